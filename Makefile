@@ -1,0 +1,79 @@
+# Everything runs from .venv, which `make setup` (or any target that needs it) builds from the lock file.
+
+PYTHON ?= python3
+JAVA = $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+
+VENV = .venv
+RUN = $(VENV)/bin/python
+LOCKED = $(VENV)/.locked
+INSTALLED = $(VENV)/.installed
+
+# Each gives a word if the machine has what is needed, and nothing otherwise.
+python_fits = $(shell "$(PYTHON)" -c 'import sys, venv, ensurepip; print("yes" * (sys.version_info >= (3, 11)))' 2>/dev/null)
+java_fits = $(shell "$(JAVA)" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | awk '$$1 >= 17 { print "yes"; exit }')
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check format test bench demo dev lock wheel clean machine moved
+
+##@ Use
+
+help: ## Show this help
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(INSTALLED) ## Build .venv with the locked dependencies and the project
+
+demo: ## A simulated changefeed through the whole lake (not there yet)
+	@echo "The demo comes with the lake, which is not built yet; what works today: see README.md."
+
+dev: ## The Dagster UI (not there yet)
+	@echo "The Dagster UI comes with the asset graph, which is not built yet; what works today: see README.md."
+
+##@ Develop
+
+test: $(INSTALLED) ## Run all tests (sets up first)
+	$(RUN) -m pytest
+
+check: $(INSTALLED) ## Lint, formatting and types
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+format: $(INSTALLED) ## Format the code and mend what the linter can
+	$(RUN) -m ruff format .
+	$(RUN) -m ruff check --fix .
+
+bench: $(INSTALLED) ## Measure the decoders
+	$(RUN) -m bench.decode
+
+lock: $(INSTALLED) ## Choose dependency versions anew (UPGRADE=--upgrade for the newest)
+	$(RUN) -m pip install --quiet uv
+	$(RUN) -m uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+	  --custom-compile-command "make lock" --quiet $(UPGRADE) -o requirements.lock
+
+wheel: $(INSTALLED) ## Build the wheel into dist/
+	$(RUN) -m build --wheel --no-isolation
+
+clean: ## Remove .venv, caches and built files
+	rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+# The machine is looked at every time; order-only, so that looking makes nothing out of date.
+machine:
+	@:$(if $(python_fits),,$(error "$(PYTHON)" is not Python 3.11 or newer with its venv module: install it (Debian: apt-get install python3 python3-venv) or name it (make PYTHON=/path/to/python)))
+	@:$(if $(java_fits),,$(error "$(JAVA)" is not Java 17 or newer: install it (Debian: apt-get install openjdk-17-jre-headless) or name it (JAVA_HOME=/path/to/java)))
+
+# A .venv holds absolute paths: one that was moved or copied with its checkout is built anew.
+ifneq ($(shell cat $(LOCKED) 2>/dev/null),$(CURDIR))
+$(LOCKED): moved
+endif
+
+$(LOCKED): requirements.lock | machine
+	"$(PYTHON)" -m venv --clear $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@echo "$(CURDIR)" > $@
+
+$(INSTALLED): $(LOCKED) pyproject.toml | machine
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
