@@ -1,0 +1,262 @@
+"""A sink URI, as it was given to `cdc cli changefeed create --sink-uri`, taken apart.
+
+Text only: nothing is opened or asked.  Scalars are read the way Go does, because TiCDC did.  What a
+URI says of credentials goes into `Options`, which never prints, and no error quotes a part of the
+URI that could be one: a secret with an unescaped `/`, `?`, `&` or `@` lands anywhere.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Literal, TypeVar
+from urllib.parse import unquote, unquote_plus
+
+from ticdc_assets.errors import ConfigError
+
+T = TypeVar("T")
+Transport = Literal["kafka", "dump", "storage"]
+Scheme = Literal["kafka", "kafka+ssl", "dump", "file", "s3", "gcs", "azure"]
+
+SCHEMES: dict[str, tuple[Transport, Scheme]] = {
+    "kafka": ("kafka", "kafka"),
+    "kafka+ssl": ("kafka", "kafka+ssl"),
+    "dump": ("dump", "dump"),
+    "file": ("storage", "file"),
+    "nfs": ("storage", "file"),
+    "s3": ("storage", "s3"),
+    "gcs": ("storage", "gcs"),
+    "gs": ("storage", "gcs"),
+    "azure": ("storage", "azure"),
+    "azblob": ("storage", "azure"),
+}
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# What TiCDC reads from a sink URI: the encoders' settings and how the sink is written to.
+SINK_PARAMETERS = _names("""
+    protocol transaction-atomicity enable-tidb-extension max-batch-size max-message-bytes
+    only-output-updated-columns content-compatible encoding-format output-row-key
+    avro-decimal-handling-mode avro-bigint-unsigned-handling-mode avro-enable-watermark
+    schema-registry debezium-disable-schema
+    partition-num replication-factor kafka-version max-retry compression kafka-client-id
+    auto-create-topic required-acks
+    worker-count flush-interval file-size use-table-id-as-path spool-disk-quota spool-base-dir
+""")
+KAFKA_CONNECTION = _names("""
+    dial-timeout write-timeout read-timeout enable-tls ca cert key insecure-skip-verify
+    sasl-user sasl-password sasl-mechanism sasl-gssapi-auth-type sasl-gssapi-keytab-path
+    sasl-gssapi-kerberos-config-path sasl-gssapi-service-name sasl-gssapi-user
+    sasl-gssapi-password sasl-gssapi-realm sasl-gssapi-disable-pafxfast
+    sasl-oauth-client-id sasl-oauth-client-secret sasl-oauth-token-url sasl-oauth-scopes
+    sasl-oauth-grant-type sasl-oauth-audience
+""")
+# TiDB's storage library also takes these in upper case and with underscores.
+STORAGE_CONNECTION = _names("""
+    endpoint region storage-class sse sse-kms-key-id acl access-key secret-access-key session-token
+    provider force-path-style use-accelerate-endpoint role-arn external-id profile
+    object-lock-enabled predefined-acl credentials-file account-name account-key access-tier
+    sas-token encryption-scope encryption-key
+""")
+CONNECTION = KAFKA_CONNECTION | STORAGE_CONNECTION
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_BROKER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_BUCKET = re.compile(r"[A-Za-z0-9$._-]+")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_DURATION = re.compile(r"\+?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+")
+_DURATION_PART = re.compile(r"([0-9.]+)(ns|us|µs|μs|ms|s|m|h)")
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+class Options(Mapping[str, str]):
+    """How to reach Kafka or a bucket, credentials included: a mapping that never prints itself."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+        self._values = dict(values or {})
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"<{len(self._values)} options>"
+
+
+def go_bool(text: str) -> bool:
+    """Read a boolean as Go's query binding does: strconv.ParseBool, and an empty text is false."""
+    if text in _TRUE:
+        return True
+    if text in _FALSE or not text:
+        return False
+    raise ValueError("not true or false")
+
+
+def go_int(text: str) -> int:
+    """Read a decimal integer as Go's query binding does: an empty text is 0."""
+    if not text:
+        return 0
+    if not _INTEGER.fullmatch(text):
+        raise ValueError("not an integer")
+    return int(text)
+
+
+def go_duration(text: str) -> float:
+    """Read a positive Go duration such as `1h2m3.5s` or `30ms` as seconds."""
+    if not _DURATION.fullmatch(text):
+        raise ValueError("not a duration such as 30s or 1m")
+    seconds = sum(float(n) * _SECONDS[unit] for n, unit in _DURATION_PART.findall(text))
+    if not 0 < seconds < 1e9:
+        raise ValueError("must be more than nothing and less than decades")
+    return seconds
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Word a hint with the known name most like this one, or nothing."""
+    match = get_close_matches(name, sorted(known), n=1)
+    return f"; did you mean {match[0]}?" if match else ""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkUri:
+    """Where a sink is and what its URI sets.
+
+    `location` holds no credentials and no parameters, and is unescaped: brokers for Kafka, an
+    absolute path for files, `scheme://bucket/prefix` for a bucket.
+    """
+
+    transport: Transport
+    scheme: Scheme
+    location: str
+    topic: str | None
+    options: Options
+    parameters: Mapping[str, str] = field(repr=False)
+    file: str | None = None
+    setting: str = "sink-uri"
+
+    def text(self, name: str) -> str | None:
+        return self.parameters.get(name) or None
+
+    def flag(self, name: str) -> bool | None:
+        return self._read(name, go_bool)
+
+    def integer(self, name: str) -> int | None:
+        return self._read(name, go_int)
+
+    def error(self, reason: str, name: str | None = None) -> ConfigError:
+        return _error(reason, self.file, self.setting, name)
+
+    def _read(self, name: str, read: Callable[[str], T]) -> T | None:
+        if name not in self.parameters:
+            return None
+        try:
+            return read(self.parameters[name])
+        except ValueError as error:
+            raise self.error(str(error), name) from None
+
+
+def parse_sink_uri(uri: str, *, file: str | None = None, setting: str = "sink-uri") -> SinkUri:
+    """Take a sink URI apart, refusing what TiCDC would misread or pass over."""
+    try:
+        uri = uri.strip()
+        if any(ord(char) <= 0x20 or ord(char) == 0x7F for char in uri):
+            raise ValueError("has a blank or a control character: percent-encode it")
+        if "#" in uri:
+            raise ValueError("has a '#', where TiCDC stops reading: write it as %23")
+        if _BAD_ESCAPE.search(uri):
+            raise ValueError("has a '%' that starts no escape: write it as %25")
+        scheme_text, separator, rest = uri.partition("://")
+        if not separator or scheme_text.lower() not in SCHEMES:
+            raise ValueError(
+                f"must start with one of {', '.join(f'{name}://' for name in SCHEMES)}"
+            )
+        transport, scheme = SCHEMES[scheme_text.lower()]
+        address, _, query = rest.partition("?")
+        authority, _, path = address.partition("/")
+        # TiCDC has no use for user:password@, for any scheme.
+        location, topic = _locate(transport, scheme, authority.rpartition("@")[2], path)
+    except ValueError as error:
+        raise _error(str(error), file, setting) from None
+    parameters = _parameters(query, file, setting)
+    options = {name: value for name, value in parameters.items() if name in CONNECTION}
+    settings = {name: value for name, value in parameters.items() if name not in CONNECTION}
+    return SinkUri(transport, scheme, location, topic, Options(options), settings, file, setting)
+
+
+def _error(reason: str, file: str | None, setting: str, name: str | None = None) -> ConfigError:
+    return ConfigError(reason, file=file, setting=f"{setting}: {name}" if name else setting)
+
+
+def _locate(
+    transport: Transport, scheme: Scheme, host: str, escaped_path: str
+) -> tuple[str, str | None]:
+    try:
+        path = unquote(escaped_path, errors="strict")
+    except UnicodeDecodeError:
+        raise ValueError("its path is not UTF-8") from None
+    if "\0" in path:
+        raise ValueError("its path has a NUL")
+    if transport == "kafka":
+        if not all(_BROKER.fullmatch(broker) for broker in host.split(",")):
+            raise ValueError("names brokers that are not host:port[,host:port...]")
+        if not _TOPIC.fullmatch(path):
+            raise ValueError("names no topic behind the brokers, or one that Kafka does not allow")
+        return host, path
+    if scheme in ("dump", "file"):
+        if host:
+            raise ValueError(f"must have an absolute path: {scheme}:///path")
+        if scheme == "dump" and (not path.strip("/") or path.endswith("/")):
+            raise ValueError("must name a file: dump:///path/records.jsonl")
+        return "/" + path.strip("/"), None
+    if not _BUCKET.fullmatch(host):
+        raise ValueError(f"must name a bucket: {scheme}://bucket/prefix")
+    if "@" in escaped_path:
+        # More likely the end of credentials with an unescaped slash than part of a prefix.
+        raise ValueError("has an '@' in its path: write it as %40")
+    return f"{scheme}://{host}/{path.strip('/')}".rstrip("/"), None
+
+
+def _parameters(query: str, file: str | None, setting: str) -> dict[str, str]:
+    parameters: dict[str, str] = {}
+    previous = ""
+    for pair in filter(None, query.split("&")):
+        escaped_name, _, escaped_value = pair.partition("=")
+        name = unquote_plus(escaped_name)
+        storage_name = name.lower().replace("_", "-")
+        if storage_name in STORAGE_CONNECTION:
+            name = storage_name
+        elif name not in SINK_PARAMETERS and name not in KAFKA_CONNECTION:
+            raise _unknown(name, previous, query, file, setting)
+        if ";" in pair:
+            raise _error("has a ';', and TiCDC drops it: write it as %3B", file, setting, name)
+        value = unquote_plus(escaped_value)
+        if parameters.setdefault(name, value) != value:
+            raise _error("is given twice, and differently", file, setting, name)
+        previous = name
+    return parameters
+
+
+def _unknown(name: str, previous: str, query: str, file: str | None, setting: str) -> ConfigError:
+    if previous in CONNECTION or previous == "schema-registry":
+        reason = "is followed by a parameter unknown to TiCDC; an & in a value is written %26"
+        return _error(reason, file, setting, previous)
+    if not _NAME.fullmatch(name) or (not previous and "@" in query):
+        # The rest of a password with a ? in it, perhaps.
+        return _error("has a parameter that TiCDC does not know", file, setting)
+    hint = nearest(name, SINK_PARAMETERS | CONNECTION)
+    reason = "is not a setting that TiCDC reads from a sink URI"
+    return _error(reason + hint, file, setting, name)
