@@ -1,0 +1,126 @@
+"""Whatever the text, the reader answers with statements or with `UnreadableDdl`, and soon."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.golden import GOLDEN, open_lines
+from ticdc_assets.errors import UnreadableDdl
+from ticdc_assets.schema import ddl_statement as ddl
+from ticdc_assets.schema.ddl_reader import read_ddl
+
+GOLDEN_SQL = sorted(
+    {
+        line["query"]
+        for workload in ("types", "lifecycle")
+        for line in open_lines(GOLDEN / workload / "ddl_history.jsonl")
+    }
+)
+KEYWORDS = """
+    create alter drop rename truncate table database index view add modify change column partition
+    by range list hash key columns values less than in maxvalue default null not primary unique if
+    exists like as to first after set convert charset collate comment int varchar enum decimal float
+    vector text bit time date now current_timestamp on update generated always stored exchange with
+    reorganize into coalesce remove partitioning interval ttl placement policy sequence flashback
+    recover constraint check references match foreign where using next value for
+"""
+SIGNS = r"""
+    ( ) , ; . = + - * / < > @ ' " ` `a` `` '' 'x' "y" x'00' x'0 b'1' 0x 0x1 0b1 1 1.5 .5 1e 1e5
+    _utf8mb4'x' _binary /*! /*T! /*T![x] /*!50100 */ /* -- # \ {# {% %} é 表
+"""
+PIECES = [*KEYWORDS.split(), *SIGNS.split(), "\n", "\0", "\ufeff", "\u3000"]
+
+
+def answers(sql: str) -> tuple[ddl.Statement, ...] | None:
+    try:
+        return read_ddl(sql)
+    except UnreadableDdl:
+        return None
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=40), st.sampled_from(["", " "]))
+def test_any_soup_of_words_is_answered(pieces: list[str], between: str) -> None:
+    answers(between.join(pieces))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text())
+@example("\udc80")
+@example("/*!99999 */")
+@example("x'zz'")
+@example("drop table t;\x00")
+def test_any_text_is_answered(text: str) -> None:
+    answers(text)
+    answers(f"create table t (a int default {text})")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(GOLDEN_SQL), st.data())
+def test_a_golden_statement_cut_or_changed_anywhere_is_answered(
+    sql: str, data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(sql)))
+    answers(sql[:at])
+    answers(sql[:at] + data.draw(st.sampled_from(PIECES)) + sql[at:])
+    until = data.draw(st.integers(at, len(sql)))
+    answers(sql[:at] + sql[until:])
+
+
+DEEP = 10_000
+MANY = 10_000
+LONG = 2_000_000
+TEN_MEGABYTES = 10_000_000
+
+
+def column_default(text: str) -> str:
+    return f"create table t (a int default {text})"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: column_default("(" * DEEP + "1" + ")" * DEEP),
+        lambda: column_default("(" * DEEP),
+        lambda: column_default("f(" * DEEP + "1" + ")" * DEEP),
+        lambda: (
+            "create table t (a int) partition by list (a) (partition p values in ("
+            + "(" * DEEP
+            + "1"
+            + ")" * DEEP
+            + "))"
+        ),
+        lambda: "create table t (a int, check (" + "(" * DEEP + "1" + ")" * DEEP + "))",
+        lambda: "create table t (a varchar(9) comment '" + "x" * TEN_MEGABYTES + "')",
+        lambda: "create table t (a varchar(9) comment '" + "x''" * MANY + "')",
+        lambda: "create table t (a varchar(9) comment '" + "\\'" * MANY + "')",
+        lambda: "create table t (a int) /* " + "x" * LONG,
+        lambda: "create table t (a int) -- " + "x" * LONG,
+        lambda: "drop table " + "`a`," * MANY + "b",
+        lambda: "create table t (a int" + ", key (a)" * MANY + ")",
+        lambda: "alter table t add (a enum('x'" + ",'y'" * MANY + ") default 'y')",
+        lambda: column_default("9" * LONG),
+        lambda: column_default("x'" + "f" * LONG + "'"),
+        lambda: column_default("0b" + "1" * MANY),
+        lambda: column_default("1e" + "9" * 50),
+        lambda: "create table t (a decimal(" + "9" * MANY + "))",
+        lambda: "/*!50100 " * MANY,
+        lambda: "'" * MANY,
+        lambda: "-" * MANY,
+        lambda: ";" * MANY,
+    ],
+)
+def test_no_text_takes_long(make: Callable[[], str]) -> None:
+    sql = make()
+    start = time.process_time()
+    answers(sql)
+    assert time.process_time() - start < 5
+
+
+def test_deep_parentheses_around_a_literal_are_only_parentheses() -> None:
+    (statement,) = read_ddl(column_default("(" * DEEP + "-1" + ")" * DEEP))
+    assert isinstance(statement, ddl.CreateTable)
+    assert statement.columns[0].default == "-1"

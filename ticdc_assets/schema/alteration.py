@@ -1,0 +1,268 @@
+"""ALTER TABLE as a function: a schema and one action in, the schema afterwards and row steps out.
+
+Only what concerns a single table lives here; renames and exchanges, which concern two, are the
+catalog's.
+"""
+
+from collections.abc import Callable
+from functools import singledispatch
+
+from msgspec.structs import replace
+
+from ticdc_assets.errors import UnhonourableDdl
+from ticdc_assets.events import Column, Index, Partition, Partitioning, TableSchema
+from ticdc_assets.schema import ddl_statement as ddl
+from ticdc_assets.schema.ddl_default import default_of
+from ticdc_assets.schema.ddl_indexes import free_name
+from ticdc_assets.schema.effect import (
+    ColumnAdded,
+    ColumnConverted,
+    ColumnDropped,
+    ColumnRenamed,
+    Step,
+)
+
+_TEXT_TYPES = frozenset(
+    {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"}
+)
+
+Altered = tuple[TableSchema, tuple[Step, ...]]
+
+
+@singledispatch
+def alter(action: ddl.Action, schema: TableSchema) -> Altered:
+    """Carry out one action; raise `UnhonourableDdl` when the table as known does not allow it."""
+    raise UnhonourableDdl(f"cannot be part of an ALTER TABLE of several actions: {action}", "")
+
+
+@alter.register
+def _(action: ddl.ChangesNothing, schema: TableSchema) -> Altered:
+    return schema, ()
+
+
+@alter.register
+def _(action: ddl.AddColumn, schema: TableSchema) -> Altered:
+    column = action.column
+    if schema.column(column.name) is not None:
+        if action.if_not_exists:
+            return schema, ()
+        raise UnhonourableDdl(f"column {column.name!r} is there already", "")
+    columns = _placed(schema.columns, column, action.position)
+    steps = () if column.generated == "virtual" else (ColumnAdded(column),)
+    return replace(schema, columns=columns), steps
+
+
+@alter.register
+def _(action: ddl.DropColumn, schema: TableSchema) -> Altered:
+    if schema.column(action.name) is None and action.if_exists:
+        return schema, ()
+    dropped = _known(schema, action.name)
+    columns = tuple(c for c in schema.columns if c is not dropped)
+    left = (
+        replace(i, columns=tuple(n for n in i.columns if not _same(n, dropped.name)))
+        for i in schema.indexes
+    )
+    indexes = tuple(i for i in left if i.columns)
+    return replace(schema, columns=columns, indexes=indexes), (ColumnDropped(dropped.name),)
+
+
+@alter.register
+def _(action: ddl.RenameColumn, schema: TableSchema) -> Altered:
+    column = _known(schema, action.old)
+    return _replaced(schema, column, replace(column, name=action.new), None)
+
+
+@alter.register
+def _(action: ddl.ModifyColumn, schema: TableSchema) -> Altered:
+    if schema.column(action.old_name) is None and action.if_exists:
+        return schema, ()
+    old = _known(schema, action.old_name)
+    new = action.column
+    if any(i.primary and _among(old.name, i.columns) for i in schema.indexes):
+        new = replace(new, nullable=False)
+    return _replaced(schema, old, new, action.position)
+
+
+@alter.register
+def _(action: ddl.SetDefault, schema: TableSchema) -> Altered:
+    column = _known(schema, action.name)
+    default, is_expression = default_of(action, column)
+    new = replace(column, default=default, default_is_expression=is_expression)
+    return replace(schema, columns=_swapped(schema.columns, column, new)), ()
+
+
+@alter.register
+def _(action: ddl.ConvertCharset, schema: TableSchema) -> Altered:
+    columns = tuple(
+        replace(c, type=replace(c.type, charset=action.charset, collation=action.collation))
+        if c.type.name in _TEXT_TYPES
+        else c
+        for c in schema.columns
+    )
+    return replace(schema, columns=columns), ()
+
+
+@alter.register
+def _(action: ddl.AddIndex, schema: TableSchema) -> Altered:
+    index = action.index
+    columns = schema.columns
+    taken = [i.name for i in schema.indexes]
+    if not index.primary and _among(index.name, tuple(taken)):
+        if action.if_not_exists:
+            return schema, ()
+        index = replace(index, name=free_name(index, taken))
+    if index.primary:
+        columns = tuple(
+            replace(c, nullable=False) if _among(c.name, index.columns) else c for c in columns
+        )
+    indexes = (*schema.indexes, _spelt(index, schema))
+    return replace(schema, columns=columns, indexes=indexes), ()
+
+
+@alter.register
+def _(action: ddl.DropIndex, schema: TableSchema) -> Altered:
+    if _same(action.name, "primary"):
+        return alter(ddl.DropPrimaryKey(), schema)
+    indexes = tuple(i for i in schema.indexes if i.primary or not _same(i.name, action.name))
+    return replace(schema, indexes=indexes), ()
+
+
+@alter.register
+def _(action: ddl.DropPrimaryKey, schema: TableSchema) -> Altered:
+    return replace(schema, indexes=tuple(i for i in schema.indexes if not i.primary)), ()
+
+
+@alter.register
+def _(action: ddl.RenameIndex, schema: TableSchema) -> Altered:
+    indexes = tuple(
+        replace(i, name=action.new) if _same(i.name, action.old) else i for i in schema.indexes
+    )
+    return replace(schema, indexes=indexes), ()
+
+
+@alter.register
+def _(action: ddl.AddPartitions, schema: TableSchema) -> Altered:
+    there = partitioning_of(schema)
+    added = action.partitions
+    if action.count is not None:
+        first = len(there.partitions)
+        added = tuple(Partition(f"p{n}") for n in range(first, first + action.count))
+    return _repartitioned(schema, (*there.partitions, *added)), ()
+
+
+@alter.register
+def _(action: ddl.CoalescePartitions, schema: TableSchema) -> Altered:
+    there = partitioning_of(schema)
+    return _repartitioned(schema, there.partitions[: -action.count]), ()
+
+
+@alter.register
+def _(action: ddl.ReorganizePartitions, schema: TableSchema) -> Altered:
+    if not action.names:
+        return schema, ()
+    there = partitioning_of(schema).partitions
+    gone = [i for i, p in enumerate(there) if _among(p.name, action.names)]
+    if len(gone) != len(action.names):
+        raise UnhonourableDdl("not all of the partitions are known", "")
+    kept = [p for p in there if not _among(p.name, action.names)]
+    return _repartitioned(schema, (*kept[: gone[0]], *action.into, *kept[gone[0] :])), ()
+
+
+@alter.register
+def _(action: ddl.PartitionBy, schema: TableSchema) -> Altered:
+    return replace(schema, partitioning=action.partitioning), ()
+
+
+@alter.register
+def _(action: ddl.RemovePartitioning, schema: TableSchema) -> Altered:
+    return replace(schema, partitioning=None), ()
+
+
+def without_partitions(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
+    """The schema after DROP PARTITION."""
+    kept = (p for p in partitioning_of(schema).partitions if not _among(p.name, names))
+    return _repartitioned(schema, tuple(kept))
+
+
+def partitioning_of(schema: TableSchema) -> Partitioning:
+    """How the table is cut; raise `UnhonourableDdl` when no statement has said so."""
+    if schema.partitioning is None:
+        raise UnhonourableDdl(
+            "the table's partitions are not known: no statement of this changefeed defines them", ""
+        )
+    return schema.partitioning
+
+
+def partition_names(schema: TableSchema, names: tuple[str, ...] | None) -> tuple[str, ...]:
+    """The partitions a statement means, as they are spelt; None stands for all."""
+    there = partitioning_of(schema).partitions
+    if names is None:
+        return tuple(p.name for p in there)
+    meant = tuple(p.name for p in there if _among(p.name, names))
+    if len(meant) != len({n.casefold() for n in names}):
+        raise UnhonourableDdl(f"partitions {', '.join(names)} are not all known", "")
+    return meant
+
+
+def _replaced(
+    schema: TableSchema, old: Column, new: Column, position: ddl.Position | None
+) -> Altered:
+    steps: list[Step] = []
+    rename: Callable[[str], str] = lambda name: name  # noqa: E731 - the one-liner reads best
+    if old.name != new.name:
+        steps.append(ColumnRenamed(old.name, new.name))
+        rename = lambda name: new.name if _same(name, old.name) else name  # noqa: E731
+    if old.type != new.type and old.generated != "virtual":
+        steps.append(ColumnConverted(new.name, old.type, new.type))
+    columns = _swapped(schema.columns, old, new)
+    if position is not None:
+        columns = _placed(tuple(c for c in columns if c is not new), new, position)
+    indexes = tuple(replace(i, columns=tuple(map(rename, i.columns))) for i in schema.indexes)
+    partitioning = schema.partitioning
+    if partitioning is not None:
+        partitioning = replace(partitioning, columns=tuple(map(rename, partitioning.columns)))
+    altered = replace(schema, columns=columns, indexes=indexes, partitioning=partitioning)
+    return altered, tuple(steps)
+
+
+def _repartitioned(schema: TableSchema, partitions: tuple[Partition, ...]) -> TableSchema:
+    return replace(schema, partitioning=replace(partitioning_of(schema), partitions=partitions))
+
+
+def _placed(
+    columns: tuple[Column, ...], column: Column, position: ddl.Position | None
+) -> tuple[Column, ...]:
+    if position is None:
+        return (*columns, column)
+    if isinstance(position, ddl.First):
+        return (column, *columns)
+    for i, other in enumerate(columns):
+        if _same(other.name, position.column):
+            return (*columns[: i + 1], column, *columns[i + 1 :])
+    raise UnhonourableDdl(f"column {position.column!r} is not known", "")
+
+
+def _swapped(columns: tuple[Column, ...], old: Column, new: Column) -> tuple[Column, ...]:
+    return tuple(new if c is old else c for c in columns)
+
+
+def _spelt(index: Index, schema: TableSchema) -> Index:
+    """The index with its columns spelt as the table does."""
+    known = (schema.column(name) for name in index.columns)
+    names = tuple(c.name if c else n for c, n in zip(known, index.columns, strict=True))
+    return replace(index, columns=names)
+
+
+def _known(schema: TableSchema, name: str) -> Column:
+    column = schema.column(name)
+    if column is None:
+        raise UnhonourableDdl(f"column {name!r} is not known", "")
+    return column
+
+
+def _same(one: str, other: str) -> bool:
+    return one.casefold() == other.casefold()
+
+
+def _among(name: str, names: tuple[str, ...]) -> bool:
+    return any(_same(name, other) for other in names)

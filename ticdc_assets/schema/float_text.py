@@ -1,0 +1,57 @@
+"""Floats and their shortest digits, for both widths."""
+
+from decimal import Decimal
+from math import frexp
+from struct import Struct, error
+
+from ticdc_assets.errors import ValueProblem
+
+_FLOAT32 = Struct("<f")
+_SMALLEST_NORMAL_FLOAT = 2.0**-126
+
+
+def round_to_float32(value: float) -> float:
+    """Round to the nearest number that a FLOAT can hold."""
+    try:
+        rounded: float = _FLOAT32.unpack(_FLOAT32.pack(value))[0]
+    except (OverflowError, error):
+        raise ValueProblem(f"{value!r} is beyond FLOAT") from None
+    return rounded
+
+
+def float32_digits(value: float) -> str:
+    """Write a number that FLOAT can hold with the fewest digits that read back to it."""
+    # Any six digits survive the way through a FLOAT and back, except near the smallest ones.
+    for digits in range(6 if abs(value) >= _SMALLEST_NORMAL_FLOAT else 1, 9):
+        text = f"{value:.{digits}g}"
+        if _reads_back(text, value):
+            return text
+        # Below a power of two FLOATs lie closer than above it: the nearest text of this length may
+        # read back to another number while its neighbour reads back to this one.
+        if abs(frexp(value)[0]) == 0.5 and _reads_back(up := _next_up(value, digits), value):
+            return up
+    return f"{value:.9g}"
+
+
+def _reads_back(text: str, value: float) -> bool:
+    try:
+        back: float = _FLOAT32.unpack(_FLOAT32.pack(float(text)))[0]
+    except OverflowError:
+        return False
+    return back == value
+
+
+def _next_up(value: float, digits: int) -> str:
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    last_place = 1 - digits
+    grown = abs(int(mantissa.replace(".", ""))) + 1
+    return f"{'-' if value < 0 else ''}{grown}e{int(exponent) + last_place}"
+
+
+def plain(digits: str) -> str:
+    """Rewrite a float's digits, such as `1e+16` or `5.0`, without exponent and idle zeros."""
+    if "e" in digits or "E" in digits:
+        digits = format(Decimal(digits), "f")
+    if "." in digits:
+        digits = digits.rstrip("0").rstrip(".")
+    return digits

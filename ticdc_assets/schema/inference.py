@@ -1,0 +1,70 @@
+"""Schemas from rows alone: for tables whose CREATE was never seen, and to notice a missed DDL.
+
+Rows show column names and base types (and in Open Protocol NOT NULL), and often the key; never
+lengths, scales or enum members.  What is built here is marked as inferred.
+"""
+
+from functools import lru_cache
+
+import msgspec
+from msgspec.structs import replace
+
+from ticdc_assets.events import Column, Index, RowChange, TableSchema
+from ticdc_assets.events.row_image import load
+from ticdc_assets.schema.mysql_type import parse_type
+
+_NOT_NULL = " not null"
+_decode = msgspec.json.Decoder(dict[str, str]).decode
+
+
+@lru_cache(maxsize=4096)
+def observed_columns(observed: str) -> tuple[Column, ...]:
+    """The columns that a row says it has."""
+    return tuple(
+        Column(name, parse_type(text), nullable=not text.lower().endswith(_NOT_NULL))
+        for name, text in _decode(observed).items()
+    )
+
+
+def infer(change: RowChange) -> TableSchema | None:
+    """Build a table from one of its rows, or None where the row says nothing of its columns."""
+    if change.observed is None:
+        return None
+    keys = change.key_columns or ()
+    columns = tuple(
+        replace(c, nullable=False) if c.name in keys else c
+        for c in observed_columns(change.observed)
+    )
+    indexes = (Index("handle", keys, unique=True),) if keys else ()
+    return TableSchema(
+        change.database, change.table, _in_row_order(columns, change), indexes, origin="inferred"
+    )
+
+
+def confirm(schema: TableSchema, change: RowChange) -> TableSchema:
+    """Hold a row against the schema that DDL gave: what the row shows otherwise, wins.
+
+    Columns that rows leave out stay (virtual ones, and those a column selector drops).
+    """
+    if change.observed is None:
+        return schema
+    seen = observed_columns(change.observed)
+    columns = list(schema.columns)
+    for column in seen:
+        known = schema.column(column.name)
+        if known is None:
+            columns.append(column)
+        elif known.type.name != column.type.name or known.type.unsigned != column.type.unsigned:
+            columns[columns.index(known)] = replace(known, type=column.type)
+    if not schema.key and change.key_columns:
+        schema = replace(schema, declared_key=change.key_columns)
+    if tuple(columns) == schema.columns:
+        return schema
+    return replace(schema, columns=tuple(columns), origin="inferred")
+
+
+def _in_row_order(columns: tuple[Column, ...], change: RowChange) -> tuple[Column, ...]:
+    """Canal-JSON lists types in random order; the row itself has the table's."""
+    image = change.after or change.before
+    order = {name: i for i, name in enumerate(load(image))} if image is not None else {}
+    return tuple(sorted(columns, key=lambda c: order.get(c.name, len(order))))
