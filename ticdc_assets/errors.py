@@ -2,14 +2,14 @@
 
     TicdcError
     ├── ConfigError         the changefeed as declared cannot work; names the file and the setting
-    ├── DecodeError         bytes that are not what their protocol says; becomes an `events.Rejected`
+    ├── DecodeError         bytes that are not what their protocol says; leaves as `events.Rejected`
     │   ├── MalformedMessage    broken framing, broken JSON/Avro/CSV, a value of the wrong kind
     │   ├── UnknownMessage      well formed, but of a type or version nobody has described
     │   ├── MissingPayload      a claim-check message whose payload object cannot be had
-    │   └── MissingSchema       a row that cannot be read before its table's schema is there
+    │   └── MissingSchema       a row that cannot be read before its schema is there
     ├── ValueProblem        a text that its column's type cannot hold
     ├── UnreadableDdl       a statement that the DDL reader does not understand; never guessed at
-    └── UnhonourableDdl     a statement that is understood but cannot be carried out on what is known
+    └── UnhonourableDdl     a statement that is understood but cannot be carried out here
 
 Raise the leaf, catch the branch.  An error carries fields, not only text, and never a credential.
 """

@@ -106,7 +106,7 @@ class Bootstrap(Struct, frozen=True, kw_only=True):
 
 
 class Watermark(Struct, frozen=True, kw_only=True):
-    """All events with commit ts <= `ts` of this topic partition (or folder) have been sent before."""
+    """All events of this topic partition (or folder) up to `ts`, itself included, came before."""
 
     ts: int
     position: Position

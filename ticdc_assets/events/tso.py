@@ -1,4 +1,4 @@
-"""TSO arithmetic: a TiDB timestamp is Unix milliseconds shifted by 18 bits, plus a logical counter."""
+"""TSO arithmetic: a TiDB timestamp is Unix milliseconds shifted by 18 bits, plus a counter."""
 
 from datetime import UTC, datetime, timedelta
 
