@@ -1,0 +1,82 @@
+"""Column defaults as schema files state them, brought to the row-image convention.
+
+TiDB keeps a default as a string whatever the column's type: numbers as digits, ENUM and SET by
+name, TIMESTAMP in UTC, BIT and binary types as the raw bytes; an expression is not marked.  Bytes
+that are no UTF-8 have become U+FFFD in TiDB's own metadata: for binary columns that is the default
+TiDB fills in (not what the statement says), for BIT it is a loss on the way into the file.
+"""
+
+import re
+from base64 import b64encode
+from typing import NamedTuple
+
+from ticdc_assets.events import ColumnType
+
+_BINARY = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_NUMERIC = frozenset(
+    "tinyint smallint mediumint int bigint float double decimal year".split()  # noqa: SIM905
+)
+_TIME = frozenset({"date", "datetime", "timestamp", "time"})
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_TIME_START = re.compile(r"-?[0-9]")
+# The functions that TiDB allows as default of a text or binary column.
+_CALL = re.compile(
+    r"(?:uuid|uuid_to_bin|rand|date_format|replace|upper|substring_index|str_to_date|nextval"
+    r"|json_object|json_array|json_quote|vec_from_text|current_date|user|current_user)\s*\(.*\)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+# JSON scalars.
+Stated = str | int | float | bool | None
+
+
+class ColumnDefault(NamedTuple):
+    text: str | None = None
+    is_expression: bool = False
+    # The file does not say enough to know the value; `text` is None then.
+    unclear: bool = False
+
+
+def read_default(stated: Stated, column_type: ColumnType) -> ColumnDefault:
+    """Bring a stated default to the row-image convention of its column's type."""
+    if stated is None:
+        return ColumnDefault()
+    if not isinstance(stated, str):
+        return ColumnDefault(str(int(stated)) if isinstance(stated, bool) else str(stated))
+    name = column_type.name
+    if name == "bit":
+        return _bit(stated)
+    if name in ("enum", "set"):
+        return _members(stated, column_type)
+    if name in _NUMERIC:
+        return ColumnDefault(stated, is_expression=_NUMBER.fullmatch(stated) is None)
+    if name in _TIME:
+        return ColumnDefault(stated, is_expression=_TIME_START.match(stated) is None)
+    if _CALL.fullmatch(stated) is not None:
+        return ColumnDefault(stated, is_expression=True)
+    if name in _BINARY:
+        return ColumnDefault(b64encode(stated.encode()).decode())
+    return ColumnDefault(stated)
+
+
+def _bit(stated: str) -> ColumnDefault:
+    if "\N{REPLACEMENT CHARACTER}" in stated:
+        return ColumnDefault(unclear=True)
+    return ColumnDefault(str(int.from_bytes(stated.encode(), "big")))
+
+
+def _members(stated: str, column_type: ColumnType) -> ColumnDefault:
+    """Look up the index or bitmask of member names; the classic server does not list members."""
+    elements = column_type.elements
+    if elements is None:
+        return ColumnDefault(unclear=True)
+    names = [stated] if column_type.name == "enum" else [name for name in stated.split(",") if name]
+    folded = [element.casefold() for element in elements]
+    try:
+        places = [folded.index(name.casefold()) for name in names]
+    except ValueError:
+        return ColumnDefault(unclear=True)
+    if column_type.name == "enum":
+        return ColumnDefault(str(places[0] + 1))
+    return ColumnDefault(str(sum({1 << place for place in places})))

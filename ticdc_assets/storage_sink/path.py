@@ -1,0 +1,216 @@
+"""The paths of a storage-sink folder: what a path means, and how TiCDC spells it.
+
+`parse` and `build` are each other's inverse (file numbers padded to the layout's width).  Whatever
+TiCDC does not write under its final name (`….tmp`, `….tmp.<uuid>`, foreign files) parses to None.
+Nothing is listed or read here.
+
+Names are not escaped in paths, so a path is read from its end, where every part has a fixed form;
+what is left in front is the schema and the table.  More than two segments mean that a name holds a
+slash: the first segment is then taken for the schema, the rest for the table, and the schema file's
+content has the truth.
+"""
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+# TSOs of any year after 1978 are greater; table ids are far smaller.
+_LEAST_TSO = 1 << 56
+_MOST = (1 << 64) - 1
+
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,19}")
+_DATES = {
+    "year": re.compile(r"[0-9]{4}"),
+    "month": re.compile(r"[0-9]{4}-(?:0[1-9]|1[0-2])"),
+    "day": re.compile(r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"),
+}
+# The dispatcher id is two 64-bit numbers, written one after the other.
+_DATA_FILE = re.compile(r"CDC(?:_([0-9]{1,40})_)?([0-9]{6,20})")
+_INDEX_FILE = re.compile(r"CDC(?:_([0-9]{1,40}))?\.index")
+_SCHEMA_FILE = re.compile(r"schema_(0|[1-9][0-9]{0,19})_([0-9]{10})\.json")
+
+
+class Layout(Struct, frozen=True, kw_only=True):
+    """The settings of a changefeed that shape its paths."""
+
+    date_separator: Literal["none", "year", "month", "day"] = "day"
+    partition_separator: bool = True
+    # How wide file numbers are written; any width TiCDC allows is read.
+    digits: int = 20
+    table_id_as_path: bool = False
+    # Whether file names carry a dispatcher; both forms are read, as the setting may have changed.
+    across_nodes: bool = False
+    extension: Literal[".csv", ".json"] = ".csv"
+
+
+class DataDirectory(Struct, frozen=True, kw_only=True):
+    """Where the data files of one table version (and partition, and date) lie."""
+
+    database: str | None = None
+    table: str | None = None
+    # With use-table-id-as-path: the directory's physical table id, in place of the names.
+    table_id: int | None = None
+    version: int
+    partition_id: int | None = None
+    date: str | None = None
+
+
+class DataPath(DataDirectory, frozen=True, kw_only=True):
+    dispatcher: str | None = None
+    number: int
+
+
+class IndexPath(DataDirectory, frozen=True, kw_only=True):
+    """The index file of one data directory (and, across nodes, of one dispatcher)."""
+
+    dispatcher: str | None = None
+
+
+class TableSchemaPath(Struct, frozen=True, kw_only=True):
+    database: str | None = None
+    table: str | None = None
+    # With use-table-id-as-path: the logical table id, in place of the names.
+    table_id: int | None = None
+    version: int
+    checksum: int
+
+
+class DatabaseSchemaPath(Struct, frozen=True, kw_only=True):
+    database: str
+    version: int
+    checksum: int
+
+
+class MetadataPath(Struct, frozen=True):
+    """The checkpoint of the whole folder."""
+
+
+StoragePath = DataPath | IndexPath | TableSchemaPath | DatabaseSchemaPath | MetadataPath
+
+
+def parse(path: str, layout: Layout) -> StoragePath | None:
+    """Say what a path, relative to the changefeed's prefix, stands for; None if nothing known."""
+    if path == "metadata":
+        return MetadataPath()
+    *directories, name = path.split("/")
+    if not directories or not all(part not in ("", ".", "..") for part in directories):
+        return None
+    if name.endswith(layout.extension):
+        match = _DATA_FILE.fullmatch(name, 0, len(name) - len(layout.extension))
+        if match is not None:
+            place = _data_directory(directories, layout)
+            if place is None:
+                return None
+            number = _number(match[2].lstrip("0") or "0")
+            if number is None:
+                return None
+            return DataPath(**asdict(place), dispatcher=match[1], number=number)
+    if directories.pop() != "meta":
+        return None
+    match = _INDEX_FILE.fullmatch(name)
+    if match is not None:
+        place = _data_directory(directories, layout)
+        return None if place is None else IndexPath(**asdict(place), dispatcher=match[1])
+    match = _SCHEMA_FILE.fullmatch(name)
+    if match is not None:
+        return _schema_path(directories, match, layout)
+    return None
+
+
+def build(parsed: StoragePath, layout: Layout) -> str:
+    """Write a path as TiCDC does."""
+    match parsed:
+        case MetadataPath():
+            return "metadata"
+        case DatabaseSchemaPath():
+            return f"{parsed.database}/meta/{_schema_name(parsed)}"
+        case TableSchemaPath():
+            return f"{_owner(parsed)}/meta/{_schema_name(parsed)}"
+        case IndexPath():
+            suffix = "" if parsed.dispatcher is None else f"_{parsed.dispatcher}"
+            return f"{_directory(parsed)}/meta/CDC{suffix}.index"
+        case DataPath():
+            infix = "" if parsed.dispatcher is None else f"_{parsed.dispatcher}_"
+            number = f"{parsed.number:0{layout.digits}}"
+            return f"{_directory(parsed)}/CDC{infix}{number}{layout.extension}"
+
+
+def _data_directory(parts: list[str], layout: Layout) -> DataDirectory | None:
+    """Take apart the directory that data files lie in."""
+    names = list(parts)
+    date = None
+    if layout.date_separator != "none":
+        date = names.pop()
+        if _DATES[layout.date_separator].fullmatch(date) is None:
+            return None
+    version = _number(names.pop()) if names else None
+    if version is None:
+        return None
+    if layout.table_id_as_path:
+        table_id = _number(names[0]) if len(names) == 1 else None
+        if table_id is None:
+            return None
+        return DataDirectory(table_id=table_id, version=version, date=date)
+    partition_id = None
+    if layout.partition_separator and len(names) > 2:
+        # The last directory is a partition if a version stands before it.  A table may be called
+        # "b/5", though: a number as great as a TSO is then the version itself.
+        outer = _number(names[-1])
+        if outer is not None and not outer < _LEAST_TSO <= version:
+            partition_id, version = version, outer
+            names.pop()
+    if len(names) < 2:
+        return None
+    return DataDirectory(
+        database=names[0],
+        table="/".join(names[1:]),
+        version=version,
+        partition_id=partition_id,
+        date=date,
+    )
+
+
+def _schema_path(
+    names: list[str], match: re.Match[str], layout: Layout
+) -> TableSchemaPath | DatabaseSchemaPath | None:
+    version, checksum = _number(match[1]), int(match[2])
+    if version is None or checksum >= 1 << 32 or not names:
+        return None
+    if layout.table_id_as_path:
+        table_id = _number(names[0]) if len(names) == 1 else None
+        if table_id is None:
+            return None
+        return TableSchemaPath(table_id=table_id, version=version, checksum=checksum)
+    if len(names) == 1:
+        return DatabaseSchemaPath(database=names[0], version=version, checksum=checksum)
+    table = "/".join(names[1:])
+    return TableSchemaPath(database=names[0], table=table, version=version, checksum=checksum)
+
+
+def _number(text: str) -> int | None:
+    """Read an unsigned 64-bit number without leading zeros."""
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if number <= _MOST else None
+
+
+def _owner(parsed: DataPath | IndexPath | TableSchemaPath) -> str:
+    if parsed.table_id is not None:
+        return str(parsed.table_id)
+    return f"{parsed.database}/{parsed.table}"
+
+
+def _directory(parsed: DataPath | IndexPath) -> str:
+    parts = [_owner(parsed), str(parsed.version)]
+    if parsed.partition_id is not None:
+        parts.append(str(parsed.partition_id))
+    if parsed.date is not None:
+        parts.append(parsed.date)
+    return "/".join(parts)
+
+
+def _schema_name(parsed: TableSchemaPath | DatabaseSchemaPath) -> str:
+    return f"schema_{parsed.version}_{parsed.checksum:010}.json"

@@ -1,0 +1,212 @@
+"""Schema files of the storage sink: the shape of a table version and the statement behind it.
+
+A file without a statement is a snapshot of a table that existed before its first row was written.
+The files know no index but the primary key (its columns in table order), no charset, no comment,
+and they do not mark generated columns.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ticdc_assets.errors import MalformedMessage, UnknownMessage
+from ticdc_assets.events import (
+    Bootstrap,
+    Column,
+    ColumnType,
+    FilePosition,
+    Index,
+    SchemaChange,
+    TableSchema,
+)
+from ticdc_assets.storage_sink.column_default import ColumnDefault, read_default
+from ticdc_assets.storage_sink.schema_checksum import shape_checksum
+
+_MOST = (1 << 63) - 1
+# What the precision of a FLOAT or DOUBLE without parameters is said to be.
+_UNSTATED_PRECISION = {"float": 12, "double": 22}
+
+
+class _Content(Struct, frozen=True, rename="pascal"):
+    table: Raw
+    schema: Raw
+    table_version: int | str
+    version: int | str = 1
+    query: str = ""
+    type: int | str = 0
+    table_columns: list[dict[str, Raw]] | None = None
+    table_columns_total: int | str | None = None
+
+
+_content = msgspec.json.Decoder(_Content)
+_text = msgspec.json.Decoder(str)
+_scalar = msgspec.json.Decoder(str | int | float | bool | None)
+_setting = msgspec.json.Decoder(str | int | bool)
+_elements = msgspec.json.Decoder(tuple[str, ...])
+
+
+class SchemaFile(Struct, frozen=True, kw_only=True):
+    """One schema file, read."""
+
+    database: str
+    # "" for a file of a database.
+    table: str
+    version: int
+    # The statement, "" for a snapshot.
+    query: str
+    # The number of TiDB's DDL type, 0 for a snapshot.
+    type: int
+    # What the name of the file should end with.
+    checksum: int
+    table_schema: TableSchema | None = None
+    # Columns that have a default which the file does not tell unambiguously.
+    unclear_defaults: tuple[str, ...] = ()
+
+
+def read_schema_file(data: bytes) -> SchemaFile:
+    """Read a schema file; raise `MalformedMessage` or `UnknownMessage`."""
+    try:
+        return _read(_content.decode(data))
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise MalformedMessage(f"schema file: {error}") from None
+
+
+def checksum(data: bytes) -> int:
+    """Compute what the name of a schema file should end with; raise `MalformedMessage`."""
+    return read_schema_file(data).checksum
+
+
+def to_event(file: SchemaFile, position: FilePosition) -> SchemaChange | Bootstrap:
+    """Say what a schema file tells: a statement that was executed, or only a table's shape."""
+    if not file.query and file.table_schema is not None:
+        return Bootstrap(schema=file.table_schema, position=position)
+    return SchemaChange(
+        commit_ts=file.version,
+        database=file.database,
+        table=file.table,
+        sql=file.query,
+        ddl_type=str(file.type),
+        schema=file.table_schema,
+        position=position,
+    )
+
+
+def _read(content: _Content) -> SchemaFile:
+    if _number(content.version, "Version") != 1:
+        raise UnknownMessage(f"schema file: Version {content.version} is unknown")
+    database, table = _text.decode(content.schema), _text.decode(content.table)
+    version = _number(content.table_version, "TableVersion")
+    columns = content.table_columns or []
+    total = content.table_columns_total
+    if total is not None and _number(total, "TableColumnsTotal") != len(columns):
+        raise MalformedMessage(f"schema file: {len(columns)} columns where {total} are announced")
+    if not database:
+        raise MalformedMessage("schema file: no Schema")
+    if not table and not content.query:
+        raise MalformedMessage("schema file: a database without a statement")
+    for column in columns:
+        if "ColumnName" not in column or "ColumnType" not in column:
+            raise MalformedMessage("schema file: a column without name or type")
+    schema: TableSchema | None = None
+    unclear: tuple[str, ...] = ()
+    if table:
+        schema, unclear = _table_schema(database, table, version, columns)
+    return SchemaFile(
+        database=database,
+        table=table,
+        version=version,
+        query=content.query,
+        type=_number(content.type, "Type"),
+        checksum=shape_checksum(content.table, content.schema, columns),
+        table_schema=schema,
+        unclear_defaults=unclear,
+    )
+
+
+def _table_schema(
+    database: str, table: str, version: int, stated: list[dict[str, Raw]]
+) -> tuple[TableSchema, tuple[str, ...]]:
+    columns, key, unclear = [], [], []
+    for keys in stated:
+        name = _text.decode(keys["ColumnName"])
+        column_type = _column_type(keys)
+        default = ColumnDefault()
+        if "ColumnDefault" in keys:
+            default = read_default(_scalar.decode(keys["ColumnDefault"]), column_type)
+        if default.unclear:
+            unclear.append(name)
+        if _flag(keys, "ColumnIsPk", absent=False):
+            key.append(name)
+        columns.append(
+            Column(
+                name=name,
+                type=column_type,
+                nullable=_flag(keys, "ColumnNullable", absent=True),
+                default=default.text,
+                default_is_expression=default.is_expression,
+            )
+        )
+    primary = Index(name="PRIMARY", columns=tuple(key), unique=True, primary=True)
+    schema = TableSchema(
+        database=database,
+        table=table,
+        columns=tuple(columns),
+        indexes=(primary,) if key else (),
+        version=version,
+    )
+    return schema, tuple(unclear)
+
+
+def _column_type(keys: Mapping[str, Raw]) -> ColumnType:
+    name, *words = _text.decode(keys["ColumnType"]).lower().split() or [""]
+    if not name:
+        raise MalformedMessage("schema file: an empty ColumnType")
+    # The documentation calls the length of a string ColumnLength; servers do not.
+    length = _parameter(keys, "ColumnPrecision")
+    if length is None:
+        length = _parameter(keys, "ColumnLength")
+    decimals = _parameter(keys, "ColumnScale")
+    # Every YEAR has width 4.
+    if name == "year" or (decimals is None and length == _UNSTATED_PRECISION.get(name)):
+        length = None
+    elements = None
+    if "ColumnElems" in keys:
+        elements = _elements.decode(keys["ColumnElems"])
+    return ColumnType(
+        name=name,
+        # Servers say so of every YEAR and BIT, where MySQL has no such thing.
+        unsigned="unsigned" in words and name not in ("year", "bit"),
+        zerofill="zerofill" in words,
+        length=length,
+        decimals=decimals,
+        elements=elements,
+    )
+
+
+def _parameter(keys: Mapping[str, Raw], key: str) -> int | None:
+    if key not in keys:
+        return None
+    setting: Any = _setting.decode(keys[key])
+    return _number(setting, key) if setting != "" else None
+
+
+def _flag(keys: Mapping[str, Raw], key: str, *, absent: bool) -> bool:
+    if key not in keys:
+        return absent
+    setting = _setting.decode(keys[key])
+    if setting in (True, "true"):
+        return True
+    if setting in (False, "false"):
+        return False
+    raise MalformedMessage(f"schema file: {key} is {setting!r}")
+
+
+def _number(stated: int | str, what: str) -> int:
+    """Read a number that some versions write as a string."""
+    if isinstance(stated, str) and stated.isascii() and stated.isdigit() and len(stated) < 20:
+        stated = int(stated)
+    if isinstance(stated, bool) or not isinstance(stated, int) or not 0 <= stated <= _MOST:
+        raise MalformedMessage(f"schema file: {what} is {stated!r}")
+    return stated
