@@ -1,0 +1,131 @@
+"""Stated columns: what their types and defaults come to."""
+
+from base64 import b64decode
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests import golden
+from ticdc_assets.errors import MalformedMessage
+from ticdc_assets.events import ColumnType, SchemaChange
+from ticdc_assets.protocols.simple_json import SimpleJsonDecoder
+from ticdc_assets.protocols.simple_schema import column, column_type
+
+
+def typed(name: str, **stated: Any) -> ColumnType:
+    nothing: dict[str, Any] = {
+        "length": 0,
+        "decimals": None,
+        "elements": None,
+        "unsigned": False,
+        "zerofill": False,
+        "charset": "",
+        "collation": "",
+    }
+    return column_type(name, **(nothing | stated))
+
+
+@pytest.mark.parametrize(
+    ("stated", "type_"),
+    [
+        (typed("INT", length=10, unsigned=True), ColumnType("int", unsigned=True, length=10)),
+        (
+            typed("int", length=5, unsigned=True, zerofill=True),
+            ColumnType("int", unsigned=True, zerofill=True, length=5),
+        ),
+        (typed("decimal", length=10), ColumnType("decimal", length=10, decimals=0)),
+        (typed("decimal", length=12, decimals=2), ColumnType("decimal", length=12, decimals=2)),
+        (typed("float", length=12), ColumnType("float", length=12)),
+        (typed("char"), ColumnType("char", length=0)),
+        (typed("vector", length=-1), ColumnType("vector")),
+        (typed("vector", length=3), ColumnType("vector", length=3)),
+        # Flags of TiDB that are no part of the type.
+        (typed("bit", length=8, unsigned=True), ColumnType("bit", length=8)),
+        (typed("year", length=4, unsigned=True, zerofill=True), ColumnType("year", length=4)),
+        # JSON states fractional digits, Avro only the length of the text.
+        (typed("datetime", length=26, decimals=6), ColumnType("datetime", length=26, decimals=6)),
+        (typed("datetime", length=26), ColumnType("datetime", length=26, decimals=6)),
+        (typed("timestamp", length=19), ColumnType("timestamp", length=19, decimals=0)),
+        (typed("time", length=14), ColumnType("time", length=14, decimals=3)),
+        (typed("time", length=-1, decimals=-1), ColumnType("time")),
+        (
+            typed(
+                "enum", length=1, elements=("a", "b"), charset="utf8mb4", collation="utf8mb4_bin"
+            ),
+            ColumnType(
+                "enum", length=1, elements=("a", "b"), charset="utf8mb4", collation="utf8mb4_bin"
+            ),
+        ),
+        # The columns of views.
+        (typed("unspecified"), ColumnType("unspecified")),
+    ],
+)
+def test_a_stated_type_says_what_it_knows(stated: ColumnType, type_: ColumnType) -> None:
+    assert stated == type_
+
+
+@pytest.mark.parametrize(
+    ("type_", "stated", "default", "is_expression"),
+    [
+        ("int", None, None, False),
+        ("int", "42", "42", False),
+        ("int", "-1", "-1", False),
+        ("bigint", "nextval(`d`.`s`)", "nextval(`d`.`s`)", True),
+        ("decimal", "1.5", "1.5", False),
+        ("double", "rand()", "rand()", True),
+        ("datetime", "CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP", True),
+        ("timestamp", "2024-06-01 12:00:00", "2024-06-01 12:00:00", False),
+        ("time", "-01:00:00", "-01:00:00", False),
+        ("varchar", "", "", False),
+        ("varchar", "CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP", False),
+        ("enum", "n", "n", False),
+        ("set", "a,c", "a,c", False),
+        ("json", "json_object()", "json_object()", True),
+        ("text", "", "", False),
+        ("bit", 5, "5", False),
+        ("bit", "\udcff\x00", "65280", False),
+        ("varbinary", "\x00\udcff", "AP8=", False),
+        ("varbinary", "\x00\ufffd", "AO+/vQ==", False),
+    ],
+)
+def test_defaults_are_in_the_convention_of_row_images(
+    type_: str, stated: int | str | None, default: str | None, is_expression: bool
+) -> None:
+    found = column("c", ColumnType(type_), nullable=True, default=stated)
+    assert (found.default, found.default_is_expression) == (default, is_expression)
+
+
+@pytest.mark.parametrize(
+    ("type_", "stated"), [("int", 5), ("bit", "x" * 9), ("bit", -1), ("char", "\udcff")]
+)
+def test_defaults_of_the_wrong_kind_are_malformed(type_: str, stated: int | str) -> None:
+    with pytest.raises(MalformedMessage):
+        column("c", ColumnType(type_), nullable=True, default=stated)
+
+
+def test_stated_defaults_are_what_existing_rows_got() -> None:
+    """TiDB gave the rows of `t_cpk` these values when the columns were added."""
+    decoder = SimpleJsonDecoder(tz=ZoneInfo("UTC"))
+    stated = {
+        column.name: (column.type, column.default)
+        for record in golden.records("types/simple-json")
+        for event in decoder.decode(record)
+        if isinstance(event, SchemaChange) and event.schema and event.table == "t_cpk"
+        for column in event.schema.columns
+        if column.default is not None
+    }
+    assert len(stated) == 8
+    table = next(
+        line
+        for line in golden.open_lines(golden.GOLDEN / "types" / "truth.jsonl")
+        if line["table"] == "t_cpk" and len(line["columns"]) == 15
+    )
+    names = [column["name"] for column in table["columns"]]
+    oldest = dict(zip(names, table["rows"][0], strict=True))
+    for name, (type_, default) in stated.items():
+        value = b64decode(default).hex() if type_.name == "varbinary" else default
+        scale = type_.decimals or 0
+        if type_.name == "decimal":
+            value = f"{float(default):.{scale}f}"
+        assert oldest[name] == value

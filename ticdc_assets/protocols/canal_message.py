@@ -1,0 +1,91 @@
+"""The Canal-JSON message as it lies in JSON: names, kinds and bounds of its fields.
+
+Rows and types stay raw text here: most rows go into an image as they stand.  What a message
+means, and whether its fields fit together, is the decoder's business.
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Raw, Struct, field
+
+from ticdc_assets.errors import MalformedMessage
+from ticdc_assets.events import tso
+
+_BLOB = 2004
+
+_MAX_TS = 2**63 - 1
+_Ts = Annotated[int, Meta(ge=0, le=_MAX_TS)]
+_Milliseconds = Annotated[int, Meta(ge=0, le=tso.physical_ms(_MAX_TS))]
+
+
+class TidbExtension(Struct, gc=False, frozen=True, rename="camel"):
+    """What `enable-tidb-extension` adds."""
+
+    commit_ts: _Ts | None = None
+    watermark_ts: _Ts | None = None
+    only_handle_key: bool = False
+    claim_check_location: str = ""
+
+
+class CanalMessage(Struct, gc=False, frozen=True, rename="camel"):
+    """A row message (one row from TiCDC, some from the original Canal), a DDL or a watermark."""
+
+    type: str
+    database: str | None = None
+    table: str | None = None
+    pk_names: list[str] | None = None
+    is_ddl: bool = False
+    # The commit and the encoding of the message, Unix milliseconds.
+    es: _Milliseconds | None = None
+    ts: _Milliseconds | None = None
+    sql: str | None = None
+    sql_type: Raw = Raw()
+    mysql_type: Raw = Raw()
+    data: list[Raw] | None = None
+    old: list[Raw] | None = None
+    tidb: TidbExtension = field(name="_tidb", default=TidbExtension())
+
+
+_decode = msgspec.json.Decoder(CanalMessage).decode
+_decode_columns = msgspec.json.Decoder(dict[str, str | None]).decode
+_decode_codes = msgspec.json.Decoder(dict[str, int | None] | None).decode
+
+
+def read(value: bytes) -> CanalMessage:
+    """Read the envelope; raise `MalformedMessage` if it is none."""
+    try:
+        return _decode(value)
+    except (ValueError, RecursionError) as error:
+        raise MalformedMessage(f"envelope: {error}") from None
+
+
+def read_columns(raw: Raw | str) -> dict[str, str | None]:
+    """Read a row, or its `mysqlType`: one text or null a column."""
+    try:
+        return _decode_columns(raw)
+    except (ValueError, RecursionError) as error:
+        raise MalformedMessage(f"columns: {error}") from None
+
+
+def read_blobs(sql_types: bytes) -> set[str]:
+    """Read the columns that `sqlType` calls java.sql.Types.BLOB."""
+    if not sql_types:
+        return set()
+    try:
+        codes = _decode_codes(sql_types) or {}
+    except (ValueError, RecursionError) as error:
+        raise MalformedMessage(f"sqlType: {error}") from None
+    return {name for name, code in codes.items() if code == _BLOB}
+
+
+def object_text(raw: Raw, what: str) -> str:
+    """Take a JSON object as text, unread."""
+    try:
+        text = str(raw, "utf-8")
+    except UnicodeDecodeError as error:
+        # msgspec has checked that it is JSON, but not its UTF-8.
+        raise MalformedMessage(f"{what}: {error.reason} at byte {error.start}") from None
+    if not text.startswith("{"):
+        raise MalformedMessage(f"{what} is missing or no object")
+    return text
