@@ -24,6 +24,8 @@ class TrueTable(Struct, frozen=True):
     primary_key: tuple[str, ...]
     unique_keys: tuple[tuple[str, ...], ...]
     rows: tuple[tuple[str | None, ...], ...]
+    # Names of the virtual columns, which never travel.
+    virtual: tuple[str, ...]
 
     @property
     def name(self) -> Name:
@@ -87,6 +89,7 @@ def truth(workload: str) -> dict[int, dict[Name, TrueTable]]:
             primary_key=tuple(line["primary_key"]),
             unique_keys=tuple(tuple(key) for key in line["unique_keys"]),
             rows=tuple(tuple(row[i] for i in kept) for row in line["rows"]),
+            virtual=tuple(c["name"] for c in line["columns"] if c.get("generated") == "VIRTUAL"),
         )
         points[line["at_ts"]][table.name] = table
     return dict(points)

@@ -98,19 +98,29 @@ class Catalog:
         try:
             statements = read_ddl(change.sql)
         except UnreadableDdl as error:
-            return self._paused(change, f"cannot read: {error.reason}: {change.sql}")
+            reason = f"cannot read: {error.reason}: {change.sql}"
+            return self._paused([(change.database, change.table)], reason)
         effects: list[Effect] = []
         for statement in statements:
             try:
                 effects += self._carry_out(statement, change)
             except UnhonourableDdl as error:
-                effects += self._paused(change, f"{error.reason}: {change.sql}")
+                concerned = self._concerned(statement, change)
+                effects += self._paused(concerned, f"{error.reason}: {change.sql}")
         return effects
 
-    def _paused(self, change: SchemaChange, reason: str) -> list[Effect]:
-        if change.database and change.table:
-            return [TablePaused(change.database, change.table, reason)]
+    def _paused(self, tables: list[tuple[str, str]], reason: str) -> list[Effect]:
+        if tables and all(database and table for database, table in tables):
+            return [TablePaused(database, table, reason) for database, table in tables]
         return [EverythingPaused(reason)]
+
+    def _concerned(self, statement: ddl.Statement, change: SchemaChange) -> list[tuple[str, str]]:
+        """The tables that are not to be trusted any more if a statement cannot be carried out."""
+        names = [ddl.Name(change.table, change.database)]
+        if isinstance(statement, ddl.AlterTable):
+            names = [statement.name]
+            names += [a.table for a in statement.actions if isinstance(a, ddl.ExchangePartition)]
+        return [(name.database or change.database, name.table) for name in names]
 
     def _carry_out(self, statement: ddl.Statement, change: SchemaChange) -> list[Effect]:
         match statement:

@@ -41,10 +41,11 @@ def infer(change: RowChange) -> TableSchema | None:
     )
 
 
-def confirm(schema: TableSchema, change: RowChange) -> TableSchema:
+def confirm(schema: TableSchema, change: RowChange, *, by_flags: bool = False) -> TableSchema:
     """Hold a row against the schema that DDL gave: what the row shows otherwise, wins.
 
-    Columns that rows leave out stay (virtual ones, and those a column selector drops).
+    Columns that rows leave out stay (virtual ones, and those a column selector drops).  A row that
+    tells `unsigned` by a flag may have lost it, and does not win there.
     """
     if change.observed is None:
         return schema
@@ -54,7 +55,9 @@ def confirm(schema: TableSchema, change: RowChange) -> TableSchema:
         known = schema.column(column.name)
         if known is None:
             columns.append(column)
-        elif known.type.name != column.type.name or known.type.unsigned != column.type.unsigned:
+        elif known.type.name != column.type.name or (
+            known.type.unsigned != column.type.unsigned and not by_flags
+        ):
             columns[columns.index(known)] = replace(known, type=column.type)
     if not schema.key and change.key_columns:
         schema = replace(schema, declared_key=change.key_columns)

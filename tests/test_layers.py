@@ -1,0 +1,151 @@
+"""The arrows between the rooms as assertions: who may know whom.
+
+Each room is imported whole in an interpreter of its own.  Two things are held against the arrows:
+what that import pulled in, however indirectly, and what its import statements name, so that an
+import put off into a function counts too.
+"""
+
+import json
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ticdc_assets
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+# Each room and the rooms it may know; whoever knows a room knows what that room knows.
+ARROWS: dict[str, set[str]] = {
+    "cli": {"resources", "reference"},
+    "resources": {"protocols", "storage_sink"},
+    "reference": {"protocols", "storage_sink"},
+    "protocols": {"schema", "changefeed"},
+    "storage_sink": {"schema", "changefeed"},
+    "schema": {"events"},
+    "events": {"errors"},
+    "changefeed": {"changefeed_entry", "changefeed_settings"},
+    "changefeed_entry": {"changefeed_toml"},
+    "changefeed_settings": {"changefeed_toml"},
+    "changefeed_toml": {"sink_uri"},
+    "sink_uri": {"errors"},
+    "errors": set(),
+}
+
+# What none of these rooms may pull in.
+ENGINES = {"pyspark", "delta", "dagster", "dagster_pyspark", "dagster_aws", "pandas"}
+
+
+def known(room: str) -> set[str]:
+    """Follow the arrows from a room, itself included."""
+    return {room}.union(*(known(other) for other in ARROWS[room]))
+
+
+# Prints, as JSON: what importing the room loaded, and [module, name] for every import statement.
+SURVEY = """
+import ast, importlib, json, pkgutil, sys
+from importlib.util import resolve_name
+
+sys.path.insert(0, sys.argv[1])
+
+def fail(name):
+    raise
+
+room = importlib.import_module(sys.argv[2])
+names = [room.__name__]
+for found in pkgutil.walk_packages(getattr(room, "__path__", []), room.__name__ + ".", fail):
+    importlib.import_module(found.name)
+    names.append(found.name)
+stated = []
+for name in names:
+    module = sys.modules[name]
+    with open(module.__file__, encoding="utf-8") as source:
+        tree = ast.parse(source.read())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            stated += [[name, alias.name] for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), module.__package__)
+            stated += [[name, base + "." + alias.name] for alias in node.names]
+print(json.dumps({"loaded": sorted(sys.modules), "stated": stated}))
+"""
+
+
+def violations(path: Path, house: str, room: str, allowed: set[str]) -> list[str]:
+    """Import a room of the package `house` under `path`; say what it should not know."""
+    module = room if room == "resources" else f"{house}.{room}"
+    done = subprocess.run(
+        [sys.executable, "-c", SURVEY, str(path), module],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return [f"{room} cannot be imported: {done.stderr.strip().splitlines()[-1]}"]
+
+    def forbidden(name: str) -> bool:
+        top, *inner = name.split(".")
+        if top == house:
+            return bool(inner) and inner[0] not in allowed
+        return top in ENGINES or (top == "resources" and top not in allowed)
+
+    survey = json.loads(done.stdout)
+    pulled_in = [f"{room} pulls in {name}" for name in survey["loaded"] if forbidden(name)]
+    imports = [f"{module} imports {name}" for module, name in survey["stated"] if forbidden(name)]
+    return pulled_in + imports
+
+
+@pytest.mark.parametrize("room", ARROWS)
+def test_a_room_knows_only_what_the_arrows_allow(room: str) -> None:
+    assert violations(PROJECT, "ticdc_assets", room, known(room)) == []
+
+
+def test_every_room_has_its_arrows() -> None:
+    rooms = {module.name for module in pkgutil.iter_modules(ticdc_assets.__path__)}
+
+    assert rooms | {"resources"} == set(ARROWS)
+
+
+def test_the_package_itself_is_empty() -> None:
+    # Otherwise every room would be seen to pull in all that the package pulls in.
+    assert (PROJECT / "ticdc_assets" / "__init__.py").read_text() == ""
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    """A small house of three rooms, `attic → hall → cellar`, and a `pandas` to trip over."""
+    for room in ("attic", "hall", "cellar"):
+        (tmp_path / "house" / room).mkdir(parents=True)
+        (tmp_path / "house" / room / "__init__.py").touch()
+    (tmp_path / "house" / "__init__.py").touch()
+    (tmp_path / "pandas.py").touch()
+    (tmp_path / "hall_stand.py").write_text("import pandas\n")
+    (tmp_path / "house" / "cellar" / "shelf.py").write_text("WINE = 1\n")
+    (tmp_path / "house" / "hall" / "door.py").write_text("from house.cellar.shelf import WINE\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("statement", "report"),
+    [
+        ("import pandas", "hall.mirror imports pandas"),
+        ("import hall_stand", "hall pulls in pandas"),
+        ("def f():\n    import pandas.api", "hall.mirror imports pandas.api"),
+        ("from house.attic import __name__", "hall pulls in house.attic"),
+        ("from .. import attic", "hall.mirror imports house.attic"),
+        ("def f():\n    from ..attic import trunk", "hall.mirror imports house.attic.trunk"),
+        ("import resources", "hall.mirror imports resources"),
+        ("import nowhere", "hall cannot be imported: ModuleNotFoundError"),
+    ],
+)
+def test_a_violation_anywhere_in_a_room_is_reported(
+    house: Path, statement: str, report: str
+) -> None:
+    allowed = {"hall", "cellar"}
+    assert violations(house, "house", "hall", allowed) == []
+
+    (house / "house" / "hall" / "mirror.py").write_text(statement + "\n")
+
+    assert any(report in found for found in violations(house, "house", "hall", allowed))

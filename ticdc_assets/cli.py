@@ -1,0 +1,215 @@
+"""The command line: `ticdc-assets decode` and `ticdc-assets replay`.
+
+Commands only wire rooms together: they find the changefeed, open its output for reading, and print.
+Results go to standard output, everything about the run to standard error.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from resources.dump import read_dump
+from resources.storage import claim_check_folder, sink_folder
+from ticdc_assets.changefeed import (
+    Changefeed,
+    changefeed_from_uri,
+    find_changefeeds_file,
+    load_changefeeds,
+)
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.events import Event, Rejected
+from ticdc_assets.protocols.message import Message
+from ticdc_assets.reference.output import event_line
+from ticdc_assets.reference.reading import folder_events, topic_events
+from ticdc_assets.reference.replay import Replay
+
+EXIT_CODES = """\
+exit codes:
+  0  everything was read and honoured
+  1  done, but something could not be honoured: each such thing is a line on standard error
+  2  nothing was done: a wrong command line, changefeed declaration or --at
+"""
+
+DECODE = """\
+Print every event of a changefeed as a JSON line, in the order it was read.
+
+Row changes carry their row images, schema changes their SQL, watermarks their ts; input that cannot
+be decoded is a line of its own, "event": "rejected", with its position and the reason.
+"""
+
+REPLAY = """\
+Run the reference model over a changefeed's whole output and print a table as TiDB had it.
+
+Rows are JSON lines {column: text or null}: texts as MySQL prints them, binary as lower-case
+hexadecimal, TIMESTAMP in UTC.  Virtual generated columns never travel and are left out.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        feed = _changefeed(options)
+        code: int = options.run(feed, options)
+    except ConfigError as error:
+        print(f"ticdc-assets: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader of our output (head, less) has had enough.
+        sys.stdout = None
+        return 0
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ticdc-assets",
+        description="Read what TiCDC wrote: decode a changefeed's events, replay its tables.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    decode = _command(commands, "decode", "print events as JSON lines", DECODE)
+    decode.set_defaults(run=_decode)
+    replay = _command(commands, "replay", "print tables as they were at a TSO", REPLAY)
+    replay.add_argument(
+        "--at",
+        metavar="TSO[,TSO…]",
+        type=_tsos,
+        help="the commit ts to show tables at, itself included (default: the resolved ts)",
+    )
+    what = replay.add_mutually_exclusive_group(required=True)
+    what.add_argument("--table", metavar="DB.TABLE", help="print this table's rows")
+    what.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        help="write every table to DIR/<tso>/<database>/<table>.jsonl, names percent-encoded",
+    )
+    replay.set_defaults(run=_replay)
+    return parser
+
+
+def _command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    summary: str,
+    description: str,
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    source = command.add_argument_group("which changefeed")
+    source.add_argument(
+        "--changefeeds",
+        metavar="FILE",
+        type=Path,
+        help="the declarations (default: $TICDC_CHANGEFEEDS, else ./changefeeds.toml)",
+    )
+    source.add_argument("--changefeed", metavar="ID", help="optional where FILE has only one")
+    source.add_argument("--sink-uri", metavar="URI", help="a sink URI alone, not FILE and ID")
+    return command
+
+
+def _tsos(text: str) -> list[int]:
+    tsos = [int(part) for part in text.split(",")]
+    if any(not 0 <= ts < 1 << 63 for ts in tsos):
+        raise ValueError("not a TSO")
+    return tsos
+
+
+def _changefeed(options: argparse.Namespace) -> Changefeed:
+    if options.sink_uri is not None:
+        if options.changefeeds is not None or options.changefeed is not None:
+            raise ConfigError("goes without --changefeeds and --changefeed", setting="--sink-uri")
+        return changefeed_from_uri(options.sink_uri)
+    file = find_changefeeds_file(options.changefeeds)
+    feeds = load_changefeeds(file)
+    if options.changefeed is None:
+        if len(feeds) != 1:
+            raise ConfigError(
+                f"declares {', '.join(feeds)}: name one with --changefeed", file=str(file)
+            )
+        return next(iter(feeds.values()))
+    if options.changefeed not in feeds:
+        raise ConfigError(f"declares no changefeed {options.changefeed!r}", file=str(file))
+    return feeds[options.changefeed]
+
+
+def _decode(feed: Changefeed, options: argparse.Namespace) -> int:
+    rejected = 0
+    out = sys.stdout.buffer
+    for event in _events(feed):
+        rejected += isinstance(event, Rejected)
+        out.write(event_line(event))
+    out.flush()
+    return 1 if rejected else 0
+
+
+def _replay(feed: Changefeed, options: argparse.Namespace) -> int:
+    replay = Replay(feed)
+    replay.add(_counted(_events(feed)))
+    tsos: list[int] = options.at or [replay.default_ts]
+    replay.check(tsos)
+    if options.table is not None and len(tsos) > 1:
+        raise ConfigError("takes one TSO with --table; use --out for several", setting="--at")
+    for ts in sorted(set(tsos)):
+        replay.advance(ts)
+        if options.out is not None:
+            replay.write(options.out / str(ts))
+        else:
+            sys.stdout.buffer.writelines(replay.lines(options.table))
+    sys.stdout.flush()
+    return replay.report(sys.stderr)
+
+
+def _events(feed: Changefeed) -> Iterator[Event]:
+    """Open a changefeed's output and decode all of it."""
+    match feed.transport:
+        case "dump":
+            return _dump_events(feed)
+        case "storage":
+            folder = sink_folder(feed)
+            if not folder.exists():
+                raise ConfigError(f"no such folder: {feed.location}", setting="sink-uri")
+            return folder_events(feed, folder.paths(), folder.read)
+        case _:
+            raise ConfigError(
+                "reading from a broker is not there yet: dump the topic to a file"
+                " (kcat -C -J) and declare it as dump:///path/records.jsonl",
+                setting="sink-uri",
+            )
+
+
+def _dump_events(feed: Changefeed) -> Iterator[Event]:
+    rejected: list[Rejected] = []
+
+    def messages() -> Iterator[Message]:
+        for record in read_dump(Path(feed.location)):
+            if isinstance(record, Rejected):
+                rejected.append(record)
+            else:
+                yield record
+
+    for event in topic_events(feed, messages(), claim_check_folder(feed)):
+        yield event
+        while rejected:
+            yield rejected.pop(0)
+    yield from rejected
+
+
+def _counted(events: Iterator[Event]) -> Iterator[Event]:
+    """Show progress on a terminal."""
+    for count, event in enumerate(events, 1):
+        if count % 20_000 == 0 and sys.stderr.isatty():
+            print(f"\r{count:,} events read", end="", file=sys.stderr, flush=True)
+        yield event
+
+
+if __name__ == "__main__":
+    sys.exit(main())

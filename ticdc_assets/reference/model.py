@@ -1,0 +1,197 @@
+"""The reference model itself: buffer events, apply them in order up to a resolved ts.
+
+The rules of order, all of them:
+
+1. Everything happens in the order of commit ts; what arrives at or below an applied ts is a replay.
+2. At one commit ts rows come before DDLs; rows without any commit ts of their own (dated by the
+   table version of their file) come after the DDL of that version.
+3. Several DDLs of one commit ts keep the order they were sent in; a rename waits until its source
+   is there and its target is free.  One DDL is carried out once, however often it was sent.
+4. Within one commit ts of one table, deletes and the old keys of updates go first, then inserts and
+   the new rows of updates.  Rows that only know milliseconds or less keep the order they came in.
+5. In tables without a key, one transaction's equal rows count as often as one pass of their sender
+   sent them: a sender that goes back in time starts a new pass and repeats itself.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+
+from msgspec.structs import replace
+
+from ticdc_assets.errors import MalformedMessage, MissingSchema, TicdcError, ValueProblem
+from ticdc_assets.events import Bootstrap, Event, Rejected, RowChange, SchemaChange
+from ticdc_assets.reference.inbox import DDLS, Due, Inbox
+from ticdc_assets.reference.problem import Kind, Problem
+from ticdc_assets.reference.row_typing import Images, RowTyper, Settle
+from ticdc_assets.reference.table import Table
+from ticdc_assets.reference.tables import Tables
+from ticdc_assets.schema.catalog import Catalog, TableKey, table_key
+
+_OLD_KEY_LOST = (
+    "an update of a row that is not there: it changed the row's key, and the old one is not in the"
+    " stream; create the changefeed with old values or without output-raw-change-event"
+)
+_OLD_ROW_LOST = (
+    "an update in a table without a key, and the old row is not in the stream: it cannot be told"
+    " which row changed; create the changefeed with old values"
+)
+_KEY_ONLY = "the message was too large: only the row's key is in the stream"
+
+# A change's content, for telling equal ones: its two images.
+_Content = tuple[str | None, str | None]
+
+
+class Model:
+    """Tables of one changefeed, kept by its events.
+
+    `updates_split` says whether TiCDC sends an update that changes a key as delete and insert, as
+    it does by default.  `settle` is for a protocol whose rows are decoded by flags that may be
+    stale.
+    """
+
+    def __init__(
+        self,
+        declared_keys: Mapping[str, tuple[str, ...]] | None = None,
+        *,
+        updates_split: bool = True,
+        settle: Settle | None = None,
+    ) -> None:
+        self.problems: list[Problem] = []
+        self.tables = Tables(self.problems)
+        self.inbox = Inbox()
+        self._updates_split = updates_split
+        self._catalog = Catalog(declared_keys)
+        self._typer = RowTyper(self.inbox, self._catalog, self.tables, settle)
+
+    @property
+    def applied_ts(self) -> int:
+        """Up to where the tables are."""
+        return self.inbox.taken_ts
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Take events in, in the order they arrived."""
+        for event in events:
+            if isinstance(event, Rejected):
+                reason = f"{event.error}: {event.reason}"
+                self.problems.append(Problem("rejected", reason, position=event.position))
+            else:
+                self.inbox.add(event)
+
+    def advance(self, ts: int) -> None:
+        """Apply everything up to and including `ts`, which must be resolved."""
+        due = self.inbox.take(ts)
+        for (at, phase), together in groupby(due, key=lambda d: (d.ts, d.phase)):
+            if phase == DDLS:
+                self._apply_ddls(at, [d.event for d in together])  # type: ignore[misc]
+            else:
+                self._apply_rows(together)
+
+    def _apply_ddls(self, ts: int, changes: list[SchemaChange]) -> None:
+        while changes:
+            ready = [c for c in changes if not self._catalog.blocked(c)]
+            change = (ready or changes)[0]
+            changes.remove(change)
+            for effect in self._catalog.change(change):
+                try:
+                    self.tables.carry_out(effect, ts)
+                except TicdcError as error:
+                    reason = f"{error}: {change.sql}"
+                    self.tables.pause(change.database, change.table, reason, ts)
+
+    def _apply_rows(self, together: Iterable[Due]) -> None:
+        by_table: dict[TableKey, list[tuple[RowChange, int]]] = defaultdict(list)
+        for due in together:
+            match due.event:
+                case Bootstrap(schema=schema):
+                    self._typer.meet(schema)
+                case RowChange() as change:
+                    key = table_key(change.database, change.table)
+                    by_table[key].append((change, due.sender_pass))
+        for changes in by_table.values():
+            self._apply_transaction(changes)
+
+    def _apply_transaction(self, changes: list[tuple[RowChange, int]]) -> None:
+        """Apply one table's rows of one commit ts."""
+        typed: list[tuple[Images, int]] = []
+        table: Table | None = None
+        for change, sender_pass in changes:
+            try:
+                table, settled = self._typer.table_of(change)
+                if table.paused is None:
+                    typed.append((self._typer.read(table, settled), sender_pass))
+            except MissingSchema as error:
+                self._say("waiting", error.reason, change)
+            except (MalformedMessage, ValueProblem) as error:
+                self._say("rejected", str(error), change)
+        if table is None or not typed:
+            return
+        exact = typed[0][0].change.ts_kind == "commit"
+        if exact and not table.key:
+            self._apply_to_multiset(table, typed)
+            return
+        # Exact: all deletes, then all writes.  Otherwise change by change.
+        for group in [typed] if exact else [[one] for one in typed]:
+            for images, _ in group:
+                self._remove_old(table, images)
+            for images, _ in group:
+                self._put_new(table, images)
+
+    def _remove_old(self, table: Table, images: Images) -> None:
+        if images.old is not None:
+            table.remove(images.old)
+
+    def _put_new(self, table: Table, images: Images) -> None:
+        if images.new is None or table.paused is not None:
+            return
+        if images.change.handle_key_only:
+            table.forget(images.new)
+            self._say("incomplete", _KEY_ONLY, images.change)
+        elif images.overwrites and not table.key:
+            self._overwrite_by_unique_key(table, images)
+        elif images.overwrites and not self._updates_split and not table.has(images.new):
+            self._pause_for(images.change, _OLD_KEY_LOST)
+        else:
+            table.put(images.new)
+
+    def _overwrite_by_unique_key(self, table: Table, images: Images) -> None:
+        found = self._with_old_row(table, images)
+        if found is not None and found.old is not None and found.new is not None:
+            table.remove(found.old)
+            table.put(found.new)
+
+    def _apply_to_multiset(self, table: Table, typed: list[tuple[Images, int]]) -> None:
+        """The same change counts as often as the pass that sent it most often did."""
+        times: dict[int, Counter[_Content]] = defaultdict(Counter)
+        changes: dict[_Content, Images] = {}
+        for images, sender_pass in typed:
+            found = self._with_old_row(table, images) if images.overwrites else images
+            if found is None:
+                return
+            content = (images.change.before, images.change.after)
+            times[sender_pass][content] += 1
+            changes[content] = found
+        copies = {c: max(counted[c] for counted in times.values()) for c in changes}
+        for content, images in changes.items():
+            if images.old is not None:
+                table.remove(images.old, copies[content])
+        for content, images in changes.items():
+            if images.new is not None:
+                table.put(images.new, copies[content])
+
+    def _with_old_row(self, table: Table, images: Images) -> Images | None:
+        """Find the row that an update without old values overwrites; pause the table if none."""
+        old = table.same_by_unique_key(images.new) if images.new is not None else None
+        if old is None:
+            self._pause_for(images.change, _OLD_ROW_LOST)
+            return None
+        return replace(images, old=old)
+
+    def _pause_for(self, change: RowChange, reason: str) -> None:
+        self.tables.pause(change.database, change.table, reason, change.commit_ts)
+
+    def _say(self, kind: Kind, reason: str, change: RowChange) -> None:
+        problem = Problem(
+            kind, reason, change.database, change.table, change.commit_ts, change.position
+        )
+        self.problems.append(problem)

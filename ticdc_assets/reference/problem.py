@@ -1,0 +1,39 @@
+"""What the model could not honour, or could not be sure of: never left unsaid."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from ticdc_assets.events import Position
+
+# "rejected"    input or a row that is not what it should be
+# "waiting"     a row whose table's schema has not been seen
+# "incomplete"  a row of which the stream holds only the key
+# "paused"      a table that cannot be kept right from here on
+# "checksum"    a row that is not the one whose checksum was sent with it
+# "corrupted"   a row that TiCDC itself marked; it is applied all the same
+Kind = Literal["rejected", "waiting", "incomplete", "paused", "checksum", "corrupted"]
+
+
+class Problem(Struct, frozen=True):
+    """One thing that a person should know of."""
+
+    kind: Kind
+    reason: str
+    database: str = ""
+    table: str = ""
+    commit_ts: int | None = None
+    position: Position | None = None
+
+    @property
+    def serious(self) -> bool:
+        """Whether a table may differ from TiDB's for it."""
+        return self.kind != "corrupted"
+
+    def line(self) -> str:
+        """The problem as a person reads it."""
+        what = f"{self.database}.{self.table}" if self.table else ""
+        when = f"commit ts {self.commit_ts}" if self.commit_ts is not None else ""
+        where = str(self.position) if self.position is not None else ""
+        place = ", ".join(part for part in (what, when, where) if part)
+        return f"{self.kind}: {place}: {self.reason}" if place else f"{self.kind}: {self.reason}"

@@ -1,0 +1,176 @@
+"""From a changefeed's output to its events: a topic's records, or a folder's files in a sane order.
+
+Nothing is opened here: records and file contents are handed in.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from msgspec.structs import replace
+
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.errors import DecodeError, MissingSchema
+from ticdc_assets.events import (
+    Bootstrap,
+    Event,
+    FilePosition,
+    Rejected,
+    SchemaChange,
+    TableSchema,
+    Watermark,
+)
+from ticdc_assets.protocols.csv import CsvDecoder
+from ticdc_assets.protocols.message import DataFile, Message
+from ticdc_assets.protocols.payload import PayloadStore
+from ticdc_assets.protocols.registry import file_decoder, topic_decoder
+from ticdc_assets.schema.catalog import Catalog
+from ticdc_assets.schema.stated import reconcile
+from ticdc_assets.storage_sink.metadata import read_metadata
+from ticdc_assets.storage_sink.path import (
+    DatabaseSchemaPath,
+    DataPath,
+    Layout,
+    MetadataPath,
+    TableSchemaPath,
+    parse,
+)
+from ticdc_assets.storage_sink.schema_file import read_schema_file, to_event
+
+# A table at one version.
+_Version = tuple[str, str, int]
+
+
+def topic_events(
+    feed: Changefeed, messages: Iterable[Message], payloads: PayloadStore | None
+) -> Iterator[Event]:
+    """Decode a topic's records in the order given."""
+    decoder = topic_decoder(feed, payloads)
+    for message in messages:
+        yield from decoder.decode(message)
+
+
+def folder_events(
+    feed: Changefeed, paths: Iterable[str], read: Callable[[str], bytes]
+) -> Iterator[Event]:
+    """Decode a folder: the checkpoint, then all schema files, then data files by table and number.
+
+    `metadata` has to be read before the folder is listed for the checkpoint to mean anything;
+    whoever hands in `paths` and `read` sees to that.
+    """
+    layout = layout_of(feed)
+    found = [(path, parsed) for path in paths if (parsed := parse(path, layout)) is not None]
+    for path, parsed in found:
+        if isinstance(parsed, MetadataPath):
+            yield from _checkpoint(path, read(path))
+    stated: list[SchemaChange | Bootstrap] = []
+    for path, parsed in sorted(found, key=lambda pair: pair[0]):
+        if isinstance(parsed, TableSchemaPath | DatabaseSchemaPath):
+            for event in _schema_events(path, parsed.checksum, read(path)):
+                if not isinstance(event, Rejected):
+                    stated.append(event)
+                yield event
+    versions = schema_versions(stated, feed.keys)
+    data = [(path, parsed) for path, parsed in found if isinstance(parsed, DataPath)]
+    yield from _data_events(feed, sorted(data, key=_reading_order), versions, read)
+
+
+def layout_of(feed: Changefeed) -> Layout:
+    """How the changefeed's paths are built."""
+    return Layout(
+        date_separator=feed.date_separator,
+        partition_separator=feed.enable_partition_separator,
+        digits=feed.file_index_digit,
+        table_id_as_path=feed.use_table_id_as_path,
+        across_nodes=feed.enable_table_across_nodes,
+        extension=".csv" if feed.protocol == "csv" else ".json",
+    )
+
+
+def schema_versions(
+    stated: Iterable[SchemaChange | Bootstrap], declared_keys: Mapping[str, tuple[str, ...]]
+) -> dict[_Version, TableSchema]:
+    """Every stated table version, completed by what the statements before it say.
+
+    Schema files list virtual columns without a mark, and data files lack them: only the statement
+    that made the column tells.
+    """
+    catalog = Catalog(declared_keys)
+    versions: dict[_Version, TableSchema] = {}
+    for event in sorted(stated, key=_stated_ts):
+        if isinstance(event, SchemaChange):
+            catalog.change(event)
+            schema = event.schema
+        else:
+            schema = event.schema
+            if catalog.get(schema.database, schema.table) is None:
+                catalog.put(schema)
+        if schema is not None and schema.version is not None:
+            known = catalog.get(schema.database, schema.table)
+            completed = reconcile(known, schema) if known is not None else schema
+            versions[schema.database, schema.table, schema.version] = completed
+    return versions
+
+
+def _stated_ts(event: SchemaChange | Bootstrap) -> tuple[int, int]:
+    if isinstance(event, SchemaChange):
+        return event.commit_ts, 0
+    return event.schema.version or 0, 1
+
+
+def _checkpoint(path: str, content: bytes) -> Iterator[Event]:
+    position = FilePosition(path)
+    try:
+        yield Watermark(ts=read_metadata(content), position=position)
+    except DecodeError as error:
+        yield Rejected(position=position, error=type(error).__name__, reason=error.reason)
+
+
+def _schema_events(
+    path: str, checksum: int, content: bytes
+) -> Iterator[SchemaChange | Bootstrap | Rejected]:
+    position = FilePosition(path)
+    try:
+        yield to_event(read_schema_file(content), position)
+    except DecodeError as error:
+        yield Rejected(position=position, error=type(error).__name__, reason=error.reason)
+
+
+def _reading_order(found: tuple[str, DataPath]) -> tuple[object, ...]:
+    """Within one table version, files of one writer by date and number."""
+    _, path = found
+    return (
+        path.database or "",
+        path.table or "",
+        path.version,
+        path.partition_id or path.table_id or 0,
+        path.dispatcher or "",
+        path.date or "",
+        path.number,
+    )
+
+
+def _data_events(
+    feed: Changefeed,
+    data: Iterable[tuple[str, DataPath]],
+    versions: Mapping[_Version, TableSchema],
+    read: Callable[[str], bytes],
+) -> Iterator[Event]:
+    decoder = file_decoder(feed)
+    for path, parsed in data:
+        file = DataFile(
+            path=path,
+            data=read(path),
+            version=parsed.version,
+            table_id=parsed.partition_id or parsed.table_id,
+        )
+        if isinstance(decoder, CsvDecoder):
+            names = decoder.table_of(file.data)
+            schema = versions.get((*names, parsed.version)) if names is not None else None
+            if schema is None and names is not None:
+                yield Rejected(
+                    position=FilePosition(path),
+                    error=MissingSchema.__name__,
+                    reason=f"no schema file of {names[0]}.{names[1]} version {parsed.version}",
+                )
+                continue
+            file = replace(file, schema=schema)
+        yield from decoder.decode_file(file)

@@ -1,0 +1,110 @@
+"""Rows of events as typed rows of their table, by the schema they were written under."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from ticdc_assets.errors import MissingSchema
+from ticdc_assets.events import Op, RowChange, TableSchema
+from ticdc_assets.reference.inbox import Inbox
+from ticdc_assets.reference.table import Row, Table
+from ticdc_assets.reference.tables import Tables
+from ticdc_assets.schema.catalog import Catalog
+from ticdc_assets.schema.inference import confirm, infer
+from ticdc_assets.schema.row import RowReader
+from ticdc_assets.schema.stated import reconcile
+
+# Reads a row again that was decoded by flags which its table's schema contradicts.
+Settle = Callable[[RowChange, TableSchema], RowChange]
+
+
+class Images(Struct, frozen=True):
+    """A row change, typed."""
+
+    change: RowChange
+    old: Row | None
+    new: Row | None
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether this is an update of which the stream has only the new row."""
+        return self.change.op is Op.UPDATE and self.old is None
+
+
+class RowTyper:
+    """Finds a row's table and schema, and reads its images."""
+
+    def __init__(
+        self, inbox: Inbox, catalog: Catalog, tables: Tables, settle: Settle | None
+    ) -> None:
+        self._settle = settle
+        self._inbox = inbox
+        self._catalog = catalog
+        self._tables = tables
+        # By identity of the schemas, which are kept with their readers.
+        self._readers: dict[tuple[int, bool], tuple[TableSchema, RowReader]] = {}
+        self._completed: dict[tuple[int, int], tuple[TableSchema, TableSchema]] = {}
+
+    def table_of(self, change: RowChange) -> tuple[Table, RowChange]:
+        """The table a row belongs to, met by its rows if nothing else told of it.
+
+        The row comes back as the table's schema has it to be read.
+        """
+        table = self._tables.get(change.database, change.table)
+        if table is None:
+            schema = self._stated_for(change) or infer(change)
+            if schema is None:
+                raise MissingSchema(_unseen(change))
+            return self.meet(schema), change
+        if change.observed in table.confirmed:
+            return table, change
+        settled = self._settle(change, table.schema) if self._settle else change
+        confirmed = confirm(table.schema, settled, by_flags=self._settle is not None)
+        if confirmed is not table.schema:
+            table.alter(self._catalog.put(confirmed), (), change.commit_ts)
+        if settled is change:
+            table.confirmed.add(change.observed)
+        return table, settled
+
+    def meet(self, schema: TableSchema) -> Table:
+        """Know a table that no DDL of this changefeed created."""
+        known = self._tables.get(schema.database, schema.table)
+        return known or self._tables.of(self._catalog.put(schema))
+
+    def read(self, table: Table, change: RowChange) -> Images:
+        """Type a change's images by the schema the row was written under."""
+        schema = table.schema
+        if change.schema_version is not None and change.schema_version != schema.version:
+            stated = self._stated_for(change)
+            if stated is None:
+                raise MissingSchema(_unseen(change))
+            schema = self._as_stated(schema, stated)
+        read = self._reader(schema, change.member_names)
+        new = read(change.after) if change.after is not None else None
+        old = read(change.before) if change.before is not None else None
+        if change.op is Op.UPDATE and old is not None and new is not None:
+            # Columns that an update leaves out of its old image did not change.
+            old = {**new, **old}
+        return Images(change, old, new)
+
+    def _stated_for(self, change: RowChange) -> TableSchema | None:
+        return self._inbox.stated(change.database, change.table, change.schema_version)
+
+    def _as_stated(self, current: TableSchema, stated: TableSchema) -> TableSchema:
+        name = (id(current), id(stated))
+        if name not in self._completed:
+            self._completed[name] = (current, reconcile(current, stated))
+        return self._completed[name][1]
+
+    def _reader(self, schema: TableSchema, member_names: bool) -> RowReader:
+        name = (id(schema), member_names)
+        if name not in self._readers:
+            self._readers[name] = (schema, RowReader(schema, member_names=member_names))
+        return self._readers[name][1]
+
+
+def _unseen(change: RowChange) -> str:
+    name = f"{change.database}.{change.table}"
+    if change.schema_version is None:
+        return f"nothing has told the columns of {name}"
+    return f"schema version {change.schema_version} of {name} has not been seen"

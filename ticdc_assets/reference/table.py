@@ -1,0 +1,146 @@
+"""The rows of one table, and what events and DDL do to them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ticdc_assets.events import TableSchema
+from ticdc_assets.schema.convert import backfill, convert
+from ticdc_assets.schema.effect import (
+    ColumnAdded,
+    ColumnConverted,
+    ColumnDropped,
+    ColumnRenamed,
+    Step,
+)
+from ticdc_assets.schema.value import Value
+
+Row = dict[str, Value]
+_Identity = tuple[object, ...]
+
+
+class Table:
+    """Rows by their handle key; a table without one is a multiset of whole rows."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._take_on(schema)
+        self.paused: str | None = None
+        self._rows: dict[_Identity, Row] = {}
+        self._copies: Counter[_Identity] = Counter()
+        # Keys whose row is in the stream by its key only (handle-key-only messages).
+        self.incomplete: set[_Identity] = set()
+
+    @property
+    def schema(self) -> TableSchema:
+        return self._schema
+
+    def _take_on(self, schema: TableSchema) -> None:
+        self._schema = schema
+        self.key = schema.key
+        # What rows said of their columns and this schema agrees with.
+        self.confirmed: set[str | None] = {None}
+
+    def __iter__(self) -> Iterator[Row]:
+        for identity, row in self._rows.items():
+            for _ in range(self._copies[identity]):
+                yield row
+
+    def __len__(self) -> int:
+        return self._copies.total()
+
+    def identity(self, row: Row) -> _Identity:
+        """What tells this row from the others: its key, or all of it."""
+        if not self.key:
+            return tuple(sorted((name, repr(value)) for name, value in row.items()))
+        return tuple(row[name] for name in self.key)
+
+    def put(self, row: Row, copies: int = 1) -> None:
+        """Insert a row, or overwrite the one of its key."""
+        identity = self.identity(row)
+        self.incomplete.discard(identity)
+        self._rows[identity] = row
+        self._copies[identity] = 1 if self.key else self._copies[identity] + copies
+
+    def remove(self, row: Row, copies: int = 1) -> bool:
+        """Delete the row of this key (or copies of this very row); tell whether it was there."""
+        identity = self.identity(row)
+        self.incomplete.discard(identity)
+        if identity not in self._rows:
+            return False
+        left = 0 if self.key else self._copies[identity] - copies
+        if left > 0:
+            self._copies[identity] = left
+        else:
+            del self._rows[identity], self._copies[identity]
+        return True
+
+    def has(self, row: Row) -> bool:
+        """Whether a row of this key is there, or is known to be without its values."""
+        identity = self.identity(row)
+        return identity in self._rows or identity in self.incomplete
+
+    def same_by_unique_key(self, row: Row) -> Row | None:
+        """The row that a unique key over nullable columns says is the same one, if any.
+
+        Such a key is no identity, as many rows may have NULL in it; where it has none, it is.
+        """
+        for index in self.schema.indexes:
+            if index.unique and all(row.get(name) is not None for name in index.columns):
+                for other in self:
+                    if all(other.get(name) == row[name] for name in index.columns):
+                        return other
+        return None
+
+    def forget(self, row: Row) -> None:
+        """The row exists, but the stream holds no more of it than its key."""
+        self.remove(row)
+        self.incomplete.add(self.identity(row))
+
+    def clear(self) -> None:
+        self._rows.clear()
+        self._copies.clear()
+        self.incomplete.clear()
+
+    def take(self, chosen: Callable[[Row], bool]) -> list[Row]:
+        """Remove and return the rows for which `chosen` says so."""
+        taken = [row for row in self if chosen(row)]
+        for row in taken:
+            self.remove(row)
+        return taken
+
+    def take_all(self) -> list[Row]:
+        """Remove and return all rows."""
+        taken = list(self)
+        self.clear()
+        return taken
+
+    def fill(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            self.put(row)
+
+    def alter(self, schema: TableSchema, steps: Sequence[Step], commit_ts: int) -> None:
+        """Take on a new schema, changing the rows that are there step by step."""
+        if not steps and schema.key == self.key:
+            self._take_on(schema)
+            return
+        rows = list(self)
+        for step in steps:
+            rows = [_stepped(row, step, commit_ts) for row in rows]
+        incomplete = set(self.incomplete)
+        self.clear()
+        self._take_on(schema)
+        self.fill(rows)
+        self.incomplete = incomplete
+
+
+def _stepped(row: Row, step: Step, commit_ts: int) -> Row:
+    match step:
+        case ColumnAdded(column):
+            return {**row, column.name: backfill(column, commit_ts)}
+        case ColumnDropped(name):
+            return {n: v for n, v in row.items() if n != name}
+        case ColumnRenamed(old, new):
+            return {new if n == old else n: v for n, v in row.items()}
+        case ColumnConverted(name, old_type, new_type):
+            if name not in row:
+                return row
+            return {**row, name: convert(row[name], old_type, new_type)}
