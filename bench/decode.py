@@ -1,0 +1,192 @@
+"""How fast one core decodes, beside a plain parse of the same bytes and a copy of them.
+
+Run as `python -m bench.decode [WORKLOAD]`.  Row messages of a golden workload are decoded all the
+way to events; the baselines run in the same process, turn by turn with the decoder, and the best
+turn of each counts.  Nothing here passes or fails.
+"""
+
+import io
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+import fastavro
+import msgspec
+import orjson
+import pyarrow as pa
+from msgspec import Struct
+from pyarrow import csv as arrow_csv
+
+from tests.golden import records
+from tests.protocols.simple_avro_schema import SCHEMA
+from tests.reference.test_golden_replay import feed_of
+from ticdc_assets.changefeed import CsvDialect
+from ticdc_assets.events import Column, ColumnType, RowChange, TableSchema
+from ticdc_assets.protocols.canal_message import CanalMessage
+from ticdc_assets.protocols.csv import CsvDecoder
+from ticdc_assets.protocols.message import DataFile, Message
+from ticdc_assets.protocols.open_framing import split
+from ticdc_assets.protocols.registry import topic_decoder
+from ticdc_assets.protocols.simple_json import Envelope
+
+TURNS = 7
+CSV_ROWS = 200_000
+
+
+class Measured(Struct):
+    """Seconds for one pass over the same messages: the best turn of each."""
+
+    name: str
+    messages: int
+    size: int
+    baseline_name: str
+    decode: float
+    baseline: float
+    copy: float
+    envelope: float | None = None
+
+
+def best_of(*work: Callable[[], object]) -> list[float]:
+    """Time several pieces of work turn by turn; the best turn of each."""
+    best = [float("inf")] * len(work)
+    for _ in range(TURNS):
+        for i, run in enumerate(work):
+            start = time.perf_counter()
+            run()
+            best[i] = min(best[i], time.perf_counter() - start)
+    return best
+
+
+def exhaust(decode: Callable[[Message], Iterable[object]], messages: Sequence[Message]) -> None:
+    """Decode all messages and drop the events."""
+    for message in messages:
+        for _ in decode(message):
+            pass
+
+
+def each(parse: Callable[[bytes], object], values: Sequence[bytes]) -> None:
+    """Parse all values and drop the results."""
+    for value in values:
+        parse(value)
+
+
+def whole(message: Message) -> list[bytes]:
+    """A message whose value is one document."""
+    return [message.value or b""]
+
+
+def framed(message: Message) -> list[bytes]:
+    """The documents inside an Open Protocol message."""
+    return [bytes(value) for _, value in split(message.key or b"", message.value or b"")]
+
+
+def read_avro(value: bytes) -> object:
+    """Read a datum by fastavro alone."""
+    return fastavro.schemaless_reader(io.BytesIO(value[1:]), SCHEMA, None)
+
+
+def topic(
+    dataset: str,
+    baseline_name: str,
+    parse: Callable[[bytes], object],
+    values_of: Callable[[Message], list[bytes]] = whole,
+    envelope: type[Struct] | None = None,
+) -> Measured:
+    """Measure one protocol on the row messages of its golden dataset."""
+    decoder = topic_decoder(feed_of(dataset))
+    messages = [
+        message
+        for message in records(dataset)
+        if any(isinstance(event, RowChange) for event in decoder.decode(message))
+    ]
+    values = [value for message in messages for value in values_of(message)]
+    work = [
+        partial(exhaust, decoder.decode, messages),
+        partial(each, parse, values),
+        partial(each, bytearray, values),
+    ]
+    if envelope is not None:
+        work.append(partial(each, msgspec.json.Decoder(envelope).decode, values))
+    times = best_of(*work)
+    size = sum(len(value) for value in values)
+    return Measured(dataset, len(values), size, baseline_name, *times)
+
+
+def csv_file() -> DataFile:
+    """A data file in the default dialect, with quoted and bare values, NULLs and doubled quotes."""
+    types = {
+        "id": "bigint",
+        "name": "varchar",
+        "price": "decimal",
+        "at": "datetime",
+        "note": "text",
+    }
+    columns = tuple(Column(name, ColumnType(kind)) for name, kind in types.items())
+    row = (
+        '"I","orders","shop",470608603884552192,{0},"n {0}","{0}.50","2024-01-01 10:00:00",{1}\r\n'
+    )
+    notes = ('"plain"', "\\N", '"say ""hi"", twice"')
+    data = "".join(row.format(n, notes[n % 3]) for n in range(CSV_ROWS)).encode()
+    return DataFile(
+        "shop/orders/1/CDC1.csv", data, 1, schema=TableSchema("shop", "orders", columns)
+    )
+
+
+def read_csv(data: bytes) -> pa.Table:
+    """Read CSV by pyarrow alone, all columns as text."""
+    names = [str(i) for i in range(9)]
+    return arrow_csv.read_csv(
+        pa.BufferReader(data),
+        read_options=arrow_csv.ReadOptions(use_threads=False, column_names=names),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+    )
+
+
+def csv() -> list[Measured]:
+    """Measure the CSV decoder: columns of row images, and events one by one."""
+    decoder = CsvDecoder(dialect=CsvDialect(include_commit_ts=True), tz=ZoneInfo("UTC"))
+    file = csv_file()
+    batches, events, baseline, copy = best_of(
+        lambda: list(decoder.decode_batches(file)),
+        lambda: list(islice(decoder.decode_file(file), CSV_ROWS)),
+        lambda: read_csv(file.data),
+        lambda: bytearray(file.data),
+    )
+    size = len(file.data)
+    return [
+        Measured("csv, batches", CSV_ROWS, size, "pyarrow.csv", batches, baseline, copy),
+        Measured("csv, events", CSV_ROWS, size, "pyarrow.csv", events, baseline, copy),
+    ]
+
+
+def show(measured: Measured) -> None:
+    """Print one line of the table."""
+    ratio = measured.baseline / measured.decode
+    envelope = "-" if measured.envelope is None else f"{measured.baseline / measured.envelope:.2f}"
+    print(
+        f"{measured.name:32}{measured.messages / measured.decode:12,.0f}"
+        f"{measured.size / measured.decode / 1e6:8.1f}{ratio:12.2f}{envelope:>10}"
+        f"{measured.copy / measured.decode:8.3f}  {measured.baseline_name}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Measure every protocol and print a table."""
+    workload = sys.argv[1] if len(sys.argv) > 1 else "random_1"
+    print(f"{'':32}{'rows/s':>12}{'MB/s':>8}{'x baseline':>12}{'envelope':>10}{'x copy':>8}")
+    show(topic(f"{workload}/simple-json", "orjson.loads", orjson.loads, whole, Envelope))
+    show(topic(f"{workload}/canal-json-ext", "orjson.loads", orjson.loads, whole, CanalMessage))
+    show(topic(f"{workload}/open-protocol", "orjson.loads", orjson.loads, framed))
+    show(topic(f"{workload}/simple-avro", "fastavro", read_avro))
+    for measured in csv():
+        show(measured)
+    print("x baseline, envelope: so many times as fast; x copy: that part of the speed of a copy")
+
+
+if __name__ == "__main__":
+    main()
