@@ -25,12 +25,12 @@ from tests.protocols.simple_avro_schema import SCHEMA
 from tests.reference.test_golden_replay import feed_of
 from ticdc_assets.changefeed import CsvDialect
 from ticdc_assets.events import Column, ColumnType, RowChange, TableSchema
-from ticdc_assets.protocols.canal_message import CanalMessage
-from ticdc_assets.protocols.csv import CsvDecoder
+from ticdc_assets.protocols.canal_json.message import CanalMessage
+from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
-from ticdc_assets.protocols.open_framing import split
+from ticdc_assets.protocols.open_protocol.framing import split
 from ticdc_assets.protocols.registry import topic_decoder
-from ticdc_assets.protocols.simple_json import Envelope
+from ticdc_assets.protocols.simple.json import Envelope
 
 TURNS = 7
 CSV_ROWS = 200_000

@@ -21,9 +21,9 @@ from ticdc_assets.changefeed import (
     find_changefeeds_file,
     load_changefeeds,
 )
-from ticdc_assets.changefeed_toml import FOREIGN, KNOWN
+from ticdc_assets.changefeed.sink_uri import CONNECTION, KAFKA_CONNECTION
+from ticdc_assets.changefeed.toml import FOREIGN, KNOWN
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.sink_uri import CONNECTION, KAFKA_CONNECTION
 
 KAFKA = "kafka://broker:9092/topic?protocol="
 LARGE = "[sink.kafka-config.large-message-handle]\n"

@@ -26,11 +26,7 @@ ARROWS: dict[str, set[str]] = {
     "storage_sink": {"schema", "changefeed"},
     "schema": {"events"},
     "events": {"errors"},
-    "changefeed": {"changefeed_entry", "changefeed_settings"},
-    "changefeed_entry": {"changefeed_toml"},
-    "changefeed_settings": {"changefeed_toml"},
-    "changefeed_toml": {"sink_uri"},
-    "sink_uri": {"errors"},
+    "changefeed": {"errors"},
     "errors": set(),
 }
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace as with_fields
 from tests.golden import GOLDEN, meta, storage_tree
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events import TableSchema
-from ticdc_assets.protocols.csv import CsvDecoder
+from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile
 from ticdc_assets.storage_sink.path import DataPath, Layout, TableSchemaPath, parse
 from ticdc_assets.storage_sink.schema_file import read_schema_file

@@ -19,7 +19,7 @@ from ticdc_assets.events import (
     TableSchema,
     row_image,
 )
-from ticdc_assets.protocols.csv import CsvDecoder
+from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile
 
 UTC = ZoneInfo("UTC")

@@ -8,7 +8,7 @@ import pytest
 from tests.golden import GOLDEN, datasets, meta, records, storage_tree
 from tests.protocols import oracle
 from ticdc_assets.events import Event, Op, Rejected, RowChange, SchemaChange, Watermark
-from ticdc_assets.protocols.canal_json import CanalJsonDecoder
+from ticdc_assets.protocols.canal_json.decoder import CanalJsonDecoder
 from ticdc_assets.protocols.message import DataFile
 
 STORAGE = datasets("*storage-canal-json*")

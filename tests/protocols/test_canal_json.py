@@ -22,7 +22,7 @@ from ticdc_assets.events import (
     Watermark,
     row_image,
 )
-from ticdc_assets.protocols.canal_json import CanalJsonDecoder
+from ticdc_assets.protocols.canal_json.decoder import CanalJsonDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 
 UTC = ZoneInfo("UTC")

@@ -25,11 +25,12 @@ from tests.protocols.csv_writer import (
 )
 from ticdc_assets.changefeed import CsvDialect
 from ticdc_assets.events import Op, Rejected, RowChange, TableSchema, row_image
-from ticdc_assets.protocols import csv, csv_columnar
-from ticdc_assets.protocols.csv_batch import numbered
-from ticdc_assets.protocols.csv_columnar import ColumnarReader
-from ticdc_assets.protocols.csv_scanner import Scanner
-from ticdc_assets.protocols.csv_shape import Row, Shape, find_shapes
+from ticdc_assets.protocols.csv import columnar as csv_columnar
+from ticdc_assets.protocols.csv import decoder as csv
+from ticdc_assets.protocols.csv.batch import numbered
+from ticdc_assets.protocols.csv.columnar import ColumnarReader
+from ticdc_assets.protocols.csv.scanner import Scanner
+from ticdc_assets.protocols.csv.shape import Row, Shape, find_shapes
 
 
 @settings(max_examples=150)

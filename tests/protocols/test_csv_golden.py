@@ -8,7 +8,7 @@ import pytest
 from tests.golden import datasets, meta, records
 from tests.protocols.csv_files import data_files, feed_of
 from ticdc_assets.events import RowChange, TableSchema, row_image
-from ticdc_assets.protocols.csv import CsvDecoder
+from ticdc_assets.protocols.csv.decoder import CsvDecoder
 
 
 class Change(NamedTuple):

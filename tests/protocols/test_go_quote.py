@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_assets.errors import MalformedMessage
-from ticdc_assets.protocols.go_quote import is_quoted, quote, unquote
+from ticdc_assets.protocols.open_protocol.go_quote import is_quoted, quote, unquote
 
 
 @pytest.mark.parametrize(

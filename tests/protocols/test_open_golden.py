@@ -18,8 +18,8 @@ from ticdc_assets.events import (
     TableSchema,
     Watermark,
 )
-from ticdc_assets.protocols.open_flags import settle
-from ticdc_assets.protocols.open_protocol import OpenProtocolDecoder
+from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolDecoder
+from ticdc_assets.protocols.open_protocol.flags import settle
 
 TOPICS = datasets("*open-protocol*")
 

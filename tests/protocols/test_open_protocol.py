@@ -28,8 +28,8 @@ from ticdc_assets.events import (
     row_image,
 )
 from ticdc_assets.protocols.message import Message
-from ticdc_assets.protocols.open_flags import settle
-from ticdc_assets.protocols.open_protocol import OpenProtocolDecoder
+from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolDecoder
+from ticdc_assets.protocols.open_protocol.flags import settle
 
 TS = 415508856908021766
 ROW_KEY = {"ts": TS, "scm": "test", "tbl": "t", "t": 1}

@@ -30,7 +30,7 @@ from ticdc_assets.events import (
 )
 from ticdc_assets.protocols.compression import MESSAGE_LIMIT, decompress
 from ticdc_assets.protocols.message import Message
-from ticdc_assets.protocols.simple_avro import SimpleAvroDecoder
+from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
 
 DATASETS = golden.datasets("simple-avro*") + golden.datasets("newarch-simple-avro*")
 UTC = ZoneInfo("UTC")

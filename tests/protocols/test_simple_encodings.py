@@ -10,8 +10,8 @@ import pytest
 from tests import golden
 from tests.protocols.test_simple_json import loaded
 from ticdc_assets.events import Bootstrap, Event, RowChange, SchemaChange, TableSchema
-from ticdc_assets.protocols.simple_avro import SimpleAvroDecoder
-from ticdc_assets.protocols.simple_json import SimpleJsonDecoder
+from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
+from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
 
 UTC = ZoneInfo("UTC")
 

@@ -14,9 +14,9 @@ from tests.protocols.test_simple_json import row
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import Rejected, RowChange, row_image
 from ticdc_assets.protocols.message import Message
-from ticdc_assets.protocols.simple import SimpleDecoder
-from ticdc_assets.protocols.simple_avro import SimpleAvroDecoder
-from ticdc_assets.protocols.simple_json import SimpleJsonDecoder
+from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
+from ticdc_assets.protocols.simple.decoder import SimpleDecoder
+from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 JSON = SimpleJsonDecoder(tz=SHANGHAI)

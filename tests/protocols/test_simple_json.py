@@ -25,7 +25,7 @@ from ticdc_assets.events import (
 )
 from ticdc_assets.protocols.compression import MESSAGE_LIMIT, Compression, decompress
 from ticdc_assets.protocols.message import Message
-from ticdc_assets.protocols.simple_json import SimpleJsonDecoder
+from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
 
 DATASETS = golden.datasets("simple-json*") + golden.datasets("newarch-simple-json*")
 # Thousands of messages that differ from another dataset's in order only: every n-th is compared.

@@ -9,8 +9,8 @@ import pytest
 from tests import golden
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import ColumnType, SchemaChange
-from ticdc_assets.protocols.simple_json import SimpleJsonDecoder
-from ticdc_assets.protocols.simple_schema import column, column_type
+from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
+from ticdc_assets.protocols.simple.schema import column, column_type
 
 
 def typed(name: str, **stated: Any) -> ColumnType:

@@ -17,7 +17,7 @@ from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.output import row_lines
 from ticdc_assets.reference.reading import folder_events, topic_events
 from ticdc_assets.reference.replay import Replay
-from ticdc_assets.schema.mysql_type import parse_type
+from ticdc_assets.schema.types.mysql_type import parse_type
 
 # What cannot be had from the data, by its nature: which datasets, what is allowed to differ, why.
 END_STATE_ONLY = "only the last truth point can be compared"

@@ -22,11 +22,11 @@ from ticdc_assets.events import (
     TableSchema,
 )
 from ticdc_assets.events.row_image import dump, load
-from ticdc_assets.protocols.simple_avro import SimpleAvroDecoder
-from ticdc_assets.protocols.simple_json import SimpleJsonDecoder
-from ticdc_assets.schema.checksum import row_checksum, verify
-from ticdc_assets.schema.mysql_type import parse_type
-from ticdc_assets.schema.value import Value, read_value
+from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
+from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
+from ticdc_assets.schema.types.checksum import row_checksum, verify
+from ticdc_assets.schema.types.mysql_type import parse_type
+from ticdc_assets.schema.types.value import Value, read_value
 
 DATASETS = ["types/simple-json-checksum", "types/simple-avro-checksum"]
 DECODERS = {

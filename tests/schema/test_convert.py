@@ -19,10 +19,10 @@ from ticdc_assets.errors import ValueProblem
 from ticdc_assets.events import Column, ColumnType, RowChange, SchemaChange
 from ticdc_assets.events.row_image import load
 from ticdc_assets.events.tso import compose
-from ticdc_assets.protocols.simple_json import SimpleJsonDecoder
-from ticdc_assets.schema.convert import backfill, convert
-from ticdc_assets.schema.mysql_type import TYPES, parse_type
-from ticdc_assets.schema.value import Value, mysql_text, read_value
+from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
+from ticdc_assets.schema.conversion.convert import backfill, convert
+from ticdc_assets.schema.types.mysql_type import TYPES, parse_type
+from ticdc_assets.schema.types.value import Value, mysql_text, read_value
 
 Row = dict[str, str | None]
 Key = tuple[str | None, ...]

@@ -6,9 +6,9 @@ import pytest
 
 from ticdc_assets.errors import UnreadableDdl
 from ticdc_assets.events import Column, ColumnType, Index, Partition, Partitioning
-from ticdc_assets.schema import ddl_statement as ddl
-from ticdc_assets.schema.ddl_indexes import free_name
-from ticdc_assets.schema.ddl_reader import read_ddl
+from ticdc_assets.schema.ddl import statement as ddl
+from ticdc_assets.schema.ddl.indexes import free_name
+from ticdc_assets.schema.ddl.reader import read_ddl
 
 T = ddl.Name("t")
 INT = ColumnType("int")

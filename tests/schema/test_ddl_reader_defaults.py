@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_assets.events import Column, ColumnType
-from ticdc_assets.schema import ddl_statement as ddl
-from ticdc_assets.schema.ddl_default import default_of
-from ticdc_assets.schema.ddl_reader import read_ddl
-from ticdc_assets.schema.value import read_value
+from ticdc_assets.schema.ddl import statement as ddl
+from ticdc_assets.schema.ddl.default import default_of
+from ticdc_assets.schema.ddl.reader import read_ddl
+from ticdc_assets.schema.types.value import read_value
 
 
 def column(definition: str) -> Column:

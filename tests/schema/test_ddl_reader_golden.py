@@ -11,8 +11,8 @@ import pytest
 
 from tests.golden import GOLDEN, open_lines, records, storage_tree
 from ticdc_assets.events import Column
-from ticdc_assets.schema import ddl_statement as ddl
-from ticdc_assets.schema.ddl_reader import read_ddl
+from ticdc_assets.schema.ddl import statement as ddl
+from ticdc_assets.schema.ddl.reader import read_ddl
 
 WORKLOADS = ("types", "lifecycle", "random_1")
 SIMPLE = [f"{w}/{d}" for w in WORKLOADS for d in ("simple-json", "newarch-simple-json")]

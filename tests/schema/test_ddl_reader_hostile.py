@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.golden import GOLDEN, open_lines
 from ticdc_assets.errors import UnreadableDdl
-from ticdc_assets.schema import ddl_statement as ddl
-from ticdc_assets.schema.ddl_reader import read_ddl
+from ticdc_assets.schema.ddl import statement as ddl
+from ticdc_assets.schema.ddl.reader import read_ddl
 
 GOLDEN_SQL = sorted(
     {

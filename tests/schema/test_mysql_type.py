@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.golden import GOLDEN, open_lines
 from ticdc_assets.errors import ValueProblem
 from ticdc_assets.events import ColumnType
-from ticdc_assets.schema.mysql_type import OPEN_CODES, TYPES, delta_type, describe, parse_type
+from ticdc_assets.schema.types.mysql_type import OPEN_CODES, TYPES, delta_type, describe, parse_type
 
 READ = {
     "varchar(20)": ColumnType("varchar", length=20),

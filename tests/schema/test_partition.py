@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from tests.golden import records
 from ticdc_assets.errors import UnhonourableDdl, ValueProblem
 from ticdc_assets.events import Column, ColumnType, Index, Partition, Partitioning, TableSchema
-from ticdc_assets.schema.ddl_reader import read_ddl
-from ticdc_assets.schema.ddl_statement import CreateTable
-from ticdc_assets.schema.mysql_type import parse_type
-from ticdc_assets.schema.partition import locate, locator
-from ticdc_assets.schema.value import Value, read_value
+from ticdc_assets.schema.ddl.reader import read_ddl
+from ticdc_assets.schema.ddl.statement import CreateTable
+from ticdc_assets.schema.partition.locate import locate, locator
+from ticdc_assets.schema.types.mysql_type import parse_type
+from ticdc_assets.schema.types.value import Value, read_value
 
 
 def table(primary: tuple[str, ...] = (), **types: str) -> TableSchema:

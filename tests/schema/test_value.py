@@ -16,13 +16,13 @@ from tests.golden import GOLDEN, open_lines, records
 from ticdc_assets.errors import ValueProblem
 from ticdc_assets.events import ColumnType, Event, RowChange
 from ticdc_assets.events.row_image import load
-from ticdc_assets.protocols.canal_json import CanalJsonDecoder
+from ticdc_assets.protocols.canal_json.decoder import CanalJsonDecoder
 from ticdc_assets.protocols.message import Message
-from ticdc_assets.protocols.open_protocol import OpenProtocolDecoder
-from ticdc_assets.protocols.simple_avro import SimpleAvroDecoder
-from ticdc_assets.protocols.simple_json import SimpleJsonDecoder
-from ticdc_assets.schema.mysql_type import TYPES, parse_type
-from ticdc_assets.schema.value import mysql_text, read_value, reader, writer
+from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolDecoder
+from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
+from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
+from ticdc_assets.schema.types.mysql_type import TYPES, parse_type
+from ticdc_assets.schema.types.value import mysql_text, read_value, reader, writer
 
 UTC = ZoneInfo("UTC")
 

@@ -6,13 +6,13 @@ from typing import Protocol
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event
-from ticdc_assets.protocols.canal_json import CanalJsonDecoder
-from ticdc_assets.protocols.csv import CsvDecoder
+from ticdc_assets.protocols.canal_json.decoder import CanalJsonDecoder
+from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
-from ticdc_assets.protocols.open_protocol import OpenProtocolDecoder
+from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolDecoder
 from ticdc_assets.protocols.payload import PayloadStore
-from ticdc_assets.protocols.simple_avro import SimpleAvroDecoder
-from ticdc_assets.protocols.simple_json import SimpleJsonDecoder
+from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
+from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
 
 
 class TopicDecoder(Protocol):

@@ -12,7 +12,7 @@ from ticdc_assets.events import (
 )
 from ticdc_assets.events.row_image import dump
 from ticdc_assets.reference.table import Table
-from ticdc_assets.schema.row import RowWriter
+from ticdc_assets.schema.types.row import RowWriter
 
 _NAMES: dict[type, str] = {
     RowChange: "row change",

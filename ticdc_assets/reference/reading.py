@@ -18,7 +18,7 @@ from ticdc_assets.events import (
     TableSchema,
     Watermark,
 )
-from ticdc_assets.protocols.csv import CsvDecoder
+from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.registry import file_decoder, topic_decoder

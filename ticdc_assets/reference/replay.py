@@ -10,7 +10,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event
 from ticdc_assets.events.tso import to_datetime
-from ticdc_assets.protocols import open_flags
+from ticdc_assets.protocols.open_protocol import flags as open_flags
 from ticdc_assets.reference.model import Model
 from ticdc_assets.reference.output import row_lines
 from ticdc_assets.reference.resolved import Progress

@@ -11,8 +11,8 @@ from ticdc_assets.reference.table import Row, Table
 from ticdc_assets.reference.tables import Tables
 from ticdc_assets.schema.catalog import Catalog
 from ticdc_assets.schema.inference import confirm, infer
-from ticdc_assets.schema.row import RowReader
 from ticdc_assets.schema.stated import reconcile
+from ticdc_assets.schema.types.row import RowReader
 
 # Reads a row again that was decoded by flags which its table's schema contradicts.
 Settle = Callable[[RowChange, TableSchema], RowChange]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.schema.convert import backfill, convert
+from ticdc_assets.schema.conversion.convert import backfill, convert
 from ticdc_assets.schema.effect import (
     ColumnAdded,
     ColumnConverted,
@@ -12,7 +12,7 @@ from ticdc_assets.schema.effect import (
     ColumnRenamed,
     Step,
 )
-from ticdc_assets.schema.value import Value
+from ticdc_assets.schema.types.value import Value
 
 Row = dict[str, Value]
 _Identity = tuple[object, ...]

@@ -19,7 +19,7 @@ from ticdc_assets.schema.effect import (
     TableRenamed,
     TableTruncated,
 )
-from ticdc_assets.schema.partition import locator
+from ticdc_assets.schema.partition.locate import locator
 
 
 class Tables:

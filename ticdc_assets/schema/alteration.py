@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from ticdc_assets.errors import UnhonourableDdl
 from ticdc_assets.events import Column, Index, Partition, Partitioning, TableSchema
-from ticdc_assets.schema import ddl_statement as ddl
-from ticdc_assets.schema.ddl_default import default_of
-from ticdc_assets.schema.ddl_indexes import free_name
+from ticdc_assets.schema.ddl import statement as ddl
+from ticdc_assets.schema.ddl.default import default_of
+from ticdc_assets.schema.ddl.indexes import free_name
 from ticdc_assets.schema.effect import (
     ColumnAdded,
     ColumnConverted,

@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from ticdc_assets.errors import UnhonourableDdl, UnreadableDdl
 from ticdc_assets.events import SchemaChange, TableSchema
-from ticdc_assets.schema import ddl_statement as ddl
 from ticdc_assets.schema.alteration import (
     alter,
     partition_names,
     partitioning_of,
     without_partitions,
 )
-from ticdc_assets.schema.ddl_reader import read_ddl as _read_ddl
+from ticdc_assets.schema.ddl import statement as ddl
+from ticdc_assets.schema.ddl.reader import read_ddl as _read_ddl
 from ticdc_assets.schema.effect import (
     Effect,
     EverythingPaused,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ticdc_assets.events import Column, Index, RowChange, TableSchema
 from ticdc_assets.events.row_image import load
-from ticdc_assets.schema.mysql_type import parse_type
+from ticdc_assets.schema.types.mysql_type import parse_type
 
 _NOT_NULL = " not null"
 _decode = msgspec.json.Decoder(dict[str, str]).decode

@@ -1,0 +1,115 @@
+"""One `[[changefeed]]` of a changefeeds.toml: the settings that are ours, not TiCDC's.
+
+Reads and checks the entry itself and follows its `config`.  Relative paths in it start at the
+file's folder.  What TiCDC's own settings mean is never decided here.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from ticdc_assets.changefeed.sink_uri import Options, SinkUri, nearest, parse_sink_uri
+from ticdc_assets.changefeed.toml import ChangefeedToml, read_changefeed_toml
+from ticdc_assets.errors import ConfigError
+
+_NAMES = ("id", "sink-uri", "config", "tz", "claim-check-storage", "keys")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+_CLAIM_CHECK = "sink.kafka-config.large-message-handle.claim-check-storage-uri"
+
+
+class ChangefeedEntry:
+    """An entry by its file, or made up of arguments when there is no file."""
+
+    __slots__ = ("_content", "_file", "_folder", "_place", "id")
+
+    def __init__(
+        self, content: Mapping[str, Any], file: Path | None = None, number: int = 1
+    ) -> None:
+        self._content = content
+        self._file = None if file is None else str(file)
+        self._folder = Path() if file is None else file.parent
+        self._place = "" if file is None else f"changefeed {number}."
+        id = self._text("id")
+        if id is None or not _ID.fullmatch(id):
+            raise self.error("must be letters, digits, - and _, at most 128", "id")
+        self.id = id
+        if file is not None:
+            self._place = f"changefeed {id}."
+        for name in content:
+            if name not in _NAMES:
+                reason = "is not a setting of a changefeed" + nearest(name, _NAMES)
+                raise self.error(reason, name)
+
+    def sink_uri(self) -> SinkUri:
+        text = self._text("sink-uri")
+        if text is None:
+            raise self.error("is missing", "sink-uri")
+        return parse_sink_uri(text, file=self._file, setting=self._place + "sink-uri")
+
+    def config(self) -> ChangefeedToml:
+        name = self._text("config")
+        if name is None:
+            return ChangefeedToml()
+        path = self._folder / os.path.expanduser(name)
+        if not os.path.isfile(path):
+            raise self.error(f"no such file: {path}", "config")
+        return read_changefeed_toml(path)
+
+    def zone(self) -> ZoneInfo:
+        name = self._text("tz") or "UTC"
+        try:
+            return ZoneInfo(name)
+        except (KeyError, ValueError, OSError):
+            reason = "is not the name of a time zone, such as Asia/Shanghai or UTC"
+            if name in ("System", "Local"):
+                reason = "must name the zone of TiCDC's own machine, such as Asia/Shanghai"
+            raise self.error(reason, "tz") from None
+
+    def claim_check(self, toml: ChangefeedToml) -> tuple[str | None, Options]:
+        """Tell where claim-check objects are and how to reach them."""
+        ours, theirs = self._text("claim-check-storage"), toml.text(_CLAIM_CHECK)
+        if ours and "://" not in ours:
+            return os.path.abspath(self._folder / os.path.expanduser(ours)), Options()
+        if ours:
+            place = self._place + "claim-check-storage"
+            uri = parse_sink_uri(ours, file=self._file, setting=place)
+        elif theirs:
+            uri = parse_sink_uri(theirs, file=toml.file, setting=_CLAIM_CHECK)
+        else:
+            return None, Options()
+        if uri.transport != "storage":
+            raise uri.error("must be a folder or a bucket")
+        return uri.location, uri.options
+
+    def keys(self) -> dict[str, tuple[str, ...]]:
+        tables = self._content.get("keys", {})
+        if not isinstance(tables, dict):
+            raise self.error("must be a table", "keys")
+        for table, columns in tables.items():
+            database, _, rest = table.partition(".")
+            if not database or not rest:
+                raise self.error('must be "database.table", in quotes', f"keys.{table}")
+            if not _different_names(columns):
+                raise self.error("must be a list of different column names", f'keys."{table}"')
+        return {table: tuple(columns) for table, columns in tables.items()}
+
+    def error(self, reason: str, name: str) -> ConfigError:
+        return ConfigError(reason, file=self._file, setting=self._place + name)
+
+    def _text(self, name: str) -> str | None:
+        value = self._content.get(name)
+        if value is not None and (not isinstance(value, str) or not value):
+            raise self.error("must be a string that is not empty", name)
+        return value
+
+
+def _different_names(columns: object) -> bool:
+    return (
+        isinstance(columns, list)
+        and bool(columns)
+        and all(isinstance(column, str) and column for column in columns)
+        and len(set(columns)) == len(columns)
+    )

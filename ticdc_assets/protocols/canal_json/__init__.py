@@ -1,0 +1,1 @@
+"""Canal-JSON, in topics and in files, with and without the TiDB extension."""

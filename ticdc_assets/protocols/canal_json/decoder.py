@@ -1,0 +1,278 @@
+"""Canal-JSON: one JSON object a Kafka record, or a line of a storage-sink file.
+
+Read here: TiCDC's dialects (with and without the `_tidb` extension, content-compatible, only the
+updated columns, claim checks) and what the original Canal does differently (several rows a
+message).  Never here: what a DDL means, or types beyond what makes a value's text unambiguous.
+"""
+
+from binascii import b2a_base64
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ticdc_assets.errors import DecodeError, MalformedMessage, UnknownMessage
+from ticdc_assets.events import (
+    Event,
+    FilePosition,
+    Op,
+    Position,
+    Rejected,
+    RowChange,
+    SchemaChange,
+    TopicPosition,
+    TsKind,
+    Watermark,
+    row_image,
+    tso,
+)
+from ticdc_assets.protocols import payload
+from ticdc_assets.protocols.canal_json import message as canal_message
+from ticdc_assets.protocols.canal_json.message import CanalMessage, object_text, read_columns
+from ticdc_assets.protocols.compression import Compression, decompress
+from ticdc_assets.protocols.message import DataFile, Message
+from ticdc_assets.protocols.payload import PayloadStore
+from ticdc_assets.protocols.timestamp import to_utc
+
+_WATERMARK = "TIDB_WATERMARK"
+_OPS = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
+# java.sql.Types.BLOB, what TiCDC calls a column that holds bytes, as it stands in `sqlType`.
+_BLOB = b"2004"
+
+
+class _Rewrite(Struct, gc=False):
+    """The columns of a message whose texts cannot go into an image as they stand."""
+
+    binary: set[str]
+    timestamp: set[str]
+
+
+class CanalJsonDecoder:
+    """Turns Canal-JSON records and files into events."""
+
+    def __init__(
+        self,
+        *,
+        tz: ZoneInfo,
+        compression: Compression = "none",
+        payloads: PayloadStore | None = None,
+        raw_payloads: bool = False,
+        terminator: str = "\r\n",
+    ) -> None:
+        self._tz = tz
+        self._moves_timestamps = tz.key != "UTC"
+        self._compression: Compression = compression
+        self._payloads = payloads
+        self._raw_payloads = raw_payloads
+        # TiCDC takes an empty terminator for the default one.
+        self._terminator = terminator.encode() or b"\r\n"
+
+    def decode(self, message: Message) -> Iterator[Event]:
+        """Decode one Kafka record."""
+        position = TopicPosition(message.topic, message.partition, message.offset)
+        try:
+            if message.value is None:
+                raise MalformedMessage("a record without a value")
+            content = self._read(message.value)
+            if content.is_ddl:
+                return iter((_schema_change(content, position),))
+            if content.type == _WATERMARK:
+                return iter((_watermark(content, position),))
+            digest = None
+            if content.tidb.claim_check_location:
+                content, digest = self._redeem(content)
+            commit_ts, ts_kind = _commit_ts(content)
+            return iter(self._rows(content, position, commit_ts, ts_kind, digest=digest))
+        except DecodeError as error:
+            return iter((_rejected(error, position),))
+
+    def decode_file(self, file: DataFile) -> Iterator[Event]:
+        """Decode a data file, a record a line.
+
+        The last line may lack its terminator if it is whole.  Without the extension a row's
+        commit ts is its millisecond, but never before the table version it was written under.
+        """
+        for record, line in enumerate(self._lines(file.data), start=1):
+            position = FilePosition(file.path, record)
+            try:
+                content = canal_message.read(line)
+                if content.is_ddl or content.type == _WATERMARK:
+                    raise UnknownMessage("a data file holds rows only")
+                commit_ts, ts_kind = _commit_ts(content)
+                if ts_kind == "es" and commit_ts < file.version:
+                    commit_ts, ts_kind = file.version, "version"
+                yield from self._rows(content, position, commit_ts, ts_kind, file=file)
+            except DecodeError as error:
+                yield _rejected(error, position)
+
+    def _lines(self, data: bytes) -> Iterator[bytes]:
+        start = 0
+        # The whole terminator: a JSON text may well hold one of its characters.
+        while (end := data.find(self._terminator, start)) >= 0:
+            yield data[start:end]
+            start = end + len(self._terminator)
+        if start < len(data):
+            yield data[start:]
+
+    def _read(self, value: bytes) -> CanalMessage:
+        if self._compression != "none":
+            value = decompress(value, self._compression)
+        return canal_message.read(value)
+
+    def _redeem(self, check: CanalMessage) -> tuple[CanalMessage, str]:
+        """Fetch the whole message that a claim-check message stands for, and its digest."""
+        stored = payload.fetch(
+            check.tidb.claim_check_location, self._payloads, raw=self._raw_payloads
+        )
+        whole = self._read(stored.value)
+        if whole.tidb.claim_check_location or _identity(whole) != _identity(check):
+            raise MalformedMessage("the claim-check object holds another message")
+        return whole, stored.digest
+
+    def _rows(
+        self,
+        content: CanalMessage,
+        position: Position,
+        commit_ts: int,
+        ts_kind: TsKind,
+        *,
+        digest: str | None = None,
+        file: DataFile | None = None,
+    ) -> list[Event]:
+        op = _OPS.get(content.type)
+        if op is None:
+            raise UnknownMessage(f"type {content.type[:40]!r}")
+        rows, olds = content.data, content.old
+        if not rows or not content.database or not content.table:
+            raise MalformedMessage(f"{content.type} without database, table or data")
+        # TiCDC before 5.4 repeated the data of a delete in `old`: nothing to learn from that.
+        if op is not Op.UPDATE:
+            olds = None
+        elif olds is not None and len(olds) != len(rows):
+            raise MalformedMessage(f"{len(rows)} new rows but {len(olds)} old ones")
+        observed = object_text(content.mysql_type, "mysqlType")
+        rewrite = self._rewrite(observed, content.sql_type)
+
+        events: list[Event] = []
+        for index, row in enumerate(rows):
+            if index and isinstance(position, TopicPosition):
+                position = replace(position, index=index)
+            try:
+                image = self._image(row, rewrite)
+                old = None if olds is None else self._image(olds[index], rewrite)
+            except DecodeError as error:
+                events.append(_rejected(error, position))
+                continue
+            events.append(
+                RowChange(
+                    op=op,
+                    commit_ts=commit_ts,
+                    database=content.database,
+                    table=content.table,
+                    position=position,
+                    before=image if op is Op.DELETE else old,
+                    after=None if op is Op.DELETE else image,
+                    ts_kind=ts_kind,
+                    table_id=None if file is None else file.table_id,
+                    schema_version=None if file is None else file.version,
+                    observed=observed,
+                    key_columns=tuple(content.pk_names) if content.pk_names else None,
+                    handle_key_only=content.tidb.only_handle_key,
+                    build_ts=content.ts,
+                    claim_check_digest=digest,
+                )
+            )
+        return events
+
+    def _rewrite(self, mysql_types: str, sql_types: Raw) -> _Rewrite | None:
+        """Find the columns to rewrite; substring searches spare most messages the reading."""
+        folded = mysql_types.lower()
+        codes = bytes(sql_types)
+        blobs = codes.count(_BLOB)
+        moves = self._moves_timestamps and "timestamp" in folded
+        if not (blobs or moves or "blob" in folded or "binary" in folded):
+            return None
+        binary: set[str] = set()
+        timestamp: set[str] = set()
+        for name, text in read_columns(mysql_types).items():
+            # Long enough for any name; element lists may be of any length.
+            kind = _kind(text[:64]) if text else "other"
+            if kind == "binary":
+                binary.add(name)
+            elif kind == "timestamp" and moves:
+                timestamp.add(name)
+        # A column that holds bytes under a character type is a rarity: both agree as a rule.
+        if blobs != len(binary):
+            binary |= canal_message.read_blobs(codes)
+        return _Rewrite(binary, timestamp) if binary or timestamp else None
+
+    def _image(self, row: Raw, rewrite: _Rewrite | None) -> str:
+        if rewrite is None:
+            return object_text(row, "the row")
+        values = read_columns(row)
+        for name in rewrite.binary:
+            if text := values.get(name):
+                values[name] = _base64(name, text)
+        for name in rewrite.timestamp:
+            if (text := values.get(name)) is not None:
+                values[name] = to_utc(text, self._tz)
+        return row_image.dump(values)
+
+
+@lru_cache(maxsize=4096)
+def _kind(mysql_type: str) -> Literal["binary", "timestamp", "other"]:
+    # The type's own name: its parameters and elements may spell anything.
+    base = mysql_type.partition("(")[0].strip().partition(" ")[0].lower()
+    if "blob" in base or "binary" in base:
+        return "binary"
+    return "timestamp" if base == "timestamp" else "other"
+
+
+def _base64(column: str, text: str) -> str:
+    try:
+        # One code point a byte.
+        octets = text.encode("latin-1")
+    except UnicodeEncodeError:
+        raise MalformedMessage(f"column {column[:80]!r}: holds more than bytes") from None
+    return b2a_base64(octets, newline=False).decode("ascii")
+
+
+def _identity(content: CanalMessage) -> tuple[str | None, str | None, str, int | None]:
+    return content.database, content.table, content.type, content.tidb.commit_ts
+
+
+def _commit_ts(content: CanalMessage) -> tuple[int, TsKind]:
+    if content.tidb.commit_ts is not None:
+        return content.tidb.commit_ts, "commit"
+    if content.es is None:
+        raise MalformedMessage("neither commitTs nor es")
+    return tso.compose(content.es), "es"
+
+
+def _schema_change(content: CanalMessage, position: Position) -> SchemaChange:
+    if not content.sql:
+        raise MalformedMessage("a DDL without sql")
+    commit_ts, ts_kind = _commit_ts(content)
+    return SchemaChange(
+        commit_ts=commit_ts,
+        database=content.database or "",
+        table=content.table or "",
+        sql=content.sql,
+        position=position,
+        ddl_type=content.type,
+        ts_kind=ts_kind,
+        build_ts=content.ts,
+    )
+
+
+def _watermark(content: CanalMessage, position: Position) -> Watermark:
+    if content.tidb.watermark_ts is None:
+        raise MalformedMessage("a watermark without watermarkTs")
+    return Watermark(ts=content.tidb.watermark_ts, position=position, build_ts=content.ts)
+
+
+def _rejected(error: DecodeError, position: Position) -> Rejected:
+    return Rejected(position=position, error=type(error).__name__, reason=error.reason)

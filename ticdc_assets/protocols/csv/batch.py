@@ -1,0 +1,160 @@
+"""Rows of CSV files as Arrow batches: how they are collected, and how they become events.
+
+`ROWS` has a line a record; `EVENTS` a line an event, where the two records of an update with old
+values have become one.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_assets.errors import MalformedMessage
+from ticdc_assets.protocols.csv.shape import Row
+
+ROWS = pa.schema(
+    [
+        ("op", pa.string()),
+        ("database", pa.string()),
+        ("table", pa.string()),
+        ("commit_ts", pa.int64()),
+        ("is_update", pa.bool_()),
+        ("image", pa.string()),
+        ("record", pa.int64()),
+    ]
+)
+EVENTS = pa.schema(
+    [
+        ("op", pa.string()),
+        ("commit_ts", pa.int64()),
+        ("database", pa.string()),
+        ("table", pa.string()),
+        ("before", pa.string()),
+        ("after", pa.string()),
+        ("record", pa.int64()),
+    ]
+)
+
+# With their types: guessing them costs more than the work on a small batch.
+_D, _I, _U, _INSERT, _UPDATE, _DELETE = (
+    pa.scalar(text, pa.string()) for text in ("D", "I", "U", "insert", "update", "delete")
+)
+_NOWHERE = pa.scalar(None, pa.int32())
+_ONE = pa.scalar(1, pa.int32())
+_NEXT = pa.scalar(1, pa.int64())
+_NO = pa.array([False], pa.bool_())
+
+# An Arrow array of texts holds less than 2 GiB; a character is at most four bytes.
+_LONGEST_IMAGE = 1 << 29
+_LARGEST_BATCH = 1 << 24
+_MOST_ROWS = 4096
+
+
+class RowCollector:
+    """Gathers single rows into batches of bounded size."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[object, ...]] = []
+        self._size = 0
+
+    def add(self, row: Row, record: int) -> pa.RecordBatch | None:
+        """Take a row; give a batch whenever one is full."""
+        if len(row.image) > _LONGEST_IMAGE:
+            raise MalformedMessage("a row of half a gigabyte or more")
+        full = None
+        if self._size + len(row.image) > _LARGEST_BATCH or len(self._rows) == _MOST_ROWS:
+            full = self.flush()
+        self._rows.append((*row, record))
+        self._size += len(row.image)
+        return full
+
+    def flush(self) -> pa.RecordBatch | None:
+        """Give what has been gathered, if anything."""
+        if not self._rows:
+            return None
+        columns = [
+            pa.array(values, field.type)
+            for values, field in zip(zip(*self._rows, strict=True), ROWS, strict=True)
+        ]
+        self._rows, self._size = [], 0
+        return pa.RecordBatch.from_arrays(columns, schema=ROWS)
+
+
+class UpdatePairs:
+    """Turns batches of rows into events: a delete and an insert with is-update, side by side, are
+    one update.
+
+    Half a pair (a file cut short, a broken record in between) stays the delete or insert it says.
+    """
+
+    def __init__(self) -> None:
+        # A row whose other half may open the next batch.
+        self._held: pa.RecordBatch | None = None
+
+    def add(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Take rows, give the events that are certain."""
+        if self._held is not None:
+            rows = pa.concat_batches([self._held, rows])
+            self._held = None
+        last = rows.num_rows - 1
+        if rows["is_update"][last].as_py() and rows["op"][last].as_py() == "D":
+            self._held = rows.slice(last)
+            rows = rows.slice(0, last)
+        return _events(rows) if rows.num_rows else None
+
+    def flush(self) -> pa.RecordBatch | None:
+        """Give the row that was held back: nothing that belongs to it follows."""
+        held, self._held = self._held, None
+        return None if held is None else _events(held)
+
+
+def numbered(columns: Sequence[pa.Array], first_record: int) -> pa.RecordBatch:
+    """Make a batch of rows from all columns but the last, numbering records on."""
+    records = range(first_record, first_record + len(columns[0]))
+    return pa.RecordBatch.from_arrays([*columns, pa.array(records, pa.int64())], schema=ROWS)
+
+
+def _events(rows: pa.RecordBatch) -> pa.RecordBatch:
+    op, image, count = rows["op"], rows["image"], rows.num_rows
+    deletes = pc.equal(op, _D)
+    kinds = pc.if_else(deletes, _DELETE, pc.if_else(pc.equal(op, _U), _UPDATE, _INSERT))
+    others = [rows[name] for name in ("commit_ts", "database", "table")]
+    record = rows["record"]
+    if not pc.any(deletes).as_py():
+        columns = [kinds, *others, pa.nulls(count, pa.string()), image, record]
+        return pa.RecordBatch.from_arrays(columns, schema=EVENTS)
+    places = pa.array(range(count), pa.int32())
+    before = pc.if_else(deletes, places, _NOWHERE)
+    after = pc.if_else(deletes, _NOWHERE, places)
+    starts = _starts_of_updates(rows, deletes)
+    if starts is not None:
+        kinds = pc.if_else(starts, _UPDATE, kinds)
+        after = pc.if_else(starts, pc.add(places, _ONE), after)
+        ends = pa.concat_arrays([_NO, starts.slice(0, count - 1)])
+        kept = pc.invert(ends)
+        kinds, *others, before, after, record = (
+            column.filter(kept) for column in (kinds, *others, before, after, record)
+        )
+    columns = [kinds, *others, image.take(before), image.take(after), record]
+    return pa.RecordBatch.from_arrays(columns, schema=EVENTS)
+
+
+def _starts_of_updates(rows: pa.RecordBatch, deletes: pa.Array) -> pa.Array | None:
+    """Mark the deletes whose insert follows; None if there are none."""
+    count = rows.num_rows
+    updates = rows["is_update"]
+    if count < 2 or not pc.any(updates).as_py():
+        return None
+    first, second = rows.slice(0, count - 1), rows.slice(1)
+    conditions: Sequence[pa.Array] = [
+        deletes.slice(0, count - 1),
+        updates.slice(0, count - 1),
+        updates.slice(1),
+        pc.equal(second["op"], _I),
+        *(pc.equal(first[name], second[name]) for name in ("commit_ts", "database", "table")),
+        pc.equal(pc.subtract(second["record"], first["record"]), _NEXT),
+    ]
+    starts = conditions[0]
+    for condition in conditions[1:]:
+        starts = pc.and_(starts, condition)
+    return pa.concat_arrays([starts, _NO])

@@ -1,0 +1,239 @@
+"""The fast way through CSV files of ordinary dialects: whole blocks, column by column.
+
+`pyarrow.csv` is more lenient than the notation, so nothing it reads is believed: a block counts
+only if writing its values again by the rules of the dialect gives the very bytes it was read from.
+At the first block that does not pass, reading stops and `csv_scanner` goes on from there.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+
+from ticdc_assets.changefeed import CsvDialect
+from ticdc_assets.errors import MalformedMessage
+from ticdc_assets.protocols.csv.shape import Convert, Shape
+
+_BLOCK = 1 << 20
+_CONTROLS = bytes(range(0x20))
+# With their types: guessing them costs many times more than the work on a small block.
+_NOTHING = pa.scalar(b"", pa.binary())
+_OPS = pa.array(["I", "U", "D"], pa.string())
+_TRUE = pa.scalar(b"true", pa.binary())
+_FALSE = pa.scalar(b"false", pa.binary())
+_NO = pa.scalar(False, pa.bool_())
+
+
+class Block(NamedTuple):
+    """The records of a block as the columns of `csv_batch.ROWS`, without their numbers."""
+
+    columns: list[pa.Array]
+    end: int
+
+
+class _Disproof(Exception):
+    """A block that is not, or not provably, what the notation says."""
+
+
+class ColumnarReader:
+    """Reads records of one shape; only for dialects that `serves`."""
+
+    def __init__(self, dialect: CsvDialect, shape: Shape, version: int) -> None:
+        self._dialect = dialect
+        self._shape = shape
+        self._version = version
+        self._quote = dialect.quote.encode()
+        self._null = dialect.null.encode()
+        quoted = [True] * shape.width
+        if shape.commit_ts is not None:
+            quoted[shape.commit_ts] = False
+        if shape.is_update is not None:
+            quoted[shape.is_update] = False
+        quoted[shape.first :] = [field.quoted for field in shape.fields]
+        self._quoted = quoted
+        self._labels = [
+            (b"," if place else b"{") + json.dumps(field.name).encode() + b":"
+            for place, field in enumerate(shape.fields)
+        ]
+
+    @staticmethod
+    def serves(dialect: CsvDialect) -> bool:
+        return (
+            len(dialect.quote) == len(dialect.delimiter) == 1
+            and (dialect.quote + dialect.delimiter).isascii()
+            and dialect.terminator in ("\r\n", "\n")
+        )
+
+    def blocks(self, data: bytes, start: int) -> Iterator[Block]:
+        """Read block after block, as long as each is proven exact."""
+        source = pa.py_buffer(data)
+        try:
+            for table in self._open(source.slice(start)):
+                if not table.num_rows:
+                    continue
+                end = start + self._prove(table, source, start)
+                yield Block(self._columns(table, source, start, end), end)
+                start = end
+        except (pa.ArrowException, _Disproof, MalformedMessage, ValueError):
+            return
+
+    def _open(self, source: pa.Buffer) -> Iterator[pa.RecordBatch]:
+        names = [str(place) for place in range(self._shape.width)]
+        reader = arrow_csv.open_csv(
+            source,
+            read_options=arrow_csv.ReadOptions(
+                use_threads=False, block_size=_BLOCK, column_names=names
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=self._dialect.delimiter,
+                quote_char=self._dialect.quote,
+                newlines_in_values=True,
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys(names, pa.binary()),
+                null_values=[self._dialect.null],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        return iter(reader)
+
+    def _prove(self, table: pa.RecordBatch, source: pa.Buffer, start: int) -> int:
+        """Write the block again and compare; give its length."""
+        parts = _Parts()
+        for place, (column, quoted) in enumerate(zip(table.columns, self._quoted, strict=True)):
+            if place:
+                parts.literal(self._dialect.delimiter.encode())
+            holds_quotes = self._quote in _content(column)
+            if not quoted:
+                if holds_quotes:
+                    raise _Disproof
+                parts.column(column)
+                continue
+            if holds_quotes:
+                column = pc.replace_substring(column, self._quote, self._quote * 2)
+            parts.wrapped(column, self._quote)
+        parts.literal(self._dialect.terminator.encode())
+        written = _content_buffer(parts.join(self._null))
+        if not written.equals(source.slice(start, written.size)):
+            raise _Disproof
+        return int(written.size)
+
+    def _columns(
+        self, table: pa.RecordBatch, source: pa.Buffer, start: int, end: int
+    ) -> list[pa.Array]:
+        shape, columns = self._shape, table.columns
+        if any(column.null_count for column in columns[: shape.first]):
+            raise _Disproof
+        op = columns[0].cast(pa.string())
+        if not pc.all(pc.is_in(op, _OPS)).as_py():
+            raise _Disproof
+        if shape.commit_ts is None:
+            commit_ts = pa.repeat(pa.scalar(self._version, pa.int64()), len(op))
+        else:
+            commit_ts = _commit_ts(columns[shape.commit_ts])
+        if shape.is_update is None:
+            is_update = pa.repeat(_NO, len(op))
+        else:
+            flag = columns[shape.is_update]
+            is_update = pc.equal(flag, _TRUE)
+            if not pc.all(pc.or_(is_update, pc.equal(flag, _FALSE))).as_py():
+                raise _Disproof
+        line_ends = len(self._dialect.terminator) * len(op)
+        block = source.slice(start, end - start).to_pybytes()
+        has_controls = len(block) - len(block.translate(None, _CONTROLS)) != line_ends
+        return [
+            op,
+            columns[2].cast(pa.string()),
+            columns[1].cast(pa.string()),
+            commit_ts,
+            is_update,
+            self._images(columns[shape.first :], has_controls),
+        ]
+
+    def _images(self, columns: Sequence[pa.Array], has_controls: bool) -> pa.Array:
+        """Write the row images, as JSON."""
+        parts = _Parts()
+        for label, field, column in zip(self._labels, self._shape.fields, columns, strict=True):
+            parts.literal(label)
+            if field.convert is not None:
+                column = _converted(column, field.convert)
+            parts.wrapped(_escaped(column, has_controls), b'"')
+        parts.literal(b"}")
+        # The cast checks that it is UTF-8.
+        return parts.join(b"null").cast(pa.string())
+
+
+class _Parts:
+    """What makes up a row: literals that all rows share, and columns."""
+
+    def __init__(self) -> None:
+        self._parts: list[pa.Scalar | pa.Array] = []
+        self._pending = b""
+
+    def literal(self, text: bytes) -> None:
+        self._pending += text
+
+    def column(self, column: pa.Array) -> None:
+        self._parts += [pa.scalar(self._pending, pa.binary()), column]
+        self._pending = b""
+
+    def wrapped(self, column: pa.Array, quote: bytes) -> None:
+        """Add a column whose values are quoted and whose nulls are not."""
+        if column.null_count:
+            mark = pa.scalar(quote, pa.binary())
+            self.column(pc.binary_join_element_wise(mark, column, mark, _NOTHING))
+            return
+        self._pending += quote
+        self.column(column)
+        self._pending = quote
+
+    def join(self, null: bytes) -> pa.Array:
+        parts = [*self._parts, pa.scalar(self._pending, pa.binary())]
+        return pc.binary_join_element_wise(
+            *parts, _NOTHING, null_handling="replace", null_replacement=null
+        )
+
+
+def _commit_ts(column: pa.Array) -> pa.Array:
+    text = column.cast(pa.string())
+    # Arrow reads signs and hexadecimal digits, too.
+    if not pc.all(pc.ascii_is_decimal(text)).as_py() or pc.max(pc.binary_length(text)).as_py() > 19:
+        raise _Disproof
+    return text.cast(pa.int64())
+
+
+def _converted(column: pa.Array, convert: Convert) -> pa.Array:
+    values = [None if value is None else convert(value) for value in column.to_pylist()]
+    return pa.array(values, pa.binary())
+
+
+def _escaped(column: pa.Array, has_controls: bool) -> pa.Array:
+    content = _content(column)
+    for special in (b"\\", b'"'):
+        if special in content:
+            column = pc.replace_substring(column, special, b"\\" + special)
+    if has_controls:
+        for control in _CONTROLS:
+            if control in content:
+                column = pc.replace_substring(column, bytes([control]), b"\\u%04x" % control)
+    return column
+
+
+def _content(column: pa.Array) -> bytes:
+    """All values of a binary column, one after the other."""
+    content: bytes = _content_buffer(column).to_pybytes()
+    return content
+
+
+def _content_buffer(column: pa.Array) -> pa.Buffer:
+    _validity, offsets, content = column.buffers()
+    if content is None:
+        return pa.py_buffer(b"")
+    places = memoryview(offsets).cast("i")
+    first = places[column.offset]
+    return content.slice(first, places[column.offset + len(column)] - first)

@@ -1,0 +1,188 @@
+"""CSV data files of the storage sink.
+
+Read here: every dialect a changefeed can declare.  The files state no types, so a file can only be
+read together with its table's schema.  Never here: whether a value fits its type.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from ticdc_assets.changefeed import CsvDialect
+from ticdc_assets.errors import DecodeError, MalformedMessage, UnknownMessage
+from ticdc_assets.events import Event, FilePosition, Op, Rejected, RowChange, TsKind
+from ticdc_assets.protocols.csv.batch import RowCollector, UpdatePairs, numbered
+from ticdc_assets.protocols.csv.columnar import ColumnarReader
+from ticdc_assets.protocols.csv.scanner import Record, Scanner
+from ticdc_assets.protocols.csv.shape import Row, Shapes, find_shapes, read_names
+from ticdc_assets.protocols.message import DataFile
+
+_OPS = {"insert": Op.INSERT, "update": Op.UPDATE, "delete": Op.DELETE}
+
+# How much the scanner reads before the columnar reader gets another chance, at first and at most.
+_SHORT_STRETCH = 1 << 20
+_LONG_STRETCH = 1 << 25
+# With less than this the columnar reader takes longer to set up than the scanner to be done.
+_WORTHWHILE = 1 << 16
+# Records with up to so many fields too many get them counted.
+_FIELDS_TOO_MANY = 1000
+# More than TiDB lets a table have, with TiCDC's own.
+_MOST_FIELDS = 5000
+
+
+class CsvDecoder:
+    """Turns CSV data files into events.
+
+    Records are counted from 1, the header not among them; an update with old values stands at the
+    first of its two records.
+    """
+
+    def __init__(self, *, dialect: CsvDialect, tz: ZoneInfo) -> None:
+        # TiCDC takes an empty terminator for the default one.
+        self._dialect = replace(dialect, terminator=dialect.terminator or "\r\n")
+        self._tz = tz
+
+    def decode_file(self, file: DataFile) -> Iterator[Event]:
+        """Decode a data file."""
+        try:
+            shapes = self._shapes(file)
+        except DecodeError as error:
+            yield _rejected(file, 0, error)
+            return
+        ts_kind: TsKind = "commit" if shapes.has_commit_ts else "version"
+        for item in self._events(file, shapes):
+            if isinstance(item, Rejected):
+                yield item
+                continue
+            columns = [column.to_pylist() for column in item.columns]
+            for op, commit_ts, database, table, before, after, record in zip(*columns, strict=True):
+                yield RowChange(
+                    op=_OPS[op],
+                    commit_ts=commit_ts,
+                    database=database,
+                    table=table,
+                    position=FilePosition(file.path, record),
+                    before=before,
+                    after=after,
+                    ts_kind=ts_kind,
+                    table_id=file.table_id,
+                    schema_version=file.version,
+                    member_names=True,
+                )
+
+    def decode_batches(self, file: DataFile) -> Iterator[pa.RecordBatch | Rejected]:
+        """Decode a data file to batches of `csv_batch.EVENTS`, for those who want columns."""
+        try:
+            shapes = self._shapes(file)
+        except DecodeError as error:
+            return iter((_rejected(file, 0, error),))
+        return self._events(file, shapes)
+
+    def table_of(self, data: bytes) -> tuple[str, str] | None:
+        """Say which database and table the first good record of a file speaks of.
+
+        Where paths have table ids for names, a partition's own id is in no schema file.
+        """
+        for record in Scanner(self._dialect, _MOST_FIELDS).records(data, 0):
+            names = read_names(record.fields)
+            if names is not None:
+                return names
+        return None
+
+    def _shapes(self, file: DataFile) -> Shapes:
+        if file.schema is None:
+            raise UnknownMessage(f"the schema of table version {file.version} is not known")
+        return find_shapes(file.data, file.schema, self._dialect, self._tz)
+
+    def _events(self, file: DataFile, shapes: Shapes) -> Iterator[pa.RecordBatch | Rejected]:
+        pairs = UpdatePairs()
+        for item in _FileReader(file, self._dialect, shapes).rows():
+            broken = isinstance(item, Rejected)
+            events = pairs.flush() if broken else pairs.add(item)
+            if events is not None:
+                yield events
+            if broken:
+                yield item
+        events = pairs.flush()
+        if events is not None:
+            yield events
+
+
+class _FileReader:
+    """Goes through one file, by columns where that is proven right and by records elsewhere."""
+
+    def __init__(self, file: DataFile, dialect: CsvDialect, shapes: Shapes) -> None:
+        self._file = file
+        self._dialect = dialect
+        self._shapes = shapes
+        self._scanner = Scanner(dialect, max(shapes.by_width) + _FIELDS_TOO_MANY)
+        self._position = shapes.start
+        self._record = 1
+
+    def rows(self) -> Iterator[pa.RecordBatch | Rejected]:
+        """Read the records as batches of `csv_batch.ROWS`."""
+        stretch = _SHORT_STRETCH
+        size = len(self._file.data)
+        while self._position < size:
+            start = self._position
+            if size - start >= _WORTHWHILE and ColumnarReader.serves(self._dialect):
+                yield from self._columnar_rows()
+            # Where nothing is to be had that way, it is tried ever less often.
+            stretch = _SHORT_STRETCH if self._position > start else min(2 * stretch, _LONG_STRETCH)
+            yield from self._scanned_rows(self._position + stretch)
+
+    def _columnar_rows(self) -> Iterator[pa.RecordBatch]:
+        data = self._file.data
+        first = next(self._scanner.records(data, self._position))
+        shape = self._shapes.by_width.get(len(first.fields))
+        if shape is None:
+            return
+        reader = ColumnarReader(self._dialect, shape, self._file.version)
+        for block in reader.blocks(data, self._position):
+            rows = numbered(block.columns, self._record)
+            self._position = block.end
+            self._record += rows.num_rows
+            yield rows
+
+    def _scanned_rows(self, until: int) -> Iterator[pa.RecordBatch | Rejected]:
+        """Read records one by one, at least up to a place in the data."""
+        rows = RowCollector()
+        if self._position >= len(self._file.data):
+            return
+        for record in self._scanner.records(self._file.data, self._position):
+            number = self._record
+            self._position = record.end
+            self._record += 1
+            try:
+                batch = rows.add(self._read(record), number)
+            except MalformedMessage as error:
+                batch = rows.flush()
+                if batch is not None:
+                    yield batch
+                yield _rejected(self._file, number, error)
+            else:
+                if batch is not None:
+                    yield batch
+            if self._position >= until:
+                break
+        batch = rows.flush()
+        if batch is not None:
+            yield batch
+
+    def _read(self, record: Record) -> Row:
+        if record.problem is not None:
+            raise MalformedMessage(record.problem)
+        shapes = self._shapes.by_width
+        shape = shapes.get(len(record.fields))
+        if shape is None:
+            expected = " or ".join(str(width) for width in sorted(shapes))
+            raise MalformedMessage(f"{len(record.fields)} fields where {expected} are expected")
+        return shape.read(record.fields, self._file.version)
+
+
+def _rejected(file: DataFile, record: int, error: DecodeError) -> Rejected:
+    return Rejected(
+        position=FilePosition(file.path, record), error=type(error).__name__, reason=error.reason
+    )

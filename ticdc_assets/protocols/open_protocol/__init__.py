@@ -1,0 +1,1 @@
+"""Open Protocol: batches of key and value JSON, columns described by type codes and flags."""

@@ -1,0 +1,243 @@
+"""Open Protocol: batches of framed events, each a key and a value in JSON.
+
+Read here: rows of both server generations, DDLs, resolved events, claim checks.  Framing,
+columns and Go's quoting have rooms of their own.  Never here: what a DDL means.
+"""
+
+import json
+from collections.abc import Iterator, Set
+from typing import Annotated, NoReturn, TypeVar
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from ticdc_assets.errors import DecodeError, MalformedMessage, UnknownMessage
+from ticdc_assets.events import (
+    Event,
+    Op,
+    Rejected,
+    RowChange,
+    SchemaChange,
+    TopicPosition,
+    Watermark,
+)
+from ticdc_assets.protocols import payload
+from ticdc_assets.protocols.compression import Compression, decompress
+from ticdc_assets.protocols.message import Message
+from ticdc_assets.protocols.open_protocol import framing as open_framing
+from ticdc_assets.protocols.open_protocol.column import (
+    OpenColumn,
+    OpenImage,
+    read_image,
+    stale_binary_flags,
+)
+from ticdc_assets.protocols.payload import PayloadStore
+
+_ROW, _DDL, _RESOLVED = 1, 2, 3
+
+_MAX = 2**63 - 1
+
+
+class _Key(Struct, gc=False, frozen=True):
+    type: int = field(name="t")
+    ts: Annotated[int, Meta(ge=0, le=_MAX)]
+    database: str = field(name="scm", default="")
+    table: str = field(name="tbl", default="")
+    partition_id: Annotated[int, Meta(ge=0, le=_MAX)] | None = field(name="ptn", default=None)
+    # Written twice by the new-architecture server, true and then false, with a claim check: as
+    # in any reading where the last one wins, it then says nothing.
+    only_handle_key: bool = field(name="ohk", default=False)
+    claim_check_location: str = field(name="ccl", default="")
+
+
+class _Row(Struct, gc=False, frozen=True):
+    upsert: dict[str, OpenColumn] | None = field(name="u", default=None)
+    previous: dict[str, OpenColumn] | None = field(name="p", default=None)
+    delete: dict[str, OpenColumn] | None = field(name="d", default=None)
+
+
+class _Ddl(Struct, gc=False, frozen=True):
+    query: str = field(name="q")
+    # A number, though the documents call it a string.
+    type: Annotated[int, Meta(ge=0, le=0xFFFF)] | str = field(name="t")
+
+
+_Images = tuple[Op, str | None, str | None, OpenImage]
+_T = TypeVar("_T")
+_key_decoder = msgspec.json.Decoder(_Key)
+_row_decoder = msgspec.json.Decoder(_Row)
+_ddl_decoder = msgspec.json.Decoder(_Ddl)
+
+
+class OpenProtocolDecoder:
+    """Turns Open Protocol records into events.
+
+    `old_values` and `updated_columns_only` are the changefeed's `open.output-old-value` and
+    `only-output-updated-columns`: they decide whether a row without old values can be an update.
+    """
+
+    def __init__(
+        self,
+        *,
+        tz: ZoneInfo,
+        compression: Compression = "none",
+        payloads: PayloadStore | None = None,
+        old_values: bool = True,
+        updated_columns_only: bool = False,
+    ) -> None:
+        self._tz = tz
+        self._compression: Compression = compression
+        self._payloads = payloads
+        self._op_without_old = Op.INSERT if old_values and not updated_columns_only else Op.UPSERT
+
+    def decode(self, message: Message) -> Iterator[Event]:
+        """Decode one Kafka record, event by event; a bad event leaves the others alone."""
+        topic, partition, offset = message.topic, message.partition, message.offset
+        try:
+            batch = open_framing.split(message.key, message.value)
+        except DecodeError as error:
+            yield _rejected(error, TopicPosition(topic, partition, offset))
+            return
+        for index, (key, value) in enumerate(batch):
+            position = TopicPosition(topic, partition, offset, index)
+            try:
+                yield self._event(key, value, position)
+            except DecodeError as error:
+                yield _rejected(error, position)
+
+    def _event(self, key: bytes, value: bytes, position: TopicPosition) -> Event:
+        head = _read(_key_decoder, key, "key")
+        if head.type == _ROW:
+            return self._row(head, value, position)
+        if head.type == _RESOLVED:
+            if value:
+                raise MalformedMessage("a resolved event with a value")
+            return Watermark(ts=head.ts, position=position)
+        if head.type == _DDL:
+            ddl = _read(_ddl_decoder, self._decompressed(value), "DDL")
+            return SchemaChange(
+                commit_ts=head.ts,
+                database=head.database,
+                table=head.table,
+                sql=ddl.query,
+                position=position,
+                ddl_type=str(ddl.type),
+            )
+        raise UnknownMessage(f"event type {head.type}")
+
+    def _row(self, head: _Key, value: bytes, position: TopicPosition) -> RowChange:
+        if not head.database or not head.table:
+            raise MalformedMessage("a row without database or table")
+        digest = None
+        handle_key_only = head.only_handle_key
+        if head.claim_check_location:
+            value, digest = self._redeem(head)
+            handle_key_only = False
+        op, before, after, stated = self._images(_read_row(self._decompressed(value)))
+        return RowChange(
+            op=op,
+            commit_ts=head.ts,
+            database=head.database,
+            table=head.table,
+            position=position,
+            before=before,
+            after=after,
+            table_id=head.partition_id,
+            observed=stated.observed,
+            key_columns=stated.key_columns,
+            handle_key_only=handle_key_only,
+            claim_check_digest=digest,
+        )
+
+    def _decompressed(self, value: bytes) -> bytes:
+        if self._compression == "none":
+            return value
+        return decompress(value, self._compression)
+
+    def _redeem(self, head: _Key) -> tuple[bytes, str]:
+        """Fetch the value that a claim-check event stands for, and the object's digest."""
+        stored = payload.fetch(head.claim_check_location, self._payloads, raw=False)
+        batch = open_framing.split(stored.key, stored.value)
+        key, value = batch[0]
+        if len(batch) != 1 or not _same_event(head, _read(_key_decoder, key, "key")):
+            raise MalformedMessage("the claim-check object holds another event")
+        return value, stored.digest
+
+    def _images(self, row: _Row) -> _Images:
+        try:
+            return self._read_images(row, frozenset())
+        except MalformedMessage:
+            stale: set[str] = set()
+            for columns in (row.upsert, row.previous, row.delete):
+                stale |= stale_binary_flags(columns or {})
+            if not stale:
+                raise
+            return self._read_images(row, stale)
+
+    def _read_images(self, row: _Row, stale: Set[str]) -> _Images:
+        """Read old and new image; the third is the one to ask about the columns."""
+        if row.delete is not None and row.upsert is None and row.previous is None:
+            deleted = read_image(row.delete, self._tz, stale)
+            return Op.DELETE, deleted.text, None, deleted
+        if row.upsert is None or row.delete is not None:
+            raise MalformedMessage("a row needs either `u` or `d`")
+        new = read_image(row.upsert, self._tz, stale)
+        if row.previous is None:
+            return self._op_without_old, None, new.text, new
+        # Updated columns only, and none was.
+        if not row.previous:
+            return Op.UPDATE, "{}", new.text, new
+        return Op.UPDATE, read_image(row.previous, self._tz, stale).text, new.text, new
+
+
+def _same_event(one: _Key, other: _Key) -> bool:
+    return not other.claim_check_location and (one.type, one.ts, one.database, one.table) == (
+        other.type,
+        other.ts,
+        other.database,
+        other.table,
+    )
+
+
+def _read(decoder: msgspec.json.Decoder[_T], data: bytes, what: str) -> _T:
+    try:
+        return decoder.decode(data)
+    except (ValueError, RecursionError) as error:
+        raise MalformedMessage(f"{what}: {error}") from None
+
+
+def _read_row(data: bytes) -> _Row:
+    try:
+        # The fast reader takes -0 for an integer, which has no sign to keep.
+        if b":-0}" not in data:
+            return _row_decoder.decode(data)
+    except UnicodeDecodeError:
+        # The new-architecture server writes text that is no UTF-8 as it is.
+        pass
+    except (ValueError, RecursionError) as error:
+        raise MalformedMessage(f"row: {error}") from None
+    try:
+        text = data.decode("utf-8", "surrogateescape")
+        tree = json.loads(text, parse_int=_whole_number, parse_constant=_refuse)
+        row = msgspec.convert(tree, _Row)
+        for columns in (row.upsert, row.previous, row.delete):
+            for column in (columns or {}).values():
+                if isinstance(column.v, str):
+                    # Other lone surrogates are no bytes.
+                    column.v.encode("utf-8", "surrogateescape")
+    except (ValueError, RecursionError) as error:
+        raise MalformedMessage(f"row: {error}") from None
+    return row
+
+
+def _whole_number(text: str) -> int | float:
+    return -0.0 if text == "-0" else int(text)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _rejected(error: DecodeError, position: TopicPosition) -> Rejected:
+    return Rejected(position=position, error=type(error).__name__, reason=error.reason)

@@ -1,0 +1,1 @@
+"""What TiDB makes of existing values when a column changes its type or is added."""

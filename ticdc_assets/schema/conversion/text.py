@@ -1,0 +1,157 @@
+"""What a change of a column's type to a text, binary, ENUM or SET type makes of a value.
+
+Texts are what TiDB prints; too long ones are cut as a session without strict mode cuts them.
+"""
+
+from collections.abc import Iterable
+
+from ticdc_assets.errors import ValueProblem
+from ticdc_assets.events import ColumnType
+from ticdc_assets.schema.types.mysql_type import describe
+from ticdc_assets.schema.types.value import Value, mysql_text
+
+# Charsets whose bytes are not UTF-8 when TiDB gives them out; latin1 is stored as UTF-8.
+_CODECS = {"gbk": "gbk", "gb18030": "gb18030"}
+
+
+def as_text(value: Value, type: ColumnType) -> str:
+    """Write a value as the text it counts as in another type."""
+    match describe(type).kind:
+        case "binary":
+            assert isinstance(value, bytes)
+            return value.decode(errors="surrogateescape")
+        case "enum" | "set" if type.elements is None:
+            raise ValueProblem(f"the members of the {type.name} are not known")
+        case _:
+            return str(mysql_text(value, type))
+
+
+def to_text(value: Value, old: ColumnType, new: ColumnType) -> Value:
+    """Convert to a text type."""
+    if isinstance(value, bytes):
+        try:
+            text = value.decode(_CODECS.get(new.charset or "", "utf-8"))
+        except UnicodeDecodeError:
+            raise ValueProblem(f"the bytes are not text in {new.charset or 'utf8mb4'}") from None
+    else:
+        text = as_text(value, old)
+    width = describe(new).width
+    if width is not None:
+        # Of the TEXT types the length counts bytes.
+        text = _cut_bytes(text, width)
+    elif new.length is not None:
+        text = text[: new.length]
+    return text.rstrip(" ") if new.name == "char" else text
+
+
+def to_binary(value: Value, old: ColumnType, new: ColumnType) -> Value:
+    """Convert to a binary type; BINARY(n) is filled up with zero bytes."""
+    if isinstance(value, bytes):
+        data = value
+    else:
+        codec = _CODECS.get(old.charset or "", "utf-8")
+        try:
+            data = as_text(value, old).encode(codec, errors="surrogateescape")
+        except UnicodeEncodeError:
+            raise ValueProblem(f"the text has no form in {old.charset}") from None
+    row = describe(new)
+    data = data[: row.width if row.width is not None else new.length]
+    return data.ljust(new.length or 1, b"\0") if new.name == "binary" else data
+
+
+def to_enum(value: Value, old: ColumnType, new: ColumnType) -> Value:
+    """Convert to ENUM: by name, else by the number; what is neither becomes the invalid ''."""
+    elements = new.elements
+    kind = describe(old).kind
+    if elements is None:
+        if kind == "enum":
+            return value
+        raise ValueProblem("the members of the enum are not known")
+    if kind == "integer":
+        return _member(elements, str(value))
+    if kind == "enum" and old.elements is None:
+        # Members can only be added at the end: the number stays.
+        return _member(elements, str(value))
+    text = as_text(value, old)
+    found = _find(elements, text, new.collation)
+    return found if found is not None else _member(elements, text)
+
+
+def to_set(value: Value, old: ColumnType, new: ColumnType) -> Value:
+    """Convert to SET: by names, else by the bitmask."""
+    elements = new.elements
+    kind = describe(old).kind
+    if elements is None:
+        if kind == "set":
+            return value
+        raise ValueProblem("the members of the set are not known")
+    if kind == "integer" or (kind == "set" and old.elements is None):
+        return _members(elements, str(value))
+    text = as_text(value, old)
+    names = [_find(elements, name, new.collation) for name in text.split(",")] if text else []
+    if None in names:
+        return _members(elements, text)
+    return _joined(name for name in elements if name in names)
+
+
+def member_number(text: str, type: ColumnType) -> int:
+    """Give the index of an ENUM's member, 0 for the invalid one, or the bitmask of a SET's."""
+    elements = type.elements
+    if elements is None:
+        return int(text)
+    if type.name == "enum":
+        return elements.index(text) + 1 if text in elements else 0
+    names = text.split(",") if text else []
+    return sum(1 << elements.index(name) for name in names)
+
+
+def _cut_bytes(text: str, width: int) -> str:
+    if len(text) * 4 <= width:
+        return text
+    data = text.encode(errors="surrogateescape")
+    if len(data) <= width:
+        return text
+    while width and data[width] & 0xC0 == 0x80:
+        width -= 1
+    return data[:width].decode(errors="surrogateescape")
+
+
+def _find(elements: Iterable[str], name: str, collation: str | None) -> str | None:
+    """Find a member; trailing blanks never count, case only in collations that heed it."""
+    name = name.rstrip(" ")
+    folded = None
+    for element in elements:
+        if element == name:
+            return element
+        if folded is None and element.casefold() == name.casefold():
+            folded = element
+    # Where the collation is not known, the DDL's success says that the name is some member's.
+    heeds_case = collation is not None and not collation.endswith("_ci")
+    return None if heeds_case else folded
+
+
+def _number_in(text: str) -> int | None:
+    """Read an unsigned number as a literal of Go: decimal, or with 0x, 0b, 0o or 0 in front."""
+    if not text.isascii() or not text[:1].isdigit() or len(text) > 70:
+        return None
+    octal = text[0] == "0" and text[1:].isdigit()
+    try:
+        return int(text, 8 if octal else 0)
+    except ValueError:
+        return None
+
+
+def _member(elements: tuple[str, ...], text: str) -> str:
+    number = _number_in(text)
+    return elements[number - 1] if number and number <= len(elements) else ""
+
+
+def _members(elements: tuple[str, ...], text: str) -> str:
+    mask = _number_in(text)
+    if not mask or mask >> len(elements):
+        return ""
+    return _joined(name for bit, name in enumerate(elements) if mask >> bit & 1)
+
+
+def _joined(names: Iterable[str]) -> str:
+    return ",".join(names)

@@ -1,0 +1,293 @@
+"""What a change of a column's type to or from a date or time makes of a value.
+
+TIMESTAMP values are in UTC here, and the session's time zone, in which TiDB converts them to and
+from other types, is not in the stream: it is taken to be UTC.  Texts that no rule reads raise
+`ValueProblem`; they are never turned into a zero date.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+
+from ticdc_assets.errors import ValueProblem
+from ticdc_assets.events import ColumnType
+from ticdc_assets.schema.conversion import json_text
+from ticdc_assets.schema.conversion.text import as_text
+from ticdc_assets.schema.types.mysql_type import describe
+from ticdc_assets.schema.types.value import Value
+
+_SECOND = 10**6
+_DAY = 24 * 3600 * _SECOND
+_LONGEST_TIME = (838 * 3600 + 59 * 60 + 59) * _SECOND
+_FIRST_TIMESTAMP = "1970-01-01 00:00:01"
+_LAST_TIMESTAMP = "2038-01-19 03:14:07.999999"
+_LONGEST_TEXT = 128
+
+_MARK = r"[!-/:-@\[-`{-~]+"
+_MOMENT = re.compile(
+    rf"(\d{{1,4}}){_MARK}(\d{{1,2}}){_MARK}(\d{{1,2}})"
+    rf"(?:(?:[T\s]+|{_MARK})(\d{{1,2}})(?:{_MARK}(\d{{1,2}})(?:{_MARK}(\d{{1,2}})(?:\.(\d*))?)?)?)?"
+    r"(Z|[+-]\d\d(?::?\d\d)?)?",
+    re.ASCII,
+)
+_COMPACT = re.compile(r"(\d{5,14})(?:\.(\d*))?", re.ASCII)
+# How many digits of a date without marks belong to which part, by their number.
+_CUTS = {
+    14: (4, 2, 2, 2, 2, 2),
+    12: (2, 2, 2, 2, 2, 2),
+    11: (2, 2, 2, 2, 2, 1),
+    10: (2, 2, 2, 2, 2),
+    9: (2, 2, 2, 2, 1),
+    8: (4, 2, 2),
+    7: (2, 2, 2, 1),
+    6: (2, 2, 2),
+    5: (2, 2, 1),
+}
+_CLOCK = re.compile(
+    r"(-?)\s*(?:(\d+)\s+(?=\d))?(\d+)(?:\s*:\s*(\d+))?(?:\s*:\s*(\d+))?\s*(?:\.(\d*))?", re.ASCII
+)
+
+
+def to_moment(value: Value, old: ColumnType, new: ColumnType) -> Value:
+    """Convert to DATE, DATETIME or TIMESTAMP."""
+    digits = _digits(value, old, new)
+    match describe(old).kind:
+        case "date" | "datetime":
+            moment = str(value)
+        case "integer" | "year":
+            assert isinstance(value, int)
+            moment = _moment_of_number(value)
+        case "text" | "binary" | "json":
+            moment = _read_moment(_text(value, old), 0 if new.name == "date" else digits)
+        case kind:
+            # TIME would need the day on which the DDL ran, and TiDB refuses the others.
+            raise ValueProblem(f"no {new.name} can be made of a {kind}")
+    if new.name == "date":
+        # The time is cut off, not rounded.
+        return moment[:10]
+    moment = round_text(moment if len(moment) > 10 else f"{moment} 00:00:00", digits)
+    if new.name == "timestamp" and not _FIRST_TIMESTAMP <= moment <= _LAST_TIMESTAMP:
+        return _padded("0000-00-00 00:00:00", digits)
+    return moment
+
+
+def to_time(value: Value, old: ColumnType, new: ColumnType) -> Value:
+    """Convert to TIME."""
+    digits = _digits(value, old, new)
+    match describe(old).kind:
+        case "time":
+            return round_text(str(value), digits)
+        case "date":
+            return _padded("00:00:00", digits)
+        case "datetime":
+            return round_text(str(value)[11:], digits)
+        case "integer" | "year" | "float" | "decimal" | "text" | "binary" | "json":
+            return _read_clock(_text(value, old), digits)
+        case kind:
+            raise ValueProblem(f"no time can be made of a {kind}")
+
+
+def as_number(text: str) -> Decimal:
+    """Write a date or time as the number MySQL makes of it: 20240101100000.5."""
+    number = Decimal(text[:1] + text[1:].translate(_NO_MARKS))
+    return number if number else Decimal(0)
+
+
+_NO_MARKS = str.maketrans("", "", "-: ")
+
+
+def round_text(text: str, digits: int) -> str:
+    """Round a datetime or time to as many fractional digits, half up: -0.5 s is 0 s."""
+    _, _, fraction = text.partition(".")
+    if len(fraction) <= digits:
+        return _padded(text, digits)
+    unit = 10 ** (6 - digits)
+    if text[4:5] != "-":
+        return _clock_text(_floor(_microseconds(text) + unit // 2, unit), digits)
+    of_day = _floor(_microseconds(text[11:]) + unit // 2, unit)
+    day = text[:10] if of_day < _DAY else _next_day(text[:10])
+    return f"{day} {_clock_text(of_day % _DAY, digits)}"
+
+
+def moment_text(moment: datetime, digits: int) -> str:
+    """Write a moment, cutting off what is finer."""
+    text = moment.strftime("%H:%M:%S.%f")
+    clock = text[: 9 + digits] if digits else text[:8]
+    return f"{moment.year:04}-{moment.month:02}-{moment.day:02} {clock}"
+
+
+def _text(value: Value, old: ColumnType) -> str:
+    text = as_text(value, old)
+    if describe(old).kind == "json":
+        content = json_text.load(text)
+        return content if isinstance(content, str) else text
+    return text
+
+
+def _digits(value: Value, old: ColumnType, new: ColumnType) -> int:
+    """Give the fractional digits of the new type; where not known, a time keeps its own."""
+    if new.decimals is not None:
+        return new.decimals
+    return len(str(value).partition(".")[2]) if describe(old).kind in ("datetime", "time") else 0
+
+
+def _padded(text: str, digits: int) -> str:
+    whole, _, fraction = text.partition(".")
+    return f"{whole}.{fraction.ljust(digits, '0')}" if digits else whole
+
+
+def _floor(number: int, unit: int) -> int:
+    return number // unit * unit
+
+
+def _microseconds(clock: str) -> int:
+    hour, minute, second = clock.removeprefix("-").split(":")
+    whole, _, fraction = second.partition(".")
+    seconds = (int(hour) * 60 + int(minute)) * 60 + int(whole)
+    microseconds = seconds * _SECOND + int(fraction.ljust(6, "0")[:6])
+    return -microseconds if clock.startswith("-") else microseconds
+
+
+def _clock_text(microseconds: int, digits: int) -> str:
+    seconds, fraction = divmod(abs(microseconds), _SECOND)
+    minutes, second = divmod(seconds, 60)
+    sign = "-" if microseconds < 0 else ""
+    text = f"{sign}{minutes // 60:02}:{minutes % 60:02}:{second:02}"
+    return f"{text}.{fraction:06}"[: len(text) + 1 + digits] if digits else text
+
+
+def _next_day(day: str) -> str:
+    try:
+        following = date.fromisoformat(day) + timedelta(days=1)
+    except (ValueError, OverflowError):
+        raise ValueProblem(f"{day} cannot be rounded up to the next day") from None
+    return following.isoformat()
+
+
+def _read_moment(text: str, digits: int) -> str:
+    """Read a date and time in any way that people write them."""
+    stripped = text.strip()
+    if len(stripped) <= _LONGEST_TEXT:
+        if found := _MOMENT.fullmatch(stripped):
+            *parts, fraction, zone = found.groups()
+            return _moment(parts, fraction or "", digits, text, zone)
+        if found := _COMPACT.fullmatch(stripped):
+            return _read_compact(*found.groups(), digits=digits, text=text)
+    raise _no_date(text)
+
+
+def _read_compact(number: str, fraction: str | None, *, digits: int, text: str) -> str:
+    cuts = _CUTS.get(len(number))
+    if cuts is None:
+        raise _no_date(text)
+    parts: list[str | None] = []
+    at = 0
+    for width in cuts:
+        parts.append(number[at : at + width])
+        at += width
+    fraction = fraction or ""
+    if len(number) in (5, 6, 8, 9, 10):
+        # Without seconds, the digits behind the point go on with the time of day.
+        missing = 6 - len(parts)
+        more = [fraction[at : at + 2] for at in range(0, 2 * missing, 2)]
+        parts += [part for part in more if part]
+        fraction = ""
+    return _moment(parts, fraction if len(parts) == 6 else "", digits, text)
+
+
+def _moment(
+    parts: Sequence[str | None], fraction: str, digits: int, text: str, zone: str | None = None
+) -> str:
+    numbers = [int(part) if part else 0 for part in parts]
+    year, month, day, hour, minute, second = numbers + [0] * (6 - len(numbers))
+    if parts[0] is not None and len(parts[0]) <= 2 and (any(numbers) or fraction):
+        year += 2000 if year <= 69 else 1900
+    longest = _days_in_month(year, month)
+    if month > 12 or day > longest or hour > 23 or minute > 59 or second > 59:
+        raise _no_date(text)
+    moment = f"{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"
+    carried, fraction = _round_fraction(fraction, digits)
+    if carried:
+        moment = round_text(f"{moment}.9", 0)
+    if zone:
+        moment = _in_utc(moment, zone, text)
+    return f"{moment}.{fraction}" if fraction else moment
+
+
+def _round_fraction(fraction: str, digits: int) -> tuple[int, str]:
+    """Round digits behind the point half up: the seconds to carry, and as many digits."""
+    if len(fraction) <= digits:
+        return 0, fraction.ljust(digits, "0")
+    # Digits behind the one that decides are not looked at.
+    carried, kept = divmod((int(fraction[: digits + 1]) + 5) // 10, 10**digits)
+    return carried, f"{kept:0{digits}}" if digits else ""
+
+
+def _in_utc(moment: str, zone: str, text: str) -> str:
+    if zone == "Z":
+        return moment
+    hours, minutes = int(zone[1:3]), int(zone[-2:]) if len(zone) > 3 else 0
+    if minutes > 59 or hours * 60 + minutes > 14 * 60 or zone.rstrip(":0") in ("-", "-00"):
+        raise _no_date(text)
+    offset = timedelta(hours=hours, minutes=minutes)
+    try:
+        local = datetime.fromisoformat(moment)
+        shifted = local + offset if zone.startswith("-") else local - offset
+    except (ValueError, OverflowError):
+        raise _no_date(text) from None
+    return moment_text(shifted, 0)
+
+
+def _days_in_month(year: int, month: int) -> int:
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 if month in (4, 6, 9, 11) else 31
+
+
+def _moment_of_number(number: int) -> str:
+    """Read YYYYMMDD or YYYYMMDDHHMMSS, the year also with two digits."""
+    if number == 0:
+        return "0000-00-00 00:00:00"
+    if number < 101_000_000:
+        whole = _with_century(number, 10**4) * 10**6
+    else:
+        whole = _with_century(number, 10**10)
+    text = f"{whole:014}"
+    if number < 101 or len(text) != 14:
+        raise _no_date(str(number))
+    parts = [text[:4], *(text[at : at + 2] for at in range(4, 14, 2))]
+    return _moment(parts, "", 0, str(number))
+
+
+def _with_century(number: int, year: int) -> int:
+    """Add the century that two digits of a year leave out; `year` is what one year counts."""
+    if number < 100 * year:
+        number += (2000 if number < 70 * year else 1900) * year
+    return number
+
+
+def _read_clock(text: str, digits: int) -> str:
+    """Read `[-][days ]hours[:minutes[:seconds]][.fraction]`, `HHMMSS` or a whole datetime."""
+    stripped = text.strip()
+    found = _CLOCK.fullmatch(stripped) if len(stripped) <= _LONGEST_TEXT else None
+    if found is not None:
+        sign, days, hours, minutes, seconds, fraction = found.groups()
+        if days is None and minutes is None:
+            if len(hours) in (12, 14):
+                return round_text(_read_moment(stripped, digits)[11:], digits)
+            # Digits alone are HHMMSS.
+            hours, minutes, seconds = hours[:-4] or "0", hours[-4:-2] or "0", hours[-2:]
+        hour = int(hours) + 24 * int(days or 0)
+        minute, second = int(minutes or 0), int(seconds or 0)
+        if minute > 59 or second > 59:
+            raise ValueProblem(f"{text[:80]!r} is not a time")
+        carried, fraction = _round_fraction(fraction or "", digits)
+        microseconds = ((hour * 60 + minute) * 60 + second + carried) * _SECOND
+        microseconds = min(microseconds + int(fraction.ljust(6, "0")), _LONGEST_TIME)
+        return _clock_text(-microseconds if sign else microseconds, digits)
+    return round_text(_read_moment(stripped, digits)[11:], digits)
+
+
+def _no_date(text: str) -> ValueProblem:
+    return ValueProblem(f"{text[:80]!r} is not a date and time")

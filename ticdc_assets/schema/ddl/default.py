@@ -1,0 +1,183 @@
+"""DEFAULT clauses: what they say, and what that is worth in a column of a given type.
+
+A literal becomes the text that the row-image convention has for the column's type; whatever has to
+be evaluated stays SQL and is marked as an expression.  Nothing is evaluated here.
+"""
+
+from base64 import b64encode
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Literal, NamedTuple
+
+from ticdc_assets.events import Column, ColumnType
+from ticdc_assets.schema.ddl.cursor import Cursor
+from ticdc_assets.schema.ddl.moment import normal_moment
+from ticdc_assets.schema.ddl.statement import SetDefault
+from ticdc_assets.schema.ddl.tokens import Kind
+from ticdc_assets.schema.types.mysql_type import TYPES
+
+_NOW = ("CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW")
+_TODAY = ("CURRENT_DATE", "CURDATE")
+# More digits than any number type holds; longer exponents are not worked out.
+_MOST_DIGITS = 100
+_EXACT = Context(prec=2 * _MOST_DIGITS, rounding=ROUND_HALF_UP, traps=[])
+
+
+class Default(NamedTuple):
+    """A DEFAULT clause as it is written; see `statement.SetDefault`."""
+
+    text: str | None = None
+    is_expression: bool = False
+    literal: Literal["text", "number", "bytes"] = "text"
+
+
+def read_default(cursor: Cursor) -> Default:
+    """Take what stands behind DEFAULT."""
+    if not cursor.sees("("):
+        return _literal(cursor) or _expression(cursor)
+    inside = cursor.inside().unwrapped()
+    start = inside.at
+    default = _literal(inside) or _now(inside)
+    if default is not None and inside.ended():
+        return default
+    inside.at = start
+    return Default(inside.text(), is_expression=True)
+
+
+def default_of(action: SetDefault, column: Column) -> tuple[str | None, bool]:
+    """Give the new default in the form of the column's type, and whether it is an expression."""
+    return typed(Default(action.default, action.is_expression, action.literal), column.type)
+
+
+def typed(default: Default, type: ColumnType) -> tuple[str | None, bool]:
+    """Bring a default to the row-image convention of its column's type."""
+    text = default.text
+    if text is None or default.is_expression:
+        return text, default.is_expression
+    row = TYPES[type.name]
+    if default.literal == "bytes":
+        data = bytes.fromhex(text)
+        if row.kind in ("integer", "float", "decimal", "bit", "year"):
+            return _number_of(data) or f"x'{text}'", False
+        text = _kept(data, type)
+    match row.kind:
+        case "bit":
+            is_number = default.literal == "number"
+            return (text if is_number else _number_of(text.encode()) or text), False
+        case "integer":
+            return _rounded(text, 0), False
+        case "decimal":
+            return _rounded(text, type.decimals or 0), False
+        case "enum" | "set":
+            return _members(text, type, by_number=default.literal == "number"), False
+        case "date" | "datetime" | "time" | "year":
+            return normal_moment(text, type), False
+        case "binary":
+            return b64encode(text.encode("utf-8", "surrogateescape")).decode("ascii"), False
+        case _:
+            return text, False
+
+
+def _literal(cursor: Cursor) -> Default | None:
+    """Take a literal if one is next."""
+    if cursor.take("NULL"):
+        return Default()
+    if truth := cursor.take_any("TRUE", "FALSE"):
+        return Default(str(int(truth == "TRUE")), literal="number")
+    if cursor.sees_any("DATE", "TIME", "TIMESTAMP") and cursor.peek(1).kind is Kind.STRING:
+        cursor.next()
+        return Default(cursor.string())
+    cursor.take_introducer()
+    if cursor.token.kind is Kind.STRING:
+        return Default(cursor.string())
+    if cursor.token.kind in (Kind.HEX, Kind.BIT):
+        return Default(cursor.next().data.hex(), literal="bytes")
+    return _number(cursor)
+
+
+def _number(cursor: Cursor) -> Default | None:
+    signed = int(cursor.sees_any("+", "-"))
+    ahead = signed + int(cursor.peek(signed).key == ".")
+    if cursor.peek(ahead).kind is not Kind.NUMBER:
+        return None
+    sign = "-" if cursor.sees("-") else ""
+    point = "0." if ahead > signed else ""
+    cursor.at += ahead
+    return Default(f"{sign}{point}{cursor.next().text}", literal="number")
+
+
+def _now(cursor: Cursor) -> Default | None:
+    """Take the current time or day; its many spellings become one."""
+    if cursor.take_any(*_TODAY):
+        if cursor.sees("("):
+            cursor.inside().expect_end()
+        return Default("CURRENT_DATE", is_expression=True)
+    if not cursor.take_any(*_NOW):
+        return None
+    places = 0
+    if cursor.sees("("):
+        inside = cursor.inside()
+        places = 0 if inside.ended() else inside.integer()
+        inside.expect_end()
+    called = f"({places})" if places else ""
+    return Default(f"CURRENT_TIMESTAMP{called}", is_expression=True)
+
+
+def _expression(cursor: Cursor) -> Default:
+    """Take a function call or the next value of a sequence."""
+    now = _now(cursor)
+    if now is not None:
+        return now
+    start = cursor.at
+    if cursor.take("NEXT", "VALUE", "FOR"):
+        cursor.table()
+    else:
+        cursor.name()
+        cursor.inside()
+    return Default(cursor.within(start, cursor.at).text(), is_expression=True)
+
+
+def _number_of(data: bytes) -> str | None:
+    """The number that bytes are, if it has no more than 64 bits."""
+    significant = data.lstrip(b"\0")
+    return None if len(significant) > 8 else str(int.from_bytes(significant, "big"))
+
+
+def _kept(data: bytes, type: ColumnType) -> str:
+    """The text TiDB keeps of a default given as bytes.
+
+    It keeps defaults as JSON, where bytes that are not UTF-8 become U+FFFD one by one: that, not
+    what the statement says, is what its rows get.
+    """
+    if type.charset in ("gbk", "gb18030"):
+        return data.decode(type.charset, "replace")
+    text = data.decode("utf-8", "surrogateescape")
+    return "".join("\N{REPLACEMENT CHARACTER}" if "\udc80" <= c <= "\udcff" else c for c in text)
+
+
+def _rounded(text: str, places: int) -> str:
+    """A number without more digits behind its point than the type has."""
+    if text.removeprefix("-").isdecimal() or len(text) > _MOST_DIGITS:
+        return text
+    number = _EXACT.create_decimal(text.strip())
+    if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS:
+        return text
+    exponent = number.as_tuple().exponent
+    if isinstance(exponent, int) and 0 >= exponent >= -places:
+        return format(number, "f")
+    return format(number.quantize(Decimal(1).scaleb(-places), context=_EXACT), "f")
+
+
+def _members(text: str, type: ColumnType, *, by_number: bool) -> str:
+    """The names of an enum's or a set's members, as the type spells and orders them."""
+    elements = type.elements or ()
+    if by_number and text.isdecimal() and len(text) <= 20:
+        number = int(text)
+        if type.name == "set":
+            return ",".join(name for bit, name in enumerate(elements) if number >> bit & 1)
+        return elements[number - 1] if 0 < number <= len(elements) else text
+    folded = {name.casefold(): name for name in reversed(elements)}
+    names = [text.rstrip(" ")] if type.name == "enum" else text.split(",")
+    meant = {name if name in elements else folded.get(name.casefold(), name) for name in names}
+    if not meant <= set(elements):
+        return text
+    return ",".join(name for name in elements if name in meant)

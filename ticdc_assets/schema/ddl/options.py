@@ -1,0 +1,177 @@
+"""Options of tables and databases: charset and collation are kept, the rest is stepped over.
+
+ALTER TABLE knows only the options named here, because what it does not know might be an action.
+"""
+
+from dataclasses import dataclass
+
+from ticdc_assets.schema.ddl.cursor import Cursor
+from ticdc_assets.schema.ddl.tokens import Kind
+from ticdc_assets.schema.ddl.types import (
+    charset_name,
+    charset_of,
+    collation_name,
+    take_charset,
+)
+
+_TABLE_OPTIONS = frozenset(
+    {
+        "AFFINITY",
+        "ATTRIBUTES",
+        "AUTOEXTEND_SIZE",
+        "AUTO_ID_CACHE",
+        "AUTO_INCREMENT",
+        "AUTO_RANDOM_BASE",
+        "AVG_ROW_LENGTH",
+        "CHECKSUM",
+        "COMMENT",
+        "COMPRESSION",
+        "CONNECTION",
+        "DELAY_KEY_WRITE",
+        "ENCRYPTION",
+        "ENGINE",
+        "ENGINE_ATTRIBUTE",
+        "IETF_QUOTES",
+        "INSERT_METHOD",
+        "KEY_BLOCK_SIZE",
+        "MAX_ROWS",
+        "MIN_ROWS",
+        "NODEGROUP",
+        "PACK_KEYS",
+        "PAGE_CHECKSUM",
+        "PAGE_COMPRESSED",
+        "PAGE_COMPRESSION_LEVEL",
+        "PASSWORD",
+        "PRE_SPLIT_REGIONS",
+        "ROW_FORMAT",
+        "SECONDARY_ENGINE",
+        "SECONDARY_ENGINE_ATTRIBUTE",
+        "SEQUENCE",
+        "SHARD_ROW_ID_BITS",
+        "STATS_AUTO_RECALC",
+        "STATS_BUCKETS",
+        "STATS_COL_CHOICE",
+        "STATS_COL_LIST",
+        "STATS_OPTIONS",
+        "STATS_PERSISTENT",
+        "STATS_SAMPLE_PAGES",
+        "STATS_SAMPLE_RATE",
+        "STATS_TOPN",
+        "TABLESPACE",
+        "TABLE_CHECKSUM",
+        "TRANSACTIONAL",
+        "TTL_ENABLE",
+        "TTL_JOB_INTERVAL",
+        "TYPE",
+        "UNION",
+    }
+)
+_PAIRS = (
+    ("STORAGE", "ENGINE"),
+    ("DATA", "DIRECTORY"),
+    ("INDEX", "DIRECTORY"),
+    ("PLACEMENT", "POLICY"),
+)
+_VALUE_KINDS = (Kind.WORD, Kind.NAME, Kind.STRING, Kind.NUMBER, Kind.HEX)
+
+
+@dataclass(slots=True)
+class Options:
+    charset: str | None = None
+    collation: str | None = None
+
+    @property
+    def column_charset(self) -> str | None:
+        """The charset of columns that have none of their own."""
+        if self.charset is None and self.collation is not None:
+            return charset_of(self.collation)
+        return self.charset
+
+
+def take_option(cursor: Cursor, options: Options, *, any_name: bool = False) -> str:
+    """Take one option of a table and name its kind; empty if none is next.
+
+    With `any_name`, whatever looks like an option is one.
+    """
+    if charset_kind := take_charset_option(cursor, options):
+        return charset_kind
+    if cursor.take("TTL"):
+        _skip_ttl(cursor)
+        return "ttl"
+    if cursor.take("FORCE", "AUTO_INCREMENT") or cursor.take("FORCE", "AUTO_RANDOM_BASE"):
+        _skip_value(cursor)
+        return "auto_increment"
+    if cursor.take("SET", "TIFLASH", "REPLICA") or cursor.take("SET", "HYPO", "TIFLASH", "REPLICA"):
+        _skip_tiflash(cursor)
+        return "tiflash replica"
+    for pair in _PAIRS:
+        if cursor.take(*pair):
+            _skip_value(cursor)
+            return " ".join(pair).lower()
+    known = cursor.take_any(*_TABLE_OPTIONS)
+    if not known and any_name and cursor.token.kind is Kind.WORD:
+        known = cursor.next().key
+    if known:
+        _skip_value(cursor)
+    return known.lower()
+
+
+def take_charset_option(cursor: Cursor, options: Options) -> str:
+    """Take [DEFAULT] CHARACTER SET or COLLATE, and name it; empty if neither is next."""
+    start = cursor.at
+    cursor.take("DEFAULT")
+    if take_charset(cursor):
+        cursor.take("=")
+        options.charset = charset_name(cursor)
+        return "charset"
+    if cursor.take("COLLATE"):
+        cursor.take("=")
+        options.collation = collation_name(cursor)
+        return "collate"
+    cursor.at = start
+    return ""
+
+
+def read_database_options(cursor: Cursor) -> Options:
+    """Take all options of a database."""
+    options = Options()
+    while not cursor.ended():
+        if take_charset_option(cursor, options):
+            continue
+        if cursor.take("SET", "TIFLASH", "REPLICA"):
+            _skip_tiflash(cursor)
+            continue
+        cursor.take("DEFAULT")
+        if not cursor.take("ENCRYPTION"):
+            cursor.expect("PLACEMENT", "POLICY")
+        _skip_value(cursor)
+    return options
+
+
+def _skip_value(cursor: Cursor) -> None:
+    if not cursor.take("="):
+        # PLACEMENT POLICY SET DEFAULT
+        cursor.take("SET")
+    if cursor.sees("("):
+        cursor.inside()
+    elif cursor.token.kind in _VALUE_KINDS:
+        cursor.next()
+    else:
+        raise cursor.unexpected("the value of an option")
+
+
+def _skip_ttl(cursor: Cursor) -> None:
+    """Step over `column + INTERVAL n unit`."""
+    cursor.take("=")
+    cursor.column()
+    cursor.expect("+", "INTERVAL")
+    cursor.skip()
+    cursor.name()
+
+
+def _skip_tiflash(cursor: Cursor) -> None:
+    cursor.integer()
+    if cursor.take("LOCATION", "LABELS"):
+        cursor.string()
+        while cursor.take(","):
+            cursor.string()

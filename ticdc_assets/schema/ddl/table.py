@@ -1,0 +1,100 @@
+"""CREATE TABLE, and the list of columns and indexes it shares with ALTER TABLE … ADD (…)."""
+
+from ticdc_assets.events import Column, Index
+from ticdc_assets.schema.ddl.columns import DeclaredColumn, read_column
+from ticdc_assets.schema.ddl.cursor import Cursor
+from ticdc_assets.schema.ddl.indexes import begins_index, named, read_index
+from ticdc_assets.schema.ddl.options import Options, take_option
+from ticdc_assets.schema.ddl.partitions import read_partitioning
+from ticdc_assets.schema.ddl.statement import CreateTable, CreateTableLike, Name
+
+# What may stand behind the columns besides options.
+_ROWS_FROM = ("AS", "SELECT", "IGNORE", "REPLACE", "WITH", "TABLE", "VALUES", "(")
+
+Element = DeclaredColumn | Index
+
+
+def read_create_table(cursor: Cursor, charset: str) -> CreateTable | CreateTableLike:
+    """Take what stands behind CREATE [TEMPORARY] TABLE, in a database of this charset."""
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    name = cursor.table()
+    if cursor.take("LIKE"):
+        return _like(cursor, name, if_not_exists)
+    if cursor.sees("(", "LIKE"):
+        inside = cursor.inside()
+        inside.expect("LIKE")
+        statement = _like(inside, name, if_not_exists)
+        inside.expect_end()
+        return statement
+    if not cursor.sees("("):
+        raise cursor.unexpected("columns")
+    elements = read_elements(cursor)
+    options = Options()
+    partitioning = None
+    while not cursor.ended():
+        if cursor.take("PARTITION", "BY"):
+            partitioning = read_partitioning(cursor)
+        elif cursor.sees_any(*_ROWS_FROM):
+            raise cursor.error("rows from a SELECT are not in the statement")
+        elif cursor.take("ON", "COMMIT"):
+            _skip_on_commit(cursor)
+        elif not cursor.take(",") and not take_option(cursor, options, any_name=True):
+            raise cursor.unexpected("an option of the table")
+    column_charset = options.column_charset or charset
+    columns = [e for e in elements if isinstance(e, DeclaredColumn)]
+    indexes = _indexes(elements, columns)
+    return CreateTable(
+        name=name,
+        columns=_columns(columns, indexes, column_charset, options.collation),
+        indexes=indexes,
+        partitioning=partitioning,
+        charset=options.charset,
+        collation=options.collation,
+        if_not_exists=if_not_exists,
+    )
+
+
+def read_elements(cursor: Cursor) -> list[Element]:
+    """Take columns and indexes in parentheses; foreign keys and checks are left."""
+    elements: list[Element] = []
+    for item in cursor.inside().items():
+        if begins_index(item):
+            index, _ = read_index(item)
+            if index is not None:
+                elements.append(index)
+        else:
+            elements.append(read_column(item))
+        item.expect_end()
+    return elements
+
+
+def _like(cursor: Cursor, name: Name, if_not_exists: bool) -> CreateTableLike:
+    statement = CreateTableLike(name, cursor.table(), if_not_exists)
+    if cursor.take("ON", "COMMIT"):
+        _skip_on_commit(cursor)
+    return statement
+
+
+def _skip_on_commit(cursor: Cursor) -> None:
+    if not cursor.take_any("DELETE", "PRESERVE"):
+        raise cursor.unexpected("DELETE or PRESERVE")
+    cursor.expect("ROWS")
+
+
+def _indexes(elements: list[Element], columns: list[DeclaredColumn]) -> tuple[Index, ...]:
+    """All indexes in TiDB's order: the table's own, then those that columns ask for."""
+    own = [e for e in elements if isinstance(e, Index)]
+    return named([*own, *(index for column in columns for index in column.indexes)])
+
+
+def _columns(
+    declared: list[DeclaredColumn],
+    indexes: tuple[Index, ...],
+    charset: str,
+    collation: str | None,
+) -> tuple[Column, ...]:
+    key = {n.casefold() for index in indexes if index.primary for n in index.columns}
+    for column in declared:
+        if column.name.casefold() in key:
+            column.nullable = False
+    return tuple(column.resolved(charset, collation) for column in declared)

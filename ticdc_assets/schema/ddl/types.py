@@ -1,0 +1,210 @@
+"""Column types in DDL: the words of a declaration to a `ColumnType`.
+
+Here lies how types are spelt in statements and what a left-out length means; what types are is
+`mysql_type`'s.  Charsets matter because `CHARACTER SET binary` turns text types into binary ones.
+"""
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from ticdc_assets.events import ColumnType
+from ticdc_assets.schema.ddl.cursor import Cursor
+from ticdc_assets.schema.ddl.tokens import Kind
+from ticdc_assets.schema.types.mysql_type import BINARY_TWINS, SYNONYMS, TYPES
+
+# Bytes a character needs at most, for TEXT(n); TiDB knows no other charsets.
+_CHARSET_WIDTHS = {
+    "utf8mb4": 4,
+    "gb18030": 4,
+    "utf32": 4,
+    "utf16": 4,
+    "utf8": 3,
+    "gbk": 2,
+    "ucs2": 2,
+    "latin1": 1,
+    "ascii": 1,
+    "binary": 1,
+}
+_CHARACTER = frozenset({*BINARY_TWINS, "enum", "set"})
+_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+_NUMERIC = _INTEGERS | {"float", "double", "decimal"}
+_TIMED = frozenset({"datetime", "timestamp", "time"})
+# Types that take one number in parentheses; those of `_MUST_SAY` cannot do without.
+_SIZED = _INTEGERS | {"bit", "char", "varchar", "binary", "varbinary", "text", "blob", "vector"}
+_MUST_SAY = frozenset({"varchar", "varbinary"})
+
+_DECIMAL_PRECISION = 10
+_FLOAT_DIGITS = 24
+_LONGEST_TYPE_NAME = 3
+
+
+@dataclass(slots=True)
+class Declaration:
+    """A type as declared, while it is not known which charset the table gives its columns."""
+
+    type: ColumnType
+    # `CHAR(n) BINARY` asks for the binary collation of whichever charset it gets.
+    binary_collation: bool = False
+    # SERIAL stands for more than a type.
+    serial: bool = False
+
+    def resolved(self, charset: str, collation: str | None) -> ColumnType:
+        """Give the type in a table of this default charset and collation."""
+        t = self.type
+        if t.name not in _CHARACTER:
+            return _fitted(t, 1)
+        own = t.charset or (t.collation and charset_of(t.collation))
+        if own is None:
+            own, t = charset, replace(t, collation=collation)
+        if own == "binary" and t.name in BINARY_TWINS:
+            return _fitted(replace(t, name=BINARY_TWINS[t.name], charset=None, collation=None), 1)
+        if self.binary_collation:
+            t = replace(t, collation=f"{own}_bin")
+        return _fitted(replace(t, charset=own), _CHARSET_WIDTHS.get(own, 4))
+
+
+def _fitted(t: ColumnType, width: int) -> ColumnType:
+    """TEXT(n) and BLOB(n) stand for the smallest of their family that holds n characters."""
+    if t.name not in ("text", "blob") or t.length is None:
+        return t
+    size = t.length * width
+    names = (prefix + t.name for prefix in ("tiny", "", "medium", "long"))
+    fitting = (name for name in names if size <= (TYPES[name].width or 0))
+    return replace(t, name=next(fitting, f"long{t.name}"), length=None)
+
+
+def has_charset(t: ColumnType) -> bool:
+    """Say whether values of a type are text with a charset."""
+    return t.name in _CHARACTER
+
+
+def charset_name(cursor: Cursor) -> str:
+    """Take a charset's name; utf8mb3 is what TiDB calls utf8."""
+    name = cursor.word_or_string().lower()
+    return "utf8" if name == "utf8mb3" else name
+
+
+def collation_name(cursor: Cursor) -> str:
+    """Take a collation's name."""
+    return cursor.word_or_string().lower()
+
+
+def charset_of(collation: str) -> str:
+    """Give the charset a collation belongs to: the word its name begins with."""
+    name = collation.partition("_")[0]
+    return "utf8" if name == "utf8mb3" else name
+
+
+def take_charset(cursor: Cursor) -> bool:
+    """Step over CHARACTER SET, CHARSET or CHAR SET if that is next."""
+    return cursor.take("CHARACTER", "SET") or cursor.take("CHARSET") or cursor.take("CHAR", "SET")
+
+
+def read_type(cursor: Cursor) -> Declaration:
+    """Take a column's type with its attributes."""
+    spelled = _type_name(cursor)
+    if spelled == "serial":
+        return Declaration(ColumnType("bigint", unsigned=True), serial=True)
+    if spelled in ("bool", "boolean"):
+        return Declaration(ColumnType("tinyint", length=1))
+    declaration = Declaration(_sized(SYNONYMS.get(spelled, spelled), cursor))
+    while _take_attribute(declaration, cursor):
+        pass
+    return declaration
+
+
+def _type_name(cursor: Cursor) -> str:
+    """Take as many words as make the longest type name."""
+    words: list[str] = []
+    best = 0
+    while len(words) < _LONGEST_TYPE_NAME:
+        token = cursor.peek(len(words))
+        if token.kind is not Kind.WORD:
+            break
+        words.append(token.text.lower())
+        if " ".join(words) in SYNONYMS or " ".join(words) in TYPES:
+            best = len(words)
+    if not best:
+        raise cursor.unexpected("a type")
+    cursor.at += best
+    return " ".join(words[:best])
+
+
+def _sized(name: str, cursor: Cursor) -> ColumnType:
+    """Take what stands in parentheses behind a type's name, and fill in what is left out."""
+    if name in ("enum", "set"):
+        return ColumnType(name, elements=_members(cursor.inside()))
+    if name == "vector" and cursor.take("<"):
+        # FLOAT is the only element type TiDB knows.
+        cursor.expect("FLOAT", ">")
+    if not cursor.sees("("):
+        if name in _MUST_SAY:
+            raise cursor.unexpected("a length")
+        if name == "decimal":
+            return ColumnType(name, length=_DECIMAL_PRECISION, decimals=0)
+        return ColumnType(name, length=TYPES[name].length, decimals=0 if name in _TIMED else None)
+    first, second = _sizes(cursor.inside())
+    if second is None and name in _TIMED:
+        return ColumnType(name, decimals=first)
+    if second is None and name in _SIZED:
+        return ColumnType(name, length=first)
+    if second is None and name == "year":
+        return ColumnType(name, length=TYPES[name].length)
+    if second is None and name == "float":
+        # FLOAT(p) only chooses between the two widths.
+        return ColumnType(name if first <= _FLOAT_DIGITS else "double")
+    if name == "decimal":
+        return ColumnType(name, length=first or _DECIMAL_PRECISION, decimals=second or 0)
+    if name in ("float", "double"):
+        return ColumnType(name, length=first, decimals=second)
+    raise cursor.error(f"{name} with a length it cannot have")
+
+
+def _sizes(inside: Cursor) -> tuple[int, int | None]:
+    first = inside.integer()
+    second = inside.integer() if inside.take(",") else None
+    inside.expect_end()
+    return first, second
+
+
+def _members(inside: Cursor) -> tuple[str, ...]:
+    """Take the members of an enum or set; MySQL deletes their trailing blanks."""
+    members: list[str] = []
+    while True:
+        inside.take_introducer()
+        if inside.token.kind in (Kind.HEX, Kind.BIT):
+            members.append(inside.next().data.decode("utf-8", "surrogateescape"))
+        else:
+            members.append(inside.string())
+        if not inside.take(","):
+            break
+    inside.expect_end()
+    return tuple(member.rstrip(" ") for member in members)
+
+
+def _take_attribute(declaration: Declaration, cursor: Cursor) -> bool:
+    t = declaration.type
+    if t.name in _NUMERIC:
+        if cursor.take("UNSIGNED"):
+            declaration.type = replace(t, unsigned=True)
+        elif cursor.take("ZEROFILL"):
+            declaration.type = replace(t, unsigned=True, zerofill=True)
+        else:
+            return cursor.take("SIGNED")
+    elif t.name in _CHARACTER:
+        if take_charset(cursor):
+            declaration.type = replace(t, charset=charset_name(cursor))
+        elif cursor.take("ASCII"):
+            declaration.type = replace(t, charset="latin1")
+        elif cursor.take("UNICODE"):
+            declaration.type = replace(t, charset="ucs2")
+        elif cursor.take("BYTE"):
+            declaration.type = replace(t, charset="binary")
+        elif cursor.take("BINARY"):
+            declaration.binary_collation = True
+        else:
+            return False
+    else:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""MySQL types: the table of them, their texts, values and checksums."""

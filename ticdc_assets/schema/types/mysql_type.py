@@ -1,0 +1,77 @@
+"""What the MySQL types mean: which Delta type stores them, and the bounds their values keep.
+
+Everything that depends on a type starts from its row in `type_table`, found by `describe`.  No
+values are read here.
+"""
+
+from ticdc_assets.errors import ValueProblem
+from ticdc_assets.events import ColumnType
+from ticdc_assets.schema.types.type_table import (
+    BINARY_TWINS,
+    OPEN_CODES,
+    SYNONYMS,
+    TYPES,
+    Kind,
+    MysqlType,
+)
+from ticdc_assets.schema.types.type_text import parse_type
+
+__all__ = [
+    "BINARY_TWINS",
+    "OPEN_CODES",
+    "SYNONYMS",
+    "TYPES",
+    "Kind",
+    "MysqlType",
+    "decimal_shape",
+    "delta_type",
+    "describe",
+    "integer_range",
+    "parse_type",
+]
+
+_MAX_DELTA_PRECISION = 38
+
+
+def describe(t: ColumnType) -> MysqlType:
+    """Find the row of a type; raise `ValueProblem` for a type that has none."""
+    name = t.name
+    if t.charset == "binary" and name in BINARY_TWINS:
+        name = BINARY_TWINS[name]
+    row = TYPES.get(name)
+    if row is None:
+        raise ValueProblem(f"unknown type {t.name!r}")
+    return row
+
+
+def delta_type(t: ColumnType) -> str:
+    """Name the Delta type of a column, as Spark DDL text."""
+    row = describe(t)
+    if row.kind == "decimal":
+        declared = decimal_shape(t)
+        if declared is None or declared[0] > _MAX_DELTA_PRECISION:
+            return "string"
+        return f"decimal({declared[0]},{declared[1]})"
+    if row.kind == "bit" and (t.length is None or t.length > 63):
+        return "decimal(20,0)"
+    if t.unsigned and row.unsigned_delta is not None:
+        return row.unsigned_delta
+    return row.delta
+
+
+def decimal_shape(t: ColumnType) -> tuple[int, int] | None:
+    """Give (precision, scale) of a decimal, or None when the source did not say.
+
+    A precision without a scale means scale 0: sources leave out a scale of 0.
+    """
+    if t.length is None or t.length < 1:
+        return None
+    return t.length, max(t.decimals or 0, 0)
+
+
+def integer_range(t: ColumnType) -> tuple[int, int]:
+    """Give the smallest and the largest value of an integer type."""
+    width = TYPES[t.name].width
+    assert width is not None
+    bits = 8 * width
+    return (0, (1 << bits) - 1) if t.unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)

@@ -1,0 +1,49 @@
+"""Whole rows: from a row image to typed values by a table's schema, and back to MySQL's text."""
+
+from collections.abc import Mapping
+
+from ticdc_assets.errors import ValueProblem
+from ticdc_assets.events import TableSchema
+from ticdc_assets.events.row_image import load
+from ticdc_assets.schema.types.value import Reader, Value, Writer, reader, writer
+
+
+class RowReader:
+    """Types row images by one schema."""
+
+    def __init__(self, schema: TableSchema, *, member_names: bool = False) -> None:
+        self._schema = schema
+        self._member_names = member_names
+        self._readers: dict[str, tuple[str, Reader]] = {}
+
+    def __call__(self, image: str) -> dict[str, Value]:
+        """Read one image; raise `MalformedMessage` or `ValueProblem` (which names the column)."""
+        row: dict[str, Value] = {}
+        for name, text in load(image).items():
+            known = self._readers.get(name) or self._find(name)
+            try:
+                row[known[0]] = known[1](text)
+            except ValueProblem as problem:
+                raise ValueProblem(problem.reason, column=name) from None
+        return row
+
+    def _find(self, name: str) -> tuple[str, Reader]:
+        column = self._schema.column(name)
+        if column is None:
+            raise ValueProblem("the table has no such column", column=name)
+        known = (column.name, reader(column.type, self._member_names))
+        self._readers[name] = known
+        return known
+
+
+class RowWriter:
+    """Writes typed rows as MySQL prints them: in the table's order, without virtual columns."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._writers: list[tuple[str, Writer]] = [
+            (c.name, writer(c.type)) for c in schema.columns if c.generated != "virtual"
+        ]
+
+    def __call__(self, row: Mapping[str, Value]) -> dict[str, str | None]:
+        """Write one row; a column that the stream never sent is left out."""
+        return {name: write(row[name]) for name, write in self._writers if name in row}
