@@ -6,7 +6,8 @@
     │   ├── MalformedMessage    broken framing, broken JSON/Avro/CSV, a value of the wrong kind
     │   ├── UnknownMessage      well formed, but of a type or version nobody has described
     │   ├── MissingPayload      a claim-check message whose payload object cannot be had
-    │   └── MissingSchema       a row that cannot be read before its schema is there
+    │   ├── MissingSchema       a row that cannot be read before its schema is there
+    │   └── ChecksumMismatch    content that is not what its stated checksum says; used all the same
     ├── ValueProblem        a text that its column's type cannot hold
     ├── UnreadableDdl       a statement that the DDL reader does not understand; never guessed at
     └── UnhonourableDdl     a statement that is understood but cannot be carried out here
@@ -55,6 +56,10 @@ class MissingPayload(DecodeError):
 
 class MissingSchema(DecodeError):
     """A row that cannot be read before its table's schema is there."""
+
+
+class ChecksumMismatch(DecodeError):
+    """Content that is not what its stated checksum says; it is used all the same."""
 
 
 class ValueProblem(TicdcError):

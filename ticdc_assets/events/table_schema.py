@@ -37,8 +37,9 @@ class Column(Struct, frozen=True):
     name: str
     type: ColumnType
     nullable: bool = True
-    # The default as literal text in the row-image convention of its type (binary: base64);
-    # None: no default, or NULL.  An expression keeps its SQL, marked by the next field.
+    # The default as literal text in the row-image convention of its type, but ENUM and SET by
+    # member names; None: no default, or NULL.  An expression keeps its SQL, marked by the next
+    # field.
     default: str | None = None
     default_is_expression: bool = False
     # Virtual columns are in schemas but never in rows.

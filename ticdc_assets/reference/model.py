@@ -19,7 +19,13 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from ticdc_assets.errors import MalformedMessage, MissingSchema, TicdcError, ValueProblem
+from ticdc_assets.errors import (
+    ChecksumMismatch,
+    MalformedMessage,
+    MissingSchema,
+    TicdcError,
+    ValueProblem,
+)
 from ticdc_assets.events import Bootstrap, Event, Rejected, RowChange, SchemaChange
 from ticdc_assets.reference.inbox import DDLS, Due, Inbox
 from ticdc_assets.reference.problem import Kind, Problem
@@ -73,8 +79,10 @@ class Model:
         """Take events in, in the order they arrived."""
         for event in events:
             if isinstance(event, Rejected):
-                reason = f"{event.error}: {event.reason}"
-                self.problems.append(Problem("rejected", reason, position=event.position))
+                doubted = event.error == ChecksumMismatch.__name__
+                kind: Kind = "checksum" if doubted else "rejected"
+                reason = event.reason if doubted else f"{event.error}: {event.reason}"
+                self.problems.append(Problem(kind, reason, position=event.position))
             else:
                 self.inbox.add(event)
 
@@ -120,6 +128,7 @@ class Model:
                 table, settled = self._typer.table_of(change)
                 if table.paused is None:
                     typed.append((self._typer.read(table, settled), sender_pass))
+                    self._check(change)
             except MissingSchema as error:
                 self._say("waiting", error.reason, change)
             except (MalformedMessage, ValueProblem) as error:
@@ -186,6 +195,16 @@ class Model:
             self._pause_for(images.change, _OLD_ROW_LOST)
             return None
         return replace(images, old=old)
+
+    def _check(self, change: RowChange) -> None:
+        """Say of a row that it is not the one its checksum was computed from."""
+        verdict = self._typer.check(change)
+        if verdict.status == "corrupted":
+            self._say("corrupted", "TiCDC itself found the row's checksum wrong", change)
+        elif verdict.status == "mismatch":
+            stated = f"the {verdict.side} checksum is stated as {verdict.expected}"
+            found = verdict.reason or f"computed as {verdict.computed}"
+            self._say("checksum", f"{stated}, {found}", change)
 
     def _pause_for(self, change: RowChange, reason: str) -> None:
         self.tables.pause(change.database, change.table, reason, change.commit_ts)

@@ -10,7 +10,7 @@ from ticdc_assets.events import Position
 # "waiting"     a row whose table's schema has not been seen
 # "incomplete"  a row of which the stream holds only the key
 # "paused"      a table that cannot be kept right from here on
-# "checksum"    a row that is not the one whose checksum was sent with it
+# "checksum"    a row or schema file that is not the one its checksum was computed from
 # "corrupted"   a row that TiCDC itself marked; it is applied all the same
 Kind = Literal["rejected", "waiting", "incomplete", "paused", "checksum", "corrupted"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import DecodeError, MissingSchema
+from ticdc_assets.errors import ChecksumMismatch, DecodeError, MalformedMessage, MissingSchema
 from ticdc_assets.events import (
     Bootstrap,
     Event,
@@ -57,7 +57,14 @@ def folder_events(
     whoever hands in `paths` and `read` sees to that.
     """
     layout = layout_of(feed)
-    found = [(path, parsed) for path in paths if (parsed := parse(path, layout)) is not None]
+    found = []
+    for path in paths:
+        parsed = parse(path, layout)
+        if parsed is not None:
+            found.append((path, parsed))
+        elif _looks_like_data(path, layout):
+            reason = f"the path of this data file does not fit the declared {_described(layout)}"
+            yield _rejected(path, MalformedMessage(reason))
     for path, parsed in found:
         if isinstance(parsed, MetadataPath):
             yield from _checkpoint(path, read(path))
@@ -82,6 +89,20 @@ def layout_of(feed: Changefeed) -> Layout:
         table_id_as_path=feed.use_table_id_as_path,
         across_nodes=feed.enable_table_across_nodes,
         extension=".csv" if feed.protocol == "csv" else ".json",
+    )
+
+
+def _looks_like_data(path: str, layout: Layout) -> bool:
+    name = path.rpartition("/")[2]
+    return name.startswith("CDC") and name.endswith(layout.extension)
+
+
+def _described(layout: Layout) -> str:
+    """The settings that decide how paths are read, in TiCDC's words."""
+    return (
+        f"date-separator = {layout.date_separator!r},"
+        f" enable-partition-separator = {str(layout.partition_separator).lower()},"
+        f" use-table-id-as-path = {str(layout.table_id_as_path).lower()}"
     )
 
 
@@ -117,11 +138,10 @@ def _stated_ts(event: SchemaChange | Bootstrap) -> tuple[int, int]:
 
 
 def _checkpoint(path: str, content: bytes) -> Iterator[Event]:
-    position = FilePosition(path)
     try:
-        yield Watermark(ts=read_metadata(content), position=position)
+        yield Watermark(ts=read_metadata(content), position=FilePosition(path))
     except DecodeError as error:
-        yield Rejected(position=position, error=type(error).__name__, reason=error.reason)
+        yield _rejected(path, error)
 
 
 def _schema_events(
@@ -129,9 +149,15 @@ def _schema_events(
 ) -> Iterator[SchemaChange | Bootstrap | Rejected]:
     position = FilePosition(path)
     try:
-        yield to_event(read_schema_file(content), position)
+        file = read_schema_file(content)
+        yield to_event(file, position)
+        if file.checksum != checksum:
+            # Reason to look, not to stop: servers may write odd defaults another way.
+            raise ChecksumMismatch(
+                f"the file's name says {checksum:010}, its content gives {file.checksum:010}"
+            )
     except DecodeError as error:
-        yield Rejected(position=position, error=type(error).__name__, reason=error.reason)
+        yield _rejected(path, error)
 
 
 def _reading_order(found: tuple[str, DataPath]) -> tuple[object, ...]:
@@ -166,11 +192,12 @@ def _data_events(
             names = decoder.table_of(file.data)
             schema = versions.get((*names, parsed.version)) if names is not None else None
             if schema is None and names is not None:
-                yield Rejected(
-                    position=FilePosition(path),
-                    error=MissingSchema.__name__,
-                    reason=f"no schema file of {names[0]}.{names[1]} version {parsed.version}",
-                )
+                reason = f"no schema file of {names[0]}.{names[1]} version {parsed.version}"
+                yield _rejected(path, MissingSchema(reason))
                 continue
             file = replace(file, schema=schema)
         yield from decoder.decode_file(file)
+
+
+def _rejected(path: str, error: DecodeError) -> Rejected:
+    return Rejected(position=FilePosition(path), error=type(error).__name__, reason=error.reason)

@@ -12,6 +12,7 @@ from ticdc_assets.reference.tables import Tables
 from ticdc_assets.schema.catalog import Catalog
 from ticdc_assets.schema.inference import confirm, infer
 from ticdc_assets.schema.stated import reconcile
+from ticdc_assets.schema.types.checksum import Verdict, verify
 from ticdc_assets.schema.types.row import RowReader
 
 # Reads a row again that was decoded by flags which its table's schema contradicts.
@@ -86,6 +87,13 @@ class RowTyper:
             # Columns that an update leaves out of its old image did not change.
             old = {**new, **old}
         return Images(change, old, new)
+
+    def check(self, change: RowChange) -> Verdict:
+        """Hold a row's images against the checksums that were sent with it."""
+        if change.checksum is None:
+            return Verdict("absent")
+        stated = self._stated_for(change)
+        return Verdict("not verifiable") if stated is None else verify(change, stated)
 
     def _stated_for(self, change: RowChange) -> TableSchema | None:
         return self._inbox.stated(change.database, change.table, change.schema_version)

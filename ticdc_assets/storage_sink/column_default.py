@@ -34,8 +34,6 @@ Stated = str | int | float | bool | None
 class ColumnDefault(NamedTuple):
     text: str | None = None
     is_expression: bool = False
-    # The file does not say enough to know the value; `text` is None then.
-    unclear: bool = False
 
 
 def read_default(stated: Stated, column_type: ColumnType) -> ColumnDefault:
@@ -48,7 +46,7 @@ def read_default(stated: Stated, column_type: ColumnType) -> ColumnDefault:
     if name == "bit":
         return _bit(stated)
     if name in ("enum", "set"):
-        return _members(stated, column_type)
+        return ColumnDefault(stated)
     if name in _NUMERIC:
         return ColumnDefault(stated, is_expression=_NUMBER.fullmatch(stated) is None)
     if name in _TIME:
@@ -62,21 +60,6 @@ def read_default(stated: Stated, column_type: ColumnType) -> ColumnDefault:
 
 def _bit(stated: str) -> ColumnDefault:
     if "\N{REPLACEMENT CHARACTER}" in stated:
-        return ColumnDefault(unclear=True)
+        # Lost on the way; what the statement says is not.
+        return ColumnDefault()
     return ColumnDefault(str(int.from_bytes(stated.encode(), "big")))
-
-
-def _members(stated: str, column_type: ColumnType) -> ColumnDefault:
-    """Look up the index or bitmask of member names; the classic server does not list members."""
-    elements = column_type.elements
-    if elements is None:
-        return ColumnDefault(unclear=True)
-    names = [stated] if column_type.name == "enum" else [name for name in stated.split(",") if name]
-    folded = [element.casefold() for element in elements]
-    try:
-        places = [folded.index(name.casefold()) for name in names]
-    except ValueError:
-        return ColumnDefault(unclear=True)
-    if column_type.name == "enum":
-        return ColumnDefault(str(places[0] + 1))
-    return ColumnDefault(str(sum({1 << place for place in places})))

@@ -61,8 +61,6 @@ class SchemaFile(Struct, frozen=True, kw_only=True):
     # What the name of the file should end with.
     checksum: int
     table_schema: TableSchema | None = None
-    # Columns that have a default which the file does not tell unambiguously.
-    unclear_defaults: tuple[str, ...] = ()
 
 
 def read_schema_file(data: bytes) -> SchemaFile:
@@ -109,10 +107,6 @@ def _read(content: _Content) -> SchemaFile:
     for column in columns:
         if "ColumnName" not in column or "ColumnType" not in column:
             raise MalformedMessage("schema file: a column without name or type")
-    schema: TableSchema | None = None
-    unclear: tuple[str, ...] = ()
-    if table:
-        schema, unclear = _table_schema(database, table, version, columns)
     return SchemaFile(
         database=database,
         table=table,
@@ -120,23 +114,20 @@ def _read(content: _Content) -> SchemaFile:
         query=content.query,
         type=_number(content.type, "Type"),
         checksum=shape_checksum(content.table, content.schema, columns),
-        table_schema=schema,
-        unclear_defaults=unclear,
+        table_schema=_table_schema(database, table, version, columns) if table else None,
     )
 
 
 def _table_schema(
     database: str, table: str, version: int, stated: list[dict[str, Raw]]
-) -> tuple[TableSchema, tuple[str, ...]]:
-    columns, key, unclear = [], [], []
+) -> TableSchema:
+    columns, key = [], []
     for keys in stated:
         name = _text.decode(keys["ColumnName"])
         column_type = _column_type(keys)
         default = ColumnDefault()
         if "ColumnDefault" in keys:
             default = read_default(_scalar.decode(keys["ColumnDefault"]), column_type)
-        if default.unclear:
-            unclear.append(name)
         if _flag(keys, "ColumnIsPk", absent=False):
             key.append(name)
         columns.append(
@@ -149,14 +140,13 @@ def _table_schema(
             )
         )
     primary = Index(name="PRIMARY", columns=tuple(key), unique=True, primary=True)
-    schema = TableSchema(
+    return TableSchema(
         database=database,
         table=table,
         columns=tuple(columns),
         indexes=(primary,) if key else (),
         version=version,
     )
-    return schema, tuple(unclear)
 
 
 def _column_type(keys: Mapping[str, Raw]) -> ColumnType:
