@@ -33,7 +33,7 @@ dev: ## The Dagster UI (not there yet)
 ##@ Develop
 
 test: $(INSTALLED) ## Run all tests (sets up first)
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n auto
 
 check: $(INSTALLED) ## Lint, formatting and types
 	$(RUN) -m ruff check .

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -223,8 +224,17 @@ def keys(true: TrueTable, rows: Counter[tuple[object, ...]]) -> set[tuple[object
 
 def keys_before_the_start(dataset: str, true: TrueTable) -> set[tuple[object, ...]]:
     """Keys of a table's rows at the start of a changefeed, from the dataset that has them all."""
-    whole = replayed(f"{dataset.split('/')[0]}/simple-json")
-    whole.advance(meta(dataset)["changefeed_start_ts"])
-    table = whole.model.tables.get(*true.name)
-    lines = [msgspec.json.decode(line) for line in row_lines(table)] if table else []
-    return keys(true, true.strict(lines))
+    rows = rows_before(f"{dataset.split('/')[0]}/simple-json", meta(dataset)["changefeed_start_ts"])
+    return keys(true, true.strict(rows.get(true.name, [])))
+
+
+@cache
+def rows_before(dataset: str, ts: int) -> dict[Name, list[dict[str, str | None]]]:
+    whole = replayed(dataset)
+    whole.advance(ts)
+    return {
+        (table.schema.database, table.schema.table): [
+            msgspec.json.decode(line) for line in row_lines(table)
+        ]
+        for table in whole.model.tables
+    }
