@@ -5,6 +5,7 @@ often as they come, with the pass of their sender they came in (rows may be equa
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -73,6 +74,15 @@ class Inbox:
         self._waiting = [d for d in self._waiting if d.ts > ts]
         self.taken_ts = max(self.taken_ts, ts)
         return due
+
+    def put_back(self, held: Iterable[Iterable[Due]]) -> None:
+        """Take back what was due and could not be applied; it comes first the next time."""
+        for dues in held:
+            self._waiting.extend(dues)
+
+    def overdue(self) -> list[Due]:
+        """What was due before and is still here."""
+        return [due for due in self._waiting if due.ts <= self.taken_ts]
 
     def stated(self, database: str, table: str, version: int | None) -> TableSchema | None:
         """The schema that a message or file stated for a version, whenever it did."""

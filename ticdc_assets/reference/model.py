@@ -42,6 +42,7 @@ _OLD_ROW_LOST = (
     "an update in a table without a key, and the old row is not in the stream: it cannot be told"
     " which row changed; create the changefeed with old values"
 )
+_UNSEEN = "the schema the row was written under has not been seen, so its table waits"
 _KEY_ONLY = "the message was too large: only the row's key is in the stream"
 
 # A change's content, for telling equal ones: its two images.
@@ -67,6 +68,8 @@ class Model:
         self.tables = Tables(self.problems)
         self.inbox = Inbox()
         self._updates_split = updates_split
+        # What could not be applied in this advance, by table.
+        self._held: dict[TableKey, list[Due]] = {}
         self._catalog = Catalog(declared_keys)
         self._typer = RowTyper(self.inbox, self._catalog, self.tables, settle)
 
@@ -87,15 +90,39 @@ class Model:
                 self.inbox.add(event)
 
     def advance(self, ts: int) -> None:
-        """Apply everything up to and including `ts`, which must be resolved."""
-        due = self.inbox.take(ts)
-        for (at, phase), together in groupby(due, key=lambda d: (d.ts, d.phase)):
+        """Apply everything up to and including `ts`, which must be resolved.
+
+        A row whose schema has not been stated yet waits, and with it all that comes after it in its
+        table; other tables go on.
+        """
+        self._held.clear()
+        for (at, phase), together in groupby(self.inbox.take(ts), key=lambda d: (d.ts, d.phase)):
             if phase == DDLS:
-                self._apply_ddls(at, [d.event for d in together])  # type: ignore[misc]
+                self._apply_ddls(at, [due for due in together if not self._hold_behind(due)])
             else:
                 self._apply_rows(together)
+        self.inbox.put_back(self._held.values())
 
-    def _apply_ddls(self, ts: int, changes: list[SchemaChange]) -> None:
+    def waiting(self) -> list[Problem]:
+        """Rows that are due and still lack their table's schema."""
+        return [
+            self._problem("waiting", _UNSEEN, due.event)
+            for due in self.inbox.overdue()
+            if isinstance(due.event, RowChange)
+        ]
+
+    def _hold_behind(self, due: Due) -> bool:
+        """Hold an event back if something of its table is being held back."""
+        if isinstance(due.event, Bootstrap):
+            return False
+        held = self._held.get(table_key(due.event.database, due.event.table))
+        if held is None:
+            return False
+        held.append(due)
+        return True
+
+    def _apply_ddls(self, ts: int, dues: list[Due]) -> None:
+        changes = [due.event for due in dues if isinstance(due.event, SchemaChange)]
         while changes:
             ready = [c for c in changes if not self._catalog.blocked(c)]
             change = (ready or changes)[0]
@@ -108,31 +135,33 @@ class Model:
                     self.tables.pause(change.database, change.table, reason, ts)
 
     def _apply_rows(self, together: Iterable[Due]) -> None:
-        by_table: dict[TableKey, list[tuple[RowChange, int]]] = defaultdict(list)
+        by_table: dict[TableKey, list[Due]] = defaultdict(list)
         for due in together:
             match due.event:
                 case Bootstrap(schema=schema):
                     self._typer.meet(schema)
-                case RowChange() as change:
-                    key = table_key(change.database, change.table)
-                    by_table[key].append((change, due.sender_pass))
-        for changes in by_table.values():
-            self._apply_transaction(changes)
+                case RowChange(database=database, table=table):
+                    if not self._hold_behind(due):
+                        by_table[table_key(database, table)].append(due)
+        for key, dues in by_table.items():
+            try:
+                self._apply_transaction(dues)
+            except MissingSchema:
+                self._held[key] = dues
 
-    def _apply_transaction(self, changes: list[tuple[RowChange, int]]) -> None:
-        """Apply one table's rows of one commit ts."""
+    def _apply_transaction(self, dues: list[Due]) -> None:
+        """Apply one table's rows of one commit ts, or none of them: `MissingSchema`."""
         typed: list[tuple[Images, int]] = []
         table: Table | None = None
-        for change, sender_pass in changes:
+        for due in dues:
+            assert isinstance(due.event, RowChange)
             try:
-                table, settled = self._typer.table_of(change)
+                table, change = self._typer.table_of(due.event)
                 if table.paused is None:
-                    typed.append((self._typer.read(table, settled), sender_pass))
-                    self._check(change)
-            except MissingSchema as error:
-                self._say("waiting", error.reason, change)
+                    typed.append((self._typer.read(table, change), due.sender_pass))
+                    self._check(due.event)
             except (MalformedMessage, ValueProblem) as error:
-                self._say("rejected", str(error), change)
+                self._say("rejected", str(error), due.event)
         if table is None or not typed:
             return
         exact = typed[0][0].change.ts_kind == "commit"
@@ -210,7 +239,9 @@ class Model:
         self.tables.pause(change.database, change.table, reason, change.commit_ts)
 
     def _say(self, kind: Kind, reason: str, change: RowChange) -> None:
-        problem = Problem(
+        self.problems.append(self._problem(kind, reason, change))
+
+    def _problem(self, kind: Kind, reason: str, change: RowChange) -> Problem:
+        return Problem(
             kind, reason, change.database, change.table, change.commit_ts, change.position
         )
-        self.problems.append(problem)

@@ -1,6 +1,5 @@
 """A whole changefeed through the reference model: tables at chosen TSOs, and what went wrong."""
 
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
@@ -15,8 +14,6 @@ from ticdc_assets.reference.model import Model
 from ticdc_assets.reference.output import row_lines
 from ticdc_assets.reference.resolved import Progress
 
-# Problems of one kind beyond this many are counted, not listed.
-_LISTED = 50
 _END = (1 << 63) - 1
 
 
@@ -81,17 +78,39 @@ class Replay:
                 file.write_bytes(b"".join(row_lines(table)))
 
     def report(self, out: TextIO) -> int:
-        """Say what could not be honoured; return the exit code."""
-        problems = self.model.problems
-        listed: Counter[str] = Counter()
+        """Say all that could not be honoured or be sure; return the exit code."""
+        for note in _notes(self._feed):
+            print(f"note: {note}", file=out)
+        problems = self.model.problems + self.model.waiting()
         for problem in problems:
-            listed[problem.kind] += 1
-            if listed[problem.kind] <= _LISTED:
-                print(problem.line(), file=out)
-        for kind, count in listed.items():
-            if count > _LISTED:
-                print(f"{kind}: {count - _LISTED} more", file=out)
+            print(problem.line(), file=out)
         return 1 if any(problem.serious for problem in problems) else 0
+
+
+def _notes(feed: Changefeed) -> list[str]:
+    """What a changefeed's settings keep anyone from knowing."""
+    notes = []
+    if feed.protocol == "canal-json" and not feed.enable_tidb_extension:
+        notes.append(
+            "without enable-tidb-extension rows carry milliseconds instead of a commit ts: their"
+            " order is not certain before the end"
+        )
+    if feed.protocol == "csv" and not feed.csv.include_commit_ts:
+        notes.append(
+            "without csv.include-commit-ts rows are dated by the table version of their file: only"
+            " the end state is exact"
+        )
+    if feed.use_table_id_as_path:
+        notes.append(
+            "with use-table-id-as-path TiCDC writes no database-level DDL: tables of a dropped"
+            " database stay"
+        )
+    if feed.transport == "storage" and not feed.enable_partition_separator:
+        notes.append(
+            "without enable-partition-separator the classic TiCDC overwrites files of partitioned"
+            " tables: rows lost so are not in the folder"
+        )
+    return notes
 
 
 def _encoded(name: str) -> str:
