@@ -5,9 +5,11 @@ Results go to standard output, everything about the run to standard error.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from resources.dump import read_dump
 from resources.storage import claim_check_folder, sink_folder
@@ -19,7 +21,6 @@ from ticdc_assets.changefeed import (
 )
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event, Rejected
-from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.output import event_line
 from ticdc_assets.reference.reading import folder_events, topic_events
 from ticdc_assets.reference.replay import Replay
@@ -46,6 +47,19 @@ hexadecimal, TIMESTAMP in UTC.  Virtual generated columns never travel and are l
 """
 
 
+# What looks like a URI may hold credentials in front of its host and behind its question mark; a
+# path made of it has lost a slash.
+_USER = re.compile(r"(?<=:/)\S*@")
+_PARAMETERS = re.compile(r"(:/[^?]*\?).*")
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are a line, and never repeat the secrets of a URI out of its place."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {_safe(message)}; see {self.prog} --help\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
     options = _parser().parse_args(arguments)
@@ -53,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         feed = _changefeed(options)
         code: int = options.run(feed, options)
     except ConfigError as error:
-        print(f"ticdc-assets: {error}", file=sys.stderr)
+        print(f"ticdc-assets: {_safe(str(error))}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         # The reader of our output (head, less) has had enough.
@@ -62,8 +76,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _safe(message: str) -> str:
+    """A message on one line, without the credentials that a misplaced URI may hold."""
+    return _PARAMETERS.sub(r"\1…", _USER.sub("", " ".join(message.split())))
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
         prog="ticdc-assets",
         description="Read what TiCDC wrote: decode a changefeed's events, replay its tables.",
         epilog=EXIT_CODES,
@@ -92,11 +111,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    commands: "argparse._SubParsersAction[_Parser]",
     name: str,
     summary: str,
     description: str,
-) -> argparse.ArgumentParser:
+) -> _Parser:
     command = commands.add_parser(
         name,
         help=summary,
@@ -117,9 +136,12 @@ def _command(
 
 
 def _tsos(text: str) -> list[int]:
-    tsos = [int(part) for part in text.split(",")]
-    if any(not 0 <= ts < 1 << 63 for ts in tsos):
-        raise ValueError("not a TSO")
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
+        raise argparse.ArgumentTypeError("must be a TSO, or several with commas in between")
+    tsos = sorted({int(part) for part in parts})
+    if tsos[-1] >= 1 << 63:
+        raise argparse.ArgumentTypeError("a TSO has 63 bits")
     return tsos
 
 
@@ -152,13 +174,13 @@ def _decode(feed: Changefeed, options: argparse.Namespace) -> int:
 
 
 def _replay(feed: Changefeed, options: argparse.Namespace) -> int:
+    if options.table is not None and len(options.at or ()) > 1:
+        raise ConfigError("takes one TSO with --table; use --out for several", setting="--at")
     replay = Replay(feed)
     replay.add(_counted(_events(feed)))
     tsos: list[int] = options.at or [replay.default_ts]
     replay.check(tsos)
-    if options.table is not None and len(tsos) > 1:
-        raise ConfigError("takes one TSO with --table; use --out for several", setting="--at")
-    for ts in sorted(set(tsos)):
+    for ts in tsos:
         replay.advance(ts)
         if options.out is not None:
             replay.write(options.out / str(ts))
@@ -172,7 +194,7 @@ def _events(feed: Changefeed) -> Iterator[Event]:
     """Open a changefeed's output and decode all of it."""
     match feed.transport:
         case "dump":
-            return _dump_events(feed)
+            return topic_events(feed, read_dump(Path(feed.location)), claim_check_folder(feed))
         case "storage":
             folder = sink_folder(feed)
             if not folder.exists():
@@ -186,29 +208,16 @@ def _events(feed: Changefeed) -> Iterator[Event]:
             )
 
 
-def _dump_events(feed: Changefeed) -> Iterator[Event]:
-    rejected: list[Rejected] = []
-
-    def messages() -> Iterator[Message]:
-        for record in read_dump(Path(feed.location)):
-            if isinstance(record, Rejected):
-                rejected.append(record)
-            else:
-                yield record
-
-    for event in topic_events(feed, messages(), claim_check_folder(feed)):
-        yield event
-        while rejected:
-            yield rejected.pop(0)
-    yield from rejected
-
-
 def _counted(events: Iterator[Event]) -> Iterator[Event]:
     """Show progress on a terminal."""
+    terminal = sys.stderr.isatty()
+    count = 0
     for count, event in enumerate(events, 1):
-        if count % 20_000 == 0 and sys.stderr.isatty():
+        if terminal and count % 20_000 == 0:
             print(f"\r{count:,} events read", end="", file=sys.stderr, flush=True)
         yield event
+    if terminal and count >= 20_000:
+        print(f"\r{count:,} events read", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
     │   ├── MalformedMessage    broken framing, broken JSON/Avro/CSV, a value of the wrong kind
     │   ├── UnknownMessage      well formed, but of a type or version nobody has described
     │   ├── MissingPayload      a claim-check message whose payload object cannot be had
+    │   ├── MissingFile         a file of the storage sink that was listed and cannot be read
     │   ├── MissingSchema       a row that cannot be read before its schema is there
     │   └── ChecksumMismatch    content that is not what its stated checksum says; used all the same
     ├── ValueProblem        a text that its column's type cannot hold
@@ -52,6 +53,10 @@ class UnknownMessage(DecodeError):
 
 class MissingPayload(DecodeError):
     """A claim-check message whose payload object is not where it should be."""
+
+
+class MissingFile(DecodeError):
+    """A file of the storage sink that was listed and cannot be read."""
 
 
 class MissingSchema(DecodeError):

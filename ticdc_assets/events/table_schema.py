@@ -11,6 +11,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 
+def folded(name: str) -> str:
+    """Give a name in the form in which TiDB compares names: letter by letter in lower case."""
+    return name.lower() if name.isascii() else "".join(char.lower()[0] for char in name)
+
+
 class ColumnType(Struct, frozen=True):
     """A MySQL type, taken apart.
 
@@ -101,9 +106,9 @@ class TableSchema(Struct, frozen=True):
 
     def column(self, name: str) -> Column | None:
         """Find a column by name, in any case."""
-        folded = name.casefold()
+        wanted = folded(name)
         for column in self.columns:
-            if column.name == name or column.name.casefold() == folded:
+            if column.name == name or folded(column.name) == wanted:
                 return column
         return None
 
@@ -111,7 +116,8 @@ class TableSchema(Struct, frozen=True):
     def key(self) -> tuple[str, ...]:
         """The handle key: the primary key, else the shortest unique key over NOT NULL columns.
 
-        Empty for a table whose rows have no identity.
+        Empty for a table whose rows have no identity.  Virtual columns are not in rows, so they are
+        in no handle key.
         """
         if self.declared_key is not None:
             return self.declared_key
@@ -122,7 +128,7 @@ class TableSchema(Struct, frozen=True):
             if not index.unique or (best and len(index.columns) >= len(best)):
                 continue
             columns = [self.column(name) for name in index.columns]
-            if all(c is not None and not c.nullable for c in columns):
+            if all(c and not c.nullable and c.generated != "virtual" for c in columns):
                 best = index.columns
         return best
 

@@ -86,7 +86,7 @@ class Inbox:
 
     def stated(self, database: str, table: str, version: int | None) -> TableSchema | None:
         """The schema that a message or file stated for a version, whenever it did."""
-        return self._stated.get((database.casefold(), table.casefold(), version))
+        return self._stated.get((*table_key(database, table), version))
 
     def _add_row(self, change: RowChange) -> None:
         if change.commit_ts <= self.taken_ts:
@@ -122,7 +122,7 @@ class Inbox:
         """Keep a stated schema for rows that refer to it; tell whether it is news."""
         if schema is None or not schema.table:
             return False
-        name = (schema.database.casefold(), schema.table.casefold(), schema.version)
+        name = (*table_key(schema.database, schema.table), schema.version)
         if name in self._stated:
             return False
         self._stated[name] = schema

@@ -23,7 +23,6 @@ from ticdc_assets.errors import (
     ChecksumMismatch,
     MalformedMessage,
     MissingSchema,
-    TicdcError,
     ValueProblem,
 )
 from ticdc_assets.events import Bootstrap, Event, Rejected, RowChange, SchemaChange
@@ -113,12 +112,19 @@ class Model:
 
     def _hold_behind(self, due: Due) -> bool:
         """Hold an event back if something of its table is being held back."""
-        if isinstance(due.event, Bootstrap):
+        match due.event:
+            case Bootstrap():
+                return False
+            case SchemaChange():
+                names = self._catalog.names(due.event)
+            case RowChange(database=database, table=table):
+                names = [table_key(database, table)]
+        behind = next((name for name in names if name in self._held), None)
+        if behind is None:
             return False
-        held = self._held.get(table_key(due.event.database, due.event.table))
-        if held is None:
-            return False
-        held.append(due)
+        self._held[behind].append(due)
+        for name in names:
+            self._held.setdefault(name, [])
         return True
 
     def _apply_ddls(self, ts: int, dues: list[Due]) -> None:
@@ -128,18 +134,15 @@ class Model:
             change = (ready or changes)[0]
             changes.remove(change)
             for effect in self._catalog.change(change):
-                try:
-                    self.tables.carry_out(effect, ts)
-                except TicdcError as error:
-                    reason = f"{error}: {change.sql}"
-                    self.tables.pause(change.database, change.table, reason, ts)
+                self.tables.carry_out(effect, ts, change.sql)
 
     def _apply_rows(self, together: Iterable[Due]) -> None:
         by_table: dict[TableKey, list[Due]] = defaultdict(list)
         for due in together:
             match due.event:
                 case Bootstrap(schema=schema):
-                    self._typer.meet(schema)
+                    if not self._catalog.is_past(schema):
+                        self._typer.meet(schema)
                 case RowChange(database=database, table=table):
                     if not self._hold_behind(due):
                         by_table[table_key(database, table)].append(due)

@@ -1,13 +1,17 @@
 """Events and rows as the JSON lines that people and tests read."""
 
+import json
+
 import msgspec
 
 from ticdc_assets.events import (
     Bootstrap,
     Event,
+    FilePosition,
     Rejected,
     RowChange,
     SchemaChange,
+    TopicPosition,
     Watermark,
 )
 from ticdc_assets.events.row_image import dump
@@ -27,17 +31,29 @@ _encode = msgspec.json.Encoder().encode
 
 def event_line(event: Event) -> bytes:
     """One event as a JSON line; what it does not state is left out, row images stand as objects."""
-    fields: dict[str, object] = {"event": _NAMES[type(event)]}
+    members = [b'"event":' + _encode(_NAMES[type(event)])]
     for name in event.__struct_fields__:
         value = getattr(event, name)
-        if value is None:
-            continue
-        if name == "position":
-            value = str(value)
-        elif name in _IMAGES:
-            value = msgspec.Raw(value.encode())
-        fields[name] = value
-    return _encode(fields) + b"\n"
+        if value is not None:
+            json_text = _image(value) if name in _IMAGES else _json(value)
+            members.append(b'"%s":%s' % (name.encode(), json_text))
+    return b"{" + b",".join(members) + b"}\n"
+
+
+def _image(image: str) -> bytes:
+    # Between values JSON may have line breaks, inside of texts it never has.
+    text = image.replace("\n", " ").replace("\r", " ")
+    return text.encode(errors="backslashreplace")
+
+
+def _json(value: object) -> bytes:
+    if isinstance(value, TopicPosition | FilePosition):
+        value = str(value)
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        # Lone surrogates, which stand for bytes that are not UTF-8.
+        return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
 
 
 def row_lines(table: Table) -> list[bytes]:

@@ -9,10 +9,13 @@ from ticdc_assets.events import Position
 # "rejected"    input or a row that is not what it should be
 # "waiting"     a row whose table's schema has not been seen
 # "incomplete"  a row of which the stream holds only the key
+# "approximate" rows that are as near to upstream's as the stream allows, and no nearer
 # "paused"      a table that cannot be kept right from here on
 # "checksum"    a row or schema file that is not the one its checksum was computed from
 # "corrupted"   a row that TiCDC itself marked; it is applied all the same
-Kind = Literal["rejected", "waiting", "incomplete", "paused", "checksum", "corrupted"]
+Kind = Literal[
+    "rejected", "waiting", "incomplete", "approximate", "paused", "checksum", "corrupted"
+]
 
 
 class Problem(Struct, frozen=True):
@@ -36,4 +39,5 @@ class Problem(Struct, frozen=True):
         when = f"commit ts {self.commit_ts}" if self.commit_ts is not None else ""
         where = str(self.position) if self.position is not None else ""
         place = ", ".join(part for part in (what, when, where) if part)
-        return f"{self.kind}: {place}: {self.reason}" if place else f"{self.kind}: {self.reason}"
+        said = f"{self.kind}: {place}: {self.reason}" if place else f"{self.kind}: {self.reason}"
+        return said.replace("\r", "\\r").replace("\n", "\\n")

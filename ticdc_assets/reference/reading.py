@@ -4,11 +4,18 @@ Nothing is opened here: records and file contents are handed in.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 
 from msgspec.structs import replace
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import ChecksumMismatch, DecodeError, MalformedMessage, MissingSchema
+from ticdc_assets.errors import (
+    ChecksumMismatch,
+    DecodeError,
+    MalformedMessage,
+    MissingFile,
+    MissingSchema,
+)
 from ticdc_assets.events import (
     Bootstrap,
     Event,
@@ -22,6 +29,7 @@ from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.registry import file_decoder, topic_decoder
+from ticdc_assets.reference.ddl_order import in_order
 from ticdc_assets.schema.catalog import Catalog
 from ticdc_assets.schema.stated import reconcile
 from ticdc_assets.storage_sink.metadata import read_metadata
@@ -29,23 +37,26 @@ from ticdc_assets.storage_sink.path import (
     DatabaseSchemaPath,
     DataPath,
     Layout,
-    MetadataPath,
     TableSchemaPath,
     parse,
 )
 from ticdc_assets.storage_sink.schema_file import read_schema_file, to_event
 
+_METADATA = "metadata"
 # A table at one version.
 _Version = tuple[str, str, int]
 
 
 def topic_events(
-    feed: Changefeed, messages: Iterable[Message], payloads: PayloadStore | None
+    feed: Changefeed, records: Iterable[Message | Rejected], payloads: PayloadStore | None
 ) -> Iterator[Event]:
-    """Decode a topic's records in the order given."""
+    """Decode a topic's records in the order given; what is no record is passed on."""
     decoder = topic_decoder(feed, payloads)
-    for message in messages:
-        yield from decoder.decode(message)
+    for record in records:
+        if isinstance(record, Rejected):
+            yield record
+        else:
+            yield from decoder.decode(record)
 
 
 def folder_events(
@@ -53,9 +64,10 @@ def folder_events(
 ) -> Iterator[Event]:
     """Decode a folder: the checkpoint, then all schema files, then data files by table and number.
 
-    `metadata` has to be read before the folder is listed for the checkpoint to mean anything;
-    whoever hands in `paths` and `read` sees to that.
+    `metadata` is read before the first path is asked for, so hand in a listing that is made only
+    then: a checkpoint is about the files that were there before it.
     """
+    yield from _checkpoint(read)
     layout = layout_of(feed)
     found = []
     for path in paths:
@@ -65,13 +77,10 @@ def folder_events(
         elif _looks_like_data(path, layout):
             reason = f"the path of this data file does not fit the declared {_described(layout)}"
             yield _rejected(path, MalformedMessage(reason))
-    for path, parsed in found:
-        if isinstance(parsed, MetadataPath):
-            yield from _checkpoint(path, read(path))
     stated: list[SchemaChange | Bootstrap] = []
     for path, parsed in sorted(found, key=lambda pair: pair[0]):
         if isinstance(parsed, TableSchemaPath | DatabaseSchemaPath):
-            for event in _schema_events(path, parsed.checksum, read(path)):
+            for event in _schema_events(path, parsed.checksum, read):
                 if not isinstance(event, Rejected):
                     stated.append(event)
                 yield event
@@ -116,16 +125,17 @@ def schema_versions(
     """
     catalog = Catalog(declared_keys)
     versions: dict[_Version, TableSchema] = {}
-    for event in sorted(stated, key=_stated_ts):
-        if isinstance(event, SchemaChange):
-            catalog.change(event)
+    for _, together in groupby(sorted(stated, key=_stated_ts), key=_stated_ts):
+        events = list(together)
+        for change in in_order((e for e in events if isinstance(e, SchemaChange)), catalog):
+            catalog.change(change)
+        for event in events:
             schema = event.schema
-        else:
-            schema = event.schema
-            if catalog.get(schema.database, schema.table) is None:
-                catalog.put(schema)
-        if schema is not None and schema.version is not None:
+            if schema is None or schema.version is None:
+                continue
             known = catalog.get(schema.database, schema.table)
+            if known is None and isinstance(event, Bootstrap):
+                known = catalog.meet(schema)
             completed = reconcile(known, schema) if known is not None else schema
             versions[schema.database, schema.table, schema.version] = completed
     return versions
@@ -137,20 +147,27 @@ def _stated_ts(event: SchemaChange | Bootstrap) -> tuple[int, int]:
     return event.schema.version or 0, 1
 
 
-def _checkpoint(path: str, content: bytes) -> Iterator[Event]:
+def _checkpoint(read: Callable[[str], bytes]) -> Iterator[Event]:
     try:
-        yield Watermark(ts=read_metadata(content), position=FilePosition(path))
+        content = read(_METADATA)
+    except (FileNotFoundError, KeyError):
+        # There is none before the first flush.
+        return
+    except OSError as error:
+        yield _rejected(_METADATA, MissingFile(str(error)))
+        return
+    try:
+        yield Watermark(ts=read_metadata(content), position=FilePosition(_METADATA))
     except DecodeError as error:
-        yield _rejected(path, error)
+        yield _rejected(_METADATA, error)
 
 
 def _schema_events(
-    path: str, checksum: int, content: bytes
+    path: str, checksum: int, read: Callable[[str], bytes]
 ) -> Iterator[SchemaChange | Bootstrap | Rejected]:
-    position = FilePosition(path)
     try:
-        file = read_schema_file(content)
-        yield to_event(file, position)
+        file = read_schema_file(_content(path, read))
+        yield to_event(file, FilePosition(path))
         if file.checksum != checksum:
             # Reason to look, not to stop: servers may write odd defaults another way.
             raise ChecksumMismatch(
@@ -158,6 +175,13 @@ def _schema_events(
             )
     except DecodeError as error:
         yield _rejected(path, error)
+
+
+def _content(path: str, read: Callable[[str], bytes]) -> bytes:
+    try:
+        return read(path)
+    except OSError as error:
+        raise MissingFile(str(error)) from None
 
 
 def _reading_order(found: tuple[str, DataPath]) -> tuple[object, ...]:
@@ -182,9 +206,14 @@ def _data_events(
 ) -> Iterator[Event]:
     decoder = file_decoder(feed)
     for path, parsed in data:
+        try:
+            content = _content(path, read)
+        except MissingFile as error:
+            yield _rejected(path, error)
+            continue
         file = DataFile(
             path=path,
-            data=read(path),
+            data=content,
             version=parsed.version,
             table_id=parsed.partition_id or parsed.table_id,
         )

@@ -1,6 +1,7 @@
 """A whole changefeed through the reference model: tables at chosen TSOs, and what went wrong."""
 
 from collections.abc import Iterable
+from errno import ENAMETOOLONG
 from pathlib import Path
 from typing import TextIO
 from urllib.parse import quote
@@ -8,11 +9,13 @@ from urllib.parse import quote
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event
+from ticdc_assets.events.table_schema import folded
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.protocols.open_protocol import flags as open_flags
 from ticdc_assets.reference.model import Model
 from ticdc_assets.reference.output import row_lines
 from ticdc_assets.reference.resolved import Progress
+from ticdc_assets.reference.table import Table
 
 _END = (1 << 63) - 1
 
@@ -28,6 +31,7 @@ class Replay:
             settle=open_flags.settle if feed.protocol == "open-protocol" else None,
         )
         self._progress = Progress(feed)
+        self._unwritten: list[str] = []
 
     def add(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -43,48 +47,63 @@ class Replay:
     def check(self, tsos: Iterable[int]) -> None:
         """Refuse a TSO at which the changefeed is not complete yet."""
         resolved = self._progress.resolved_ts
-        late = [ts for ts in tsos if resolved is not None and ts > resolved]
-        if late:
-            raise ConfigError(
-                f"{late[0]} is not resolved: the changefeed is complete up to {resolved}"
-                f" ({to_datetime(resolved or 0):%Y-%m-%d %H:%M:%S} UTC)",
-                setting="--at",
-            )
+        if resolved is None:
+            return
+        late = [ts for ts in tsos if ts > resolved]
+        if late or not resolved:
+            missing = self._progress.held_back_by(late[0] if late else 1)[:3]
+            waits_for = f", waiting for a watermark from {', '.join(missing)}" if missing else ""
+            if not resolved:
+                reason = f"nothing is resolved yet{waits_for}"
+            else:
+                reason = (
+                    f"{late[0]} is not resolved: the changefeed is complete up to {resolved}"
+                    f" ({to_datetime(resolved):%Y-%m-%d %H:%M:%S} UTC){waits_for}"
+                )
+            raise ConfigError(reason, setting="--at")
 
     def advance(self, ts: int) -> None:
         self.model.advance(ts)
 
     def lines(self, name: str) -> list[bytes]:
-        """The rows of the table that a person calls `db.table`."""
-        found = [
-            table
-            for table in self.model.tables
-            if f"{table.schema.database}.{table.schema.table}".casefold() == name.casefold()
-        ]
+        """The rows of the table that a person calls `db.table`; of a paused one there are none."""
+        found = [t for t in self.model.tables if folded(_name(t)) == folded(name)]
         if not found:
             raise ConfigError(f"no table {name} at {self.model.applied_ts}", setting="--table")
-        if found[0].paused is not None:
-            raise ConfigError(f"{name} is paused: {found[0].paused}", setting="--table")
-        return row_lines(found[0])
+        if len(found) > 1:
+            names = " or ".join(f"`{t.schema.database}`.`{t.schema.table}`" for t in found)
+            raise ConfigError(f"{name} may be {names}: use --out", setting="--table")
+        return row_lines(found[0]) if found[0].paused is None else []
 
     def write(self, folder: Path) -> None:
         """Write every table to `folder/<database>/<table>.jsonl`; a paused one is left out."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for table in self.model.tables:
-            if table.paused is None:
-                inside = folder / _encoded(table.schema.database)
-                inside.mkdir(exist_ok=True)
-                file = inside / f"{_encoded(table.schema.table)}.jsonl"
-                file.write_bytes(b"".join(row_lines(table)))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for table in self.model.tables:
+                if table.paused is None:
+                    self._write(table, folder / _encoded(table.schema.database))
+        except OSError as error:
+            reason = error.strerror or "cannot be written"
+            raise ConfigError(reason, file=error.filename, setting="--out") from None
+
+    def _write(self, table: Table, folder: Path) -> None:
+        file = folder / f"{_encoded(table.schema.table)}.jsonl"
+        try:
+            folder.mkdir(exist_ok=True)
+            file.write_bytes(b"".join(row_lines(table)))
+        except OSError as error:
+            if error.errno != ENAMETOOLONG:
+                raise
+            self._unwritten.append(f"unwritten: {_name(table)}: too long a name for a file")
 
     def report(self, out: TextIO) -> int:
         """Say all that could not be honoured or be sure; return the exit code."""
         for note in _notes(self._feed):
             print(f"note: {note}", file=out)
         problems = self.model.problems + self.model.waiting()
-        for problem in problems:
-            print(problem.line(), file=out)
-        return 1 if any(problem.serious for problem in problems) else 0
+        for line in [*(problem.line() for problem in problems), *self._unwritten]:
+            print(line, file=out)
+        return 1 if self._unwritten or any(problem.serious for problem in problems) else 0
 
 
 def _notes(feed: Changefeed) -> list[str]:
@@ -111,6 +130,10 @@ def _notes(feed: Changefeed) -> list[str]:
             " tables: rows lost so are not in the folder"
         )
     return notes
+
+
+def _name(table: Table) -> str:
+    return f"{table.schema.database}.{table.schema.table}"
 
 
 def _encoded(name: str) -> str:

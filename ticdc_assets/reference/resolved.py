@@ -1,15 +1,17 @@
 """How far a changefeed is complete: the resolved ts over everything that can still speak.
 
 A storage changefeed says it in one place, its `metadata`.  A Kafka one says it a partition at a
-time: the resolved ts is the least of what the partitions said.  A topic whose last table was
-dropped or renamed away gets no watermarks any more, and must not hold the others back.
+time, and only to the topics of tables that there are: a topic whose last table was dropped or
+renamed away gets no watermarks any more and must not hold the others back, but one whose table is
+there holds them back until it has spoken.
 """
 
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import (
-    Bootstrap,
     Event,
     FilePosition,
     RowChange,
@@ -18,6 +20,7 @@ from ticdc_assets.events import (
     TopicPosition,
     Watermark,
 )
+from ticdc_assets.reference.ddl_order import in_order
 from ticdc_assets.reference.routing import topic_of
 from ticdc_assets.schema.catalog import Catalog
 
@@ -27,43 +30,108 @@ class Progress:
 
     def __init__(self, feed: Changefeed) -> None:
         self._feed = feed
-        self._watermarks: dict[tuple[str, int], int] = {}
-        self._checkpoint: int | None = None
-        self._ddls: dict[tuple[int, str, str, str], SchemaChange] = {}
-        self._names: set[tuple[str, str]] = set()
+        self._checkpoint = 0
+        # By topic and partition, whatever was heard from them; 0 where that was no watermark.
+        self._watermarks: dict[str, dict[int, int]] = defaultdict(dict)
+        self._first_heard: dict[str, int] = {}
+        self._first_rows: dict[tuple[str, str], int] = {}
+        # By commit ts and what tells one from another.
+        self._ddls: dict[int, dict[tuple[str, str, str], SchemaChange]] = defaultdict(dict)
 
     def hear(self, events: Iterable[Event]) -> None:
         for event in events:
             match event:
-                case Watermark(ts=ts, position=TopicPosition(topic, partition)):
-                    sender = (topic, partition)
-                    self._watermarks[sender] = max(ts, self._watermarks.get(sender, 0))
                 case Watermark(ts=ts, position=FilePosition()):
-                    self._checkpoint = max(ts, self._checkpoint or 0)
-                case RowChange():
-                    self._names.add((event.database, event.table))
-                case SchemaChange():
-                    name = (event.commit_ts, event.sql, event.database, event.table)
-                    self._ddls.setdefault(name, event)
-                case Bootstrap(schema=schema):
-                    self._names.add((schema.database, schema.table))
+                    self._checkpoint = max(ts, self._checkpoint)
+                case Watermark(ts=ts, position=TopicPosition(topic, partition)):
+                    self._hear(topic, partition, ts, ts)
+                case RowChange(commit_ts=ts, position=TopicPosition(topic, partition)):
+                    name = event.database, event.table
+                    self._first_rows[name] = min(ts, self._first_rows.get(name, ts))
+                    self._hear(topic, partition, ts, 0)
+                case SchemaChange(commit_ts=ts, position=TopicPosition(topic, partition)):
+                    told_by = event.sql, event.database, event.table
+                    self._ddls[ts].setdefault(told_by, event)
+                    self._hear(topic, partition, ts, 0)
+
+    def _hear(self, topic: str, partition: int, ts: int, watermark: int) -> None:
+        self._first_heard[topic] = min(ts, self._first_heard.get(topic, ts))
+        partitions = self._watermarks[topic]
+        partitions[partition] = max(watermark, partitions.get(partition, 0))
 
     @property
     def resolved_ts(self) -> int | None:
-        """The resolved ts; None where the changefeed states none (Canal-JSON without extension)."""
-        if self._checkpoint is not None or not self._watermarks:
-            return self._checkpoint
-        topics = {topic for topic, _ in self._watermarks}
-        if len(topics) > 1:
-            topics &= self._live_topics()
-        return min(ts for (topic, _), ts in self._watermarks.items() if topic in topics)
+        """The resolved ts; None where the changefeed states none (Canal-JSON without extension).
 
-    def _live_topics(self) -> set[str | None]:
-        """The default topic, and those of tables that are not dropped or renamed away."""
+        All rows up to it, itself included, were heard, and all DDLs below it; a DDL of that very ts
+        may still follow, since TiCDC sends the two in either order.
+        """
+        if self._feed.transport == "storage":
+            return self._checkpoint
+        if not any(any(heard.values()) for heard in self._watermarks.values()) and (
+            self._feed.protocol == "canal-json" and not self._feed.enable_tidb_extension
+        ):
+            return None
+        lives = self._lives()
+        ts = max(map(self._complete, self._watermarks), default=0)
+        while behind := self._behind(lives, ts):
+            # The least of those that are behind; but before a topic was there, it holds nothing up.
+            since, _ = _at(lives, ts)
+            ts = max(min(map(self._complete, behind)), since - 1)
+        return ts
+
+    def held_back_by(self, ts: int) -> list[str]:
+        """The partitions whose watermarks are missing for a ts to be resolved."""
+        return [
+            f"{topic}-{partition}"
+            for topic in sorted(self._behind(self._lives(), ts))
+            for partition, watermark in self._partitions(topic)
+            if watermark < ts
+        ]
+
+    def _behind(self, lives: list[tuple[int, set[str]]], ts: int) -> list[str]:
+        """The topics that have not spoken of a ts and will."""
+        return [topic for topic in _at(lives, ts)[1] if self._complete(topic) < ts]
+
+    def _complete(self, topic: str) -> int:
+        return min((watermark for _, watermark in self._partitions(topic)), default=0)
+
+    def _partitions(self, topic: str) -> list[tuple[int, int]]:
+        """A topic's partitions and watermarks: those heard of, and those declared."""
+        heard = self._watermarks.get(topic, {})
+        numbers = {*heard, *range(self._feed.partition_num or 0)}
+        return [(number, heard.get(number, 0)) for number in sorted(numbers)]
+
+    def _lives(self) -> list[tuple[int, set[str]]]:
+        """Which topics get watermarks, from each ts on at which that may have changed."""
+        if not any(dispatcher.topic for dispatcher in self._feed.dispatchers):
+            return [(0, set(self._watermarks))]
         catalog = Catalog()
-        for database, table in self._names:
-            catalog.put(TableSchema(database, table, ()))
-        for change in sorted(self._ddls.values(), key=lambda ddl: ddl.commit_ts):
-            catalog.change(change)
-        live = {topic_of(self._feed, schema.database, schema.table) for schema in catalog}
-        return live | {self._feed.topic}
+        lives: list[tuple[int, set[str]]] = [(0, set())]
+        # Topics of tables that were there at some time, and of views, which get no watermarks.
+        known: set[str | None] = set()
+        for ts in sorted({*self._first_heard.values(), *self._first_rows.values(), *self._ddls}):
+            for (database, table), first in self._first_rows.items():
+                if first == ts and catalog.get(database, table) is None:
+                    catalog.put(TableSchema(database, table, ()))
+            for change in in_order(self._ddls.get(ts, {}).values(), catalog):
+                known.add(topic_of(self._feed, change.database, change.table))
+                catalog.change(change)
+            live = {topic_of(self._feed, s.database, s.table) for s in catalog if self._sent(s)}
+            known |= live
+            lives.append((ts, {topic for topic in live if topic is not None}))
+        # What belongs to no table we know of: the default topic, and tables without a row so far.
+        others = {t: since for t, since in self._first_heard.items() if t not in known}
+        if self._feed.topic is not None:
+            others[self._feed.topic] = 0
+        return [(ts, live | {t for t in others if others[t] <= ts}) for ts, live in lives]
+
+    def _sent(self, schema: TableSchema) -> bool:
+        """Whether TiCDC replicates a table: not those without a key, unless it is told to."""
+        if schema.key or self._feed.force_replicate:
+            return True
+        return (schema.database, schema.table) in self._first_rows
+
+
+def _at(lives: list[tuple[int, set[str]]], ts: int) -> tuple[int, set[str]]:
+    return lives[bisect_right(lives, ts, key=lambda life: life[0]) - 1]

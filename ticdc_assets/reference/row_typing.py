@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from ticdc_assets.errors import MissingSchema
+from ticdc_assets.errors import MalformedMessage, MissingSchema
 from ticdc_assets.events import Op, RowChange, TableSchema
 from ticdc_assets.reference.inbox import Inbox
 from ticdc_assets.reference.table import Row, Table
 from ticdc_assets.reference.tables import Tables
 from ticdc_assets.schema.catalog import Catalog
-from ticdc_assets.schema.inference import confirm, infer
+from ticdc_assets.schema.inference import confirm, infer, retyped
 from ticdc_assets.schema.stated import reconcile
 from ticdc_assets.schema.types.checksum import Verdict, verify
 from ticdc_assets.schema.types.row import RowReader
@@ -62,7 +62,8 @@ class RowTyper:
         settled = self._settle(change, table.schema) if self._settle else change
         confirmed = confirm(table.schema, settled, by_flags=self._settle is not None)
         if confirmed is not table.schema:
-            table.alter(self._catalog.put(confirmed), (), change.commit_ts)
+            retypings = retyped(table.schema, confirmed)
+            self._tables.alter(self._catalog.put(confirmed), retypings, change.commit_ts)
         if settled is change:
             table.confirmed.add(change.observed)
         return table, settled
@@ -70,7 +71,7 @@ class RowTyper:
     def meet(self, schema: TableSchema) -> Table:
         """Know a table that no DDL of this changefeed created."""
         known = self._tables.get(schema.database, schema.table)
-        return known or self._tables.of(self._catalog.put(schema))
+        return known if known is not None else self._tables.of(self._catalog.meet(schema))
 
     def read(self, table: Table, change: RowChange) -> Images:
         """Type a change's images by the schema the row was written under."""
@@ -86,6 +87,10 @@ class RowTyper:
         if change.op is Op.UPDATE and old is not None and new is not None:
             # Columns that an update leaves out of its old image did not change.
             old = {**new, **old}
+        for row in (old, new):
+            lacking = [name for name in table.key if row is not None and name not in row]
+            if lacking:
+                raise MalformedMessage(f"the row lacks its key: {', '.join(lacking)}")
         return Images(change, old, new)
 
     def check(self, change: RowChange) -> Verdict:
@@ -108,6 +113,8 @@ class RowTyper:
         name = (id(schema), member_names)
         if name not in self._readers:
             self._readers[name] = (schema, RowReader(schema, member_names=member_names))
+            if not member_names:
+                self._tables.say_members_unknown(schema)
         return self._readers[name][1]
 
 

@@ -1,7 +1,8 @@
 """The rows of one table, and what events and DDL do to them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.schema.conversion.convert import backfill, convert
@@ -26,8 +27,10 @@ class Table:
         self.paused: str | None = None
         self._rows: dict[_Identity, Row] = {}
         self._copies: Counter[_Identity] = Counter()
-        # Keys whose row is in the stream by its key only (handle-key-only messages).
-        self.incomplete: set[_Identity] = set()
+        # Rows of which the stream has the key only (handle-key-only messages): their keys' columns.
+        self.incomplete: dict[_Identity, Row] = {}
+        # Whether rows may lie in other partitions than their values say.
+        self.strayed = False
 
     @property
     def schema(self) -> TableSchema:
@@ -35,6 +38,7 @@ class Table:
 
     def _take_on(self, schema: TableSchema) -> None:
         self._schema = schema
+        self._names = {column.name for column in schema.columns}
         self.key = schema.key
         # What rows said of their columns and this schema agrees with.
         self.confirmed: set[str | None] = {None}
@@ -49,21 +53,25 @@ class Table:
 
     def identity(self, row: Row) -> _Identity:
         """What tells this row from the others: its key, or all of it."""
-        if not self.key:
-            return tuple(sorted((name, repr(value)) for name, value in row.items()))
-        return tuple(row[name] for name in self.key)
+        if self.key:
+            try:
+                return tuple(row[name] for name in self.key)
+            except KeyError:
+                # Of an incomplete row the key of another time is known.
+                pass
+        return tuple(sorted((name, repr(value)) for name, value in row.items()))
 
     def put(self, row: Row, copies: int = 1) -> None:
         """Insert a row, or overwrite the one of its key."""
         identity = self.identity(row)
-        self.incomplete.discard(identity)
+        self.incomplete.pop(identity, None)
         self._rows[identity] = row
         self._copies[identity] = 1 if self.key else self._copies[identity] + copies
 
     def remove(self, row: Row, copies: int = 1) -> bool:
         """Delete the row of this key (or copies of this very row); tell whether it was there."""
         identity = self.identity(row)
-        self.incomplete.discard(identity)
+        self.incomplete.pop(identity, None)
         if identity not in self._rows:
             return False
         left = 0 if self.key else self._copies[identity] - copies
@@ -93,49 +101,72 @@ class Table:
     def forget(self, row: Row) -> None:
         """The row exists, but the stream holds no more of it than its key."""
         self.remove(row)
-        self.incomplete.add(self.identity(row))
+        self.incomplete[self.identity(row)] = row
 
-    def clear(self) -> None:
-        self._rows.clear()
-        self._copies.clear()
-        self.incomplete.clear()
-
-    def take(self, chosen: Callable[[Row], bool]) -> list[Row]:
+    def take(self, chosen: Callable[[Row], bool]) -> "Taken":
         """Remove and return the rows for which `chosen` says so."""
-        taken = [row for row in self if chosen(row)]
-        for row in taken:
+        taken = Taken(
+            [row for row in self if chosen(row)],
+            [row for row in self.incomplete.values() if chosen(row)],
+        )
+        for row in (*taken.rows, *taken.incomplete):
             self.remove(row)
         return taken
 
-    def take_all(self) -> list[Row]:
-        """Remove and return all rows."""
-        taken = list(self)
-        self.clear()
-        return taken
+    def fill(self, taken: "Taken") -> None:
+        """Put in rows that were taken, from here or from a table of the same columns."""
+        for row in taken.rows:
+            self.put(self.spelt(row))
+        for row in taken.incomplete:
+            known = self.spelt(row)
+            self.incomplete[self.identity(known)] = known
 
-    def fill(self, rows: Iterable[Row]) -> None:
-        for row in rows:
-            self.put(row)
+    def spelt(self, row: Row) -> Row:
+        """The row with column names as this table spells them."""
+        names = self._names
+        if all(name in names for name in row):
+            return row
+        columns = ((self._schema.column(name), name) for name in row)
+        spelling = {name: column.name if column else name for column, name in columns}
+        return {spelling[name]: value for name, value in row.items()}
 
     def alter(self, schema: TableSchema, steps: Sequence[Step], commit_ts: int) -> None:
         """Take on a new schema, changing the rows that are there step by step."""
+        if _cut(schema) != _cut(self._schema):
+            # Every row was put where it belongs.
+            self.strayed = False
         if not steps and schema.key == self.key:
             self._take_on(schema)
             return
-        rows = list(self)
+        rows, incomplete = list(self), list(self.incomplete.values())
         for step in steps:
             rows = [_stepped(row, step, commit_ts) for row in rows]
-        incomplete = set(self.incomplete)
-        self.clear()
+            if not isinstance(step, ColumnAdded):
+                incomplete = [_stepped(row, step, commit_ts) for row in incomplete]
+        self._rows.clear()
+        self._copies.clear()
+        self.incomplete.clear()
         self._take_on(schema)
-        self.fill(rows)
-        self.incomplete = incomplete
+        self.fill(Taken(rows, incomplete))
+
+
+class Taken(NamedTuple):
+    """Rows taken out of a table, and what is known of those that are incomplete."""
+
+    rows: list[Row]
+    incomplete: list[Row]
+
+
+def _cut(schema: TableSchema) -> tuple[object, ...]:
+    """How the partitions of a table are chosen, whichever there are."""
+    by = schema.partitioning
+    return () if by is None else (by.kind, by.expression, by.columns)
 
 
 def _stepped(row: Row, step: Step, commit_ts: int) -> Row:
     match step:
         case ColumnAdded(column):
-            return {**row, column.name: backfill(column, commit_ts)}
+            return row if column.name in row else {**row, column.name: backfill(column, commit_ts)}
         case ColumnDropped(name):
             return {n: v for n, v in row.items() if n != name}
         case ColumnRenamed(old, new):

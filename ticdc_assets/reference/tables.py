@@ -1,16 +1,20 @@
 """All tables of the model, and how the effects of DDL move them and their rows."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 
+from ticdc_assets.errors import TicdcError, UnhonourableDdl
 from ticdc_assets.events import TableSchema
 from ticdc_assets.reference.problem import Problem
 from ticdc_assets.reference.table import Table
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.effect import (
+    ColumnAdded,
     Effect,
     EverythingPaused,
     PartitionExchanged,
     PartitionsEmptied,
+    Step,
     TableAltered,
     TableCreated,
     TableDropped,
@@ -21,6 +25,18 @@ from ticdc_assets.schema.effect import (
 )
 from ticdc_assets.schema.partition.locate import locator
 
+_STRAYED = (
+    "rows were exchanged into it that belong in other partitions (WITHOUT VALIDATION), so which"
+    " rows this concerns cannot be told"
+)
+_TIME_OF_DDL = (
+    "rows that were there got the time at which the statement ran as a default, in its session's"
+    " time zone; that is not in the stream, and they have the commit time in UTC instead: column "
+)
+_UNNAMED = (
+    "no statement or schema has named the members of this {}, so its values stay numbers: column {}"
+)
+
 
 class Tables:
     """Tables by name; dropped ones are kept, since TiDB can bring them back."""
@@ -28,7 +44,11 @@ class Tables:
     def __init__(self, problems: list[Problem]) -> None:
         self._problems = problems
         self._tables: dict[TableKey, Table] = {}
-        self._dropped: dict[TableKey, Table] = {}
+        self._dropped: dict[TableKey, list[Table]] = defaultdict(list)
+        # Why no table that was there before can be trusted.
+        self._doubt: str | None = None
+        # ENUM and SET columns of which it has been said that their members are not known.
+        self._unnamed: set[tuple[str, str, str]] = set()
 
     def __iter__(self) -> Iterator[Table]:
         return iter(self._tables.values())
@@ -38,19 +58,38 @@ class Tables:
         return self._tables.get(table_key(database, table))
 
     def of(self, schema: TableSchema) -> Table:
-        """The table of a schema's name; an empty one if it was not known."""
-        return self._tables.setdefault(_key(schema), Table(schema))
+        """The table of a schema's name; one met only now if it was not known."""
+        known = self._tables.get(_key(schema))
+        if known is None:
+            known = self._tables[_key(schema)] = Table(schema)
+            known.paused = self._doubt
+        return known
 
     def pause(self, database: str, table: str, reason: str, ts: int) -> None:
-        """Change nothing of a table any more, and say why."""
-        known = self.get(database, table)
-        if known is None or known.paused is None:
+        """Change nothing of a table any more, and say why; an unknown one is known from now on."""
+        known = self.of(TableSchema(database, table, (), origin="inferred"))
+        if known.paused is None:
             self._problems.append(Problem("paused", reason, database, table, ts))
-        if known is not None and known.paused is None:
             known.paused = reason
 
-    def carry_out(self, effect: Effect, ts: int) -> None:
-        """Do to names and rows what a DDL does."""
+    def alter(self, schema: TableSchema, steps: tuple[Step, ...], ts: int) -> None:
+        """Take on what a row shows of its table's columns; pause a table that cannot follow."""
+        table = self.of(schema)
+        try:
+            table.alter(schema, steps, ts)
+        except TicdcError as error:
+            reason = f"rows show other types than statements gave: {error}"
+            self.pause(schema.database, schema.table, reason, ts)
+
+    def carry_out(self, effect: Effect, ts: int, sql: str) -> None:
+        """Do to names and rows what a DDL does; pause the tables with which that cannot be done."""
+        try:
+            self._carry_out(effect, ts)
+        except TicdcError as error:
+            for schema in _concerned(effect):
+                self.pause(schema.database, schema.table, f"{error}: {sql}", ts)
+
+    def _carry_out(self, effect: Effect, ts: int) -> None:
         match effect:
             case TableCreated(schema):
                 self._tables[_key(schema)] = Table(schema)
@@ -62,38 +101,91 @@ class Tables:
                 # Without rows a table is right again, if its columns are sure.
                 self.of(schema).paused = None if schema.origin == "stated" else paused
             case TableRenamed(database, name, schema):
-                table = self._tables.pop(table_key(database, name), None) or Table(schema)
-                table.alter(schema, (), ts)
-                self._tables[_key(schema)] = table
+                table = self._tables.pop(table_key(database, name), None)
+                self._take_on(table, schema, ts)
             case TableAltered(schema, steps):
-                self.of(schema).alter(schema, steps, ts)
-            case PartitionsEmptied(schema, partitioning, names):
                 table = self.of(schema)
-                locate = locator(partitioning, table.schema)
-                table.take(lambda row: locate(row) in names)
-                table.alter(schema, (), ts)
-            case PartitionExchanged(schema, partitioning, partition, other):
-                one, two = self.of(schema), self.of(other)
-                locate = locator(partitioning, schema)
-                out, into = one.take(lambda row: locate(row) == partition), two.take_all()
-                one.fill(into)
-                two.fill(out)
-            case TableRecovered(database, name, schema):
-                table = self._dropped.get(table_key(database, name)) or Table(schema)
-                table.alter(schema, (), ts)
-                self._tables[_key(schema)] = table
+                table.alter(schema, steps, ts)
+                self._say_time_of_ddl(effect, table, ts)
+            case PartitionsEmptied():
+                self._empty(effect, ts)
+            case PartitionExchanged():
+                self._exchange(effect, ts)
+            case TableRecovered(database, name, schema, ago):
+                dropped = self._dropped[table_key(database, name)]
+                self._take_on(dropped[-ago] if ago <= len(dropped) else None, schema, ts)
             case TablePaused(database, name, reason):
                 self.pause(database, name, reason, ts)
             case EverythingPaused(reason):
                 self._problems.append(Problem("paused", reason, commit_ts=ts))
+                self._doubt = self._doubt or reason
                 for table in self:
                     table.paused = table.paused or reason
+
+    def _take_on(self, table: Table | None, schema: TableSchema, ts: int) -> None:
+        """Put a table, or an empty one, under the name that its schema has now."""
+        if table is None:
+            table = Table(schema)
+            table.paused = self._doubt
+        self._tables[_key(schema)] = table
+        table.alter(schema, (), ts)
 
     def _drop(self, key: TableKey) -> None:
         table = self._tables.pop(key, None)
         if table is not None:
-            self._dropped[key] = table
+            self._dropped[key].append(table)
+
+    def _empty(self, effect: PartitionsEmptied, ts: int) -> None:
+        table = self.of(effect.schema)
+        if table.strayed:
+            raise UnhonourableDdl(_STRAYED, "")
+        locate = locator(effect.partitioning, table.schema)
+        table.take(lambda row: locate(row) in effect.names)
+        table.alter(effect.schema, (), ts)
+
+    def _exchange(self, effect: PartitionExchanged, ts: int) -> None:
+        one, two = self.of(effect.schema), self.of(effect.other)
+        for table in (one, two):
+            if table.paused is not None:
+                raise UnhonourableDdl(f"rows change places with a paused table: {table.paused}", "")
+        if one.strayed:
+            raise UnhonourableDdl(_STRAYED, "")
+        locate = locator(effect.partitioning, one.schema)
+        strayed = any(locate(one.spelt(row)) != effect.partition for row in two)
+        out = one.take(lambda row: locate(row) == effect.partition)
+        into = two.take(lambda row: True)
+        one.alter(effect.schema, (), ts)
+        one.fill(into)
+        two.fill(out)
+        one.strayed = strayed
+
+    def say_members_unknown(self, schema: TableSchema) -> None:
+        """Say it if members of an ENUM or SET cannot be named."""
+        for column in schema.columns:
+            kind, members = column.type.name, column.type.elements
+            doubt = (*_key(schema), column.name)
+            if kind in ("enum", "set") and members is None and doubt not in self._unnamed:
+                self._unnamed.add(doubt)
+                reason = _UNNAMED.format(kind.upper(), column.name)
+                self._problems.append(Problem("approximate", reason, schema.database, schema.table))
+
+    def _say_time_of_ddl(self, effect: TableAltered, table: Table, ts: int) -> None:
+        added = [s.column for s in effect.steps if isinstance(s, ColumnAdded)]
+        now = [column.name for column in added if column.default_is_expression]
+        if now and len(table) and table.paused is None:
+            schema, reason = effect.schema, _TIME_OF_DDL + ", ".join(now)
+            self._problems.append(Problem("approximate", reason, schema.database, schema.table, ts))
 
 
 def _key(schema: TableSchema) -> TableKey:
     return table_key(schema.database, schema.table)
+
+
+def _concerned(effect: Effect) -> list[TableSchema]:
+    """The tables whose rows an effect moves or changes."""
+    match effect:
+        case PartitionExchanged(schema=schema, other=other):
+            return [schema, other]
+        case TableDropped() | TablePaused() | EverythingPaused():
+            return []
+    return [effect.schema]

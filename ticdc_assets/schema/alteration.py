@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ticdc_assets.errors import UnhonourableDdl
 from ticdc_assets.events import Column, Index, Partition, Partitioning, TableSchema
+from ticdc_assets.events.table_schema import folded
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.default import default_of
 from ticdc_assets.schema.ddl.indexes import free_name
@@ -25,6 +26,9 @@ from ticdc_assets.schema.effect import (
 _TEXT_TYPES = frozenset(
     {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"}
 )
+
+# The name of the index that stands for the handle key which rows tell of.
+INFERRED_KEY = "handle"
 
 Altered = tuple[TableSchema, tuple[Step, ...]]
 
@@ -43,20 +47,21 @@ def _(action: ddl.ChangesNothing, schema: TableSchema) -> Altered:
 @alter.register
 def _(action: ddl.AddColumn, schema: TableSchema) -> Altered:
     column = action.column
-    if schema.column(column.name) is not None:
+    there = schema.column(column.name)
+    if there is not None:
         if action.if_not_exists:
             return schema, ()
-        raise UnhonourableDdl(f"column {column.name!r} is there already", "")
-    columns = _placed(schema.columns, column, action.position)
+        schema = _without(schema, there)
+    columns = _placed(schema, schema.columns, column, action.position)
     steps = () if column.generated == "virtual" else (ColumnAdded(column),)
     return replace(schema, columns=columns), steps
 
 
 @alter.register
 def _(action: ddl.DropColumn, schema: TableSchema) -> Altered:
-    if schema.column(action.name) is None and action.if_exists:
+    dropped = _known(schema, action.name, or_not=action.if_exists)
+    if dropped is None:
         return schema, ()
-    dropped = _known(schema, action.name)
     columns = tuple(c for c in schema.columns if c is not dropped)
     left = (
         replace(i, columns=tuple(n for n in i.columns if not _same(n, dropped.name)))
@@ -69,14 +74,16 @@ def _(action: ddl.DropColumn, schema: TableSchema) -> Altered:
 @alter.register
 def _(action: ddl.RenameColumn, schema: TableSchema) -> Altered:
     column = _known(schema, action.old)
+    if column is None:
+        return schema, ()
     return _replaced(schema, column, replace(column, name=action.new), None)
 
 
 @alter.register
 def _(action: ddl.ModifyColumn, schema: TableSchema) -> Altered:
-    if schema.column(action.old_name) is None and action.if_exists:
+    old = _known(schema, action.old_name, or_not=action.if_exists)
+    if old is None:
         return schema, ()
-    old = _known(schema, action.old_name)
     new = action.column
     if any(i.primary and _among(old.name, i.columns) for i in schema.indexes):
         new = replace(new, nullable=False)
@@ -86,6 +93,8 @@ def _(action: ddl.ModifyColumn, schema: TableSchema) -> Altered:
 @alter.register
 def _(action: ddl.SetDefault, schema: TableSchema) -> Altered:
     column = _known(schema, action.name)
+    if column is None:
+        return schema, ()
     default, is_expression = default_of(action, column)
     new = replace(column, default=default, default_is_expression=is_expression)
     return replace(schema, columns=_swapped(schema.columns, column, new)), ()
@@ -129,7 +138,11 @@ def _(action: ddl.DropIndex, schema: TableSchema) -> Altered:
 
 @alter.register
 def _(action: ddl.DropPrimaryKey, schema: TableSchema) -> Altered:
-    return replace(schema, indexes=tuple(i for i in schema.indexes if not i.primary)), ()
+    primary = [i for i in schema.indexes if i.primary]
+    if not primary:
+        # Rows told of a handle key; where there is a primary key, it is that.
+        primary = [i for i in schema.indexes if i.name == INFERRED_KEY]
+    return replace(schema, indexes=tuple(i for i in schema.indexes if i not in primary)), ()
 
 
 @alter.register
@@ -170,12 +183,23 @@ def _(action: ddl.ReorganizePartitions, schema: TableSchema) -> Altered:
 
 @alter.register
 def _(action: ddl.PartitionBy, schema: TableSchema) -> Altered:
-    return replace(schema, partitioning=action.partitioning), ()
+    return with_key_columns(replace(schema, partitioning=action.partitioning)), ()
 
 
 @alter.register
 def _(action: ddl.RemovePartitioning, schema: TableSchema) -> Altered:
     return replace(schema, partitioning=None), ()
+
+
+def with_key_columns(schema: TableSchema) -> TableSchema:
+    """The schema with the columns that PARTITION BY KEY () stands for: the primary key's, as it is
+    when the table is cut.
+    """
+    there = schema.partitioning
+    if there is None or there.kind != "key" or there.columns:
+        return schema
+    primary = next((i.columns for i in schema.indexes if i.primary), ())
+    return replace(schema, partitioning=replace(there, columns=primary))
 
 
 def without_partitions(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
@@ -199,7 +223,7 @@ def partition_names(schema: TableSchema, names: tuple[str, ...] | None) -> tuple
     if names is None:
         return tuple(p.name for p in there)
     meant = tuple(p.name for p in there if _among(p.name, names))
-    if len(meant) != len({n.casefold() for n in names}):
+    if len(meant) != len({folded(n) for n in names}):
         raise UnhonourableDdl(f"partitions {', '.join(names)} are not all known", "")
     return meant
 
@@ -207,6 +231,9 @@ def partition_names(schema: TableSchema, names: tuple[str, ...] | None) -> tuple
 def _replaced(
     schema: TableSchema, old: Column, new: Column, position: ddl.Position | None
 ) -> Altered:
+    there = schema.column(new.name)
+    if there is not None and there is not old:
+        schema = _without(schema, there)
     steps: list[Step] = []
     rename: Callable[[str], str] = lambda name: name  # noqa: E731 - the one-liner reads best
     if old.name != new.name:
@@ -216,7 +243,7 @@ def _replaced(
         steps.append(ColumnConverted(new.name, old.type, new.type))
     columns = _swapped(schema.columns, old, new)
     if position is not None:
-        columns = _placed(tuple(c for c in columns if c is not new), new, position)
+        columns = _placed(schema, tuple(c for c in columns if c is not new), new, position)
     indexes = tuple(replace(i, columns=tuple(map(rename, i.columns))) for i in schema.indexes)
     partitioning = schema.partitioning
     if partitioning is not None:
@@ -230,16 +257,19 @@ def _repartitioned(schema: TableSchema, partitions: tuple[Partition, ...]) -> Ta
 
 
 def _placed(
-    columns: tuple[Column, ...], column: Column, position: ddl.Position | None
+    schema: TableSchema,
+    columns: tuple[Column, ...],
+    column: Column,
+    position: ddl.Position | None,
 ) -> tuple[Column, ...]:
-    if position is None:
-        return (*columns, column)
     if isinstance(position, ddl.First):
         return (column, *columns)
-    for i, other in enumerate(columns):
-        if _same(other.name, position.column):
-            return (*columns[: i + 1], column, *columns[i + 1 :])
-    raise UnhonourableDdl(f"column {position.column!r} is not known", "")
+    if position is not None:
+        for i, other in enumerate(columns):
+            if _same(other.name, position.column):
+                return (*columns[: i + 1], column, *columns[i + 1 :])
+        _known(schema, position.column)
+    return (*columns, column)
 
 
 def _swapped(columns: tuple[Column, ...], old: Column, new: Column) -> tuple[Column, ...]:
@@ -253,15 +283,30 @@ def _spelt(index: Index, schema: TableSchema) -> Index:
     return replace(index, columns=names)
 
 
-def _known(schema: TableSchema, name: str) -> Column:
+def _known(schema: TableSchema, name: str, *, or_not: bool = False) -> Column | None:
+    """Find a column; None where it may well be missing.
+
+    A table that only its rows tell of may have columns which never travel: no row has a value
+    there, and none is lost with them.
+    """
     column = schema.column(name)
-    if column is None:
+    if column is None and not or_not and schema.origin != "inferred":
         raise UnhonourableDdl(f"column {name!r} is not known", "")
     return column
 
 
+def _without(schema: TableSchema, column: Column) -> TableSchema:
+    """Make room for a column, which is there only if a row has shown it before the statement.
+
+    Where commit times are known to the millisecond, rows may overtake a statement.
+    """
+    if schema.origin != "inferred":
+        raise UnhonourableDdl(f"column {column.name!r} is there already", "")
+    return replace(schema, columns=tuple(c for c in schema.columns if c is not column))
+
+
 def _same(one: str, other: str) -> bool:
-    return one.casefold() == other.casefold()
+    return folded(one) == folded(other)
 
 
 def _among(name: str, names: tuple[str, ...]) -> bool:

@@ -12,7 +12,7 @@ from ticdc_assets.events import Column, ColumnType, Partitioning, TableSchema
 
 
 class ColumnAdded(Struct, frozen=True):
-    """Rows get `schema.convert.backfill(column)`; virtual columns are never among these."""
+    """Rows without it get `conversion.convert.backfill(column)`; it is never a virtual column."""
 
     column: Column
 
@@ -27,7 +27,7 @@ class ColumnRenamed(Struct, frozen=True):
 
 
 class ColumnConverted(Struct, frozen=True):
-    """Values go through `schema.convert.convert`; no row messages are sent for this."""
+    """Values go through `conversion.convert.convert`; no row messages are sent for this."""
 
     name: str
     old: ColumnType
@@ -83,11 +83,15 @@ class PartitionExchanged(Struct, frozen=True):
 
 
 class TableRecovered(Struct, frozen=True):
-    """The table last dropped or truncated under the old name is back under `schema`'s."""
+    """A table dropped or truncated under the old name is back under `schema`'s.
+
+    `ago` counts the tables that went under the old name, from the last one back: 1 is the last.
+    """
 
     old_database: str
     old_table: str
     schema: TableSchema
+    ago: int = 1
 
 
 class TablePaused(Struct, frozen=True):

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from ticdc_assets.events import Column, Index, RowChange, TableSchema
 from ticdc_assets.events.row_image import load
+from ticdc_assets.schema.alteration import INFERRED_KEY
+from ticdc_assets.schema.effect import ColumnConverted
 from ticdc_assets.schema.types.mysql_type import parse_type
 
 _NOT_NULL = " not null"
@@ -35,7 +37,7 @@ def infer(change: RowChange) -> TableSchema | None:
         replace(c, nullable=False) if c.name in keys else c
         for c in observed_columns(change.observed)
     )
-    indexes = (Index("handle", keys, unique=True),) if keys else ()
+    indexes = (Index(INFERRED_KEY, keys, unique=True),) if keys else ()
     return TableSchema(
         change.database, change.table, _in_row_order(columns, change), indexes, origin="inferred"
     )
@@ -64,6 +66,15 @@ def confirm(schema: TableSchema, change: RowChange, *, by_flags: bool = False) -
     if tuple(columns) == schema.columns:
         return schema
     return replace(schema, columns=tuple(columns), origin="inferred")
+
+
+def retyped(before: TableSchema, after: TableSchema) -> tuple[ColumnConverted, ...]:
+    """What becomes of the rows that are there when a row shows other types than were known."""
+    return tuple(
+        ColumnConverted(new.name, old.type, new.type)
+        for old, new in zip(before.columns, after.columns, strict=False)
+        if old.type != new.type
+    )
 
 
 def _in_row_order(columns: tuple[Column, ...], change: RowChange) -> tuple[Column, ...]:

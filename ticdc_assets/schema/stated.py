@@ -5,29 +5,78 @@ columns by id, no one marks generated columns or says partitions, storage schema
 but the primary one, and classic ones no enum members.
 """
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
+from ticdc_assets.events.table_schema import folded
+from ticdc_assets.schema.effect import ColumnAdded, ColumnConverted, Step
+
+# TiDB's own columns behind an index over an expression: virtual, and stated like any other.
+_HIDDEN = "_v$_"
 
 
 def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
     """Join the schema built from statements with the one stated for the same moment."""
     completed = {c.name: _column(replayed.column(c.name), c) for c in stated.columns}
-    order = [c.name for c in stated.columns]
-    if {c.name for c in replayed.columns} == set(order):
-        order = [c.name for c in replayed.columns]
     return replace(
         stated,
-        columns=tuple(completed[name] for name in order),
+        columns=tuple(completed[name] for name in _order(replayed, stated)),
         indexes=_indexes(replayed.indexes, stated.indexes),
         partitioning=replayed.partitioning,
         declared_key=replayed.declared_key,
     )
 
 
+def first_stated(stated: TableSchema) -> TableSchema:
+    """A schema that nothing is known beyond."""
+    return replace(stated, columns=tuple(_column(None, c) for c in stated.columns))
+
+
+def as_stated(steps: Sequence[Step], schema: TableSchema) -> tuple[Step, ...]:
+    """Give steps the types that columns have in the schema stated for after them.
+
+    A statement leaves out what the table decides, such as its charset, which makes a VARCHAR a
+    VARBINARY; and it has a TIMESTAMP default in its session's time zone, where a stated one is UTC.
+    """
+    return tuple(_step_as_stated(step, schema) for step in steps)
+
+
+def _step_as_stated(step: Step, schema: TableSchema) -> Step:
+    match step:
+        case ColumnAdded(column):
+            known = schema.column(column.name)
+            if known is None or known.generated is not None:
+                return step
+            if known.type.name == column.type.name != "timestamp":
+                is_expression = column.default_is_expression
+                known = replace(known, default=column.default, default_is_expression=is_expression)
+            return ColumnAdded(known)
+        case ColumnConverted(name, old, _):
+            known = schema.column(name)
+            return step if known is None else ColumnConverted(name, old, known.type)
+    return step
+
+
+def _order(replayed: TableSchema, stated: TableSchema) -> list[str]:
+    """The columns' names in the table's order: as stated, unless the replayed order differs.
+
+    Columns that only one side knows say nothing about it; they come last.
+    """
+    by_name = {folded(c.name): c.name for c in stated.columns}
+    known = [by_name[n] for c in replayed.columns if (n := folded(c.name)) in by_name]
+    common = set(known)
+    order = [c.name for c in stated.columns]
+    if [name for name in order if name in common] == known:
+        return order
+    return [*known, *(name for name in order if name not in common)]
+
+
 def _column(replayed: Column | None, stated: Column) -> Column:
     if replayed is None:
-        return stated
+        hidden = folded(stated.name).startswith(_HIDDEN)
+        return replace(stated, generated="virtual") if hidden else stated
     default, is_expression = stated.default, stated.default_is_expression
     if replayed.default_is_expression or default is None:
         default, is_expression = replayed.default, replayed.default_is_expression
@@ -59,7 +108,21 @@ def _either(one: int | None, other: int | None) -> int | None:
 
 
 def _indexes(replayed: tuple[Index, ...], stated: tuple[Index, ...]) -> tuple[Index, ...]:
-    """Stated indexes, unless only a primary key is stated: then the others are left out."""
+    """Stated indexes, unless only a primary key is stated: then the others are left out.
+
+    The columns of such a primary key are stated in the table's order, not in the key's.
+    """
     if any(not index.primary for index in stated):
         return stated
-    return stated + tuple(index for index in replayed if not index.primary)
+    primary = tuple(_spelt_alike(index, replayed) or index for index in stated)
+    return primary + tuple(index for index in replayed if not index.primary)
+
+
+def _spelt_alike(stated: Index, replayed: tuple[Index, ...]) -> Index | None:
+    """The replayed primary key, if it has the columns that are stated."""
+    names = {folded(name) for name in stated.columns}
+    for index in replayed:
+        if index.primary and {folded(name) for name in index.columns} == names:
+            by_name = {folded(name): name for name in stated.columns}
+            return replace(stated, columns=tuple(by_name[folded(n)] for n in index.columns))
+    return None

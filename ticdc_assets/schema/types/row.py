@@ -40,10 +40,18 @@ class RowWriter:
     """Writes typed rows as MySQL prints them: in the table's order, without virtual columns."""
 
     def __init__(self, schema: TableSchema) -> None:
-        self._writers: list[tuple[str, Writer]] = [
-            (c.name, writer(c.type)) for c in schema.columns if c.generated != "virtual"
-        ]
+        self._columns = [c for c in schema.columns if c.generated != "virtual"]
+        # Made when a value is there to be written: a type nobody knows has none.
+        self._writers: dict[str, Writer] = {}
 
     def __call__(self, row: Mapping[str, Value]) -> dict[str, str | None]:
         """Write one row; a column that the stream never sent is left out."""
-        return {name: write(row[name]) for name, write in self._writers if name in row}
+        written: dict[str, str | None] = {}
+        for column in self._columns:
+            name = column.name
+            if name in row:
+                write = self._writers.get(name)
+                if write is None:
+                    write = self._writers[name] = writer(column.type)
+                written[name] = write(row[name])
+        return written

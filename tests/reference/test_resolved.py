@@ -1,0 +1,375 @@
+"""The resolved ts: as far as everything that can still speak has spoken, and no further."""
+
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, permutations
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.golden import records
+from tests.reference.test_golden_replay import feed_of
+from tests.truth import truth
+from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.events import (
+    Event,
+    FilePosition,
+    Op,
+    RowChange,
+    SchemaChange,
+    TopicPosition,
+    Watermark,
+)
+from ticdc_assets.reference.reading import topic_events
+from ticdc_assets.reference.resolved import Progress
+from ticdc_assets.reference.routing import topic_of
+
+PER_TABLE = '[{matcher = ["*.*"], topic = "{schema}.{table}"}]'
+WITHOUT_EXTENSION = "kafka://h:9092/main?protocol=canal-json"
+
+
+@pytest.fixture
+def declare(tmp_path: Path):
+    """Declare a changefeed into the topic `main`, with dispatchers."""
+
+    def declared(dispatchers: str = PER_TABLE, more: str = "", uri: str = "") -> Changefeed:
+        config = tmp_path / "changefeed.toml"
+        config.write_text(f"{more}\n[sink]\ndispatchers = {dispatchers}\n")
+        return changefeed_from_uri(uri or "kafka://h:9092/main?protocol=simple", config=config)
+
+    return declared
+
+
+def mark(ts: int, topic: str = "main", partition: int = 0) -> Watermark:
+    return Watermark(ts=ts, position=TopicPosition(topic, partition, ts))
+
+
+def row(ts: int, table: str, topic: str = "main", partition: int = 0) -> RowChange:
+    position = TopicPosition(topic, partition, ts)
+    return RowChange(
+        op=Op.INSERT, commit_ts=ts, database="d", table=table, position=position, after="{}"
+    )
+
+
+def ddl(ts: int, sql: str, table: str, topic: str, database: str = "d") -> SchemaChange:
+    position = TopicPosition(topic, 0, ts)
+    return SchemaChange(commit_ts=ts, database=database, table=table, sql=sql, position=position)
+
+
+def create(ts: int, table: str, topic: str = "") -> SchemaChange:
+    sql = f"CREATE TABLE `{table}` (`id` INT PRIMARY KEY)"
+    return ddl(ts, sql, table, topic or f"d.{table}")
+
+
+def resolved(feed: Changefeed, *events: Event) -> int | None:
+    progress = Progress(feed)
+    progress.hear(events)
+    return progress.resolved_ts
+
+
+class TestOneTopic:
+    feed = changefeed_from_uri("kafka://h:9092/main?protocol=simple")
+
+    def test_it_is_the_least_of_what_the_partitions_said(self) -> None:
+        assert resolved(self.feed, mark(5), mark(7, partition=1), mark(9, partition=2)) == 5
+
+    def test_a_watermark_that_goes_back_takes_nothing_back(self) -> None:
+        assert resolved(self.feed, mark(5), mark(8), mark(6)) == 8
+
+    @pytest.mark.parametrize("event", [row(3, "t", partition=1), ddl(3, "x", "t", "main")])
+    def test_a_partition_that_has_stated_no_watermark_holds_all_back(self, event: Event) -> None:
+        events = (mark(5), event) if event.position.partition else (mark(5, partition=1), event)
+        assert resolved(self.feed, *events) == 0
+
+    def test_a_declared_partition_that_is_silent_holds_all_back(self) -> None:
+        feed = changefeed_from_uri("kafka://h:9092/main?protocol=simple&partition-num=3")
+        events = [mark(5), mark(7, partition=1)]
+        assert resolved(feed, *events) == 0
+        assert resolved(feed, *events, mark(6, partition=2)) == 5
+
+    def test_what_is_missing_is_named(self) -> None:
+        feed = changefeed_from_uri("kafka://h:9092/main?protocol=simple&partition-num=3")
+        progress = Progress(feed)
+        progress.hear([mark(5), mark(9, partition=1)])
+        assert progress.held_back_by(7) == ["main-0", "main-2"]
+        assert progress.held_back_by(1) == ["main-2"]
+
+    def test_nothing_is_resolved_before_the_first_watermark(self) -> None:
+        for protocol in ("simple", "open-protocol", "canal-json&enable-tidb-extension=true"):
+            feed = changefeed_from_uri(f"kafka://h:9092/main?protocol={protocol}")
+            assert resolved(feed) == 0
+            assert resolved(feed, row(3, "t")) == 0
+
+    def test_canal_json_without_extension_states_none_at_all(self) -> None:
+        feed = changefeed_from_uri(WITHOUT_EXTENSION)
+        assert resolved(feed) is None
+        assert resolved(feed, row(3, "t")) is None
+
+    def test_a_watermark_counts_even_where_none_was_declared(self) -> None:
+        assert resolved(changefeed_from_uri(WITHOUT_EXTENSION), mark(5)) == 5
+
+    def test_several_topics_without_declared_dispatchers_all_hold_each_other_back(self) -> None:
+        feed = changefeed_from_uri("dump:///records.jsonl?protocol=simple")
+        assert resolved(feed, mark(5, "d.a"), mark(9, "main")) == 5
+
+
+class TestFolder:
+    feed = changefeed_from_uri("file:///data?protocol=canal-json")
+
+    def test_it_is_the_checkpoint(self) -> None:
+        file = FilePosition("metadata")
+        marks = [Watermark(ts=ts, position=file) for ts in (5, 8, 7)]
+        assert resolved(self.feed, *marks) == 8
+
+    def test_without_metadata_nothing_is_resolved(self) -> None:
+        change = row(3, "t")
+        assert resolved(self.feed, change) == 0
+
+
+class TestTopicsOfTables:
+    def test_a_topic_holds_back_while_its_table_is_there(self, declare) -> None:
+        events = [create(2, "a"), mark(5, "d.a"), mark(9)]
+        assert resolved(declare(), *events) == 5
+
+    def test_the_default_topic_always_holds_back(self, declare) -> None:
+        assert resolved(declare(), create(2, "a"), mark(9, "d.a")) == 0
+        assert resolved(declare(), create(2, "a"), mark(9, "d.a"), mark(5)) == 5
+        of_a_dump = declare(uri="dump:///records.jsonl?protocol=simple")
+        assert resolved(of_a_dump, create(2, "a"), mark(9, "d.a"), mark(5)) == 5
+
+    def test_a_topic_whose_last_table_was_dropped_holds_nothing_back_from_then_on(
+        self, declare
+    ) -> None:
+        drop = ddl(7, "DROP TABLE `d`.`a`", "a", "d.a")
+        events = [create(2, "a"), mark(5, "d.a"), drop]
+        assert resolved(declare(), *events, mark(6)) == 5
+        assert resolved(declare(), *events, mark(7)) == 7
+        assert resolved(declare(), *events, mark(9)) == 9
+
+    def test_a_dropped_database_takes_its_topics_with_it(self, declare) -> None:
+        drop = ddl(7, "DROP DATABASE `d`", "", "main")
+        events = [create(2, "a"), create(3, "b"), mark(5, "d.a"), mark(4, "d.b"), drop]
+        assert resolved(declare(), *events, mark(6)) == 4
+        assert resolved(declare(), *events, mark(9)) == 9
+
+    def test_a_topic_with_a_table_left_goes_on(self, declare) -> None:
+        feed = declare('[{matcher = ["*.*"], topic = "{schema}"}]')
+        events = [create(2, "a", "d"), create(3, "b", "d"), mark(5, "d"), mark(9)]
+        assert resolved(feed, *events, ddl(7, "DROP TABLE `d`.`a`", "a", "d")) == 5
+        assert resolved(feed, *events, ddl(7, "DROP TABLE `d`.`a`, `d`.`b`", "a", "d")) == 9
+
+    def test_a_table_that_comes_back_holds_back_again(self, declare) -> None:
+        drop = ddl(7, "DROP TABLE `d`.`a`", "a", "d.a")
+        events = [create(2, "a"), mark(5, "d.a"), drop, mark(20)]
+        assert resolved(declare(), *events, create(10, "a")) == 9
+        assert resolved(declare(), *events, create(10, "a"), mark(12, "d.a")) == 12
+
+    def test_a_rename_goes_to_a_topic_that_holds_back_until_it_has_spoken(self, declare) -> None:
+        rename = ddl(7, "RENAME TABLE `d`.`a` TO `d`.`b`", "b", "d.a")
+        events = [create(2, "a"), mark(6, "d.a"), rename, mark(9)]
+        assert resolved(declare(), *events) == 6
+        assert resolved(declare(), *events, row(8, "b", "d.b")) == 6
+        assert resolved(declare(), *events, mark(8, "d.b")) == 8
+
+    def test_tables_that_swap_their_names_do_so_in_whatever_order_it_is_heard(
+        self, declare
+    ) -> None:
+        steps = (("a", "x"), ("b", "a"), ("x", "b"))
+        swap = [ddl(7, f"RENAME TABLE `d`.`{o}` TO `d`.`{n}`", n, f"d.{o}") for o, n in steps]
+        for order in permutations(swap):
+            events = [create(2, "a"), create(3, "b"), *order, mark(9)]
+            assert resolved(declare(), *events, mark(6, "d.a"), mark(9, "d.b")) == 6
+            assert resolved(declare(), *events, mark(9, "d.a"), mark(9, "d.b")) == 9
+
+    def test_a_new_topic_holds_nothing_back_before_its_table_was_created(self, declare) -> None:
+        assert resolved(declare(), mark(9), create(7, "a")) == 6
+        assert resolved(declare(), mark(9), mark(7, "d.a"), create(7, "a")) == 7
+        assert resolved(declare(), mark(9), mark(7, "d.a")) == 7
+
+    def test_a_topic_of_which_only_a_part_was_heard_does_not_either(self, declare) -> None:
+        feed = declare(uri="kafka://h:9092/main?protocol=simple&partition-num=2")
+        events = [mark(9), mark(9, partition=1), mark(7, "d.a")]
+        assert resolved(feed, *events) == 6
+        assert resolved(feed, *events, mark(7, "d.a", partition=1)) == 7
+
+    def test_a_table_from_before_the_changefeed_holds_back_from_its_first_word(
+        self, declare
+    ) -> None:
+        assert resolved(declare(), mark(4, "d.a"), mark(9)) == 4
+        assert resolved(declare(), row(6, "a", "d.a"), mark(9)) == 5
+        drop = ddl(7, "DROP TABLE `d`.`a`", "a", "d.a")
+        assert resolved(declare(), row(6, "a", "d.a"), drop, mark(9)) == 9
+
+    def test_topics_of_views_never_hold_back(self, declare) -> None:
+        sql = "CREATE VIEW `d`.`v` AS SELECT 1"
+        assert resolved(declare(), ddl(3, sql, "v", "d.v"), mark(3, "d.v"), mark(9)) == 9
+
+    def test_tables_without_a_key_hold_back_only_where_they_are_replicated(self, declare) -> None:
+        nokey = ddl(3, "CREATE TABLE `n` (`id` INT)", "n", "d.n")
+        assert resolved(declare(), nokey, mark(9)) == 9
+        assert resolved(declare(more="force-replicate = true"), nokey, mark(9)) == 2
+        # Whatever was declared: rows have come.
+        assert resolved(declare(), nokey, row(4, "n", "d.n"), mark(9)) == 2
+
+    def test_tables_of_the_default_topic_by_rule_have_no_topic_of_their_own(self, declare) -> None:
+        feed = declare('[{matcher = ["d.a"], partition = "table"}, {matcher = ["*.*"], topic="x"}]')
+        assert resolved(feed, ddl(2, "CREATE TABLE `a` (`id` INT)", "a", "main"), mark(9)) == 9
+
+
+def events_of(dataset: str) -> list[Event]:
+    return list(topic_events(feed_of(dataset), records(dataset), None))
+
+
+def first_hearings(events: Iterable[Event]) -> Iterator[tuple[int, bool] | None]:
+    """Of each event: commit ts and whether it is a DDL, where it says something new."""
+    known = set()
+    for event in events:
+        if isinstance(event, RowChange):
+            yield event.commit_ts, False
+        elif isinstance(event, SchemaChange):
+            name = (event.commit_ts, event.sql, event.database, event.table)
+            yield None if name in known else (event.commit_ts, True)
+            known.add(name)
+        else:
+            yield None
+
+
+def assert_never_too_much(feed: Changefeed, events: list[Event], every: int = 1) -> None:
+    """What comes later is above what was said to be resolved; a DDL may be of that very ts."""
+    least_later = [
+        2 * ts + is_ddl if news is not None else 1 << 65
+        for news in first_hearings(events)
+        for ts, is_ddl in [news or (0, False)]
+    ]
+    later = [*accumulate(reversed(least_later), min)][::-1]
+    progress = Progress(feed)
+    last = 0
+    for number, event in enumerate(events):
+        progress.hear((event,))
+        if number % every == 0 and number + 1 < len(events):
+            now = progress.resolved_ts
+            assert now is not None
+            assert last <= now
+            assert 2 * now < later[number + 1]
+            last = now
+
+
+@pytest.mark.parametrize(
+    "dataset", ["lifecycle/simple-json-topic-per-table", "types/canal-json-ext-topic-per-table"]
+)
+def test_a_topic_per_table_is_resolved_as_far_as_it_was_heard(dataset: str) -> None:
+    feed = feed_of(dataset)
+    events = events_of(dataset)
+    assert_never_too_much(feed, events, every=31)
+    assert resolved(feed, *events) == max(truth(dataset.split("/")[0]))
+
+
+@settings(max_examples=12)
+@given(data=st.data())
+def test_partitions_may_be_heard_in_any_order(data: st.DataObject) -> None:
+    dataset = data.draw(
+        st.sampled_from(
+            ["lifecycle/simple-json", "types/newarch-open-protocol", "lifecycle/canal-json-ext"]
+        )
+    )
+    feed = feed_of(dataset)
+    partitions: dict[int, list[Event]] = {}
+    for event in events_of(dataset):
+        assert isinstance(event.position, TopicPosition)
+        partitions.setdefault(event.position.partition, []).append(event)
+    left = {number: iter(events) for number, events in partitions.items()}
+    mixed: list[Event] = []
+    random = data.draw(st.randoms(use_true_random=False))
+    while left:
+        number = random.choice(sorted(left))
+        for _ in range(random.choice([1, 1, 3, 40])):
+            if (event := next(left[number], None)) is None:
+                del left[number]
+                break
+            mixed.append(event)
+    assert_never_too_much(feed, mixed)
+    assert resolved(feed, *mixed) == max(truth(dataset.split("/")[0]))
+
+
+# Matchers, and the tables that they take of these.
+TABLES = ["db.t", "db.tx", "db.t1", "DB2.T", "a.b.c", "ws 数据.t 1", '`."']
+MATCHERS: list[tuple[list[str], list[str]]] = [
+    (["*.*"], TABLES),
+    (["db.*"], ["db.t", "db.tx", "db.t1"]),
+    (["DB.T"], ["db.t"]),
+    (["db?.t"], ["DB2.T"]),
+    (["*.t?"], ["db.tx", "db.t1"]),
+    (["db.t[0-9]"], ["db.t1"]),
+    (["db.t[!0-9]"], ["db.tx"]),
+    (["db.*", "!db.t"], ["db.tx", "db.t1"]),
+    (["!db.t", "db.*"], ["db.t", "db.tx", "db.t1"]),
+    (["*.*", "!db*.*", "db.tx"], ["db.tx", "a.b.c", "ws 数据.t 1", '`."']),
+    (["db2.t", "ws 数据.*"], ["DB2.T", "ws 数据.t 1"]),
+    (["`a.b`.c"], ["a.b.c"]),
+    (['"a.b".`c`'], ["a.b.c"]),
+    ([r"a\.b.c"], ["a.b.c"]),
+    (['"`".`"`'], ['`."']),
+    (['````.""""'], ['`."']),
+    ([r"/^db\d?$/./^t$/"], ["db.t", "DB2.T"]),
+    (["/b/.*"], ["db.t", "db.tx", "db.t1", "DB2.T", "a.b.c"]),
+    ([], []),
+]
+
+
+@pytest.mark.parametrize(("matcher", "taken"), MATCHERS, ids=lambda value: " ".join(value))
+def test_matchers_are_read_as_tidb_reads_table_filters(
+    declare, matcher: list[str], taken: list[str]
+) -> None:
+    feed = declare(f'[{{matcher = [{", ".join(map(toml, matcher))}], topic = "x"}}]')
+    found = [name for name in TABLES if topic_of(feed, *name.rsplit(".", 1)) == "x"]
+    assert found == taken
+
+
+def toml(text: str) -> str:
+    return "'''" + text + "'''"
+
+
+@pytest.mark.parametrize(
+    "matcher", ["", "db", "db.", ".t", "a.b.c", "!", "[a.b", "/(/.*", "/x/y.t"]
+)
+def test_a_matcher_that_tidb_could_not_read_either_is_an_error(declare, matcher: str) -> None:
+    feed = declare(f'[{{matcher = [{toml(matcher)}], topic = "x"}}]')
+    with pytest.raises(ConfigError) as caught:
+        topic_of(feed, "db", "t")
+    assert caught.value.setting == "sink.dispatchers"
+
+
+def test_the_first_rule_that_takes_a_table_counts(declare) -> None:
+    rules = [
+        '{matcher = ["a.x"], topic = "one"}',
+        '{matcher = ["a.*"]}',
+        '{matcher = ["*.x", "a.y"], topic = "two"}',
+    ]
+    feed = declare(f"[{', '.join(rules)}]")
+    names = [("a", "x"), ("A", "X"), ("a", "y"), ("b", "x"), ("b", "y")]
+    assert [topic_of(feed, *name) for name in names] == ["one", "one", "main", "two", "main"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "topic"),
+    [
+        ("fixed", "fixed"),
+        ("{schema}", "ws___"),
+        ("p_{schema}.{table}-s", "p_ws___.t_table_-s"),
+        ("{table}", "t_table_"),
+        ("x" * 245 + "{schema}", "x" * 245 + "ws__"),
+    ],
+)
+def test_a_topic_has_the_names_with_what_kafka_forbids_replaced(
+    declare, expression: str, topic: str
+) -> None:
+    feed = declare(f'[{{matcher = ["*.*"], topic = "{expression}"}}]')
+    assert topic_of(feed, "ws 数据", "t{table}") == topic
+
+
+@pytest.mark.parametrize(("name", "topic"), [(".", "_"), ("..", "__"), ("...", "...")])
+def test_names_that_kafka_has_no_topics_of_are_replaced(declare, name: str, topic: str) -> None:
+    feed = declare('[{matcher = ["*.*"], topic = "{schema}"}]')
+    assert topic_of(feed, name, "t") == topic

@@ -1,0 +1,184 @@
+"""Folders: read and never written, whatever their files are called, and said where they fail."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+
+from resources.storage import Folder, claim_check_folder, sink_folder
+from tests.golden import GOLDEN, storage_tree
+from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.events import FilePosition, Rejected, RowChange, Watermark
+from ticdc_assets.reference.reading import folder_events
+
+DATASET = "types/storage-csv-full"
+
+
+def unpacked(tree: dict[str, bytes], folder: Path) -> Path:
+    for path, content in tree.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    return folder
+
+
+def declared(folder: Path) -> Changefeed:
+    config = GOLDEN / DATASET / "changefeed.toml"
+    return changefeed_from_uri(f"file://{folder}?protocol=csv", config=config)
+
+
+def everything_about(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    state = {str(p): (p.stat().st_mtime_ns, p.stat().st_mode, p.read_bytes()) for p in files}
+    return state | {
+        str(p): (p.stat().st_mtime_ns, p.stat().st_mode, b"")
+        for p in [folder, *folder.rglob("*")]
+        if p.is_dir()
+    }
+
+
+def test_a_folder_is_listed_and_read_and_nothing_in_it_changes(tmp_path: Path) -> None:
+    tree = storage_tree(DATASET)
+    unpacked(tree, tmp_path)
+    before = everything_about(tmp_path)
+    folder = sink_folder(declared(tmp_path))
+    assert folder.exists()
+    assert list(folder.paths()) == sorted(tree)
+    assert {path: folder.read(path) for path in folder.paths()} == tree
+    assert RowChange in map(type, folder_events(declared(tmp_path), folder.paths(), folder.read))
+    assert everything_about(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["a b", "表 with 空格", "per%20cent", "pre#fix", "dot.dot", "..."])
+@pytest.mark.parametrize("end", ["", "/", "//"])
+def test_a_prefix_may_have_any_name(tmp_path: Path, name: str, end: str) -> None:
+    unpacked({"ws 数据/t 1/x.csv": b"1", "metadata": b"{}"}, tmp_path / name)
+    escaped = name.replace("%", "%25").replace(" ", "%20").replace("#", "%23")
+    folder = sink_folder(changefeed_from_uri(f"file://{tmp_path}/{escaped}{end}?protocol=csv"))
+    assert list(folder.paths()) == ["metadata", "ws 数据/t 1/x.csv"]
+    assert folder.read("ws 数据/t 1/x.csv") == b"1"
+
+
+@pytest.mark.parametrize("way", ["{}/./x/../prefix", "{}//prefix/"])
+def test_paths_are_relative_whichever_way_the_prefix_is_written(tmp_path: Path, way: str) -> None:
+    unpacked({"d/t/1/CDC000001.csv": b""}, tmp_path / "prefix")
+    (tmp_path / "x").mkdir()
+    folder = sink_folder(changefeed_from_uri(f"file://{way.format(tmp_path)}?protocol=csv"))
+    assert list(folder.paths()) == ["d/t/1/CDC000001.csv"]
+
+
+def test_a_folder_that_is_not_there_is_no_folder_and_a_file_neither(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name in ("nowhere", "file", "file/inside"):
+        assert not sink_folder(declared(tmp_path / name)).exists()
+
+
+def test_a_folder_that_vanishes_while_it_is_read_is_said_file_by_file(tmp_path: Path) -> None:
+    tree = storage_tree(DATASET)
+    folder = sink_folder(declared(unpacked(tree, tmp_path / "prefix")))
+    events = folder_events(declared(tmp_path / "prefix"), folder.paths(), folder.read)
+    assert isinstance(next(events), Watermark)
+    first_schema = next(events)
+    shutil.rmtree(tmp_path / "prefix")
+    rest = list(events)
+    assert {(type(event), event.error) for event in rest} == {(Rejected, "MissingFile")}
+    lost = {event.position for event in rest} | {first_schema.position}
+    assert lost == {FilePosition(p) for p in tree if p.endswith((".json", ".csv"))}
+
+
+def test_a_folder_that_vanishes_before_it_is_listed_is_empty(tmp_path: Path) -> None:
+    folder = sink_folder(declared(tmp_path / "prefix"))
+    assert list(folder_events(declared(tmp_path / "prefix"), folder.paths(), folder.read)) == []
+
+
+def test_files_that_cannot_be_read_are_said_and_the_others_are_read(tmp_path: Path) -> None:
+    tree = dict(storage_tree(DATASET))
+    feed = declared(unpacked(tree, tmp_path))
+    lost = [p for p in tree if p == "metadata" or "/t_dec/" in p]
+    for path in lost:
+        # Nobody can read a directory as a file, not even root.
+        (tmp_path / path).unlink()
+        (tmp_path / path).mkdir()
+    folder = Folder(fs.LocalFileSystem(), str(tmp_path))
+    events = list(folder_events(feed, sorted(tree), folder.read))
+    said = {event.position: event for event in events if isinstance(event, Rejected)}
+    assert set(said) == {FilePosition(path) for path in lost if not path.endswith(".index")}
+    assert {event.error for event in said.values()} == {"MissingFile"}
+    assert not any("\n" in event.reason for event in said.values())
+    tables = {event.table for event in events if isinstance(event, RowChange)}
+    assert "t_dec" not in tables
+    assert "t_int" in tables
+
+
+def test_the_checkpoint_is_read_before_the_folder_is_listed() -> None:
+    tree = storage_tree(DATASET)
+    done: list[str] = []
+
+    def listing() -> Iterator[str]:
+        done.append("listed")
+        yield from tree
+
+    def read(path: str) -> bytes:
+        done.append(path)
+        return tree[path]
+
+    events = list(folder_events(declared(Path("/nowhere")), listing(), read))
+    assert done[:2] == ["metadata", "listed"]
+    assert done.count("metadata") == 1
+    assert [event.position for event in events if isinstance(event, Watermark)] == [
+        FilePosition("metadata")
+    ]
+
+
+def test_a_listing_is_made_when_it_is_first_asked_for(tmp_path: Path) -> None:
+    paths = Folder(fs.LocalFileSystem(), str(tmp_path)).paths()
+    (tmp_path / "late").touch()
+    assert list(paths) == ["late"]
+
+
+def test_a_folder_with_a_name_that_is_no_text_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv"))).touch()
+    with pytest.raises(ConfigError, match="not UTF-8") as caught:
+        list(Folder(fs.LocalFileSystem(), str(tmp_path)).paths())
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_claim_check_objects_are_fetched_by_their_name(tmp_path: Path) -> None:
+    unpacked({"one.json": b"1"}, tmp_path / "claims")
+    uri = "dump:///x.jsonl?protocol=simple"
+    assert claim_check_folder(changefeed_from_uri(uri)) is None
+    claims = changefeed_from_uri(uri, claim_check_storage=f"file://{tmp_path}/claims")
+    store = claim_check_folder(claims)
+    assert store is not None
+    assert store.fetch("one.json") == b"1"
+    with pytest.raises(FileNotFoundError):
+        store.fetch("two.json")
+
+
+SECRETS = "access-key=AKIDSECRET1&secret-access-key=SECRET2%2F%2B&session-token=SECRET3"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        f"s3://bucket/x?protocol=csv&endpoint=http://127.0.0.1:1&{SECRETS}",
+        "s3://bucket/x?protocol=csv&endpoint=http://127.0.0.1:1&access-key=SECRET1",
+        f"s3://bucket/x?protocol=csv&endpoint=http://127.0.0.1:1&{SECRETS}&role-arn=arn:aws:iam::1:role/x",
+        "azure://bucket/x?protocol=csv&account-key=SECRET1",
+        "azure://bucket/x?protocol=csv&account-name=a&account-key=SECRET1&sas-token=SECRET2",
+        "azure://bucket/x?protocol=csv&account-name=a&account-key=SECRET!"
+        "&endpoint=http://127.0.0.1:1/a",
+    ],
+)
+def test_a_bucket_that_cannot_be_read_is_one_line_without_secrets(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT", raising=False)
+    with pytest.raises(ConfigError) as caught:
+        sink_folder(changefeed_from_uri(uri)).exists()
+    assert caught.value.setting == "sink-uri"
+    assert "SECRET" not in str(caught.value)
+    assert "\n" not in str(caught.value)

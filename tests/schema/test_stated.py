@@ -1,0 +1,168 @@
+"""Stated schemas joined with what statements say beyond them, and schemas from rows alone."""
+
+import pytest
+from msgspec.structs import replace
+
+from ticdc_assets.events import (
+    Column,
+    ColumnType,
+    Index,
+    Op,
+    Partition,
+    Partitioning,
+    RowChange,
+    TableSchema,
+    TopicPosition,
+)
+from ticdc_assets.schema.effect import ColumnAdded, ColumnConverted, ColumnDropped
+from ticdc_assets.schema.inference import confirm, infer, retyped
+from ticdc_assets.schema.stated import as_stated, first_stated, reconcile
+
+INT, TEXT = ColumnType("int"), ColumnType("varchar")
+
+
+def schema(*names: str, **fields: object) -> TableSchema:
+    columns = tuple(Column(name, INT) for name in names)
+    return replace(TableSchema("d", "t", columns, origin="replayed"), **fields)
+
+
+@pytest.mark.parametrize(
+    ("replayed", "stated", "order"),
+    [
+        ("c a b", "c a b", "c a b"),
+        # By column id, as the classic server has it.
+        ("c a b", "a b c", "c a b"),
+        ("C a b", "a b c", "c a b"),
+        # A column that only one side knows says nothing about the order of the others.
+        ("a c", "a b c", "a b c"),
+        ("c a", "a b c", "c a b"),
+        ("c x a", "a c", "c a"),
+        ("c a b", "_V$_i_0 a b c", "c a b _V$_i_0"),
+    ],
+)
+def test_columns_are_in_the_tables_order(replayed: str, stated: str, order: str) -> None:
+    joined = reconcile(schema(*replayed.split()), schema(*stated.split()))
+    assert " ".join(c.name for c in joined.columns) == order
+
+
+def test_statements_add_what_is_not_stated() -> None:
+    whole = Column(
+        "e",
+        ColumnType("enum", elements=("a", "b"), charset="gbk", collation="gbk_bin"),
+        default="now()",
+        default_is_expression=True,
+        generated="stored",
+        comment="c",
+    )
+    cut = Partitioning("hash", (Partition("p0"),), expression="e")
+    replayed = schema(columns=(whole,), partitioning=cut, declared_key=("e",))
+    stated = schema(columns=(Column("e", ColumnType("enum"), False, "x"),), version=7, table_id=3)
+    joined = reconcile(replayed, replace(stated, origin="stated"))
+    assert joined.columns == (replace(whole, nullable=False),)
+    assert (joined.partitioning, joined.declared_key) == (cut, ("e",))
+    assert (joined.version, joined.table_id, joined.origin) == (7, 3, "stated")
+    # What is stated otherwise is believed.
+    other = schema(columns=(Column("e", ColumnType("set", elements=("z",)), default="z"),))
+    assert reconcile(replayed, other).columns[0].type == ColumnType("set", elements=("z",))
+
+
+def test_hidden_columns_of_an_index_over_an_expression_are_virtual() -> None:
+    hidden = {c.name: c.generated for c in reconcile(schema("a"), schema("a", "_V$_i_0")).columns}
+    assert hidden == {"a": None, "_V$_i_0": "virtual"}
+    assert first_stated(schema("_v$_i_0")).columns[0].generated == "virtual"
+
+
+PRIMARY = Index("PRIMARY", ("b", "a"), unique=True, primary=True)
+UNIQUE = Index("u", ("c",), unique=True)
+
+
+@pytest.mark.parametrize(
+    ("stated", "indexes"),
+    [
+        # Schema files state the primary key only, its columns in the table's order.
+        ((replace(PRIMARY, columns=("a", "b")),), (PRIMARY, UNIQUE)),
+        ((replace(PRIMARY, columns=("a", "c")),), (replace(PRIMARY, columns=("a", "c")), UNIQUE)),
+        ((), (UNIQUE,)),
+        # Simple states all there are.
+        ((replace(UNIQUE, name="v"),), (replace(UNIQUE, name="v"),)),
+    ],
+)
+def test_indexes_that_are_not_stated_are_kept(
+    stated: tuple[Index, ...], indexes: tuple[Index, ...]
+) -> None:
+    replayed = schema("a", "b", "c", indexes=(PRIMARY, UNIQUE))
+    assert reconcile(replayed, schema("a", "b", "c", indexes=stated)).indexes == indexes
+
+
+def test_steps_have_the_types_that_are_stated() -> None:
+    octets, moment = ColumnType("varbinary", length=5), ColumnType("timestamp")
+    stated = schema(
+        columns=(
+            Column("b", octets, default="YWI="),
+            Column("t", moment, default="2024-01-01 00:00:00"),
+            Column("n", ColumnType("int", length=11), default="lossy"),
+            Column("k", octets),
+        )
+    )
+    steps = [
+        ColumnAdded(Column("b", TEXT, default="ab")),
+        ColumnAdded(Column("t", moment, default="2024-01-01 08:00:00")),
+        ColumnAdded(Column("n", INT, default="5")),
+        ColumnConverted("k", INT, TEXT),
+        ColumnDropped("x"),
+    ]
+    assert as_stated(steps, stated) == (
+        ColumnAdded(stated.columns[0]),
+        ColumnAdded(stated.columns[1]),
+        ColumnAdded(replace(stated.columns[2], default="5")),
+        ColumnConverted("k", INT, octets),
+        ColumnDropped("x"),
+    )
+
+
+def row(observed: str | None, image: str, key: tuple[str, ...] | None = None) -> RowChange:
+    return RowChange(
+        op=Op.INSERT,
+        commit_ts=1,
+        database="d",
+        table="t",
+        position=TopicPosition("t", 0, 0),
+        after=image,
+        observed=observed,
+        key_columns=key,
+    )
+
+
+def test_a_row_tells_columns_in_its_own_order_and_its_key() -> None:
+    observed = '{"b":"int unsigned not null","a":"varchar","k":"int"}'
+    told = infer(row(observed, '{"k":"1","a":"x","b":"2"}', ("k",)))
+    assert told is not None
+    assert told.columns == (
+        Column("k", INT, nullable=False),
+        Column("a", TEXT),
+        Column("b", ColumnType("int", unsigned=True), nullable=False),
+    )
+    assert (told.key, told.origin) == (("k",), "inferred")
+    assert infer(row(None, "{}")) is None
+
+
+def test_what_a_row_shows_otherwise_wins() -> None:
+    known = schema("k", "a", "v", indexes=(Index("PRIMARY", ("k",), True, True),))
+    same = row('{"k":"int","a":"int"}', "{}")
+    assert confirm(known, same) is known
+    assert confirm(known, row(None, "{}")) is known
+    other = row('{"K":"int","a":"varchar","n":"date"}', "{}", ("a",))
+    shown = confirm(known, other)
+    assert [(c.name, c.type.name) for c in shown.columns] == [
+        ("k", "int"),
+        ("a", "varchar"),
+        ("v", "int"),
+        ("n", "date"),
+    ]
+    assert (shown.key, shown.origin) == (("k",), "inferred")
+    assert retyped(known, shown) == (ColumnConverted("a", INT, TEXT),)
+    unsigned = row('{"k":"int unsigned"}', "{}")
+    assert confirm(known, unsigned).columns[0].type.unsigned
+    assert confirm(known, unsigned, by_flags=True) is known
+    keyless = schema("k", "a")
+    assert confirm(keyless, row('{"k":"int"}', "{}", ("k",))).key == ("k",)

@@ -1,0 +1,615 @@
+"""The command line, as a person uses it: what it prints, what it writes, how it ends."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.golden import GOLDEN, meta, open_lines, storage_tree
+from tests.golden import records as records_of
+from tests.truth import TrueTable, truth
+from ticdc_assets import cli
+
+PROJECT = Path(__file__).resolve().parents[1]
+PLAIN = "lifecycle/simple-json"
+FOLDER = "lifecycle/storage-csv-full"
+
+Run = Callable[..., tuple[int, bytes, list[str]]]
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """Run a command in this process: exit code, standard output, lines of standard error."""
+
+    def run(*arguments: object) -> tuple[int, bytes, list[str]]:
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        return code, out, err.decode().splitlines()
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No declarations but those of the test."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.delenv("TICDC_CHANGEFEEDS", raising=False)
+
+
+def sink_uri(dataset: str) -> str:
+    """The sink URI of a Kafka dataset, for its dump."""
+    folder = GOLDEN / dataset
+    name = "records.jsonl.gz" if (folder / "records.jsonl.gz").exists() else "records.jsonl"
+    return f"dump://{folder}/{name}?{meta(dataset)['sink-uri'].partition('?')[2]}"
+
+
+def declare(path: Path, *datasets: str, **others: str) -> Path:
+    """Write declarations of datasets, with their names as ids, and of other sink URIs."""
+    entries = [(id, uri, "") for id, uri in others.items()]
+    for name in datasets:
+        config = f'config = "{GOLDEN / name / "changefeed.toml"}"\n'
+        entries.append((name.rpartition("/")[2], sink_uri(name), config))
+    path.write_text(
+        "".join(f'[[changefeed]]\nid = "{id}"\nsink-uri = "{uri}"\n{c}' for id, uri, c in entries)
+    )
+    return path
+
+
+def table_lines(out: bytes) -> list[dict[str, str | None]]:
+    """Rows as printed: a JSON object on each line, sorted by their text."""
+    assert not out or out.endswith(b"\n")
+    lines = out.split(b"\n")[:-1]
+    assert lines == sorted(lines)
+    return [json.loads(line) for line in lines]
+
+
+def in_order(rows: list[dict[str, str | None]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def true_rows(table: TrueTable) -> list[str]:
+    """The rows of the truth in its very texts."""
+    return in_order([dict(zip(table.names, row, strict=True)) for row in table.rows])
+
+
+def points(dataset: str) -> list[int]:
+    return sorted(truth(dataset.split("/")[0]))
+
+
+def replicated(dataset: str, ts: int) -> dict[tuple[str, str], TrueTable]:
+    tables = truth(dataset.split("/")[0])[ts]
+    left_out = meta(dataset).get("filtered_out", [])
+    return {n: t for n, t in tables.items() if t.has_key and ".".join(n) not in left_out}
+
+
+def files_under(folder: Path) -> dict[str, Path]:
+    return {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
+
+
+class TestDecode:
+    def test_every_event_is_a_line_of_json(self, run: Run) -> None:
+        code, out, err = run("decode", "--sink-uri", sink_uri(PLAIN))
+        assert (code, err) == (0, [])
+        assert out.endswith(b"\n")
+        events = [json.loads(line) for line in out.split(b"\n")[:-1]]
+        kinds = {"row change", "schema change", "bootstrap", "watermark"}
+        assert {event["event"] for event in events} == kinds
+        # One event a record in this protocol, each with its place, in the order of the dump.
+        records = list(records_of(PLAIN))
+        places = [f"{record.topic}-{record.partition}-{record.offset}-0" for record in records]
+        assert [event["position"] for event in events] == places
+        rows = [bool({"data", "old"} & set(json.loads(r.value or b"{}"))) for r in records]
+        assert [event["event"] == "row change" for event in events] == rows
+
+    def test_a_row_has_its_images_and_a_ddl_its_statement(self, run: Run) -> None:
+        _, out, _ = run("decode", "--sink-uri", sink_uri(PLAIN))
+        events = [json.loads(line) for line in out.splitlines()]
+        rows = [event for event in events if event["event"] == "row change"]
+        images = {"insert": {"after"}, "update": {"before", "after"}, "delete": {"before"}}
+        for event in rows:
+            stated = {name for name in ("before", "after") if name in event}
+            assert stated == images[event["op"]]
+            for name in stated:
+                assert {type(value) for value in event[name].values()} <= {str, type(None)}
+        history = list(open_lines(GOLDEN / "lifecycle" / "ddl_history.jsonl"))
+        ddls = {event["commit_ts"] for event in events if event["event"] == "schema change"}
+        assert ddls <= {ddl["commit_ts"] for ddl in history}
+
+    def test_what_is_damaged_is_a_line_in_its_place_and_the_exit_code_tells(
+        self, run: Run, tmp_path: Path
+    ) -> None:
+        lines = [json.dumps(r) for r in open_lines(GOLDEN / PLAIN / "records.jsonl")]
+        damaged = json.loads(lines[20])
+        damaged["value_b64"] = base64.b64encode(b'{"version":1,"type":"INSERT"').decode()
+        dump = tmp_path / "damaged.jsonl"
+        whole = [*lines[:20], json.dumps(damaged), "no record", *lines[21:]]
+        dump.write_text("\n".join(whole) + "\n")
+        code, out, _ = run("decode", "--sink-uri", f"dump://{dump}?protocol=simple")
+        events = [json.loads(line) for line in out.splitlines()]
+        assert code == 1
+        assert len(events) == len(whole)
+        bad = {i: e for i, e in enumerate(events) if e["event"] == "rejected"}
+        assert set(bad) == {20, 21}
+        place = f"{damaged['topic']}-{damaged['partition']}-{damaged['offset']}-0"
+        assert [e["position"] for e in bad.values()] == [place, f"{dump}-22"]
+        assert {e["error"] for e in bad.values()} == {"MalformedMessage"}
+        assert all(e["reason"] for e in bad.values())
+
+    def test_a_message_on_several_lines_is_still_one_line(self, run: Run, tmp_path: Path) -> None:
+        message = json.dumps(canal_row("d", "t", 5), indent=1)
+        code, out, _ = run("decode", "--sink-uri", dump_of(tmp_path, message))
+        assert code == 0
+        (line,) = out.splitlines()
+        assert json.loads(line)["after"] == {"id": "1"}
+
+    def test_bytes_that_are_no_text_are_still_json(self, run: Run, tmp_path: Path) -> None:
+        key = b'{"ts":5,"scm":"d","tbl":"t","t":1}'
+        value = b'{"u":{"id":{"t":3,"h":true,"f":11,"v":1},"c":{"t":15,"f":0,"v":"\xff"}}}'
+        record = {
+            "topic": "t",
+            "partition": 0,
+            "offset": 0,
+            "key_b64": framed(key, version=True),
+            "value_b64": framed(value),
+        }
+        (tmp_path / "dump").write_text(json.dumps(record))
+        code, out, _ = run("decode", "--sink-uri", f"dump://{tmp_path}/dump?protocol=open-protocol")
+        assert code == 0
+        (line,) = out.splitlines()
+        assert json.loads(line)["after"] == {"id": "1", "c": "\udcff"}
+
+
+class TestReplay:
+    @pytest.mark.parametrize("dataset", ["types/newarch-simple-json", PLAIN])
+    def test_out_has_each_table_in_the_very_texts_of_tidb(
+        self, run: Run, tmp_path: Path, dataset: str
+    ) -> None:
+        tsos = points(dataset)
+        mixed = [*tsos[-2::-1], tsos[-1], tsos[0]]
+        given = ("--sink-uri", sink_uri(dataset), "--at", ",".join(map(str, mixed)))
+        code, out, err = run("replay", *given, "--out", tmp_path / "new" / "tables")
+        assert (code, out, err) == (0, b"", [])
+        written = files_under(tmp_path / "new" / "tables")
+        expected = {
+            f"{ts}/{escaped(database)}/{escaped(name)}.jsonl": true_rows(table)
+            for ts in tsos
+            for (database, name), table in replicated(dataset, ts).items()
+        }
+        contents = {name: path.read_bytes() for name, path in written.items()}
+        assert {name: in_order(table_lines(c)) for name, c in contents.items()} == expected
+        assert [] in expected.values()
+        assert not any(contents[name] for name in contents if not expected[name])
+
+    def test_files_are_named_by_percent_encoding_all_but_unreserved_characters(
+        self, run: Run, tmp_path: Path
+    ) -> None:
+        run("replay", "--sink-uri", sink_uri("types/simple-json"), "--out", tmp_path / "out")
+        (folder,) = (tmp_path / "out").iterdir()
+        assert int(folder.name) == points("types/simple-json")[-1]
+        written = files_under(folder)
+        assert "ws%20%E6%95%B0%E6%8D%AE/t%201.jsonl" in written
+        assert "types_db/%E8%A1%A8%20with%20%E7%A9%BA%E6%A0%BC.jsonl" in written
+        assert "types_db/UPPER_Table.jsonl" in written
+
+    @pytest.mark.parametrize("point", [0, 4, None])
+    def test_table_prints_one_table_by_default_at_the_resolved_ts(
+        self, run: Run, point: int | None
+    ) -> None:
+        at = () if point is None else ("--at", points(PLAIN)[point])
+        tables = replicated(PLAIN, points(PLAIN)[-1 if point is None else point])
+        table = tables["shop", "customers"]
+        given = ("--sink-uri", sink_uri(PLAIN))
+        code, out, err = run("replay", *given, *at, "--table", "Shop.CUSTOMERS")
+        assert (code, err) == (0, [])
+        assert in_order(table_lines(out)) == true_rows(table)
+        assert table.rows
+
+    def test_an_empty_table_prints_nothing(self, run: Run) -> None:
+        ts = points(PLAIN)[0]
+        assert not replicated(PLAIN, ts)["shop", "orders"].rows
+        given = ("--sink-uri", sink_uri(PLAIN), "--at", ts, "--table", "shop.orders")
+        assert run("replay", *given) == (0, b"", [])
+
+    def test_binary_values_are_lower_case_hexadecimal(self, run: Run) -> None:
+        given = ("--sink-uri", sink_uri("types/simple-json"), "--table", "types_db.t_bin")
+        rows = table_lines(run("replay", *given)[1])
+        blobs = {row["vb"] for row in rows} - {None}
+        assert blobs
+        assert all(bytes.fromhex(blob).hex() == blob for blob in blobs)
+
+    def test_a_folder_is_replayed_in_the_very_texts_of_tidb(self, run: Run, tmp_path: Path) -> None:
+        feed = unpacked(FOLDER, tmp_path / "sink prefix")
+        tsos = points(FOLDER)
+        at = ",".join(map(str, tsos))
+        given = ("--changefeeds", feed, "--at", at, "--out", tmp_path / "out")
+        assert run("replay", *given) == (0, b"", [])
+        written = files_under(tmp_path / "out")
+        assert {n: in_order(table_lines(p.read_bytes())) for n, p in written.items()} == {
+            f"{ts}/{database}/{name}.jsonl": true_rows(table)
+            for ts in tsos
+            for (database, name), table in replicated(FOLDER, ts).items()
+        }
+        code, out, err = run("decode", "--changefeeds", feed)
+        assert (code, err) == (0, [])
+        assert len({json.loads(line)["position"] for line in out.splitlines()}) > 300
+
+    def test_what_cannot_be_honoured_is_a_line_each_and_the_exit_code_tells(
+        self, run: Run, tmp_path: Path
+    ) -> None:
+        feeds = declare(tmp_path / "feeds.toml", "lifecycle/simple-json-handle-key-only")
+        given = ("--changefeeds", feeds, "--table", "shop.customers")
+        code, out, err = run("replay", *given)
+        assert code == 1
+        assert err
+        assert all(line.startswith("incomplete: shop.") for line in err)
+        found, true = (
+            in_order(table_lines(out)),
+            true_rows(replicated(PLAIN, points(PLAIN)[-1])["shop", "customers"]),
+        )
+        assert set(found) <= set(true)
+
+    def test_a_paused_table_is_said_and_never_shown(self, run: Run, tmp_path: Path) -> None:
+        feeds = declare(tmp_path / "feeds.toml", "lifecycle/simple-json-bootstrap-at-start")
+        code, out, err = run("replay", "--changefeeds", feeds, "--table", "shop.events")
+        assert (code, out) == (1, b"")
+        assert any(line.startswith("paused: shop.events, ") for line in err)
+        code, out, err = run("replay", "--changefeeds", feeds, "--out", tmp_path / "out")
+        assert (code, out) == (1, b"")
+        names = {path.name for path in files_under(tmp_path / "out").values()}
+        assert "customers.jsonl" in names
+        assert "events.jsonl" not in names
+
+    def test_a_changefeed_without_watermarks_is_replayed_to_its_end(self, run: Run) -> None:
+        uri = sink_uri("lifecycle/canal-json")
+        code, out, err = run("replay", "--sink-uri", uri, "--table", "shop.customers")
+        assert code == 0
+        assert [line.partition(":")[0] for line in err] == ["note"]
+        true = replicated(PLAIN, points(PLAIN)[-1])["shop", "customers"]
+        assert in_order(table_lines(out)) == true_rows(true)
+
+
+def escaped(name: str) -> str:
+    """Percent-encoded but for letters, digits, `-`, `.`, `_` and `~`."""
+    plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+    return "".join(
+        c if c in plain else "".join(f"%{byte:02X}" for byte in c.encode()) for c in name
+    )
+
+
+def unpacked(dataset: str, folder: Path) -> Path:
+    """Unpack a storage dataset; return the file that declares it."""
+    for path, content in storage_tree(dataset).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    parameters = meta(dataset)["sink-uri"].partition("?")[2]
+    uri = f"file://{str(folder).replace(' ', '%20')}?{parameters}"
+    feeds = folder.parent / "folder.toml"
+    config = GOLDEN / dataset / "changefeed.toml"
+    feeds.write_text(f'[[changefeed]]\nid = "f"\nsink-uri = "{uri}"\nconfig = "{config}"\n')
+    return feeds
+
+
+def framed(content: bytes, *, version: bool = False) -> str:
+    head = (1).to_bytes(8, "big") if version else b""
+    return base64.b64encode(head + len(content).to_bytes(8, "big") + content).decode()
+
+
+def canal_row(database: str, table: str, ts: int, **more: Any) -> dict[str, Any]:
+    return {
+        "id": 0,
+        "database": database,
+        "table": table,
+        "pkNames": ["id"],
+        "isDdl": False,
+        "type": "INSERT",
+        "es": 0,
+        "ts": 0,
+        "sql": "",
+        "sqlType": {"id": 4},
+        "mysqlType": {"id": "int"},
+        "old": None,
+        "data": [{"id": "1"}],
+        "_tidb": {"commitTs": ts},
+        **more,
+    }
+
+
+def canal_watermark(ts: int) -> dict[str, Any]:
+    watermark = {"type": "TIDB_WATERMARK", "data": None, "_tidb": {"watermarkTs": ts}}
+    return canal_row("", "", 0) | watermark
+
+
+def dump_of(folder: Path, *messages: str | dict[str, Any]) -> str:
+    """Dump messages the way kcat does; return the sink URI."""
+    lines = [
+        {"topic": "t", "partition": 0, "offset": i, "ts": 1, "key": None, "payload": m}
+        for i, m in enumerate(m if isinstance(m, str) else json.dumps(m) for m in messages)
+    ]
+    (folder / "kcat.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return f"dump://{folder}/kcat.jsonl?protocol=canal-json&enable-tidb-extension=true"
+
+
+class TestNames:
+    NAMES = (("..", ".."), (".", "x"), ("../../up", "../up"), ("/abs", "a/b"), ("~", "%2e%2e"))
+
+    def test_no_name_leads_out_of_the_folder(self, run: Run, tmp_path: Path) -> None:
+        rows = [canal_row(*names, 5) for names in self.NAMES]
+        uri = dump_of(tmp_path, *rows, canal_watermark(9))
+        before = files_under(tmp_path)
+        assert run("replay", "--sink-uri", uri, "--out", tmp_path / "a" / "b" / "out")[0] == 0
+        inside = tmp_path / "a" / "b" / "out" / "9"
+        written = files_under(tmp_path)
+        assert set(written) - set(before) == {
+            str(path.relative_to(tmp_path)) for path in files_under(inside).values()
+        }
+        assert set(files_under(inside)) == {
+            "%2E%2E/%2E%2E.jsonl",
+            "%2E/x.jsonl",
+            "..%2F..%2Fup/..%2Fup.jsonl",
+            "%2Fabs/a%2Fb.jsonl",
+            "~/%252e%252e.jsonl",
+        }
+
+    def test_names_may_have_dots(self, run: Run, tmp_path: Path) -> None:
+        names = (("a.b", "c"), ("a", "x.y.z"))
+        uri = dump_of(tmp_path, *(canal_row(*n, 5) for n in names), canal_watermark(9))
+        for table in ("a.b.c", "a.x.y.z"):
+            code, out, _ = run("replay", "--sink-uri", uri, "--table", table)
+            assert (code, out) == (0, b'{"id":"1"}\n')
+
+    def test_a_name_that_two_tables_have_is_refused(self, run: Run, tmp_path: Path) -> None:
+        rows = [canal_row("a.b", "c", 5), canal_row("a", "b.c", 5)]
+        uri = dump_of(tmp_path, *rows, canal_watermark(9))
+        code, out, err = run("replay", "--sink-uri", uri, "--table", "a.b.c")
+        assert (code, out) == (2, b"")
+        assert "`a.b`.`c` or `a`.`b.c`" in err[0]
+
+    def test_a_name_too_long_for_a_file_is_said_and_the_others_are_written(
+        self, run: Run, tmp_path: Path
+    ) -> None:
+        rows = [canal_row("d", "表" * 64, 5), canal_row("d", "t", 5)]
+        uri = dump_of(tmp_path, *rows, canal_watermark(9))
+        code, _, err = run("replay", "--sink-uri", uri, "--out", tmp_path / "out")
+        assert code == 1
+        assert err == [f"unwritten: d.{'表' * 64}: too long a name for a file"]
+        assert set(files_under(tmp_path / "out")) == {"9/d/t.jsonl"}
+
+
+class TestWhichChangefeed:
+    def test_it_is_found_in_the_file_given_then_in_the_environment_then_here(
+        self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def tables(*arguments: object) -> bytes:
+            code, out, err = run("decode", *arguments)
+            assert (code, err) == (0, [])
+            return out
+
+        uris = [dump_of(folder, canal_row("d", folder.name, 5)) for folder in folders(tmp_path)]
+        files = [declare(tmp_path / f"{i}.toml", feed=uri) for i, uri in enumerate(uris)]
+        declare(Path("changefeeds.toml"), feed=uris[0])
+        assert b'"table":"zero"' in tables()
+        monkeypatch.setenv("TICDC_CHANGEFEEDS", str(files[1]))
+        assert b'"table":"one"' in tables()
+        assert b'"table":"two"' in tables("--changefeeds", files[2])
+        assert b'"table":"two"' in tables("--changefeeds", files[2], "--changefeed", "feed")
+        assert b'"table":"zero"' in tables("--sink-uri", uris[0])
+
+    def test_one_of_several_is_named(self, run: Run, tmp_path: Path) -> None:
+        one, two = (dump_of(f, canal_row("d", f.name, 5)) for f in folders(tmp_path)[:2])
+        declare(Path("changefeeds.toml"), first=one, second=two)
+        assert b'"table":"one"' in run("decode", "--changefeed", "second")[1]
+        code, out, err = run("decode")
+        assert (code, out) == (2, b"")
+        assert err == [
+            "ticdc-assets: changefeeds.toml: declares first, second: name one with --changefeed"
+        ]
+
+
+def folders(parent: Path) -> list[Path]:
+    made = [parent / name for name in ("zero", "one", "two")]
+    for folder in made:
+        folder.mkdir()
+    return made
+
+
+class TestErrors:
+    @pytest.fixture
+    def fails(self, run: Run) -> Callable[..., str]:
+        def fails(*arguments: object) -> str:
+            code, out, err = run(*arguments)
+            assert (code, out) == (2, b"")
+            assert len(err) == 1
+            return err[0]
+
+        return fails
+
+    def test_a_tso_that_is_not_resolved_is_refused_with_the_resolved_ts(
+        self, fails: Callable[..., str], tmp_path: Path
+    ) -> None:
+        resolved = points(PLAIN)[-1]
+        given = ("--sink-uri", sink_uri(PLAIN), "--out", tmp_path / "out")
+        said = fails("replay", *given, "--at", f"{points(PLAIN)[0]},{resolved + 1}")
+        assert f"--at: {resolved + 1} is not resolved" in said
+        assert f"complete up to {resolved} (20" in said
+        assert not (tmp_path / "out").exists()
+
+    def test_nothing_is_resolved_without_a_watermark(
+        self, fails: Callable[..., str], tmp_path: Path
+    ) -> None:
+        uri = dump_of(tmp_path, canal_row("d", "t", 5))
+        assert "nothing is resolved yet" in fails("replay", "--sink-uri", uri, "--table", "d.t")
+        assert "waiting for a watermark from t-0" in fails(
+            "replay", "--sink-uri", uri, "--table", "d.t", "--at", "1"
+        )
+        feed = unpacked(FOLDER, tmp_path / "folder")
+        (tmp_path / "folder" / "metadata").unlink()
+        said = fails("replay", "--changefeeds", feed, "--table", "shop.customers")
+        assert "nothing is resolved yet" in said
+
+    def test_what_is_not_there_is_named(self, fails: Callable[..., str], tmp_path: Path) -> None:
+        feeds = declare(tmp_path / "feeds.toml", PLAIN)
+        given = ("--changefeeds", feeds)
+        assert "'shop'" in fails("decode", *given, "--changefeed", "shop")
+        said = fails("replay", *given, "--table", "shop.nothing")
+        assert f"--table: no table shop.nothing at {points(PLAIN)[-1]}" in said
+        assert "nowhere.toml: no such file" in fails("decode", "--changefeeds", "nowhere.toml")
+        assert "changefeeds.toml: no such file" in fails("decode")
+        uri = f"dump://{tmp_path}/nowhere.jsonl?protocol=simple"
+        said = fails("decode", "--sink-uri", uri)
+        assert f"{tmp_path}/nowhere.jsonl: sink-uri: No such file" in said
+        uri = f"file://{tmp_path}/nowhere?protocol=csv"
+        assert f"no such folder: {tmp_path}/nowhere" in fails("decode", "--sink-uri", uri)
+        uri = f"file://{feeds}?protocol=csv"
+        assert f"no such folder: {feeds}" in fails("decode", "--sink-uri", uri)
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("[[changefeed", "is not TOML"),
+            ("", "changefeed"),
+            ('[[changefeed]]\nid = "x"', "sink-uri: is missing"),
+            ('[[changefeed]]\nid = "x"\nsink-url = "a"', "sink-url: is not a setting"),
+            ('[[changefeed]]\nid = "x"\nsink-uri = "file:///x?protocol=xml"', "protocol"),
+        ],
+    )
+    def test_a_bad_declaration_names_file_and_setting(
+        self, fails: Callable[..., str], text: str, said: str
+    ) -> None:
+        Path("changefeeds.toml").write_text(text)
+        line = fails("decode")
+        assert line.startswith("ticdc-assets: changefeeds.toml: ")
+        assert said in line
+
+    def test_matchers_that_cannot_be_read_are_an_error(
+        self, fails: Callable[..., str], tmp_path: Path
+    ) -> None:
+        Path("config.toml").write_text('[sink]\ndispatchers = [{matcher = ["db"], topic = "x"}]')
+        uri = dump_of(tmp_path, canal_row("d", "t", 5), canal_watermark(9))
+        Path("changefeeds.toml").write_text(
+            f'[[changefeed]]\nid = "x"\nsink-uri = "{uri}"\nconfig = "config.toml"'
+        )
+        assert "sink.dispatchers: matcher 'db'" in fails("replay", "--table", "d.t")
+
+    def test_a_feed_on_brokers_says_to_dump_the_topic(self, fails: Callable[..., str]) -> None:
+        said = fails("decode", "--sink-uri", "kafka://h:9092/topic?protocol=simple")
+        assert "dump the topic" in said
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            (),
+            ("encode",),
+            ("decode", "--sink-uri", "dump:///x?protocol=simple", "--changefeed", "x"),
+            ("decode", "--table", "a.b"),
+            ("replay", "--sink-uri", "dump:///x?protocol=simple"),
+            ("replay", "--table", "a.b", "--out", "x"),
+            ("replay", "--table", "a.b", "--at", "now"),
+            ("replay", "--table", "a.b", "--at", ""),
+            ("replay", "--table", "a.b", "--at", "-1"),
+            ("replay", "--table", "a.b", "--at", "9223372036854775808"),
+            ("replay", "--table", "a.b", "--at", "1,,2"),
+            ("replay", "--table", "a.b", "--at", "1,2", "--sink-uri", "dump:///x?protocol=simple"),
+        ],
+    )
+    def test_a_wrong_command_line_is_one_line(
+        self, fails: Callable[..., str], arguments: tuple[str, ...]
+    ) -> None:
+        assert fails(*arguments).startswith("ticdc-assets")
+
+    @pytest.mark.parametrize("where", ["a file", "below a file"])
+    def test_a_folder_that_cannot_be_written_is_named(
+        self, fails: Callable[..., str], tmp_path: Path, where: str
+    ) -> None:
+        (tmp_path / "file").touch()
+        out = tmp_path / "file" if where == "a file" else tmp_path / "file" / "out"
+        uri = dump_of(tmp_path, canal_row("d", "t", 5), canal_watermark(9))
+        said = fails("replay", "--sink-uri", uri, "--out", out)
+        assert f"{tmp_path}/file" in said
+        assert "--out" in said
+
+    SECRETS = "access-key=SECRET1&secret-access-key=SECRET%2F2&session-token=SECRET3"
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("decode", "--sink-uri", f"s3://b/p?protocol=csv&{SECRETS}&unknown=1"),
+            ("decode", "--sink-uri", f"s3://b/p?protocol=xml&{SECRETS}"),
+            (
+                "decode",
+                "--sink-uri",
+                f"s3://b/p?protocol=csv&{SECRETS}&endpoint=http://127.0.0.1:1",
+            ),
+            (
+                "decode",
+                "--sink-uri",
+                "s3://b/p?protocol=csv&access-key=SECRET1&endpoint=http://127.0.0.1:1",
+            ),
+            ("decode", "--sink-uri", "kafka://u:SECRET1@h:9092/t?sasl-password=SECRET2"),
+            ("decode", "--sink-uri", "kafka://u:SEC/RE?SECRET@h:9092/t?sasl-password=SECRET2"),
+            # Out of its place.
+            ("decode", f"s3://b/p?protocol=csv&{SECRETS}"),
+            ("decode", f"--sink-url=s3://b/p?protocol=csv&{SECRETS}"),
+            ("decode", "--changefeed", f"s3://b/p?{SECRETS}", "--changefeeds", "FILE"),
+            ("decode", "--changefeeds", f"s3://b/p?{SECRETS}"),
+            ("decode", "--changefeeds", "kafka://u:SEC?RE/SECRET1@h:9092/t"),
+            ("replay", "--table", "a.b", "--at", f"s3://b/p x?{SECRETS}"),
+            (f"s3://b/p?{SECRETS}",),
+        ],
+    )
+    def test_no_error_says_a_secret(
+        self, fails: Callable[..., str], tmp_path: Path, arguments: tuple[str, ...]
+    ) -> None:
+        feeds = declare(tmp_path / "feeds.toml", PLAIN)
+        said = fails(*(str(feeds) if a == "FILE" else a for a in arguments))
+        assert "SEC" not in said
+
+
+@pytest.mark.parametrize("command", [(), ("decode",), ("replay",)])
+def test_help_tells_the_exit_codes(run: Run, command: tuple[str, ...]) -> None:
+    code, out, err = run(*command, "--help")
+    assert (code, err) == (0, [])
+    text = out.decode()
+    assert "exit codes:" in text
+    assert all(f"\n  {code}  " in text for code in (0, 1, 2))
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "ticdc_assets.cli", *arguments]
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PROJECT)}
+
+
+@pytest.mark.parametrize("what", ["decode", "replay"])
+def test_a_reader_who_has_had_enough_is_no_error(what: str) -> None:
+    more = ["--table", "shop.customers"] if what == "replay" else []
+    given = command(what, "--sink-uri", sink_uri(PLAIN), *more)
+    with subprocess.Popen(
+        ["/bin/sh", "-c", '"$@" | head -n 1', "sh", *given],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    ) as process:
+        out, err = process.communicate()
+    assert json.loads(out)
+    assert err == b""
+
+
+def test_the_command_ends_with_its_exit_code() -> None:
+    given = ("replay", "--sink-uri", sink_uri(PLAIN), "--table", "shop.customers")
+    done = subprocess.run(command(*given), capture_output=True, env=ENVIRONMENT, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert table_lines(done.stdout)
+    done = subprocess.run(command("decode"), capture_output=True, env=ENVIRONMENT, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
