@@ -7,7 +7,7 @@ from typing import TextIO
 from urllib.parse import quote
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.errors import ConfigError, ValueProblem
 from ticdc_assets.events import Event
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.events.tso import to_datetime
@@ -73,24 +73,36 @@ class Replay:
         if len(found) > 1:
             names = " or ".join(f"`{t.schema.database}`.`{t.schema.table}`" for t in found)
             raise ConfigError(f"{name} may be {names}: use --out", setting="--table")
-        return row_lines(found[0]) if found[0].paused is None else []
+        return self._rows(found[0]) or []
 
     def write(self, folder: Path) -> None:
         """Write every table to `folder/<database>/<table>.jsonl`; a paused one is left out."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for table in self.model.tables:
-                if table.paused is None:
-                    self._write(table, folder / _encoded(table.schema.database))
+                rows = self._rows(table)
+                if rows is not None:
+                    self._write(table, rows, folder / _encoded(table.schema.database))
         except OSError as error:
             reason = error.strerror or "cannot be written"
             raise ConfigError(reason, file=error.filename, setting="--out") from None
 
-    def _write(self, table: Table, folder: Path) -> None:
+    def _rows(self, table: Table) -> list[bytes] | None:
+        """The rows to show; none of a paused table, or of one whose columns do not fit them."""
+        if table.paused is None:
+            try:
+                return row_lines(table)
+            except ValueProblem as problem:
+                self.model.tables.pause(
+                    table.schema.database, table.schema.table, str(problem), self.model.applied_ts
+                )
+        return None
+
+    def _write(self, table: Table, rows: list[bytes], folder: Path) -> None:
         file = folder / f"{_encoded(table.schema.table)}.jsonl"
         try:
             folder.mkdir(exist_ok=True)
-            file.write_bytes(b"".join(row_lines(table)))
+            file.write_bytes(b"".join(rows))
         except OSError as error:
             if error.errno != ENAMETOOLONG:
                 raise

@@ -45,13 +45,19 @@ class RowWriter:
         self._writers: dict[str, Writer] = {}
 
     def __call__(self, row: Mapping[str, Value]) -> dict[str, str | None]:
-        """Write one row; a column that the stream never sent is left out."""
+        """Write one row; a column that the stream never sent is left out.
+
+        Raise `ValueProblem` where a value is not of its column's type, or nobody knows that.
+        """
         written: dict[str, str | None] = {}
         for column in self._columns:
             name = column.name
             if name in row:
-                write = self._writers.get(name)
-                if write is None:
-                    write = self._writers[name] = writer(column.type)
-                written[name] = write(row[name])
+                try:
+                    write = self._writers.get(name)
+                    if write is None:
+                        write = self._writers[name] = writer(column.type)
+                    written[name] = write(row[name])
+                except ValueProblem as problem:
+                    raise ValueProblem(problem.reason, column=name) from None
         return written

@@ -342,23 +342,31 @@ _READERS: dict[Kind, Callable[[ColumnType], Callable[[str], Value]]] = {
 # --- writers -----------------------------------------------------------------
 
 
+def _mistyped(value: Value) -> ValueProblem:
+    return ValueProblem(f"the value is of another type, {type(value).__name__}")
+
+
 def _write_float64(value: Value) -> str:
-    assert isinstance(value, float)
+    if not isinstance(value, float):
+        raise _mistyped(value)
     return plain(repr(value))
 
 
 def _write_float32(value: Value) -> str:
-    assert isinstance(value, float)
+    if not isinstance(value, float):
+        raise _mistyped(value)
     return plain(float32_digits(value))
 
 
 def _write_decimal(value: Value) -> str:
-    assert isinstance(value, Decimal)
+    if not isinstance(value, Decimal):
+        raise _mistyped(value)
     return format(value, "f")
 
 
 def _write_binary(value: Value) -> str:
-    assert isinstance(value, bytes)
+    if not isinstance(value, bytes):
+        raise _mistyped(value)
     return value.hex()
 
 

@@ -1,0 +1,63 @@
+"""Damaged output of a changefeed: nothing raises, and nothing that was lost goes unsaid."""
+
+import io
+import random
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from tests.golden import datasets, storage_tree
+from tests.reference.test_golden_replay import feed_of, messages
+from ticdc_assets.reference.reading import folder_events, topic_events
+from ticdc_assets.reference.replay import Replay
+
+SEEDS = range(24)
+DATASETS = [d for d in datasets() if not d.startswith("random") and "claim-check" not in d]
+
+
+def flipped(data: bytes, rng: random.Random) -> bytes:
+    place = rng.randrange(len(data))
+    return data[:place] + bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1 :]
+
+
+def cut(data: bytes, rng: random.Random) -> bytes:
+    # Not at the very end: the last line of a file may do without its terminator.
+    return data[: rng.randrange(1, max(2, len(data) - 2))]
+
+
+def damaged(dataset: str, damage: Callable[[bytes, random.Random], bytes], seed: int) -> Replay:
+    """A dataset taken in after some of its records or files were damaged."""
+    rng = random.Random(seed)
+    feed = feed_of(dataset)
+    replay = Replay(feed)
+    if feed.transport == "storage":
+        tree = dict(storage_tree(dataset))
+        for path in rng.sample(sorted(p for p in tree if not p.endswith(".index")), 10):
+            tree[path] = damage(tree[path], rng)
+        replay.add(folder_events(feed, tree, tree.__getitem__))
+    else:
+        records = messages(feed)
+        for place in rng.sample(range(len(records)), 20):
+            value = records[place].value
+            assert value
+            records[place] = replace(records[place], value=damage(value, rng))
+        replay.add(topic_events(feed, records, None))
+    replay.advance(replay.default_ts)
+    return replay
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_flipped_bits_raise_nothing(seed: int, tmp_path) -> None:
+    replay = damaged(random.Random(seed).choice(DATASETS), flipped, seed)
+    replay.write(tmp_path)
+    replay.report(io.StringIO())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_cut_message_or_file_is_said(seed: int, tmp_path) -> None:
+    replay = damaged(random.Random(seed).choice(DATASETS), cut, seed)
+    replay.write(tmp_path)
+    said = io.StringIO()
+    assert replay.report(said) == 1
+    assert "rejected" in said.getvalue()
