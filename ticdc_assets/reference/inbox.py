@@ -101,7 +101,8 @@ class Inbox:
         for schema in (change.schema, change.pre_schema):
             self._remember(schema)
         name = (change.commit_ts, change.sql, change.database, change.table)
-        if name not in self._ddls_seen and change.commit_ts > self.taken_ts:
+        # The watermark of a DDL's own ts may come just before it.
+        if name not in self._ddls_seen and change.commit_ts >= self.taken_ts:
             self._ddls_seen.add(name)
             self._waiting.append(Due(change.commit_ts, DDLS, self._arrivals, change))
 

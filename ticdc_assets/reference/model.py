@@ -2,7 +2,8 @@
 
 The rules of order, all of them:
 
-1. Everything happens in the order of commit ts; what arrives at or below an applied ts is a replay.
+1. Everything happens in the order of commit ts; what arrives at or below an applied ts is a replay,
+   but for a DDL of just that ts: its watermark may come before it.
 2. At one commit ts rows come before DDLs; rows without any commit ts of their own (dated by the
    table version of their file) come after the DDL of that version.
 3. Several DDLs of one commit ts keep the order they were sent in; a rename waits until its source
