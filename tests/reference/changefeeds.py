@@ -5,7 +5,7 @@ the reference model makes of that.  A schema that a protocol states is written d
 (`now`), never computed from the statement.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -323,8 +323,30 @@ def played(events: Sequence[Event], into: Model | None = None) -> Model:
     """A model that has taken in all events and applied them."""
     model = into or Model()
     model.add(events)
-    model.advance(max(getattr(event, "commit_ts", 0) for event in events))
+    model.advance(_last(events))
     return model
+
+
+def replays(events: Sequence[Event]) -> Iterator[Model]:
+    """Models that have applied all events: at once, one by one, and with everything said again."""
+    yield played(events)
+    one_by_one = Model()
+    for event in events:
+        one_by_one.add([event])
+        one_by_one.advance(_last([event]) - 1)
+    one_by_one.advance(_last(events))
+    yield one_by_one
+    # Before it is applied, and after; but a file is read once.
+    again = [e for e in events if not isinstance(e, RowChange) or _in_topic(e)]
+    yield played([*events, *again], played([*events, *again]))
+
+
+def _last(events: Iterable[Event]) -> int:
+    return max(getattr(event, "commit_ts", 0) for event in events)
+
+
+def _in_topic(row: RowChange) -> bool:
+    return isinstance(row.position, TopicPosition)
 
 
 def tables(model: Model) -> dict[str, list[tuple[str | None, ...]]]:

@@ -140,7 +140,8 @@ class Inbox:
             case TopicPosition(topic, partition):
                 sender = (topic, partition, table)
             case FilePosition(path):
-                sender = (path, 0, table)
+                # Files of one directory are read in the order they were written.
+                sender = (path.rpartition("/")[0], 0, table)
         last, number = self._passes.get(sender, (0, 0))
         if change.commit_ts < last:
             number += 1

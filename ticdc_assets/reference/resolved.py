@@ -37,6 +37,8 @@ class Progress:
         self._first_rows: dict[tuple[str, str], int] = {}
         # By commit ts and what tells one from another.
         self._ddls: dict[int, dict[tuple[str, str, str], SchemaChange]] = defaultdict(dict)
+        # Which topics get watermarks, from each ts on at which that may have changed.
+        self._lives: list[tuple[int, set[str]]] | None = None
 
     def hear(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -47,15 +49,21 @@ class Progress:
                     self._hear(topic, partition, ts, ts)
                 case RowChange(commit_ts=ts, position=TopicPosition(topic, partition)):
                     name = event.database, event.table
-                    self._first_rows[name] = min(ts, self._first_rows.get(name, ts))
+                    if name not in self._first_rows or ts < self._first_rows[name]:
+                        self._first_rows[name] = ts
+                        self._lives = None
                     self._hear(topic, partition, ts, 0)
                 case SchemaChange(commit_ts=ts, position=TopicPosition(topic, partition)):
                     told_by = event.sql, event.database, event.table
-                    self._ddls[ts].setdefault(told_by, event)
+                    if told_by not in self._ddls[ts]:
+                        self._ddls[ts][told_by] = event
+                        self._lives = None
                     self._hear(topic, partition, ts, 0)
 
     def _hear(self, topic: str, partition: int, ts: int, watermark: int) -> None:
-        self._first_heard[topic] = min(ts, self._first_heard.get(topic, ts))
+        if topic not in self._first_heard or ts < self._first_heard[topic]:
+            self._first_heard[topic] = ts
+            self._lives = None
         partitions = self._watermarks[topic]
         partitions[partition] = max(watermark, partitions.get(partition, 0))
 
@@ -72,11 +80,10 @@ class Progress:
             self._feed.protocol == "canal-json" and not self._feed.enable_tidb_extension
         ):
             return None
-        lives = self._lives()
         ts = max(map(self._complete, self._watermarks), default=0)
-        while behind := self._behind(lives, ts):
+        while behind := self._behind(ts):
             # The least of those that are behind; but before a topic was there, it holds nothing up.
-            since, _ = _at(lives, ts)
+            since, _ = self._live(ts)
             ts = max(min(map(self._complete, behind)), since - 1)
         return ts
 
@@ -84,14 +91,20 @@ class Progress:
         """The partitions whose watermarks are missing for a ts to be resolved."""
         return [
             f"{topic}-{partition}"
-            for topic in sorted(self._behind(self._lives(), ts))
+            for topic in sorted(self._behind(ts))
             for partition, watermark in self._partitions(topic)
             if watermark < ts
         ]
 
-    def _behind(self, lives: list[tuple[int, set[str]]], ts: int) -> list[str]:
+    def _behind(self, ts: int) -> list[str]:
         """The topics that have not spoken of a ts and will."""
-        return [topic for topic in _at(lives, ts)[1] if self._complete(topic) < ts]
+        return [topic for topic in self._live(ts)[1] if self._complete(topic) < ts]
+
+    def _live(self, ts: int) -> tuple[int, set[str]]:
+        """Which topics get watermarks at a ts, and since when it may have been these."""
+        if self._lives is None:
+            self._lives = self._follow_tables()
+        return self._lives[bisect_right(self._lives, ts, key=lambda life: life[0]) - 1]
 
     def _complete(self, topic: str) -> int:
         return min((watermark for _, watermark in self._partitions(topic)), default=0)
@@ -102,8 +115,7 @@ class Progress:
         numbers = {*heard, *range(self._feed.partition_num or 0)}
         return [(number, heard.get(number, 0)) for number in sorted(numbers)]
 
-    def _lives(self) -> list[tuple[int, set[str]]]:
-        """Which topics get watermarks, from each ts on at which that may have changed."""
+    def _follow_tables(self) -> list[tuple[int, set[str]]]:
         if not any(dispatcher.topic for dispatcher in self._feed.dispatchers):
             return [(0, set(self._watermarks))]
         catalog = Catalog()
@@ -131,7 +143,3 @@ class Progress:
         if schema.key or self._feed.force_replicate:
             return True
         return (schema.database, schema.table) in self._first_rows
-
-
-def _at(lives: list[tuple[int, set[str]]], ts: int) -> tuple[int, set[str]]:
-    return lives[bisect_right(lives, ts, key=lambda life: life[0]) - 1]

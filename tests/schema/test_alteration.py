@@ -1,0 +1,194 @@
+"""What one action of ALTER TABLE makes of a schema, and which steps rows go through."""
+
+import pytest
+
+from ticdc_assets.errors import UnhonourableDdl
+from ticdc_assets.events import Column, ColumnType, Index, TableSchema
+from ticdc_assets.schema.alteration import alter, partition_names, without_partitions
+from ticdc_assets.schema.ddl import statement as ddl
+from ticdc_assets.schema.ddl.reader import read_ddl
+from ticdc_assets.schema.effect import (
+    ColumnAdded,
+    ColumnConverted,
+    ColumnDropped,
+    ColumnRenamed,
+    Step,
+)
+
+
+def table(definition: str, tail: str = "") -> TableSchema:
+    (statement,) = read_ddl(f"CREATE TABLE t ({definition}) {tail}")
+    assert isinstance(statement, ddl.CreateTable)
+    return TableSchema(
+        "d",
+        "t",
+        statement.columns,
+        statement.indexes,
+        partitioning=statement.partitioning,
+        origin="replayed",
+    )
+
+
+def altered(schema: TableSchema, actions: str) -> tuple[TableSchema, list[Step]]:
+    (statement,) = read_ddl(f"ALTER TABLE t {actions}")
+    assert isinstance(statement, ddl.AlterTable)
+    steps: list[Step] = []
+    for action in statement.actions:
+        schema, more = alter(action, schema)
+        steps += more
+    return schema, steps
+
+
+def names(schema: TableSchema) -> str:
+    return " ".join(column.name for column in schema.columns)
+
+
+def indexes(schema: TableSchema) -> str:
+    return ", ".join(f"{i.name}({' '.join(i.columns)})" for i in schema.indexes)
+
+
+BASE = "id int, a int, b varchar(5), c int as (a) virtual, primary key (id), unique key u(a, b)"
+
+
+@pytest.mark.parametrize(
+    ("actions", "order", "keys"),
+    [
+        ("ADD x INT", "id a b c x", "PRIMARY(id), u(a b)"),
+        ("ADD x INT FIRST", "x id a b c", "PRIMARY(id), u(a b)"),
+        ("ADD x INT AFTER A", "id a x b c", "PRIMARY(id), u(a b)"),
+        ("ADD x INT AFTER a, ADD y INT AFTER a", "id a y x b c", "PRIMARY(id), u(a b)"),
+        ("ADD (x INT, y INT), ADD z INT FIRST", "z id a b c x y", "PRIMARY(id), u(a b)"),
+        ("MODIFY b VARCHAR(5) FIRST", "b id a c", "PRIMARY(id), u(a b)"),
+        ("MODIFY id INT AFTER b, MODIFY b VARCHAR(5) FIRST", "b a id c", "PRIMARY(id), u(a b)"),
+        ("CHANGE a z INT AFTER c", "id b c z", "PRIMARY(id), u(z b)"),
+        ("RENAME COLUMN ID TO Id, RENAME COLUMN B TO k", "Id a k c", "PRIMARY(Id), u(a k)"),
+        ("MODIFY ID BIGINT", "ID a b c", "PRIMARY(ID), u(a b)"),
+        ("DROP a", "id b c", "PRIMARY(id), u(b)"),
+        ("DROP a, DROP b", "id c", "PRIMARY(id)"),
+        ("DROP COLUMN IF EXISTS q, ADD IF NOT EXISTS A INT", "id a b c", "PRIMARY(id), u(a b)"),
+        ("DROP INDEX U", "id a b c", "PRIMARY(id)"),
+        ("DROP INDEX `primary`", "id a b c", "u(a b)"),
+        ("DROP PRIMARY KEY, ADD PRIMARY KEY (A, id)", "id a b c", "u(a b), PRIMARY(a id)"),
+        ("ADD UNIQUE (A)", "id a b c", "PRIMARY(id), u(a b), A(a)"),
+        ("ADD INDEX u (c)", "id a b c", "PRIMARY(id), u(a b), u_2(c)"),
+        ("ADD INDEX IF NOT EXISTS u (c)", "id a b c", "PRIMARY(id), u(a b)"),
+        ("RENAME INDEX U TO w", "id a b c", "PRIMARY(id), w(a b)"),
+    ],
+)
+def test_columns_and_indexes_are_where_mysql_has_them(actions: str, order: str, keys: str) -> None:
+    schema, _ = altered(table(BASE), actions)
+    assert (names(schema), indexes(schema)) == (order, keys)
+
+
+INT, BIGINT = ColumnType("int"), ColumnType("bigint")
+
+
+@pytest.mark.parametrize(
+    ("actions", "steps"),
+    [
+        ("ADD x INT DEFAULT 4", [ColumnAdded(Column("x", INT, default="4"))]),
+        ("ADD x INT AS (a + 1) VIRTUAL", []),
+        ("DROP a", [ColumnDropped("a")]),
+        ("RENAME COLUMN A TO z", [ColumnRenamed("a", "z")]),
+        ("MODIFY a BIGINT", [ColumnConverted("a", INT, BIGINT)]),
+        ("CHANGE a z BIGINT", [ColumnRenamed("a", "z"), ColumnConverted("z", INT, BIGINT)]),
+        ("MODIFY c BIGINT AS (a) VIRTUAL", []),
+        ("ALTER a SET DEFAULT 7", []),
+        ("ADD UNIQUE (b), COMMENT = 'x', DROP INDEX u", []),
+    ],
+)
+def test_rows_go_through_what_changes_their_values(actions: str, steps: list[Step]) -> None:
+    assert altered(table(BASE), actions)[1] == steps
+
+
+def test_a_primary_key_makes_its_columns_not_null_and_keeps_them_so() -> None:
+    schema, _ = altered(table("a int, b int"), "ADD PRIMARY KEY (b)")
+    assert [c.nullable for c in schema.columns] == [True, False]
+    schema, _ = altered(schema, "MODIFY b BIGINT")
+    assert [c.nullable for c in schema.columns] == [True, False]
+    schema, _ = altered(schema, "DROP PRIMARY KEY")
+    assert [c.nullable for c in schema.columns] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("actions", "reason"),
+    [
+        ("ADD A INT", "'a' is there already"),
+        ("RENAME COLUMN a TO B", "'b' is there already"),
+        ("CHANGE id a INT", "'a' is there already"),
+        ("DROP x", "'x' is not known"),
+        ("MODIFY x INT", "'x' is not known"),
+        ("RENAME COLUMN x TO y", "'x' is not known"),
+        ("ADD y INT AFTER x", "'x' is not known"),
+        ("ALTER x DROP DEFAULT", "'x' is not known"),
+        ("ADD PARTITION PARTITIONS 2", "partitions are not known"),
+        ("COALESCE PARTITION 1", "partitions are not known"),
+    ],
+)
+def test_what_the_table_does_not_allow_is_refused(actions: str, reason: str) -> None:
+    with pytest.raises(UnhonourableDdl, match=reason):
+        altered(table(BASE), actions)
+
+
+@pytest.mark.parametrize(
+    "actions",
+    ["DROP x", "MODIFY x INT", "RENAME COLUMN x TO y", "ALTER x SET DEFAULT 1"],
+)
+def test_a_table_known_by_its_rows_may_have_columns_that_never_travel(actions: str) -> None:
+    shown = TableSchema("d", "t", (Column("id", INT),), (), origin="inferred")
+    assert altered(shown, actions) == (shown, [])
+    assert names(altered(shown, "ADD y INT AFTER x")[0]) == "id y"
+
+
+def test_the_key_that_rows_tell_of_goes_with_the_primary_key() -> None:
+    handle = (Index("handle", ("id",), unique=True),)
+    shown = TableSchema("d", "t", (Column("id", INT, nullable=False),), handle, origin="inferred")
+    assert altered(shown, "DROP PRIMARY KEY")[0].key == ()
+    assert altered(shown, "DROP INDEX k")[0].key == ("id",)
+
+
+RANGE = (
+    "PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (1), PARTITION b VALUES LESS THAN (5))"
+)
+
+
+@pytest.mark.parametrize(
+    ("by", "actions", "partitions"),
+    [
+        (RANGE, "ADD PARTITION (PARTITION c VALUES LESS THAN (9))", "a b c"),
+        (
+            RANGE,
+            "REORGANIZE PARTITION A INTO"
+            " (PARTITION x VALUES LESS THAN (0), PARTITION y VALUES LESS THAN (1))",
+            "x y b",
+        ),
+        (RANGE, "REORGANIZE PARTITION b,a INTO (PARTITION z VALUES LESS THAN (5))", "z"),
+        ("PARTITION BY HASH (id) PARTITIONS 2", "ADD PARTITION PARTITIONS 2", "p0 p1 p2 p3"),
+        ("PARTITION BY HASH (id) PARTITIONS 4", "COALESCE PARTITION 3", "p0"),
+        ("PARTITION BY KEY () (PARTITION k, PARTITION l)", "ADD PARTITION PARTITIONS 1", "k l p2"),
+        (RANGE, "PARTITION BY KEY () PARTITIONS 2", "p0 p1"),
+    ],
+)
+def test_partitions_are_named_as_tidb_names_them(by: str, actions: str, partitions: str) -> None:
+    there = altered(table("id int primary key", by), actions)[0].partitioning
+    assert there is not None
+    assert " ".join(p.name for p in there.partitions) == partitions
+
+
+def test_key_partitions_are_cut_by_the_primary_key_of_their_time() -> None:
+    schema, _ = altered(
+        table("a int, b int, primary key (b, a) nonclustered"), "PARTITION BY KEY () PARTITIONS 2"
+    )
+    schema, _ = altered(schema, "DROP PRIMARY KEY, ADD PRIMARY KEY (a, b)")
+    assert schema.partitioning is not None
+    assert schema.partitioning.columns == ("b", "a")
+    assert altered(schema, "REMOVE PARTITIONING")[0].partitioning is None
+
+
+def test_partitions_are_meant_in_any_case_of_letters() -> None:
+    schema = table("id int primary key", RANGE)
+    assert partition_names(schema, ("B", "a")) == ("a", "b")
+    assert partition_names(schema, None) == ("a", "b")
+    assert partition_names(without_partitions(schema, ("A",)), None) == ("b",)
+    with pytest.raises(UnhonourableDdl, match="not all known"):
+        partition_names(schema, ("a", "c"))
