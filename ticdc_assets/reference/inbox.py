@@ -89,11 +89,11 @@ class Inbox:
         return self._stated.get((*table_key(database, table), version))
 
     def _add_row(self, change: RowChange) -> None:
+        sender_pass = self._pass_of(change)
         if change.commit_ts <= self.taken_ts:
             self.superseded += 1
             return
         phase = DATED_BY_VERSION if change.ts_kind == "version" else ROWS
-        sender_pass = self._pass_of(change)
         self._waiting.append(Due(change.commit_ts, phase, self._arrivals, change, sender_pass))
 
     def _add_ddl(self, change: SchemaChange) -> None:
@@ -139,9 +139,9 @@ class Inbox:
         match change.position:
             case TopicPosition(topic, partition):
                 sender = (topic, partition, table)
-            case FilePosition(path):
-                # Files of one directory are read in the order they were written.
-                sender = (path.rpartition("/")[0], 0, table)
+            case FilePosition():
+                # The files of one table version are read in the order they were written.
+                sender = (f"{change.schema_version}/{change.table_id}", 0, table)
         last, number = self._passes.get(sender, (0, 0))
         if change.commit_ts < last:
             number += 1

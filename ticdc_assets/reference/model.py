@@ -98,7 +98,8 @@ class Model:
         self._held.clear()
         for (at, phase), together in groupby(self.inbox.take(ts), key=lambda d: (d.ts, d.phase)):
             if phase == DDLS:
-                self._apply_ddls(at, [due for due in together if not self._hold_behind(due)])
+                ddls = [due for due in together if not self._hold_behind(due)]
+                self._apply_ddls(at, ddls, more_may_come=at == ts)
             else:
                 self._apply_rows(together)
         self.inbox.put_back(self._held.values())
@@ -128,12 +129,21 @@ class Model:
             self._held.setdefault(name, [])
         return True
 
-    def _apply_ddls(self, ts: int, dues: list[Due]) -> None:
-        changes = [due.event for due in dues if isinstance(due.event, SchemaChange)]
+    def _apply_ddls(self, ts: int, dues: list[Due], *, more_may_come: bool) -> None:
+        """Carry out the DDLs of one commit ts; a rename that is not possible yet waits for others.
+
+        Others may still come as long as nothing is resolved beyond their commit ts.
+        """
+        changes = [(due.event, due) for due in dues if isinstance(due.event, SchemaChange)]
         while changes:
-            ready = [c for c in changes if not self._catalog.blocked(c)]
-            change = (ready or changes)[0]
-            changes.remove(change)
+            ready = [pair for pair in changes if not self._catalog.blocked(pair[0])]
+            if not ready and more_may_come:
+                for change, due in changes:
+                    key = table_key(change.database, change.table)
+                    self._held.setdefault(key, []).append(due)
+                return
+            change, due = (ready or changes)[0]
+            changes.remove((change, due))
             for effect in self._catalog.change(change):
                 self.tables.carry_out(effect, ts, change.sql)
 
