@@ -606,6 +606,19 @@ def test_a_reader_who_has_had_enough_is_no_error(what: str) -> None:
     assert err == b""
 
 
+def test_output_that_cannot_be_written_is_said() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command("decode", "--sink-uri", sink_uri(PLAIN)),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr == b"ticdc-assets: standard output: No space left on device\n"
+
+
 def test_the_command_ends_with_its_exit_code() -> None:
     given = ("replay", "--sink-uri", sink_uri(PLAIN), "--table", "shop.customers")
     done = subprocess.run(command(*given), capture_output=True, env=ENVIRONMENT, check=False)

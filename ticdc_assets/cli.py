@@ -73,6 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output (head, less) has had enough.
         sys.stdout = None
         return 0
+    except OSError as error:
+        # What cannot be read was said as a ConfigError or an event; this is our own output.
+        sys.stdout = None
+        print(f"ticdc-assets: standard output: {error.strerror or error}", file=sys.stderr)
+        return 2
     return code
 
 
@@ -94,7 +99,7 @@ def _parser() -> _Parser:
     replay = _command(commands, "replay", "print tables as they were at a TSO", REPLAY)
     replay.add_argument(
         "--at",
-        metavar="TSO[,TSO…]",
+        metavar="TSO[,TSO...]",
         type=_tsos,
         help="the commit ts to show tables at, itself included (default: the resolved ts)",
     )

@@ -7,11 +7,9 @@ import msgspec
 from ticdc_assets.events import (
     Bootstrap,
     Event,
-    FilePosition,
     Rejected,
     RowChange,
     SchemaChange,
-    TopicPosition,
     Watermark,
 )
 from ticdc_assets.events.row_image import dump
@@ -31,13 +29,18 @@ _encode = msgspec.json.Encoder().encode
 
 def event_line(event: Event) -> bytes:
     """One event as a JSON line; what it does not state is left out, row images stand as objects."""
-    members = [b'"event":' + _encode(_NAMES[type(event)])]
+    fields: dict[str, object] = {"event": _NAMES[type(event)]}
     for name in event.__struct_fields__:
         value = getattr(event, name)
-        if value is not None:
-            json_text = _image(value) if name in _IMAGES else _json(value)
-            members.append(b'"%s":%s' % (name.encode(), json_text))
-    return b"{" + b",".join(members) + b"}\n"
+        if name == "position":
+            fields[name] = str(value)
+        elif value is not None:
+            fields[name] = msgspec.Raw(_image(value)) if name in _IMAGES else value
+    try:
+        return _encode(fields) + b"\n"
+    except UnicodeEncodeError:
+        # Lone surrogates, which stand for bytes that are not UTF-8.
+        return _encode({name: _escaped(value) for name, value in fields.items()}) + b"\n"
 
 
 def _image(image: str) -> bytes:
@@ -46,14 +49,10 @@ def _image(image: str) -> bytes:
     return text.encode(errors="backslashreplace")
 
 
-def _json(value: object) -> bytes:
-    if isinstance(value, TopicPosition | FilePosition):
-        value = str(value)
-    try:
-        return _encode(value)
-    except UnicodeEncodeError:
-        # Lone surrogates, which stand for bytes that are not UTF-8.
-        return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
+def _escaped(value: object) -> msgspec.Raw:
+    if isinstance(value, msgspec.Raw):
+        return value
+    return msgspec.Raw(json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode())
 
 
 def row_lines(table: Table) -> list[bytes]:
