@@ -146,10 +146,6 @@ def test_a_plain_file_that_ends_within_a_line_gives_the_lines_before(tmp_path: P
 @pytest.mark.parametrize(
     "content", [b"", b"\n \r\n\n", gzip.compress(b"", mtime=0)], ids=["empty", "blank", "zipped"]
 )
-    "content",
-    [b"", b"\n \r\n\n", gzip.compress(b"")],
-    ids=["nothing", "blank lines", "nothing, zipped"],
-)
 def test_an_empty_file_has_no_records(tmp_path: Path, content: bytes) -> None:
     assert list(read_dump(dump_of(tmp_path, content))) == []
 
