@@ -155,7 +155,10 @@ def _(action: ddl.RenameIndex, schema: TableSchema) -> Altered:
 
 @alter.register
 def _(action: ddl.AddPartitions, schema: TableSchema) -> Altered:
-    there = partitioning_of(schema)
+    if schema.partitioning is None:
+        # Defined before the changefeed began: no row moves, so there is no need to know them yet.
+        return schema, ()
+    there = schema.partitioning
     added = action.partitions
     if action.count is not None:
         first = len(there.partitions)
