@@ -6,15 +6,20 @@ from ticdc_assets.events import SchemaChange
 from ticdc_assets.schema.catalog import Catalog
 
 
-def in_order(changes: Iterable[SchemaChange], catalog: Catalog) -> Iterator[SchemaChange]:
+def in_order(
+    changes: Iterable[SchemaChange], catalog: Catalog, *, more_may_come: bool = False
+) -> Iterator[SchemaChange]:
     """Give DDLs out in the order they were sent in, but renames when they can be carried out.
 
     The messages of one RENAME TABLE may come by different topics or files.  Whoever takes a change
-    moves the catalog on before taking the next.
+    moves the catalog on before taking the next.  Where more may come, what cannot be carried out
+    without it is not given out.
     """
     waiting = list(changes)
     while waiting:
         ready = (change for change in waiting if not catalog.blocked(change))
-        change = next(ready, waiting[0])
+        change = next(ready, None if more_may_come else waiting[0])
+        if change is None:
+            return
         waiting.remove(change)
         yield change

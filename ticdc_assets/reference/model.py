@@ -27,6 +27,7 @@ from ticdc_assets.errors import (
     ValueProblem,
 )
 from ticdc_assets.events import Bootstrap, Event, Rejected, RowChange, SchemaChange
+from ticdc_assets.reference.ddl_order import in_order
 from ticdc_assets.reference.inbox import DDLS, Due, Inbox
 from ticdc_assets.reference.problem import Kind, Problem
 from ticdc_assets.reference.row_typing import Images, RowTyper, Settle
@@ -134,18 +135,16 @@ class Model:
 
         Others may still come as long as nothing is resolved beyond their commit ts.
         """
-        changes = [(due.event, due) for due in dues if isinstance(due.event, SchemaChange)]
-        while changes:
-            ready = [pair for pair in changes if not self._catalog.blocked(pair[0])]
-            if not ready and more_may_come:
-                for change, due in changes:
-                    key = table_key(change.database, change.table)
-                    self._held.setdefault(key, []).append(due)
-                return
-            change, due = (ready or changes)[0]
-            changes.remove((change, due))
+        left = {id(due.event): due for due in dues}
+        changes = [due.event for due in dues if isinstance(due.event, SchemaChange)]
+        for change in in_order(changes, self._catalog, more_may_come=more_may_come):
+            del left[id(change)]
             for effect in self._catalog.change(change):
                 self.tables.carry_out(effect, ts, change.sql)
+        for due in left.values():
+            if isinstance(due.event, SchemaChange):
+                key = table_key(due.event.database, due.event.table)
+                self._held.setdefault(key, []).append(due)
 
     def _apply_rows(self, together: Iterable[Due]) -> None:
         by_table: dict[TableKey, list[Due]] = defaultdict(list)
