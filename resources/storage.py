@@ -7,6 +7,7 @@ the environment; they are never part of an error.
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from pyarrow import ArrowException, fs
 
@@ -17,6 +18,14 @@ from ticdc_assets.errors import ConfigError
 _OF_AZURE = ("AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN")
 # A signed URL has its signature behind the question mark.
 _PARAMETERS = re.compile(r"\?[^\s'\"]+")
+
+
+class FileEntry(NamedTuple):
+    """A file of a folder: its path below the prefix, its size, when it was changed (Unix ns)."""
+
+    path: str
+    size: int
+    modified_ns: int
 
 
 class Folder:
@@ -38,21 +47,34 @@ class Folder:
 
     def paths(self) -> Iterator[str]:
         """All files, relative to the prefix, sorted, so that runs repeat; listed at first use."""
+        yield from sorted(entry.path for entry in self.entries())
+
+    def entries(self) -> Iterator[FileEntry]:
+        """All files, in no order; listed at first use."""
         selector = fs.FileSelector(self._root or "/", recursive=True, allow_not_found=True)
         try:
             found = self._filesystem.get_file_info(selector)
-            files = [info.path for info in found if info.type == fs.FileType.File]
+            files = [
+                (info.path, info.size or 0, info.mtime_ns or 0)
+                for info in found
+                if info.type == fs.FileType.File
+            ]
         except (OSError, ArrowException) as error:
             raise self._error(f"cannot be listed: {self._said(error)}") from None
         except UnicodeDecodeError:
             raise self._error("has a file whose name is not UTF-8") from None
-        yield from sorted(path.removeprefix(self._root).lstrip("/") for path in files)
+        for path, size, modified_ns in files:
+            yield FileEntry(path.removeprefix(self._root).lstrip("/"), size, modified_ns)
 
     def read(self, path: str) -> bytes:
         """Read one file whole; raise OSError, `FileNotFoundError` if there is none."""
+        return self.head(path, None)
+
+    def head(self, path: str, size: int | None) -> bytes:
+        """Read a file's first bytes, as `read` reads all of them."""
         try:
             with self._filesystem.open_input_file(f"{self._root}/{path}") as file:
-                return bytes(file.read())
+                return bytes(file.read(size))
         except FileNotFoundError:
             raise FileNotFoundError("there is no such file") from None
         except (OSError, ArrowException) as error:

@@ -7,7 +7,7 @@ ts), except to keep several DDLs of one commit ts in the order their sender gave
 from msgspec import Struct
 
 
-class TopicPosition(Struct, frozen=True, order=True):
+class TopicPosition(Struct, frozen=True, order=True, tag=True):
     """A record of a topic, and the event's place inside the record (Open Protocol batches)."""
 
     topic: str
@@ -19,7 +19,7 @@ class TopicPosition(Struct, frozen=True, order=True):
         return f"{self.topic}-{self.partition}-{self.offset}-{self.index}"
 
 
-class FilePosition(Struct, frozen=True, order=True):
+class FilePosition(Struct, frozen=True, order=True, tag=True):
     """A record of a file, counted from 1; 0 stands for the file as a whole."""
 
     path: str

@@ -31,6 +31,7 @@ from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.registry import file_decoder, topic_decoder
 from ticdc_assets.reference.ddl_order import in_order
 from ticdc_assets.schema.catalog import Catalog
+from ticdc_assets.schema.known_tables import Known
 from ticdc_assets.schema.stated import reconcile
 from ticdc_assets.storage_sink.metadata import read_metadata
 from ticdc_assets.storage_sink.path import (
@@ -74,19 +75,18 @@ def folder_events(
         parsed = parse(path, layout)
         if parsed is not None:
             found.append((path, parsed))
-        elif _looks_like_data(path, layout):
-            reason = f"the path of this data file does not fit the declared {_described(layout)}"
-            yield _rejected(path, MalformedMessage(reason))
+        elif looks_like_data(path, layout):
+            yield _rejected(path, MalformedMessage(misfit(layout)))
     stated: list[SchemaChange | Bootstrap] = []
     for path, parsed in sorted(found, key=lambda pair: pair[0]):
         if isinstance(parsed, TableSchemaPath | DatabaseSchemaPath):
-            for event in _schema_events(path, parsed.checksum, read):
+            for event in schema_events(path, parsed.checksum, read):
                 if not isinstance(event, Rejected):
                     stated.append(event)
                 yield event
     versions = schema_versions(stated, feed.keys)
     data = [(path, parsed) for path, parsed in found if isinstance(parsed, DataPath)]
-    yield from _data_events(feed, sorted(data, key=_reading_order), versions, read)
+    yield from _data_events(feed, sorted(data, key=reading_order), versions, read)
 
 
 def layout_of(feed: Changefeed) -> Layout:
@@ -101,22 +101,26 @@ def layout_of(feed: Changefeed) -> Layout:
     )
 
 
-def _looks_like_data(path: str, layout: Layout) -> bool:
+def looks_like_data(path: str, layout: Layout) -> bool:
+    """Whether a path that does not parse has the name of a data file all the same."""
     name = path.rpartition("/")[2]
     return name.startswith("CDC") and name.endswith(layout.extension)
 
 
-def _described(layout: Layout) -> str:
-    """The settings that decide how paths are read, in TiCDC's words."""
+def misfit(layout: Layout) -> str:
+    """Why a data file's path does not parse: the settings that decide, in TiCDC's words."""
     return (
-        f"date-separator = {layout.date_separator!r},"
+        "the path of this data file does not fit the declared"
+        f" date-separator = {layout.date_separator!r},"
         f" enable-partition-separator = {str(layout.partition_separator).lower()},"
         f" use-table-id-as-path = {str(layout.table_id_as_path).lower()}"
     )
 
 
 def schema_versions(
-    stated: Iterable[SchemaChange | Bootstrap], declared_keys: Mapping[str, tuple[str, ...]]
+    stated: Iterable[SchemaChange | Bootstrap],
+    declared_keys: Mapping[str, tuple[str, ...]],
+    known_before: Known | None = None,
 ) -> dict[_Version, TableSchema]:
     """Every stated table version, completed by what the statements before it say.
 
@@ -124,6 +128,8 @@ def schema_versions(
     that made the column tells.
     """
     catalog = Catalog(declared_keys)
+    if known_before is not None:
+        catalog.take_up(known_before)
     versions: dict[_Version, TableSchema] = {}
     for _, together in groupby(sorted(stated, key=_stated_ts), key=_stated_ts):
         events = list(together)
@@ -156,15 +162,21 @@ def _checkpoint(read: Callable[[str], bytes]) -> Iterator[Event]:
     except OSError as error:
         yield _rejected(_METADATA, MissingFile(str(error)))
         return
+    yield checkpoint_event(content)
+
+
+def checkpoint_event(content: bytes) -> Watermark | Rejected:
+    """What the content of `metadata` says."""
     try:
-        yield Watermark(ts=read_metadata(content), position=FilePosition(_METADATA))
+        return Watermark(ts=read_metadata(content), position=FilePosition(_METADATA))
     except DecodeError as error:
-        yield _rejected(_METADATA, error)
+        return _rejected(_METADATA, error)
 
 
-def _schema_events(
+def schema_events(
     path: str, checksum: int, read: Callable[[str], bytes]
 ) -> Iterator[SchemaChange | Bootstrap | Rejected]:
+    """What a schema file states, and what is wrong with it; `checksum` is of its name."""
     try:
         file = read_schema_file(_content(path, read))
         yield to_event(file, FilePosition(path))
@@ -184,8 +196,8 @@ def _content(path: str, read: Callable[[str], bytes]) -> bytes:
         raise MissingFile(str(error)) from None
 
 
-def _reading_order(found: tuple[str, DataPath]) -> tuple[object, ...]:
-    """Within one table version, files of one writer by date and number."""
+def reading_order(found: tuple[str, DataPath]) -> tuple[object, ...]:
+    """By what data files are sorted: within one table version, files of one writer by date and number."""
     _, path = found
     return (
         path.database or "",

@@ -10,6 +10,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import (
     Event,
@@ -23,6 +25,16 @@ from ticdc_assets.events import (
 from ticdc_assets.reference.ddl_order import in_order
 from ticdc_assets.reference.routing import topic_of
 from ticdc_assets.schema.catalog import Catalog
+
+
+class Heard(Struct, frozen=True):
+    """All that was heard, as it can be written down."""
+
+    checkpoint: int = 0
+    watermarks: dict[str, dict[int, int]] = {}
+    first_heard: dict[str, int] = {}
+    first_rows: list[tuple[str, str, int]] = []
+    ddls: list[SchemaChange] = []
 
 
 class Progress:
@@ -40,6 +52,41 @@ class Progress:
         # Which topics get watermarks, from each ts on at which that may have changed.
         self._lives: list[tuple[int, set[str]]] | None = None
 
+    def heard(self) -> Heard:
+        """What was heard so far, to be taken up again by `take_up`."""
+        # Only where topics come and go with their tables is more of use than watermarks.
+        several = self._several_topics
+        rows = [(*name, ts) for name, ts in self._first_rows.items()] if several else []
+        ddls = [ddl for told in self._ddls.values() for ddl in told.values()] if several else []
+        marks = {topic: dict(heard) for topic, heard in self._watermarks.items()}
+        return Heard(self._checkpoint, marks, dict(self._first_heard), rows, ddls)
+
+    def take_up(self, heard: Heard) -> None:
+        """Know what was heard before."""
+        self._checkpoint = heard.checkpoint
+        for topic, marks in heard.watermarks.items():
+            self._watermarks[topic] = dict(marks)
+        self._first_heard = dict(heard.first_heard)
+        self._first_rows = {(database, table): ts for database, table, ts in heard.first_rows}
+        for ddl in heard.ddls:
+            self._ddls[ddl.commit_ts][ddl.sql, ddl.database, ddl.table] = ddl
+        self._lives = None
+
+    @property
+    def watermarks(self) -> dict[str, int]:
+        """The last watermark of everything that speaks."""
+        if self._feed.transport == "storage":
+            return {"metadata": self._checkpoint}
+        return {
+            f"{topic}-{partition}": ts
+            for topic, heard in self._watermarks.items()
+            for partition, ts in heard.items()
+        }
+
+    @property
+    def _several_topics(self) -> bool:
+        return any(dispatcher.topic for dispatcher in self._feed.dispatchers)
+
     def hear(self, events: Iterable[Event]) -> None:
         for event in events:
             match event:
@@ -48,17 +95,23 @@ class Progress:
                 case Watermark(ts=ts, position=TopicPosition(topic, partition)):
                     self._hear(topic, partition, ts, ts)
                 case RowChange(commit_ts=ts, position=TopicPosition(topic, partition)):
-                    name = event.database, event.table
-                    if name not in self._first_rows or ts < self._first_rows[name]:
-                        self._first_rows[name] = ts
-                        self._lives = None
-                    self._hear(topic, partition, ts, 0)
+                    self.hear_rows(topic, partition, event.database, event.table, ts)
                 case SchemaChange(commit_ts=ts, position=TopicPosition(topic, partition)):
                     told_by = event.sql, event.database, event.table
                     if told_by not in self._ddls[ts]:
                         self._ddls[ts][told_by] = event
                         self._lives = None
                     self._hear(topic, partition, ts, 0)
+
+    def hear_rows(
+        self, topic: str, partition: int, database: str, table: str, first_ts: int
+    ) -> None:
+        """Hear of a table's rows in a partition, from this commit ts on."""
+        name = database, table
+        if name not in self._first_rows or first_ts < self._first_rows[name]:
+            self._first_rows[name] = first_ts
+            self._lives = None
+        self._hear(topic, partition, first_ts, 0)
 
     def _hear(self, topic: str, partition: int, ts: int, watermark: int) -> None:
         if topic not in self._first_heard or ts < self._first_heard[topic]:
@@ -116,7 +169,7 @@ class Progress:
         return [(number, heard.get(number, 0)) for number in sorted(numbers)]
 
     def _follow_tables(self) -> list[tuple[int, set[str]]]:
-        if not any(dispatcher.topic for dispatcher in self._feed.dispatchers):
+        if not self._several_topics:
             return [(0, set(self._watermarks))]
         catalog = Catalog()
         lives: list[tuple[int, set[str]]] = [(0, set())]

@@ -6,11 +6,12 @@ columns that are not sure.  What a statement does to them is decided in `catalog
 
 from collections.abc import Iterator, Mapping
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import folded
-from ticdc_assets.schema.recycle_bin import RecycleBin
+from ticdc_assets.schema.recycle_bin import BinContent, RecycleBin
 from ticdc_assets.schema.stated import first_stated
 
 # A table's identity: TiDB compares names without regard to case.
@@ -20,6 +21,16 @@ TableKey = tuple[str, str]
 def table_key(database: str, table: str) -> TableKey:
     """The identity of a table's name."""
     return folded(database), folded(table)
+
+
+class Known(Struct, frozen=True):
+    """All that is known at one moment, as it can be written down."""
+
+    tables: list[TableSchema] = []
+    views: list[TableKey] = []
+    unsure: list[TableKey] = []
+    collations: dict[str, str] = {}
+    bin: BinContent = BinContent()
 
 
 class KnownTables:
@@ -32,6 +43,25 @@ class KnownTables:
         self._bin = RecycleBin()
         self._collations: dict[str, str] = {}
         self._declared = {folded(name): key for name, key in (declared_keys or {}).items()}
+
+    def known(self) -> Known:
+        """What is known, to be taken up again by `take_up`."""
+        return Known(
+            list(self._tables.values()),
+            sorted(self._views),
+            sorted(self._unsure),
+            dict(self._collations),
+            self._bin.content(),
+        )
+
+    def take_up(self, known: Known) -> None:
+        """Know what was known before; keys declared since are minded."""
+        for schema in known.tables:
+            self.put(schema)
+        self._views = set(known.views)
+        self._unsure = set(known.unsure)
+        self._collations = dict(known.collations)
+        self._bin.refill(known.bin)
 
     def get(self, database: str, table: str) -> TableSchema | None:
         return self._tables.get(table_key(database, table))

@@ -21,6 +21,15 @@ class Thrown(Struct, frozen=True):
     ago: int
 
 
+class BinContent(Struct, frozen=True):
+    """A recycle bin as it can be written down."""
+
+    thrown: list[tuple[_Name, list[TableSchema]]] = []
+    databases: list[tuple[str, list[tuple[_Name, int]]]] = []
+    left_names: list[tuple[_Name, int]] = []
+    left_databases: list[tuple[str, int]] = []
+
+
 class RecycleBin:
     """Dropped and truncated tables by name, the last one last."""
 
@@ -28,6 +37,23 @@ class RecycleBin:
         self._thrown: dict[_Name, list[TableSchema]] = defaultdict(list)
         self._databases: dict[str, list[tuple[_Name, int]]] = {}
         self._left: dict[_Name | str, int] = {}
+
+    def content(self) -> BinContent:
+        """All that is in it."""
+        left = list(self._left.items())
+        return BinContent(
+            [(name, list(schemas)) for name, schemas in self._thrown.items()],
+            [(name, list(went)) for name, went in self._databases.items()],
+            [(name, ts) for name, ts in left if isinstance(name, tuple)],
+            [(name, ts) for name, ts in left if isinstance(name, str)],
+        )
+
+    def refill(self, content: BinContent) -> None:
+        """Hold what another one held."""
+        for name, schemas in content.thrown:
+            self._thrown[name] = list(schemas)
+        self._databases = {name: list(went) for name, went in content.databases}
+        self._left = {**dict(content.left_names), **dict(content.left_databases)}
 
     def throw(self, name: _Name, schema: TableSchema) -> None:
         """Keep a table as it was when it was dropped or truncated."""

@@ -18,7 +18,12 @@ from ticdc_assets.schema.conversion import json_text
 from ticdc_assets.schema.conversion.number import to_bit, to_decimal, to_float, to_integer, to_year
 from ticdc_assets.schema.conversion.text import as_text, to_binary, to_enum, to_set, to_text
 from ticdc_assets.schema.conversion.time import moment_text, to_moment, to_time
-from ticdc_assets.schema.types.mysql_type import Kind, describe
+from ticdc_assets.schema.types.mysql_type import (
+    Kind,
+    decimal_shape,
+    describe,
+    integer_range,
+)
 from ticdc_assets.schema.types.value import Value, read_value
 
 Conversion = Callable[[Value, ColumnType, ColumnType], Value]
@@ -42,7 +47,7 @@ def converter(old: ColumnType, new: ColumnType) -> Callable[[Value], Value]:
         "vector" in (old_kind, new_kind) and old_kind != new_kind
     ):
         raise ValueProblem(f"no conversion from {old.name} to {new.name}")
-    if _keeps_values(old, new):
+    if keeps_values(old, new):
         return _same
     change = _CONVERSIONS[new_kind]
 
@@ -56,7 +61,7 @@ def _same(value: Value) -> Value:
     return value
 
 
-def _keeps_values(old: ColumnType, new: ColumnType) -> bool:
+def keeps_values(old: ColumnType, new: ColumnType) -> bool:
     """Tell whether the types differ in nothing that a value could show."""
     kind = describe(old).kind
     if kind in ("json", "date", "vector"):
@@ -66,6 +71,27 @@ def _keeps_values(old: ColumnType, new: ColumnType) -> bool:
         # The length of these is for display alone.
         ours, theirs = replace(ours, length=None), replace(theirs, length=None)
     return ours == theirs
+
+
+def only_widens(old: ColumnType, new: ColumnType) -> bool:
+    """Tell whether every value of the old type is, as it is, one of the new."""
+    if keeps_values(old, new):
+        return True
+    ours, theirs = describe(old), describe(new)
+    if ours.kind == theirs.kind == "integer":
+        (low, high), (lower, higher) = integer_range(old), integer_range(new)
+        return lower <= low and high <= higher
+    if ours.kind == theirs.kind == "decimal":
+        one, other = decimal_shape(old), decimal_shape(new)
+        if one is None or other is None or (old.unsigned, new.unsigned) == (False, True):
+            return False
+        return other[1] >= one[1] and other[0] - other[1] >= one[0] - one[1]
+    grown = replace(new, length=old.length, collation=old.collation)
+    return old.name in ("varchar", "varbinary") and grown == old and _is_longer(old, new)
+
+
+def _is_longer(old: ColumnType, new: ColumnType) -> bool:
+    return None not in (old.length, new.length) and (new.length or 0) >= (old.length or 0)
 
 
 _TIMES: tuple[Kind, ...] = ("date", "datetime", "time", "year")

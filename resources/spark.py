@@ -1,0 +1,222 @@
+"""The Spark session: local, on a cluster's master, or on a Spark Connect server.
+
+Where it runs is said by `TICDC_SPARK_MASTER`: `local[*]` (the default), any master URL that Spark
+knows, or `sc://HOST:PORT`.  Spark reads all else that a site needs (an S3 endpoint, a cluster's
+queue) from its own spark-defaults.conf in `SPARK_CONF_DIR`; credentials stay where the storage's
+own client looks for them, in the environment.  The workers' Python is this one, unless
+`PYSPARK_PYTHON` names another; on a cluster it has this package installed.
+
+A server of Spark Connect was started by someone else: what cannot be set from here is asked for.
+"""
+
+import logging
+import os
+import re
+import socket
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from resources import jars
+from resources.java import java
+from ticdc_assets.errors import ConfigError
+
+MASTER = "TICDC_SPARK_MASTER"
+MEMORY = "TICDC_SPARK_MEMORY"
+LOG = "TICDC_SPARK_LOG"
+
+_GIB = 1 << 30
+
+_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+# What a session can set for itself; the lake's stages rely on these.
+_OF_EVERY_SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    # INT96, the default, has no statistics and is deprecated.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # A record may be a message of megabytes.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A replaced range is stated by other columns than the ones that its rows are told by.
+    "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
+    # A log's state in a few partitions; Delta's default of 50 costs seconds a commit.
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+# What only a server, or the start of a session, can set.
+_OF_DELTA = {
+    "spark.sql.extensions": _EXTENSION,
+    "spark.sql.catalog.spark_catalog": _CATALOG,
+}
+
+# Stores that Spark needs more for than it ships: the jar that must be there, and how to have it.
+_STORES = {
+    "s3a": ("hadoop-aws", f"{jars.S3A} and what it depends on"),
+    "gs": ("gcs-connector", "Google's connector for Hadoop, the jar with its dependencies inside"),
+    "abfs": ("hadoop-azure", "org.apache.hadoop:hadoop-azure:3.4.2 and what it depends on"),
+    "abfss": ("hadoop-azure", "org.apache.hadoop:hadoop-azure:3.4.2 and what it depends on"),
+}
+
+
+def session(
+    lake: str | None = None,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The session for a lake at a path or URI; the process has one, and a second call returns it.
+
+    `settings` are Spark's own and go before what is chosen here.
+    """
+    where = master or os.environ.get(MASTER) or "local[*]"
+    _quiet()
+    if where.startswith("sc://"):
+        return _connected(where, settings or {})
+    java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    chosen = _jars_for(lake or "", where) | _of_process(where) | _OF_DELTA | _OF_EVERY_SESSION
+    builder = SparkSession.builder.appName("ticdc-assets").master(where)
+    for name, value in (chosen | dict(settings or {})).items():
+        builder = builder.config(name, value)
+    try:
+        spark = builder.getOrCreate()
+    except (PySparkException, Py4JJavaError) as error:
+        raise _no_session(where, error) from None
+    reason = "this process has started a Spark session without Delta Lake; it needs"
+    _require_delta(spark, reason, tried=False)
+    return spark
+
+
+def _of_process(master: str) -> dict[str, str]:
+    """What holds for the driver that is started here, on any master."""
+    chosen = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": _file("fairscheduler.xml"),
+        "spark.driver.memory": os.environ.get(MEMORY) or f"{_memory() >> 20}m",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_file('log4j2.properties')}",
+        # Nothing is kept there, but Spark makes the folder, by default where the process runs.
+        "spark.sql.warehouse.dir": Path(tempfile.gettempdir(), "spark-warehouse").as_uri(),
+    }
+    if master.startswith("local"):
+        chosen |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(2 * _cores(master)),
+        }
+    return chosen
+
+
+def _file(name: str) -> str:
+    """One of the files beside this one; a URI, so that a space in the path is none."""
+    return (Path(__file__).parent / name).as_uri()
+
+
+def _cores(master: str) -> int:
+    stated = re.match(r"local\[(\d+|\*)", master)
+    count = stated[1] if stated else "1"
+    return (os.cpu_count() or 1) if count == "*" else int(count)
+
+
+def _memory() -> int:
+    """A third of the machine for the driver, for the Python workers beside it need some too."""
+    found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError):  # no limit is set
+        found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return max(_GIB, min(found // 3, 16 * _GIB))
+
+
+def _jars_for(lake: str, master: str) -> dict[str, str]:
+    """The jars of Delta, and of the store that the lake lies in."""
+    scheme = urlsplit(lake).scheme.lower() if "://" in lake else ""
+    if scheme in ("s3", "s3n"):
+        raise ConfigError(f"Spark writes to S3 as s3a://, not as {scheme}://", setting=lake)
+    here = jars.present()
+    wanted = []
+    if not _has(here, "delta-spark"):
+        wanted.append(jars.DELTA)
+    needed, how = _STORES.get(scheme, ("", ""))
+    if scheme == "s3a" and not _has(here, needed):
+        wanted.append(jars.S3A)
+    elif not _has(here, needed) and here and master.startswith("local"):
+        raise ConfigError(f"a lake at {scheme}:// needs {how}: put them there", setting=jars.FOLDER)
+    if wanted and os.environ.get(jars.FOLDER):
+        # A folder was named so that nothing is asked of the network.
+        raise ConfigError(f"missing there: {', '.join(wanted)}", setting=jars.FOLDER)
+    chosen = {}
+    if here:
+        chosen["spark.jars"] = ",".join(path.as_uri() for path in here)
+    if wanted:
+        chosen["spark.jars.packages"] = ",".join(wanted)
+        chosen["spark.jars.excludes"] = ",".join(jars.EXCLUDES)
+    return chosen
+
+
+def _has(present: list[Path], name: str) -> bool:
+    return any(name in path.name for path in present)
+
+
+def _connected(url: str, settings: Mapping[str, str]) -> SparkSession:
+    _require_server(url)
+    try:
+        spark = SparkSession.builder.remote(url).getOrCreate()
+        for name, value in (_OF_EVERY_SESSION | dict(settings)).items():
+            spark.conf.set(name, value)
+    except PySparkException as error:
+        raise _no_session(url, error) from None
+    reason = "the Spark Connect server lacks Delta Lake; it must be started with"
+    _require_delta(spark, reason, tried=True)
+    return spark
+
+
+def _require_delta(spark: SparkSession, reason: str, *, tried: bool) -> None:
+    """See that Delta is there, before a stage fails with Spark's word for it, a parse error."""
+    there = all(
+        value in (spark.conf.get(name, None) or "").split(",") for name, value in _OF_DELTA.items()
+    )
+    if there and tried:
+        try:
+            spark.sql("DESCRIBE DETAIL delta.`/ticdc-assets/no/such/table`").collect()
+        except PySparkException as error:
+            # Only Delta has a word of its own for a table that is not there.
+            there = (error.getCondition() or "").startswith("DELTA_")
+    if not there:
+        listed = ", ".join(f"{name}={value}" for name, value in _OF_DELTA.items())
+        raise ConfigError(f"{reason}: spark.jars.packages={jars.DELTA}, {listed}", setting=MASTER)
+
+
+def _require_server(url: str) -> None:
+    """See that something listens, for the client itself would try again for ten minutes."""
+    place = urlsplit(url)
+    try:
+        with socket.create_connection((place.hostname, place.port or 15002), timeout=10):
+            pass
+    except (OSError, ValueError) as error:
+        raise _no_session(url, error) from None
+
+
+def _no_session(url: str, error: Exception) -> ConfigError:
+    # A URL of Spark Connect may carry a token behind the host, and an error may quote it.
+    place, _, parameters = url.partition("/;")
+    # An error from Java says its reason in its second line.
+    said = "".join(str(error).strip().splitlines()[: 2 if isinstance(error, Py4JJavaError) else 1])
+    for parameter in filter(None, parameters.split(";")):
+        said = said.replace(parameter.partition("=")[2] or parameter, "…")
+    return ConfigError(f"no session at {place}: {said}", setting=MASTER)
+
+
+def _quiet() -> None:
+    """Keep pyspark from writing every failed query to standard error, as JSON with its stack."""
+    if not os.environ.get(LOG):
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
