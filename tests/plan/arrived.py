@@ -1,0 +1,86 @@
+"""Rows as they arrived, and what a plan is told of them."""
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+
+from ticdc_assets.events import Op, RowChange
+from ticdc_assets.plan.seen import DATED, ROWS, Place, Seen
+from ticdc_assets.schema.catalog import TableKey, table_key
+
+Alike = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A row, and how it arrived."""
+
+    seq: int
+    batch: int
+    sender_pass: int
+    change: RowChange
+
+    @property
+    def key(self) -> TableKey:
+        return table_key(self.change.database, self.change.table)
+
+    @property
+    def exact(self) -> bool:
+        return self.change.ts_kind == "commit"
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        c = self.change
+        return (self.key, c.commit_ts, c.op, c.before, c.after, c.table_id)
+
+    def place(self, after: int) -> Place:
+        ts, kind = self.change.commit_ts, self.change.ts_kind
+        late = not self.exact and ts <= after
+        return (after, DATED) if late else (ts, DATED if kind == "version" else ROWS)
+
+    def alike(self, after: int) -> Alike:
+        c = self.change
+        observed = (
+            None if c.observed is None else json.dumps(json.loads(c.observed), sort_keys=True)
+        )
+        is_dated = self.place(after)[1] == DATED
+        return (
+            *(self.key, c.schema_version, observed, c.key_columns),
+            *(c.member_names, self.exact, is_dated),
+        )
+
+
+def seen_of(rows: list[Arrived], after: int) -> list[Seen]:
+    groups: dict[Alike, list[Arrived]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: (row.place(after), row.seq)):
+        groups[row.alike(after)].append(row)
+    found = []
+    for alike, same in groups.items():
+        changes = [row.change for row in same]
+        _, version, observed, keys, names, exact, dated = alike
+        seen = Seen(
+            database=changes[0].database,
+            table=changes[0].table,
+            schema_version=version,
+            observed=observed,
+            key_columns=keys,
+            member_names=names,
+            exact=exact,
+            dated=dated,
+            first_ts=same[0].place(after)[0],
+            last_ts=same[-1].place(after)[0],
+            rows=len(same),
+            inserts=sum(c.op is Op.INSERT for c in changes),
+            overwrites=sum(c.op is Op.UPDATE and c.before is None for c in changes),
+            key_only=sum(c.handle_key_only for c in changes),
+        )
+        found.append(seen)
+    return found
+
+
+def alike_of(seen: Seen) -> Alike:
+    key = table_key(seen.database, seen.table)
+    return (
+        *(key, seen.schema_version, seen.observed, seen.key_columns),
+        *(seen.member_names, seen.exact, seen.dated),
+    )

@@ -1,0 +1,185 @@
+"""Every golden dataset, window by window, is what TiDB had at every truth point that is reached.
+
+The datasets arrive in pieces, as a topic or a folder grows, and each piece is carried out as far as
+it is resolved.
+"""
+
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from functools import cache
+from random import Random
+from zlib import crc32
+
+import msgspec
+import pytest
+
+from resources.storage import claim_check_folder
+from tests.golden import GOLDEN, datasets, meta, open_lines, storage_tree
+from tests.plan.engine import Engine
+from tests.reference.test_golden_replay import (
+    DROPPED_STAY,
+    EARLIER_ROWS,
+    END_STATE_ONLY,
+    PARTITIONED_DIFFER,
+    PAUSED_REPORTED,
+    REJECTED_REPORTED,
+    ROWS_REPORTED,
+    UNUSABLE,
+    allowed,
+    difference,
+    feed_of,
+    in_dropped_databases,
+    keys,
+    keys_before_the_start,
+    messages,
+    replicated,
+    schema_difference,
+)
+from tests.truth import truth
+from ticdc_assets.events import Event, Watermark
+from ticdc_assets.reference.output import row_lines
+from ticdc_assets.reference.reading import folder_events, topic_events
+
+# Of each workload those that differ most; the others with `-m all_golden`.
+USUAL = (
+    "lifecycle/canal-json",
+    "lifecycle/canal-json-ext",
+    "lifecycle/canal-json-ext-handle-key-only",
+    "lifecycle/canal-json-ext-raw-change",
+    "lifecycle/canal-json-ext-replayed",
+    "lifecycle/canal-json-ext-restart",
+    "lifecycle/canal-json-ext-topic-per-table",
+    "lifecycle/newarch-*",
+    "lifecycle/open-protocol",
+    "lifecycle/open-protocol-force-replicate",
+    "lifecycle/open-protocol-only-updated",
+    "lifecycle/simple-avro",
+    "lifecycle/simple-avro-bootstrap-p0",
+    "lifecycle/simple-avro-handle-key-only",
+    "lifecycle/simple-json-*bootstrap*",
+    "lifecycle/simple-json-restart",
+    "lifecycle/simple-json-topic-per-table",
+    "lifecycle/storage-canal-json*",
+    "lifecycle/storage-csv-[dfr]*",
+    "random_1/canal-json",
+    "random_1/newarch-open-protocol",
+    "random_1/simple-json",
+    "random_1/storage-csv-*",
+    "types/newarch-open-protocol",
+    "types/open-protocol-restart",
+    "types/*-force-replicate",
+)
+
+
+def is_usual(dataset: str) -> bool:
+    return any(fnmatch(dataset, pattern) for pattern in USUAL)
+
+
+ALL = [
+    pytest.param(dataset, marks=() if is_usual(dataset) else pytest.mark.all_golden)
+    for dataset in datasets()
+    if UNUSABLE not in allowed(dataset)
+]
+
+
+@pytest.mark.parametrize("dataset", ALL)
+def test_windows_give_what_tidb_had(dataset: str) -> None:
+    random = Random(crc32(dataset.encode()))
+    points = [ts for ts in sorted(truth(dataset.split("/")[0])) if ts >= started(dataset)]
+    engine = Engine.of(feed_of(dataset))
+    compared = []
+    for piece in arriving(dataset, random):
+        engine.take(piece)
+        resolved = engine.resolved_ts
+        for ts in points:
+            if resolved is not None and engine.now.ts < ts <= resolved and random.random() < 0.7:
+                engine.advance(ts, more_may_come=not engine.is_storage)
+                if END_STATE_ONLY not in allowed(dataset):
+                    compare(engine, dataset, ts)
+                    compared.append(ts)
+        engine.advance()
+    compare(engine, dataset, points[-1])
+    assert compared or END_STATE_ONLY in allowed(dataset)
+    assert engine.replays == 0 or END_STATE_ONLY in allowed(dataset)
+    kinds = {"paused": PAUSED_REPORTED, "rejected": REJECTED_REPORTED}
+    problems = [p for p in engine.problems if p.serious]
+    assert [p.line() for p in problems if kinds.get(p.kind) not in allowed(dataset)] == []
+    assert engine.now.unknown == []
+
+
+def started(dataset: str) -> int:
+    start: int = meta(dataset)["changefeed_start_ts"]
+    return start
+
+
+def compare(engine: Engine, dataset: str, ts: int) -> None:
+    """Hold the tables of an engine against those that TiDB had."""
+    may = allowed(dataset)
+    workload = dataset.split("/")[0]
+    expected = replicated(dataset, truth(workload)[ts])
+    tables = engine.shown()
+    stopped = engine.stopped()
+    assert not stopped or PAUSED_REPORTED in may, stopped
+    surplus = (set(tables) | set(stopped)) - set(expected)
+    assert not surplus or (DROPPED_STAY in may and surplus <= in_dropped_databases(workload))
+    for name, true in expected.items():
+        if name in stopped:
+            continue
+        table = tables[name]
+        if PARTITIONED_DIFFER in may and table.schema.partitioning is not None:
+            continue
+        ours = true.strict([msgspec.json.decode(line) for line in row_lines(table)])
+        theirs = true.strict_rows()
+        from_start = EARLIER_ROWS not in may
+        assert schema_difference(table.schema, true, from_start=from_start) == []
+        if table.incomplete:
+            assert ROWS_REPORTED in may
+            assert (theirs - ours).total() == len(table.incomplete)
+            assert ours <= theirs
+        elif not from_start:
+            assert ours <= theirs
+            assert keys(true, theirs - ours) <= keys_before_the_start(dataset, true)
+        else:
+            assert difference(ours, theirs) == ([], [])
+
+
+def arriving(dataset: str, random: Random) -> Iterator[list[Event]]:
+    """A dataset in pieces."""
+    feed = feed_of(dataset)
+    if feed.transport == "storage":
+        yield from growing(dataset, random)
+        return
+    events = topic_events_of(dataset)
+    sizes = random.choice([[5, 40, 200], [60, 300], [1, 400]])
+    start = 0
+    while start < len(events):
+        size = random.choice(sizes)
+        yield events[start : start + size]
+        start += size
+
+
+@cache
+def topic_events_of(dataset: str) -> list[Event]:
+    feed = feed_of(dataset)
+    return list(topic_events(feed, messages(feed), claim_check_folder(feed)))
+
+
+def growing(dataset: str, random: Random) -> Iterator[list[Event]]:
+    """What is new in a folder from one look to the next; some files are there before their time."""
+    feed, tree = feed_of(dataset), storage_tree(dataset)
+    there: dict[str, bytes] = {}
+    read: set[str] = set()
+    steps = list(open_lines(GOLDEN / dataset / "manifest.jsonl"))
+    for step in steps:
+        for file in step["files"] or ():
+            there[file["path"]] = tree[file["path"]]
+        if step is not steps[-1] and random.random() < 0.7:
+            continue
+        if step is steps[-1]:
+            there |= tree
+        metadata = msgspec.json.encode({"checkpoint-ts": step["ts"]})
+        grown = {**there, "metadata": metadata}
+        listed = [path for path in grown if path not in read or "meta/" in path]
+        events = list(folder_events(feed, listed, grown.__getitem__))
+        yield [e for e in events if isinstance(e, Watermark) or e.position.path not in read]
+        read |= set(there)

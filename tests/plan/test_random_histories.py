@@ -1,0 +1,230 @@
+"""Random workloads, window by window: the lake has what the model and a naive upstream have."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from random import Random
+
+import pytest
+from msgspec import json
+from msgspec.structs import replace
+
+from tests.plan.engine import Engine
+from tests.reference.changefeeds import DATABASE, MANNERS, Teller, exchange, put
+from tests.reference.test_ddl_random import STEPS, Column, Upstream, World
+from ticdc_assets.events import Event, RowChange, SchemaChange
+from ticdc_assets.reference.model import Model
+from ticdc_assets.reference.output import row_lines
+from ticdc_assets.reference.table import Table
+
+Shown = dict[str, list[tuple[str | None, ...]]]
+
+
+class Watched(World):
+    """A world that keeps what it was like after each of its steps."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(random)
+        self.pictures: dict[int, Shown] = {}
+        self.more: list[Callable[[], None]] = []
+
+    def run(self) -> None:
+        actions = [self.insert] * 6 + [self.update, self.delete] * 2 + [self.create] * 2
+        actions += [self.add_column, self.drop_column, self.rename_column, self.retype, self.move]
+        actions += [self.truncate, self.drop, self.rename, self.swap, self.copy, self.exchange]
+        actions += [self.truncate_partition, self.drop_partition, self.repartition]
+        actions += [self.reorganize, self.change_key, self.alter_much, self.drop_database]
+        actions += self.more
+        self.create()
+        while len(self.steps) < STEPS:
+            self.random.choice(actions)()
+            self.pictures[len(self.steps)] = {
+                f"{name}({', '.join(c.name for c in table.sent())})": table.shown()
+                for name, table in self.tables.items()
+            }
+
+
+class Unreadable(Watched):
+    """A world with statements that nobody can read, and rows that lie in wrong partitions."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(random)
+        self.more = [self.frobnicate, self.stray, self.stray]
+
+    def frobnicate(self) -> None:
+        if (found := self.some()) is not None:
+            self.say("ALTER TABLE @ FROBNICATE", found[0])
+
+    def stray(self) -> None:
+        if (found := self.some_parted()) is None or (other := self.free()) is None:
+            return
+        name, table = found
+        fresh = Upstream([Column(c.name, c.kind) for c in table.columns], table.key)
+        self.tables[other] = fresh
+        self.say(f"CREATE TABLE @ ({fresh.definition()})", other)
+        row = {c.name: self.value(c.kind) for c in fresh.sent()}
+        row["id"] = 79
+        self.steps.append(put(other, **row))
+        partition = self.random.choice(table.partitions())
+        self.steps.append(exchange(name, partition, other, " WITHOUT VALIDATION"))
+
+
+def shown(engine: Engine) -> Shown:
+    return picture(engine.shown().values())
+
+
+def of_model(model: Model) -> Shown:
+    return picture(table for table in model.tables if table.paused is None)
+
+
+def picture(tables: Iterable[Table]) -> Shown:
+    found = {}
+    for table in tables:
+        database, name = table.schema.database, table.schema.table
+        columns = [c.name for c in table.schema.columns if c.generated != "virtual"]
+        lines = [json.decode(line) for line in row_lines(table)]
+        title = name if database == DATABASE else f"{database}/{name}"
+        # Of a column that is not known to be virtual yet, rows have nothing.
+        rows = (tuple(line.get(c, "absent") for c in columns) for line in lines)
+        found[f"{title}({', '.join(columns)})"] = sorted(rows, key=str)
+    return found
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("seed", range(50))
+def test_windows_cut_anywhere_give_what_upstream_had(seed: int, manner: str) -> None:
+    random = Random(seed)
+    world = Watched(random)
+    world.run()
+    teller = Teller(manner)
+    told = [teller.tell([step]) for step in world.steps]
+    events = [event for more in told for event in more]
+    times = [more[0].commit_ts for more in told]
+    engine, model = Engine(), Model()
+    for ts, piece, more in windows(events, random):
+        engine.take(piece)
+        model.add(piece)
+        engine.advance(ts, more_may_come=True)
+        model.advance(ts)
+        assert [p.line() for p in engine.problems] == []
+        assert engine.stopped() == {}
+        assert shown(engine) == of_model(model)
+        steps = bisect_right(times, ts)
+        if steps in world.pictures and not more:
+            assert shown(engine) == world.pictures[steps]
+    assert shown(engine) == world.pictures[len(world.steps)]
+    assert engine.replays == 0
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("seed", range(1000, 1030))
+def test_what_comes_too_late_is_mended(seed: int, manner: str) -> None:
+    random = Random(seed)
+    world = Watched(random)
+    world.run()
+    events = Teller(manner).tell(world.steps)
+    pieces = [(ts, piece) for ts, piece, _ in windows(events, random)]
+    late: list[Event] = random.sample(events, random.choice([1, 2, 5]))
+    engine = Engine()
+    for ts, piece in pieces:
+        came = [event for event in late if random.random() < 0.2]
+        late = [event for event in late if event not in came]
+        engine.take([*(event for event in piece if event not in late), *came])
+        engine.advance(ts, more_may_come=True)
+    engine.take(late)
+    engine.advance(pieces[-1][0] + 1, more_may_come=True)
+    assert engine.stopped() == {}
+    assert engine.now.unknown == []
+    assert shown(engine) == world.pictures[len(world.steps)]
+
+
+@pytest.mark.parametrize("manner", ["canal", "canal-new", "storage", "storage-new"])
+@pytest.mark.parametrize("seed", range(2000, 2030))
+def test_rows_without_a_commit_ts_are_applied_as_they_come(seed: int, manner: str) -> None:
+    """To the millisecond, or by the version of their table; what is resolved is known besides."""
+    random = Random(seed)
+    world = Watched(random)
+    world.run()
+    engine = Engine()
+    left = list(timed(Teller(manner).tell(world.steps)))
+    while left:
+        size = random.choice([1, 3, 10, 50])
+        piece, left = left[:size], left[size:]
+        engine.take(inexact(event, manner) for event, _ in piece)
+        # Nothing of that ts is left, or only what comes after all of it that was applied.
+        engine.advance(piece[-1][1], more_may_come=True)
+    engine.advance(engine.now.ts + 1, more_may_come=True)
+    assert engine.stopped() == {}
+    assert shown(engine) == world.pictures[len(world.steps)]
+    assert engine.replays == 0
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("seed", range(3000, 3030))
+def test_what_cannot_be_carried_out_stops_what_it_stops_in_the_model(
+    seed: int, manner: str
+) -> None:
+    random = Random(seed)
+    world = Unreadable(random)
+    world.run()
+    engine, model = Engine(), Model()
+    for ts, piece, _ in windows(Teller(manner).tell(world.steps), random):
+        engine.take(piece)
+        model.add(piece)
+        engine.advance(ts, more_may_come=True)
+        model.advance(ts)
+        assert shown(engine) == of_model(model)
+        stopped = {(t.schema.database, t.schema.table) for t in model.tables if t.paused}
+        assert set(engine.stopped()) == stopped
+    assert engine.replays == 0
+
+
+def timed(events: list[Event]) -> Iterator[tuple[Event, int]]:
+    for number, event in enumerate(events):
+        yield event, ts_of(events, number)
+
+
+def inexact(event: Event, manner: str) -> Event:
+    if not isinstance(event, RowChange):
+        return event
+    if manner.startswith("storage"):
+        assert event.schema_version is not None
+        return replace(event, ts_kind="version", commit_ts=event.schema_version)
+    return replace(event, ts_kind="es")
+
+
+def windows(events: list[Event], random: Random) -> list[tuple[int, list[Event], bool]]:
+    """Resolved ts and what arrives before each; whether DDLs of that ts come later.
+
+    Some things come before it is their time, some come again.
+    """
+    left = list(enumerate(events))
+    found: list[tuple[int, list[Event], bool]] = []
+    here = events[0].commit_ts - 5
+    last = max(ts_of(events, n) for n, _ in left)
+    sent: list[Event] = []
+    while left or here < last:
+        here += random.choice([0, 1, 10, 10, 30, 100, 300])
+        here = min(here, last)
+        held = set()
+        if random.random() < 0.5:
+            held = {n for n, e in left if isinstance(e, SchemaChange) and e.commit_ts == here}
+        ready = [(n, e) for n, e in left if ts_of(events, n) <= here and n not in held]
+        ahead = [(n, e) for n, e in left if ts_of(events, n) > here and random.random() < 0.05]
+        now = [*ready, *ahead]
+        taken = {n for n, _ in now}
+        left = [(n, e) for n, e in left if n not in taken]
+        piece = [e for _, e in now]
+        again = random.sample(sent, min(len(sent), random.choice([0, 0, 2, 20])))
+        piece += again
+        if random.random() < 0.5:
+            random.shuffle(piece)
+        sent += piece
+        found.append((here, piece, bool(held)))
+    return found
+
+
+def ts_of(events: list[Event], number: int) -> int:
+    """A bootstrap is sent with the statement before it."""
+    while not hasattr(events[number], "commit_ts"):
+        number -= 1
+    return events[number].commit_ts

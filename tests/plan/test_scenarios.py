@@ -1,0 +1,93 @@
+"""The model's scenarios of DDL, in windows: at once, step by step and cut anywhere."""
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+import pytest
+
+from tests.plan.engine import Engine
+from tests.plan.test_random_histories import of_model, shown
+from tests.reference import (
+    test_ddl_column_scenarios,
+    test_ddl_midstream,
+    test_ddl_partition_scenarios,
+    test_ddl_pauses,
+    test_ddl_scenarios,
+)
+from tests.reference.changefeeds import DATABASE, MANNERS, Step, Teller, paused
+from ticdc_assets.events import Event, RowChange
+from ticdc_assets.reference.model import Model
+from ticdc_assets.reference.problem import Problem
+
+SCENARIOS: dict[str, tuple[str | None, Sequence[Step]]] = {
+    **{title: (None, steps) for title, (steps, _) in test_ddl_scenarios.SCENARIOS.items()},
+    **{title: (None, steps) for title, (steps, _) in test_ddl_column_scenarios.SCENARIOS.items()},
+    **{
+        title: (None, steps) for title, (steps, _) in test_ddl_partition_scenarios.SCENARIOS.items()
+    },
+    **{title: (None, steps) for title, (steps, _, _) in test_ddl_pauses.SCENARIOS.items()},
+    **{
+        f"known before: {title}": (columns, steps)
+        for title, (columns, steps, _) in test_ddl_midstream.SCENARIOS.items()
+    },
+}
+CUTS = ("at once", "step by step", "anywhere")
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("title", SCENARIOS)
+def test_windows_make_of_it_what_the_model_does(title: str, manner: str, cut: str) -> None:
+    columns, steps = SCENARIOS[title]
+    teller = Teller(manner)
+    first: list[Event] = []
+    if columns is not None:
+        teller.knows("t", columns)
+        first = [teller.bootstrap("t")] if teller.stated else []
+    events = [*first, *teller.tell(steps)]
+    engine, model = Engine(), Model()
+    for ts, piece in windows(events, cut, Random(title)):
+        engine.take(piece)
+        model.add(piece)
+        engine.advance(ts, more_may_come=True)
+        model.advance(ts)
+        assert (shown(engine), stopped(engine)) == (of_model(model), set(paused(model)))
+    more = said(engine.problems) - said(model.problems)
+    assert said(model.problems) <= said(engine.problems)
+    # Whether a table has rows that got the time of a statement, a plan cannot tell.
+    assert {kind for kind, _, _ in more} <= {"approximate"}
+    assert not more or "default that has to be evaluated" in title
+
+
+def said(problems: list[Problem]) -> set[tuple[str, str, str]]:
+    """What is said of tables; of a paused one, no more than that."""
+    paused = {(p.database, p.table) for p in problems if p.kind == "paused"}
+    return {
+        (p.kind, p.database, p.table)
+        for p in problems
+        if p.kind == "paused" or (p.database, p.table) not in paused
+    }
+
+
+def stopped(engine: Engine) -> set[str]:
+    names = engine.stopped()
+    return {table if database == DATABASE else f"{database}/{table}" for database, table in names}
+
+
+def windows(events: list[Event], cut: str, random: Random) -> Iterator[tuple[int, list[Event]]]:
+    last = max(getattr(event, "commit_ts", 0) for event in events)
+    if cut == "at once":
+        yield last, events
+        return
+    piece: list[Event] = []
+    reached = 0
+    for number, event in enumerate(events):
+        piece.append(event)
+        ts = getattr(event, "commit_ts", 1)
+        later = [e for e in events[number + 1 :] if isinstance(e, RowChange) and e.commit_ts == ts]
+        if cut == "step by step" or random.random() < 0.4:
+            # A DDL of the ts may come after it, rows may not.
+            reached = max(reached, ts - (1 if later else random.choice([0, 1])))
+            yield reached, piece
+            piece = []
+    yield last, piece

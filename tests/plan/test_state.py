@@ -1,0 +1,27 @@
+"""A state is what it was when it is read again."""
+
+from msgspec.structs import replace
+
+from tests.plan.by_hand import bootstrap, ddl, schema
+from ticdc_assets.events import (
+    FilePosition,
+)
+from ticdc_assets.plan import state as states
+from ticdc_assets.plan.state import State, ddl_name
+from ticdc_assets.reference.resolved import Heard
+
+
+def test_a_state_comes_back_as_it_was_written_whatever_is_in_it() -> None:
+    strange = schema("t\udc80", 7)
+    change = replace(ddl(5, "CREATE TABLE `\udcff` (id int)", "t", strange), pre_schema=strange)
+    in_file = replace(change, position=FilePosition("shop/meta", 1))
+    heard = Heard(3, {"topic": {0: 7, 12: 9}}, {"topic": 3}, [("shop", "t", 4)], [change, in_file])
+    state = State(
+        ts=9,
+        bootstraps=[(12, bootstrap(strange)), (13, replace(bootstrap(strange), build_ts=4))],
+        heard=heard,
+        done=[ddl_name(change)],
+        skipped=[(5, ddl_name(change))],
+    )
+    assert states.load(states.dump(state)) == state
+    assert states.load_heard(states.dump(heard)) == heard

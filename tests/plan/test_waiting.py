@@ -1,0 +1,125 @@
+"""Rows whose schema comes after them: their tables wait, and no other does."""
+
+import pytest
+from msgspec.structs import replace
+
+from tests.plan.by_hand import RANGE, T, bootstrap, create, ddl, row, schema, sent
+from tests.plan.engine import Engine
+from tests.plan.test_random_histories import shown
+from tests.reference.changefeeds import (
+    Ddl,
+    Teller,
+    exchange,
+    put,
+)
+from ticdc_assets.events import (
+    Bootstrap,
+    SchemaChange,
+    TopicPosition,
+)
+
+
+def test_rows_of_an_unknown_name_wait_and_no_other_table_does() -> None:
+    engine = Engine()
+    sent(engine, 20, bootstrap(schema("known", 1)), row("late", 10, 7, 1), row("known", 11, 1, 5))
+    assert shown(engine) == {"known(id)": [("5",)]}
+    assert [(u.table, u.schema_version) for u in engine.now.unknown] == [("late", 7)]
+    sent(engine, 22, row("late", 21, 7, 3))
+    sent(engine, 30, bootstrap(schema("late", 7)), row("late", 25, 7, 2))
+    assert shown(engine) == {"known(id)": [("5",)], "late(id)": [("1",), ("2",), ("3",)]}
+    assert engine.now.unknown == []
+    assert engine.replays == 1
+
+
+@pytest.mark.parametrize("step", [1, 100])
+def test_a_table_waits_with_the_rows_that_came_before_the_first_that_tells_of_it(step: int) -> None:
+    alter = ddl(12, "ALTER TABLE `t` ADD COLUMN `c` INT DEFAULT 3", "t", schema("t", 8, "c"))
+    engine = Engine()
+    events = [row("t", 10, 7, 1), alter, row("t", 15, 8, 2, c="4")]
+    for start in range(0, 3, step):
+        sent(engine, 20 if step > 1 else (10, 12, 20)[start], *events[start : start + step])
+    assert shown(engine) == {}
+    assert set(engine.stopped()) == {("shop", "t")}
+    assert engine.stopped()["shop", "t"].startswith("waiting")
+    sent(engine, 21, Bootstrap(schema=schema("t", 7), position=TopicPosition("t", 1, 0)))
+    assert shown(engine) == {"t(id, c)": [("1", "3"), ("2", "4")]}
+
+
+def test_a_table_waits_with_them_under_its_next_name_too() -> None:
+    moved = ddl(12, "RENAME TABLE `shop`.`t` TO `shop`.`u`", "u", schema("u", 8))
+    engine = Engine()
+    sent(engine, 20, row("t", 10, 7, 1), moved, row("u", 15, 8, 2))
+    assert shown(engine) == {}
+    sent(engine, 21, bootstrap(schema("t", 7)))
+    assert shown(engine) == {"u(id)": [("1",), ("2",)]}
+
+
+def test_a_table_made_anew_does_not_wait_for_what_its_name_once_meant() -> None:
+    engine = Engine()
+    gone = ddl(12, "DROP TABLE `shop`.`t`", "t")
+    made = ddl(14, "CREATE TABLE `t` (id int primary key)", "t", schema("t", 13))
+    sent(engine, 20, row("t", 10, 7, 1), gone, made, row("t", 15, 13, 2))
+    assert shown(engine) == {"t(id)": [("2",)]}
+
+
+def test_rows_of_a_version_that_is_not_stated_yet_stop_their_table_where_they_begin() -> None:
+    engine = Engine()
+    sent(engine, 10, bootstrap(schema("t", 1)), row("t", 5, 1, 1))
+    sent(engine, 20, row("t", 12, 1, 2), row("t", 15, 2, 3, c="1"))
+    # What came before is there.
+    (id,) = engine.tables
+    assert sorted(r["id"] for r in engine.tables[id]) == [1, 2]
+    assert engine.stopped()["shop", "t"].startswith("waiting: schema version 2")
+    alter = ddl(14, "ALTER TABLE `t` ADD COLUMN `c` INT", "t", schema("t", 2, "c"))
+    sent(engine, 30, alter, row("t", 25, 2, 4, c="2"))
+    assert shown(engine) == {"t(id, c)": [("1", None), ("2", None), ("3", "1"), ("4", "2")]}
+
+
+def test_what_changes_places_with_a_waiting_table_waits_with_it() -> None:
+    engine = Engine()
+    teller = Teller("simple")
+    events = teller.tell([create("t", RANGE), create("u"), put("t", id=1, v="a")])
+    strange = replace(teller.tell([put("u", id=2, v="b")])[0], schema_version=99)
+    swapped = teller.tell([exchange("t", "p0", "u")])
+    sent(engine, 200, *events, strange)
+    sent(engine, 300, *swapped)
+    assert {reason.split(":")[0] for reason in engine.stopped().values()} == {"waiting"}
+    assert set(engine.stopped()) == {("shop", "t"), ("shop", "u")}
+    stated = next(e.schema for e in events if isinstance(e, SchemaChange) and e.table == "u")
+    sent(engine, 400, bootstrap(replace(stated, version=99)))
+    assert shown(engine) == {"t(id, v)": [("2", "b")], "u(id, v)": [("1", "a")]}
+
+
+def test_what_changes_places_with_rows_of_an_unknown_name_waits_for_them() -> None:
+    teller = Teller("simple")
+    events = teller.tell(
+        [create("u"), create("t", RANGE), put("t", id=1, v="a"), put("u", id=2, v="b")]
+    )
+    swapped = teller.tell([exchange("t", "p0", "u")])
+    engine = Engine()
+    sent(engine, 200, *events[1:3], replace(events[3], schema_version=99))
+    sent(engine, 300, *swapped)
+    assert shown(engine) == {}
+    assert set(engine.stopped()) == {("shop", "t"), ("shop", "u")}
+    sent(engine, 400, bootstrap(replace(events[0].schema, version=99)))
+    assert shown(engine) == {"t(id, v)": [("2", "b")], "u(id, v)": [("1", "a")]}
+
+
+def test_a_waiting_table_that_is_dropped_is_whole_when_it_is_recovered() -> None:
+    teller = Teller("simple")
+    made, known, first, gone, back = teller.tell(
+        [
+            create("t"),
+            put("t", id=1, v="a"),
+            put("t", id=2, v="b"),
+            Ddl("DROP TABLE `shop`.`t`", "t"),
+            Ddl("RECOVER TABLE `t`", "t", T),
+        ]
+    )
+    engine = Engine()
+    sent(engine, known.commit_ts, made, known)
+    sent(engine, first.commit_ts, replace(first, schema_version=99))
+    sent(engine, gone.commit_ts, gone)
+    sent(engine, gone.commit_ts + 1, bootstrap(replace(made.schema, version=99)))
+    sent(engine, back.commit_ts, back)
+    assert shown(engine) == {"t(id, v)": [("1", "a"), ("2", "b")]}

@@ -1,0 +1,139 @@
+"""From one resolved ts to the next: which table goes through what, and what is known afterwards.
+
+The rules of order are those of the reference model (`reference.model`); what differs is that rows
+are not at hand.  Rows that are alike (`Seen`) are taken for one piece, from the first of them to
+the last; DDLs cut the pieces into segments.
+"""
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ticdc_assets.errors import TicdcError
+from ticdc_assets.events import Bootstrap, SchemaChange
+from ticdc_assets.plan.follow import Follower, Rules, Sample, Stated
+from ticdc_assets.plan.seen import DATED, DDLS, Place, Seen
+from ticdc_assets.plan.state import State, ddl_name
+from ticdc_assets.plan.steps import Version, Work
+from ticdc_assets.reference.ddl_order import in_order
+from ticdc_assets.reference.problem import Problem
+
+_SKIPPED = "a person decided to go on without this statement"
+
+
+class Window(Struct, frozen=True, kw_only=True):
+    """What is due from one resolved ts to the next."""
+
+    ts: int
+    ddls: tuple[SchemaChange, ...] = ()
+    bootstraps: tuple[tuple[int, Bootstrap], ...] = ()
+    seen: tuple[Seen, ...] = ()
+    # Whether DDLs of `ts` itself may still come.
+    more_may_come: bool = True
+
+
+class Plan(Struct, frozen=True):
+    """`state` holds once all work is done; work is in an order that can be followed."""
+
+    state: State
+    work: dict[str, Work]
+    history: list[Version]
+    problems: list[Problem]
+
+
+def plan(state: State, window: Window, rules: Rules, stated: Stated, sample: Sample) -> Plan:
+    """Plan the way from `state` to `window.ts`; its line will be numbered `state.seq + 1`."""
+    return _Planner(state, window, rules, stated, sample).run()
+
+
+class _Planner:
+    def __init__(
+        self, state: State, window: Window, rules: Rules, stated: Stated, sample: Sample
+    ) -> None:
+        self._state = state
+        self._window = window
+        self._follower = Follower(state, rules, stated, sample)
+        self._done = list(state.done) if window.ts == state.ts else []
+        self._later: list[tuple[int, Bootstrap]] = []
+
+    def run(self) -> Plan:
+        for (ts, phase), together in groupby(sorted(self._due(), key=_place), key=_place):
+            items = [item for _, item in together]
+            if phase == DDLS:
+                self._carry_out(ts, [i for i in items if isinstance(i, SchemaChange)])
+                continue
+            for item in items:
+                if isinstance(item, Bootstrap):
+                    self._follower.bootstrap(item, (ts, phase))
+                elif isinstance(item, Seen):
+                    self._see(item)
+        self._follower.finish((self._window.ts, DATED))
+        follower = self._follower
+        state = follower.state(
+            ts=self._window.ts,
+            done=self._done,
+            bootstraps=self._later,
+        )
+        return Plan(state, follower.work(), follower.history, follower.problems)
+
+    def _due(self) -> Iterable[tuple[Place, Bootstrap | SchemaChange | Seen]]:
+        """Everything of the window, each with its place."""
+        window = self._window
+        told = set()
+        for change in window.ddls:
+            name = change.commit_ts, ddl_name(change)
+            if name not in told and not (
+                change.commit_ts == self._state.ts and ddl_name(change) in self._state.done
+            ):
+                told.add(name)
+                yield (change.commit_ts, DDLS), change
+        for ts, bootstrap in (*self._state.bootstraps, *window.bootstraps):
+            if ts > window.ts:
+                self._later.append((ts, bootstrap))
+            else:
+                yield (ts, DATED), bootstrap
+        for seen in window.seen:
+            yield seen.first, seen
+
+    def _carry_out(self, ts: int, changes: list[SchemaChange]) -> None:
+        more = self._window.more_may_come and ts == self._window.ts
+        for change in in_order(changes, self._follower.catalog, more_may_come=more):
+            if ts == self._window.ts:
+                self._done.append(ddl_name(change))
+            if (ts, ddl_name(change)) in self._state.skipped:
+                where = (change.database, change.table, ts, change.position)
+                problem = Problem("approximate", f"{_SKIPPED}: {change.sql}", *where)
+                self._follower.problems.append(problem)
+                continue
+            self._follower.carry_out(change, ts)
+
+    def _see(self, seen: Seen) -> None:
+        """Rows begin to come that are alike."""
+        try:
+            self._follower.see(seen)
+        except TicdcError as error:
+            self._follower.pause(seen.database, seen.table, str(error), seen.first_ts)
+
+
+def _place(due: tuple[Place, Bootstrap | SchemaChange | Seen]) -> Place:
+    return due[0]
+
+
+def replayed(now: State, then: Plan, targets: Iterable[str], seq: int) -> State:
+    """Join the present state with what a replay made of some tables.
+
+    The replay saw at least what was seen the first time, so what it knows of names and schemas
+    holds; tables that were not replayed are as they are.
+    """
+    chosen = set(targets)
+    kept = {
+        known: incarnation
+        for known, incarnation in now.incarnations.items()
+        if known not in chosen and known in then.state.incarnations
+    }
+    incarnations = {**then.state.incarnations, **kept}
+    return replace(
+        then.state, incarnations=incarnations, heard=now.heard, seq=seq, skipped=now.skipped
+    )

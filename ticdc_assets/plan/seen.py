@@ -1,0 +1,43 @@
+"""What the plan knows of rows without reading them: a line for all that are alike."""
+
+from msgspec import Struct
+
+# A place in the order of things: a commit ts, and what comes at it first.
+ROWS, DDLS, DATED = 0, 1, 2
+Place = tuple[int, int]
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """Rows of one table that say the same of their columns, and come in the same way.
+
+    `exact` rows are ordered by their commit ts; others by their arrival, and those that are
+    `dated` come after the DDLs of their ts.
+    """
+
+    database: str
+    table: str
+    schema_version: int | None = None
+    observed: str | None = None
+    key_columns: tuple[str, ...] | None = None
+    member_names: bool = False
+    exact: bool = True
+    dated: bool = False
+    first_ts: int
+    last_ts: int
+    rows: int
+    # How many of the rows are inserts; updates without an old image; known by their key alone.
+    inserts: int
+    overwrites: int = 0
+    key_only: int = 0
+
+    @property
+    def first(self) -> Place:
+        return self.first_ts, self._phase
+
+    @property
+    def last(self) -> Place:
+        return self.last_ts, self._phase
+
+    @property
+    def _phase(self) -> int:
+        return DATED if self.dated else ROWS
