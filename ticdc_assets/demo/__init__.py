@@ -1,0 +1,21 @@
+"""A simulated changefeed: a database at work, and its output written byte for byte as TiCDC would.
+
+Rules of this room: the upstream computes its truth with its own arithmetic, so that it can be an
+oracle; conventions are those of the new-architecture server; the same options give the same bytes.
+
+    simulation = simulate(folder, Options(protocol="csv", transactions=2000))
+    for step in prepare(folder, Options(rate=10.0)): ...   # a consistent prefix after each step
+    simulation.truth(simulation.checkpoints[3])
+"""
+
+from ticdc_assets.demo.change import row_lines
+from ticdc_assets.demo.simulation import (
+    FULL_CSV,
+    Options,
+    Simulation,
+    Step,
+    prepare,
+    simulate,
+)
+
+__all__ = ["FULL_CSV", "Options", "Simulation", "Step", "prepare", "row_lines", "simulate"]

@@ -1,0 +1,147 @@
+"""Plain inserts, and a share of updates, into many tables: the load of benchmarks.
+
+A row follows from its table, its number and how often it was updated, so that nothing but a count a
+row is kept, however many there are; the truth at any moment is worked out again from the start.
+"""
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+from ticdc_assets.demo.change import Change, Commit, Row, RowChange, Truth
+from ticdc_assets.demo.column_type import column
+from ticdc_assets.demo.statement import Session
+from ticdc_assets.demo.upstream import Upstream
+from ticdc_assets.events import TableSchema
+
+DATABASE = "bulk"
+_COLUMNS = (
+    column("id", "bigint", nullable=False),
+    column("name", "varchar(64)", nullable=False),
+    column("status", "enum('new','paid','shipped')", nullable=False, default="new"),
+    column("quantity", "int", nullable=False),
+    column("amount", "decimal(12,2)"),
+    column("ratio", "double"),
+    column("note", "varchar(200)"),
+    column("created_at", "datetime(3)", nullable=False),
+    column("updated_at", "timestamp"),
+)
+_STATES = ("new", "paid", "shipped")
+_NOTES = (None, "plain", 'with "quotes", commas', "süß 日本語", "two\nlines")
+
+
+class Bulk:
+    """The workload: `transactions` of `rows_each` rows, each in one of `tables` in turn."""
+
+    def __init__(
+        self,
+        *,
+        seed: int = 1,
+        transactions: int = 1000,
+        tables: int = 4,
+        rows_each: int = 100,
+        updates: float = 0.0,
+        start_ms: int,
+        ms_between: float = 20.0,
+    ) -> None:
+        self._seed = seed
+        self._transactions = transactions
+        self._rows_each = rows_each
+        self._updates = updates
+        self._step = int(ms_between * (1 << 18))
+        self._upstream = Upstream(start_ms, history=False)
+        session = Session(self._upstream, DATABASE)
+        session.create_database()
+        for number in range(1, tables + 1):
+            session.create_table(f"t{number}", _COLUMNS, primary=("id",))
+        self._opening = self._upstream.drain()
+        self._schemas = [table.schema for table in self._upstream.tables.values()]
+        self._begin = self._now = self._upstream.now
+
+    @property
+    def now(self) -> int:
+        return self._now
+
+    def opening(self) -> Iterator[Sequence[Change]]:
+        for change in self._opening:
+            yield [change]
+
+    def running(self) -> Iterator[Sequence[Change]]:
+        versions = [bytearray() for _ in self._schemas]
+        for ts, place, touched in self._touched(versions):
+            schema = self._schemas[place]
+            self._now = ts
+            yield [Commit(ts, [_changed(schema, place, *one) for one in touched])]
+
+    def truth(self, ts: int | None = None) -> Truth:
+        """All tables after every change up to `ts`, which is now if not given."""
+        ts = self._now if ts is None else ts
+        versions = [bytearray() for _ in self._schemas]
+        done = (ts - self._begin) // self._step if ts >= self._begin else 0
+        for _ in zip(range(done), self._touched(versions), strict=False):
+            pass
+        names = [column.name for column in _COLUMNS]
+        return {
+            (DATABASE, schema.table): [
+                dict(zip(names, _row(place, number, version), strict=True))
+                for number, version in enumerate(versions[place], 1)
+            ]
+            for place, schema in enumerate(self._schemas)
+            if self._created(schema) <= ts
+        }
+
+    def _created(self, schema: TableSchema) -> int:
+        return next(
+            change.ts
+            for change in self._opening
+            if not isinstance(change, Commit) and change.after is schema
+        )
+
+    def _touched(
+        self, versions: list[bytearray]
+    ) -> Iterator[tuple[int, int, list[tuple[int, int, bool]]]]:
+        """Commit ts, table, and rows as (number, version, whether new); versions are counted up."""
+        chance = Random(self._seed).random
+        for number in range(1, self._transactions + 1):
+            place = number % len(versions)
+            rows = versions[place]
+            before = len(rows)
+            touched: list[tuple[int, int, bool]] = []
+            updated: set[int] = set()
+            for _ in range(self._rows_each):
+                if before and chance() < self._updates:
+                    row = int(chance() * before)
+                    if row not in updated and rows[row] < 255:
+                        updated.add(row)
+                        rows[row] += 1
+                        touched.append((row + 1, rows[row], False))
+                else:
+                    rows.append(0)
+                    touched.append((len(rows), 0, True))
+            # As TiCDC sorts a transaction: updates before inserts.
+            touched.sort(key=_is_insert)
+            yield self._begin + number * self._step, place, touched
+
+
+def _is_insert(touched: tuple[int, int, bool]) -> bool:
+    return touched[2]
+
+
+def _changed(schema: TableSchema, place: int, number: int, version: int, is_new: bool) -> RowChange:
+    new = _row(place, number, version)
+    return RowChange(schema, None if is_new else _row(place, number, version - 1), new)
+
+
+def _row(place: int, number: int, version: int) -> Row:
+    mixed = (number * 2654435761 + version * 40503 + place * 97) & 0xFFFFFFFF
+    return (
+        str(number),
+        f"name {place}-{number}-{mixed:x}",
+        _STATES[version % 3],
+        str(mixed % 1000),
+        f"{mixed % 1000000}.{mixed % 100:02}",
+        f"0.{mixed % 997 + 1000}5",
+        _NOTES[mixed % 5],
+        f"2026-03-{mixed % 28 + 1:02} {mixed % 24:02}:{mixed % 60:02}:{version % 60:02}"
+        f".{mixed % 1000:03}",
+        None if version == 0 else f"2026-04-{mixed % 28 + 1:02} 12:{mixed % 60:02}:00",
+    )

@@ -1,0 +1,89 @@
+"""How an owner would declare the simulated changefeed: sink URI, changefeed TOML, the rest."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+from ticdc_assets.changefeed import CsvDialect
+
+
+class Declared(Protocol):
+    """The options that a declaration speaks of."""
+
+    @property
+    def protocol(self) -> str: ...
+    @property
+    def transport(self) -> str: ...
+    @property
+    def encoding(self) -> str: ...
+    @property
+    def partitions(self) -> int: ...
+    @property
+    def dispatch(self) -> str: ...
+    @property
+    def csv(self) -> CsvDialect: ...
+    @property
+    def date_separator(self) -> str: ...
+    @property
+    def workload(self) -> str: ...
+
+
+def declaration(folder: Path, options: Declared, keys: Mapping[str, tuple[str, ...]]) -> str:
+    """The text of a changefeeds.toml that lies in the folder."""
+    lines = [
+        "[[changefeed]]",
+        f"id = {json.dumps(options.workload)}",
+        f"sink-uri = {json.dumps(_sink_uri(folder, options))}",
+        'config = "changefeed.toml"',
+        'tz = "UTC"',
+    ]
+    if keys and options.protocol in ("csv", "canal-json"):
+        lines += ["", "[changefeed.keys]"]
+        lines += [f"{json.dumps(table)} = {json.dumps(list(key))}" for table, key in keys.items()]
+    return "\n".join(lines) + "\n"
+
+
+def changefeed_toml(options: Declared) -> str:
+    """The text of the file given to `cdc cli changefeed create --config`."""
+    if options.transport == "dump":
+        rule = f'{{matcher = ["*.*"], partition = "{options.dispatch}"}}'
+        return f"[sink]\ndispatchers = [{rule}]\n"
+    lines = ["[sink]", f'date-separator = "{options.date_separator}"']
+    if options.protocol == "csv":
+        csv = options.csv
+        if csv.terminator != "\r\n":
+            lines.append(f"terminator = {json.dumps(csv.terminator)}")
+        lines += [
+            "",
+            "[sink.csv]",
+            f"delimiter = {json.dumps(csv.delimiter)}",
+            f"quote = {json.dumps(csv.quote)}",
+            f"null = {json.dumps(csv.null)}",
+            f"include-commit-ts = {_flag(csv.include_commit_ts)}",
+            f"output-old-value = {_flag(csv.output_old_value)}",
+            f'binary-encoding-method = "{csv.binary_encoding}"',
+            f"output-field-header = {_flag(csv.field_header)}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _sink_uri(folder: Path, options: Declared) -> str:
+    parameters = {"protocol": options.protocol}
+    if options.protocol == "canal-json":
+        parameters["enable-tidb-extension"] = "true"
+    if options.transport == "storage":
+        return f"file://{quote(str(folder))}/data?{_query(parameters)}"
+    if options.encoding == "avro":
+        parameters["encoding-format"] = "avro"
+    parameters["partition-num"] = str(options.partitions)
+    return f"dump://{quote(str(folder))}/records.jsonl?{_query(parameters)}"
+
+
+def _query(parameters: Mapping[str, str]) -> str:
+    return "&".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def _flag(value: bool) -> str:
+    return str(value).lower()

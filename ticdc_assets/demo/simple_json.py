@@ -1,0 +1,162 @@
+"""The Simple protocol as JSON."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ticdc_assets.demo.change import Ddl, RowChange
+from ticdc_assets.demo.change import Row as Values
+from ticdc_assets.demo.column_type import FLOATS, TEXTS, is_unsigned, stated_length
+from ticdc_assets.demo.go_json import compact, string
+from ticdc_assets.demo.send_order import Row
+from ticdc_assets.demo.topic import Record
+from ticdc_assets.demo.wire import HANDLE, base64_of, is_binary, member_number
+from ticdc_assets.events import Column, Index, TableSchema
+
+
+class SimpleJson:
+    """The codec of a topic."""
+
+    batch = 1
+    ddl_to_all = True
+
+    def __init__(self) -> None:
+        self._tables: dict[int, _Table] = {}
+
+    def rows(self, rows: Sequence[Row], build_ms: int) -> Record:
+        (row,) = rows
+        table = self._tables.get(id(row.change.table))
+        if table is None:
+            table = self._tables[id(row.change.table)] = _Table(row.change.table)
+        return Record(None, table.message(row.change, row.ts, build_ms).encode())
+
+    def ddl(self, ddl: Ddl, build_ms: int) -> Record:
+        message: dict[str, Any] = {
+            "version": 1,
+            "type": ddl.kind.name,
+            "sql": ddl.sql,
+            "commitTs": ddl.ts,
+            "buildTs": build_ms,
+        }
+        if ddl.stated is not None:
+            message["tableSchema"] = table_schema(ddl.stated)
+        return Record(None, compact(message).encode())
+
+    def watermark(self, ts: int, build_ms: int) -> Record:
+        message = {"version": 1, "type": "WATERMARK", "commitTs": ts, "buildTs": build_ms}
+        return Record(None, compact(message).encode())
+
+    def bootstrap(self, schema: TableSchema, build_ms: int) -> Record:
+        message = {
+            "version": 1,
+            "type": "BOOTSTRAP",
+            "commitTs": 0,
+            "buildTs": build_ms,
+            "tableSchema": table_schema(schema),
+        }
+        return Record(None, compact(message).encode())
+
+
+def table_schema(schema: TableSchema) -> dict[str, Any]:
+    """The `tableSchema` of a message, keys in the server's order."""
+    return {
+        "schema": schema.database,
+        "table": schema.table,
+        "tableID": schema.table_id,
+        "version": schema.version,
+        "columns": [_column(column) for column in schema.columns],
+        "indexes": indexes(schema),
+    }
+
+
+def indexes(schema: TableSchema) -> list[dict[str, Any]]:
+    """All indexes; what TiCDC makes up of the rows' handle comes last."""
+    nullable = {column.name: column.nullable for column in schema.columns}
+    stated = list(schema.indexes)
+    if schema.key and not any(index.primary for index in stated):
+        # The unique key that tells rows apart is stated once more, as a primary key.
+        stated.append(Index(HANDLE, schema.key, unique=True, primary=True))
+    stated.sort(key=lambda index: index.name == HANDLE)
+    return [
+        {
+            "name": index.name,
+            "unique": index.unique,
+            "primary": index.primary,
+            "nullable": any(nullable[name] for name in index.columns),
+            "columns": list(index.columns),
+        }
+        for index in stated
+    ]
+
+
+def _column(column: Column) -> dict[str, Any]:
+    kind = column.type
+    data_type: dict[str, Any] = {
+        "mysqlType": kind.name,
+        "charset": kind.charset,
+        "collate": kind.collation,
+    }
+    if length := stated_length(kind):
+        data_type["length"] = length
+    if kind.decimals and kind.name not in FLOATS:
+        data_type["decimal"] = kind.decimals
+    if kind.elements is not None:
+        data_type["elements"] = list(kind.elements)
+    if is_unsigned(kind):
+        data_type["unsigned"] = True
+    if kind.zerofill or kind.name == "year":
+        data_type["zerofill"] = True
+    default: object = column.default
+    if kind.name == "bit" and column.default is not None:
+        default = int(column.default)
+    return {
+        "name": column.name,
+        "dataType": data_type,
+        "nullable": column.nullable,
+        "default": default,
+    }
+
+
+class _Table:
+    def __init__(self, schema: TableSchema) -> None:
+        # Kept, so that the schema's identity stays its own.
+        self.schema = schema
+        self._heads = {
+            op: (
+                f'{{"version":1,"database":{string(schema.database)},'
+                f'"table":{string(schema.table)},"tableID":{schema.table_id},"type":"{op}",'
+            )
+            for op in ("INSERT", "UPDATE", "DELETE")
+        }
+        # Go sorts the keys of a map.
+        order = sorted(enumerate(schema.columns), key=lambda place: place[1].name.encode())
+        self._columns = [(n, string(column.name) + ":", _value(column)) for n, column in order]
+
+    def message(self, change: RowChange, ts: int, build_ms: int) -> str:
+        _, old, new = change
+        op = "INSERT" if old is None else "DELETE" if new is None else "UPDATE"
+        data = f',"data":{self._object(new)}' if new is not None else ""
+        before = f',"old":{self._object(old)}' if old is not None else ""
+        return (
+            f'{self._heads[op]}"commitTs":{ts},"buildTs":{build_ms},'
+            f'"schemaVersion":{self.schema.version}{data}{before}}}'
+        )
+
+    def _object(self, row: Values) -> str:
+        cells = [
+            name + ("null" if (text := row[place]) is None else write(text))
+            for place, name, write in self._columns
+        ]
+        return "{" + ",".join(cells) + "}"
+
+
+def _value(column: Column) -> Callable[[str], str]:
+    number = member_number(column)
+    if number is not None:
+        return lambda text: f'"{number(text)}"'
+    if is_binary(column):
+        return lambda text: f'"{base64_of(text)}"'
+    if column.type.name == "timestamp":
+        return lambda text: f'{{"location":"UTC","value":"{text}"}}'
+    if column.type.name in TEXTS or column.type.name == "json":
+        return string
+    return lambda text: f'"{text}"'

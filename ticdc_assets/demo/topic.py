@@ -1,0 +1,195 @@
+"""A topic, dumped to a file record by record, as the new-architecture server sends it.
+
+All that happened up to a watermark goes before it; statements and watermarks go to every partition
+(Canal-JSON's statements to the first only), rows by a hash of their table or of their key.
+"""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Literal, NamedTuple, Protocol
+from zlib import crc32
+
+from ticdc_assets.demo.change import Change, Ddl, RowChange
+from ticdc_assets.demo.send_order import Row, arranged
+from ticdc_assets.events import TableSchema
+
+TOPIC = "demo"
+# Simple repeats a table's schema after so long, or so many rows.
+_BOOTSTRAP_MS = 120_000
+_BOOTSTRAP_ROWS = 10_000
+# How long after its commit a record is sent, and encoded.
+_LAG_MS = 25
+
+Dispatch = Literal["index-value", "table"]
+
+
+class Record(NamedTuple):
+    """A record's bytes."""
+
+    key: bytes | None
+    value: bytes
+
+
+class Codec(Protocol):
+    """Encodes what is sent; `build_ms` is when."""
+
+    # How many rows a record may hold.
+    batch: int
+    ddl_to_all: bool
+
+    def rows(self, rows: Sequence[Row], build_ms: int) -> Record: ...
+    def ddl(self, ddl: Ddl, build_ms: int) -> Record: ...
+    def watermark(self, ts: int, build_ms: int) -> Record: ...
+    def bootstrap(self, schema: TableSchema, build_ms: int) -> Record | None: ...
+
+
+class TopicWriter:
+    """Takes changes in commit order; `flush` sends them, then a watermark."""
+
+    def __init__(
+        self,
+        path: Path,
+        codec: Codec,
+        *,
+        start_ts: int,
+        partitions: int = 3,
+        dispatch: Dispatch = "index-value",
+        ahead: float = 0.0,
+        replays: float = 0.0,
+        duplicates: float = 0.0,
+        random: Random | None = None,
+    ) -> None:
+        self._path = path
+        self._codec = codec
+        self._start_ts = start_ts
+        self._partitions = partitions
+        self._dispatch = dispatch
+        self._ahead = ahead
+        self._replays = replays
+        self._duplicates = duplicates
+        self._random = random or Random(0)
+        self._pending: list[Change] = []
+        self._offsets = [0] * partitions
+        self._lines: list[str] = []
+        # What was sent since the last watermark but two, flush by flush: what a restart may repeat.
+        self._sent: list[list[tuple[int, Record, int]]] = []
+        self._dispatchers: dict[int, Dispatcher] = {}
+        self._told: dict[int, tuple[int, int]] = {}
+        self.rows = 0
+        path.write_bytes(b"")
+
+    def take(self, change: Change) -> None:
+        if change.ts > self._start_ts:
+            self._pending.append(change)
+
+    def flush(self, ts: int) -> None:
+        """Send all that happened and say that it is complete up to `ts`."""
+        pending, self._pending = self._pending, []
+        self._sent = [*self._sent[-1:], []]
+        for part in arranged(pending, self._random, self._ahead):
+            if isinstance(part, Ddl):
+                self._send_ddl(part)
+            else:
+                self._send_rows(part)
+        build_ms = (ts >> 18) + _LAG_MS
+        watermark = self._codec.watermark(ts, build_ms)
+        for partition in range(self._partitions):
+            self._send(partition, watermark, build_ms)
+        if self._replays and self._random.random() < self._replays:
+            again = [record for records in self._sent for record in records]
+            for partition, record, sent_ms in again:
+                self._append(partition, record, sent_ms)
+        with self._path.open("a") as file:
+            file.writelines(self._lines)
+        self._lines = []
+
+    def _send_ddl(self, ddl: Ddl) -> None:
+        build_ms = (ddl.ts >> 18) + _LAG_MS
+        record = self._codec.ddl(ddl, build_ms)
+        for partition in range(self._partitions if self._codec.ddl_to_all else 1):
+            self._send(partition, record, build_ms)
+
+    def _send_rows(self, tables: Sequence[Sequence[Row]]) -> None:
+        waiting: list[list[Row]] = [[] for _ in range(self._partitions)]
+        for rows in tables:
+            schema = rows[0].change.table
+            self.rows += len(rows)
+            self._introduce(schema, rows[0].ts >> 18, len(rows))
+            partition_of = self._dispatcher(schema)
+            for row in rows:
+                partition = partition_of(row.change)
+                batch = waiting[partition]
+                batch.append(row)
+                if len(batch) == self._codec.batch:
+                    self._send_batch(partition, batch)
+                    waiting[partition] = []
+        for partition, batch in enumerate(waiting):
+            if batch:
+                self._send_batch(partition, batch)
+
+    def _send_batch(self, partition: int, rows: Sequence[Row]) -> None:
+        build_ms = (rows[-1].ts >> 18) + _LAG_MS
+        self._send(partition, self._codec.rows(rows, build_ms), build_ms)
+
+    def _introduce(self, schema: TableSchema, now_ms: int, rows: int) -> None:
+        """Send the schema before a table's first row, and again from time to time."""
+        table = schema.table_id or 0
+        since_ms, count = self._told.get(table, (0, 0))
+        if table in self._told and now_ms - since_ms < _BOOTSTRAP_MS and count < _BOOTSTRAP_ROWS:
+            self._told[table] = since_ms, count + rows
+            return
+        self._told[table] = now_ms, rows
+        record = self._codec.bootstrap(schema, now_ms + _LAG_MS)
+        if record is not None:
+            for partition in range(self._partitions):
+                self._send(partition, record, now_ms + _LAG_MS)
+
+    def _dispatcher(self, schema: TableSchema) -> "Dispatcher":
+        found = self._dispatchers.get(id(schema))
+        if found is None:
+            found = self._dispatchers[id(schema)] = Dispatcher(
+                schema, self._partitions, self._dispatch
+            )
+        return found
+
+    def _send(self, partition: int, record: Record, sent_ms: int) -> None:
+        self._append(partition, record, sent_ms)
+        if self._duplicates and self._random.random() < self._duplicates:
+            self._append(partition, record, sent_ms)
+        if self._replays:
+            self._sent[-1].append((partition, record, sent_ms))
+
+    def _append(self, partition: int, record: Record, sent_ms: int) -> None:
+        offset = self._offsets[partition]
+        self._offsets[partition] = offset + 1
+        key = "null" if record.key is None else f'"{b64encode(record.key).decode("ascii")}"'
+        self._lines.append(
+            f'{{"topic": "{TOPIC}", "partition": {partition}, "offset": {offset},'
+            f' "key_b64": {key}, "value_b64": "{b64encode(record.value).decode("ascii")}",'
+            f' "timestamp_ms": {sent_ms}}}\n'
+        )
+
+
+class Dispatcher:
+    """Which partition a row goes to."""
+
+    def __init__(self, schema: TableSchema, partitions: int, dispatch: Dispatch) -> None:
+        # Kept, so that the schema's identity stays its own.
+        self._schema = schema
+        self._partitions = partitions
+        self._base = crc32((schema.database + schema.table).encode())
+        names = schema.key if dispatch == "index-value" else ()
+        self._key = [
+            (place, crc32(column.name.encode()))
+            for place, column in enumerate(schema.columns)
+            if column.name in names
+        ]
+
+    def __call__(self, change: RowChange) -> int:
+        row = change.new or change.old or ()
+        value = self._base
+        for place, name in self._key:
+            value ^= crc32((row[place] or "").encode(), name)
+        return value % self._partitions
