@@ -1,0 +1,49 @@
+"""Canal-JSON messages with the TiDB extension, by hand: for lakes of a row or two."""
+
+import json
+from typing import Any
+
+from ticdc_assets.protocols.message import Message
+
+_TYPES = {"id": ("int", 4)}
+
+
+def row(database: str, table: str, ts: int, **values: str) -> Message:
+    """An insert; columns are int if they are called `id`, else text."""
+    types = {name: _TYPES.get(name, ("varchar(20)", 12)) for name in values}
+    said = {
+        "type": "INSERT",
+        "pkNames": ["id"],
+        "mysqlType": {name: type for name, (type, _) in types.items()},
+        "sqlType": {name: code for name, (_, code) in types.items()},
+        "data": [values],
+        "_tidb": {"commitTs": ts},
+    }
+    return _message(database, table, said)
+
+
+def ddl(database: str, table: str, ts: int, kind: str, sql: str) -> Message:
+    said = {"type": kind, "isDdl": True, "sql": sql, "_tidb": {"commitTs": ts}}
+    return _message(database, table, said)
+
+
+def watermark(ts: int) -> Message:
+    return _message("", "", {"type": "TIDB_WATERMARK", "_tidb": {"watermarkTs": ts}})
+
+
+def _message(database: str, table: str, said: dict[str, Any]) -> Message:
+    whole: dict[str, Any] = {
+        "id": 0,
+        "database": database,
+        "table": table,
+        "pkNames": None,
+        "isDdl": False,
+        "es": 0,
+        "ts": 0,
+        "sql": "",
+        "sqlType": None,
+        "mysqlType": None,
+        "old": None,
+        "data": None,
+    }
+    return Message("t", 0, 0, None, json.dumps(whole | said).encode(), 1)

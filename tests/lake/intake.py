@@ -1,0 +1,119 @@
+"""Taking golden data into a lake, and its events back out, to be held against the reference's."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+from pyarrow import fs
+from pyspark.sql import SparkSession
+
+from resources.storage import Folder, claim_check_folder
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.events import (
+    Bootstrap,
+    Event,
+    FilePosition,
+    Rejected,
+    RowChange,
+    SchemaChange,
+    TableSchema,
+    TopicPosition,
+    Watermark,
+)
+from ticdc_assets.lake import event_rows
+from ticdc_assets.lake.decode import Decoded, decode
+from ticdc_assets.lake.ingest import Ingested, ingest_records
+from ticdc_assets.lake.ingest_folder import ingest_folder
+from ticdc_assets.lake.tables import Lake, create
+from ticdc_assets.protocols.message import Message
+from ticdc_assets.reference.reading import schema_versions
+
+
+class Intake:
+    """A lake of one changefeed, and what feeds it."""
+
+    def __init__(self, spark: SparkSession, root: Path, feed: Changefeed) -> None:
+        self.spark = spark
+        self.feed = feed
+        self.lake = Lake(str(root / "lake"), "golden")
+        self.folder = root / "folder"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        create(spark, self.lake, of_records=feed.transport != "storage")
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        for path, content in files.items():
+            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / path).write_bytes(content)
+
+    def open_folder(self) -> Folder:
+        return Folder(fs.LocalFileSystem(), str(self.folder))
+
+    def ingest(self, records: Iterable[Message | Rejected] = (), **settings: int) -> Ingested:
+        if self.feed.transport == "storage":
+            return ingest_folder(self.spark, self.lake, self.feed, self.open_folder(), **settings)
+        return ingest_records(self.spark, self.lake, records, **settings)
+
+    def decode(self, since: int = 0) -> Decoded:
+        return decode(
+            self.spark,
+            self.lake,
+            self.feed,
+            since=since,
+            open_folder=partial(Folder, fs.LocalFileSystem(), str(self.folder)),
+            open_payloads=partial(claim_check_folder, self.feed),
+            schemas_for=self._schemas_for,
+        )
+
+    def _schemas_for(
+        self, wanted: object, fresh: list[SchemaChange | Bootstrap]
+    ) -> Mapping[tuple[str, str, int], TableSchema]:
+        events = self.lake.read(self.spark, "events").where("kind IN ('ddl', 'bootstrap')")
+        known = event_rows.statements(events.select("kind", "statement").collect())
+        return schema_versions([*known, *fresh], self.feed.keys)
+
+    def events(self) -> list[Event]:
+        rows = self.lake.read(self.spark, "events").toArrow().to_pylist()
+        return [event for row in rows if (event := _event(row)) is not None]
+
+    def count(self, table: str) -> int:
+        return self.lake.read(self.spark, table).count()
+
+
+def _event(row: dict) -> Event | None:
+    match row["kind"]:
+        case "row":
+            return event_rows.row_change(row)
+        case "ddl" | "bootstrap":
+            return event_rows.statements([row])[0]
+    if row["partition"] is None:
+        position = FilePosition(row["source"], row["number"] or 0)
+    else:
+        position = TopicPosition(row["source"], row["partition"], row["number"], row["index"])
+    match row["kind"]:
+        case "watermark":
+            return Watermark(ts=row["commit_ts"], position=position, build_ts=row["build_ts"])
+        case "rejected":
+            return Rejected(position=position, error=row["error"], reason=row["statement"])
+    return None
+
+
+def told(events: Iterable[Event]) -> Counter[bytes]:
+    """Events as texts that are the same if the events are; of watermarks the greatest ones."""
+    resolved: dict[tuple[str, ...], int] = {}
+    others: Counter[bytes] = Counter()
+    for event in events:
+        if isinstance(event, Watermark):
+            at = event.position
+            place = ("topic", at.topic, str(at.partition)) if isinstance(at, TopicPosition) else ()
+            resolved[place] = max(event.ts, resolved.get(place, 0))
+            continue
+        if isinstance(event, RowChange) and event.observed is not None:
+            columns = json.loads(event.observed)
+            event = replace(event, observed=str(sorted(columns.items())))
+        others[type(event).__name__.encode() + msgspec.json.encode(event)] += 1
+    marks = {f"{place} {ts}".encode(): 1 for place, ts in resolved.items()}
+    return others + Counter(marks)

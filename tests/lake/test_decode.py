@@ -1,0 +1,222 @@
+"""Events in the lake are those of the reference reading, however the input was cut and broken."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from resources.dump import read_dump
+from resources.storage import claim_check_folder
+from tests.golden import GOLDEN, open_lines, records, storage_tree
+from tests.lake.intake import Intake, told
+from tests.reference.test_golden_replay import feed_of
+from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.events import FilePosition, Rejected, RowChange
+from ticdc_assets.lake import decode as decode_module
+from ticdc_assets.reference.reading import folder_events, topic_events
+
+CSV = "lifecycle/storage-csv-full"
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        "types/simple-avro-checksum",
+        "lifecycle/canal-json-ext-replayed",
+        "types/open-protocol",
+        "lifecycle/simple-json-claim-check",
+    ],
+)
+def test_a_topic_that_grows(spark: SparkSession, tmp_path: Path, dataset: str) -> None:
+    feed = feed_of(dataset)
+    intake = Intake(spark, tmp_path, feed)
+    sent = list(records(dataset))
+    cut = len(sent) // 3
+    assert intake.ingest(sent[:cut]).items == cut
+    first = intake.decode()
+    # Several batches, the first of them already there.
+    whole = intake.ingest(sent, bytes_per_batch=sum(len(m.value or b"") for m in sent) // 4)
+    assert (whole.items, whole.batches > 2) == (len(sent) - cut, True)
+    second = intake.decode(since=first.done_through)
+    assert second.done_through == whole.last_batch
+    truth = list(topic_events(feed, sent, claim_check_folder(feed)))
+    assert told(intake.events()) == told(truth)
+    assert first.rows + second.rows == sum(isinstance(e, RowChange) for e in truth)
+    # Nothing new: nothing happens, whatever is known to be done.
+    before = intake.count("events")
+    assert intake.ingest(sent).batches == 0
+    assert (intake.decode().rows, intake.count("events")) == (0, before)
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        "lifecycle/storage-csv-default",
+        "types/storage-csv-custom",
+        "types/storage-canal-json",
+        "lifecycle/newarch-storage-csv-table-id-path",
+    ],
+)
+def test_a_folder_that_grows(spark: SparkSession, tmp_path: Path, dataset: str) -> None:
+    feed, tree = feed_of(dataset), storage_tree(dataset)
+    intake = Intake(spark, tmp_path, feed)
+    steps = [
+        {file["path"] for file in step["files"] or ()}
+        for step in open_lines(GOLDEN / dataset / "manifest.jsonl")
+    ]
+    early = set().union(*steps[: len(steps) // 2]) & set(tree)
+    intake.put({path: tree[path] for path in early})
+    intake.ingest()
+    first = intake.decode()
+    intake.put({path: content for path, content in tree.items() if path not in early})
+    # Batches so small that `metadata` comes in a later one than the files it is about.
+    assert intake.ingest(bytes_per_batch=1 << 14).batches > 1
+    second = intake.decode(since=first.done_through)
+    truth = list(folder_events(feed, tree, tree.__getitem__))
+    assert told(intake.events()) == told(truth)
+    assert first.rows + second.rows == sum(isinstance(e, RowChange) for e in truth)
+    assert second.waiting_files == 0
+    before = intake.count("events")
+    assert intake.ingest().batches == 0
+    assert (intake.decode().rows, intake.count("events")) == (0, before)
+
+
+def test_files_that_wait_change_and_vanish(spark: SparkSession, tmp_path: Path) -> None:
+    feed, tree = feed_of(CSV), storage_tree(CSV)
+    intake = Intake(spark, tmp_path, feed)
+    data = sorted(path for path in tree if path.endswith(".csv"))
+    schemas = {path for path in tree if "/shop/orders/meta/schema_" in f"/{path}"}
+    waiting = [path for path in data if path.startswith("shop/orders/")]
+    cut, gone, *_ = [path for path in data if path not in waiting]
+    # The last record of a file is cut off, a schema file comes late, a file is gone at once.
+    there = {path: content for path, content in tree.items() if path not in schemas}
+    there[cut] = tree[cut][:-4]
+    intake.put(there)
+    intake.ingest()
+    (intake.folder / gone).unlink()
+    first = intake.decode()
+    assert (first.waiting_files, first.done_through) == (len(waiting), 0)
+    assert first.rejected == 2
+    assert intake.count("quarantine") == 2
+    # They go on waiting, and are no reason for a commit.
+    before = intake.count("events")
+    assert intake.decode().waiting_files == len(waiting)
+    assert intake.count("events") == before
+    # All is mended but for what is gone, which is said once.
+    intake.put({path: tree[path] for path in [*schemas, cut]})
+    intake.ingest()
+    second = intake.decode()
+    assert (second.waiting_files, second.done_through) == (0, 2)
+    lost = Rejected(
+        position=FilePosition(gone), error="MissingFile", reason="there is no such file"
+    )
+    whole = {path: content for path, content in tree.items() if path != gone}
+    truth = [*folder_events(feed, whole, whole.__getitem__), lost]
+    assert told(intake.events()) == told(truth)
+    said = intake.lake.read(spark, "quarantine").select("source", "error").collect()
+    assert [tuple(row) for row in said] == [(gone, "MissingFile")]
+    assert intake.decode().rows == 0
+    assert told(intake.events()) == told(truth)
+
+
+def test_a_dump_whose_last_line_is_cut_off(spark: SparkSession, tmp_path: Path) -> None:
+    feed = changefeed_from_uri("dump:///d?protocol=canal-json&enable-tidb-extension=true")
+    intake = Intake(spark, tmp_path, feed)
+    lines = [
+        json.dumps({"topic": "t", "partition": 0, "offset": offset, "payload": value})
+        for offset, value in enumerate(['{"type": "?"}', _row('a/b.c"d'), _row("x`'\\")])
+    ]
+    dump = tmp_path / "dump.jsonl"
+    dump.write_text("\n".join(lines)[:-9])
+    assert intake.ingest(read_dump(dump)).items == 3
+    assert intake.ingest(read_dump(dump)).items == 0
+    assert intake.decode().rejected == 2
+    dump.write_text("\n".join(lines))
+    assert intake.ingest(read_dump(dump)).items == 1
+    assert intake.decode().rows == 1
+    events = intake.events()
+    whole = list(topic_events(feed, read_dump(dump), None))
+    cut = [e for e in events if isinstance(e, Rejected) and isinstance(e.position, FilePosition)]
+    assert [e.position.record for e in cut] == [3]
+    assert told(e for e in events if e not in cut) == told(whole)
+    names = intake.lake.read(spark, "events").where("kind = 'row'").select("name").collect()
+    assert {row["name"] for row in names} == {'`db`.`a/b.c"d`', "`db`.`x``'\\`"}
+    # What was refused is kept as it came.
+    said = intake.lake.read(spark, "quarantine").select("number", "raw").collect()
+    assert {(row["number"], row["raw"] and bytes(row["raw"])) for row in said} == {
+        (0, b'{"type": "?"}'),
+        (3, None),
+    }
+
+
+def _row(table: str) -> str:
+    row = {"id": 1, "database": "DB", "table": table, "type": "INSERT", "isDdl": False}
+    row |= {"es": 1, "ts": 2, "data": [{"a": "1"}], "old": None, "pkNames": ["a"]}
+    row |= {"mysqlType": {"a": "int"}, "sqlType": {"a": 4}, "_tidb": {"commitTs": 1 << 60}}
+    return json.dumps(row)
+
+
+def test_a_folder_with_names_that_need_care(spark: SparkSession, tmp_path: Path) -> None:
+    # A schema `a`, and a table of each name: one holds slashes, one what SQL takes for syntax.
+    source, tree = "shop/customers/", storage_tree(CSV)
+    feed = feed_of(CSV)
+    named = {}
+    for table in ("b/5/c.d", "it's `\"\\"):
+        for path, content in tree.items():
+            if not path.startswith(source):
+                continue
+            if path.endswith(".json"):
+                schema = json.loads(content)
+                schema |= {"Table": table, "Schema": "a", "Query": ""}
+                content = json.dumps(schema).encode()
+            else:
+                in_csv = table.replace('"', '""').encode()
+                content = content.replace(b'"customers","shop"', b'"%s","a"' % in_csv)
+            named[f"a/{table}/{path.removeprefix(source)}"] = content
+    intake = Intake(spark, tmp_path, feed)
+    intake.put(named)
+    intake.ingest()
+    assert intake.decode().waiting_files == 0
+    truth = list(folder_events(feed, named, named.__getitem__))
+    assert {e.table for e in truth if isinstance(e, RowChange)} == {"b/5/c.d", "it's `\"\\"}
+    assert told(intake.events()) == told(truth)
+    # Each file anew: what was read before is replaced, whatever the path is.
+    cut = {p: c[:-3] for p, c in named.items() if p.endswith(".csv") and c.count(b"\r\n") > 1}
+    intake.put(cut)
+    named |= cut
+    intake.ingest()
+    intake.decode(since=1)
+    assert told(intake.events()) == told(folder_events(feed, named, named.__getitem__))
+
+
+def test_killed_between_its_commits(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = "lifecycle/canal-json"
+    feed, sent = feed_of(dataset), list(records(dataset))
+    sent.insert(5, Rejected(position=FilePosition("d", 6), error="MalformedMessage", reason="?"))
+    intake = Intake(spark, tmp_path, feed)
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    # In the midst of ingest: one batch is there, the next one is not.
+    with pytest.raises(KeyboardInterrupt):
+        intake.ingest(_until(sent, 30), bytes_per_batch=4000)
+    intake.ingest(sent)
+    # Before the events are written, and between them and the quarantine.
+    for step in ("decode_records", "keep_quarantine"):
+        with monkeypatch.context() as patch:
+            patch.setattr(decode_module, step, die)
+            with pytest.raises(KeyboardInterrupt):
+                intake.decode()
+    assert intake.count("quarantine") == 0
+    assert intake.decode().rows == 0
+    assert intake.count("quarantine") == 1
+    assert told(intake.events()) == told(topic_events(feed, sent, None))
+
+
+def _until(sent: list, number: int):
+    yield from sent[:number]
+    raise KeyboardInterrupt

@@ -1,0 +1,95 @@
+"""Raw holds what the source holds, each thing once, whoever else is at it."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+from msgspec.structs import replace
+from pyspark.sql import SparkSession
+
+from tests.lake.intake import Intake
+from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.lake import ingest
+from ticdc_assets.protocols.message import Message
+
+TOPIC = changefeed_from_uri("dump:///d?protocol=open-protocol")
+FOLDER = dataclasses.replace(
+    changefeed_from_uri("file:///data?protocol=canal-json"), date_separator="none"
+)
+
+
+def test_records_are_kept_as_they_came_and_once(spark: SparkSession, tmp_path: Path) -> None:
+    intake = Intake(spark, tmp_path, TOPIC)
+    sent = [
+        Message("t", 0, 7, b"\0k", None, 1_700_000_000_123),
+        Message("t", 1, 7, None, b"\xff", None),
+        Message("t-1", 0, 0, b"", b"", 1 << 62),
+    ]
+    assert intake.ingest(sent).items == 3
+    # Another topic and partition each has its own offsets; what was there before is passed over.
+    more = [*sent, replace(sent[1], offset=8), Message("t", 2, 0, b"", b"v", 0)]
+    assert intake.ingest(iter(more)).items == 2
+    rows = intake.lake.read(spark, "raw").orderBy("seq").toArrow().to_pylist()
+    assert [(row["batch"], row["seq"]) for row in rows] == [(1, 1), (1, 2), (1, 3), (2, 4), (2, 5)]
+    for row, record in zip(rows, [*sent, *more[3:]], strict=True):
+        place = (row["topic"], row["partition"], row["offset"])
+        assert place == (record.topic, record.partition, record.offset)
+        assert (row["key"], row["value"]) == (record.key, record.value)
+    assert rows[0]["timestamp"].timestamp() == 1_700_000_000.123
+    # Without the commits' own word it is read from the rows.
+    spark.sql(f"RESTORE TABLE {intake.lake.sql('raw')} TO VERSION AS OF 1")
+    assert intake.ingest(more).items == 2
+    assert intake.count("raw") == 5
+
+
+def test_of_two_runs_that_take_in_the_same_one_counts(
+    spark: SparkSession, tmp_path: Path, monkeypatch
+) -> None:
+    intake = Intake(spark, tmp_path, TOPIC)
+    sent = [Message("t", 0, offset, b"", b"v" * 100, 0) for offset in range(10)]
+    begun = ingest.raw_state(spark, intake.lake)
+    intake.ingest(sent[:4])
+    # This one began before the other was done, and has more.
+    with monkeypatch.context() as patch:
+        patch.setattr(ingest, "raw_state", lambda *_: begun)
+        assert intake.ingest(sent, bytes_per_batch=500).items == 0
+    assert intake.ingest(sent).items == 6
+    offsets = intake.lake.read(spark, "raw").select("offset").collect()
+    assert sorted(row["offset"] for row in offsets) == list(range(10))
+
+
+def test_a_folder_is_taken_in_by_what_changes(spark: SparkSession, tmp_path: Path) -> None:
+    intake = Intake(spark, tmp_path, FOLDER)
+    schema = "db/t/meta/schema_470608603860172800_0000000001.json"
+    data = "db/t/470608603860172800/CDC00000000000000000001.json"
+    stray = "db/t/2026-01-01/CDC00000000000000000001.json"
+    index = "db/t/470608603860172800/meta/CDC.index"
+    files = {"metadata": b"1", schema: b"s", data: b"d", stray: b"", index: b"i"}
+    files |= {"README": b"", f"{data}.tmp": b"", "db/t/meta/schema_1_2.json": b""}
+    intake.put(files)
+    assert intake.ingest().items == 4
+
+    def roles(batch: int) -> list[tuple[str, str, bytes | None]]:
+        rows = intake.lake.read(spark, "raw").where(f"batch = {batch}").orderBy("seq").collect()
+        return [(r["role"], r["path"], r["content"] and bytes(r["content"])) for r in rows]
+
+    assert roles(1) == [
+        ("schema", schema, b"s"),
+        ("stray", stray, None),
+        ("data", data, None),
+        ("metadata", "metadata", b"1"),
+    ]
+    # Only written again: a checkpoint of the same content is no news, a schema file's is none.
+    later = 1_900_000_000
+    for path in ("metadata", schema, data):
+        _touch(intake.folder / path, later)
+    assert intake.ingest().items == 2
+    assert roles(2) == [("same schema", schema, None), ("changed data", data, None)]
+    assert intake.ingest().items == 0
+    intake.put({"metadata": b"2", schema: b"S"})
+    assert intake.ingest().items == 2
+    assert roles(3) == [("changed schema", schema, b"S"), ("metadata", "metadata", b"2")]
+
+
+def _touch(path: Path, at: int) -> None:
+    os.utime(path, (at, at))

@@ -1,0 +1,103 @@
+"""The ledger adds up over what was sent twice, and does not over a lake that was tampered with."""
+
+import shutil
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from resources.storage import sink_folder
+from ticdc_assets.changefeed import Changefeed, load_changefeeds
+from ticdc_assets.demo import Options, prepare
+from ticdc_assets.events import RowChange
+from ticdc_assets.lake.advance import Source, advance
+from ticdc_assets.lake.applied import last_applied
+from ticdc_assets.lake.event_rows import table_name
+from ticdc_assets.lake.ledger import Ledger, ledger
+from ticdc_assets.lake.tables import Lake
+from ticdc_assets.reference.reading import folder_events
+
+
+class Kept(NamedTuple):
+    feed: Changefeed
+    lake: Lake
+    spark: SparkSession
+
+    def ledger(self) -> Ledger:
+        return ledger(self.spark, self.lake, last_applied(self.spark, self.lake))
+
+    def source(self) -> Source:
+        opened = partial(sink_folder, self.feed)
+        return Source(folder=opened(), open_folder=opened)
+
+    def copied(self, root: Path) -> "Kept":
+        shutil.copytree(self.lake.root, root)
+        return self._replace(lake=Lake(str(root), self.lake.changefeed))
+
+
+@pytest.fixture(scope="module")
+def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """A lake of a small shop whose sender goes back after every checkpoint."""
+    folder = tmp_path_factory.mktemp("ledger")
+    options = Options(transactions=30, flush_every=15, statements=False, replays=1.0)
+    simulation = prepare(folder / "feed", options)
+    feed = next(iter(load_changefeeds(simulation.changefeeds).values()))
+    kept = Kept(feed, Lake(str(folder / "lake"), feed.id), spark)
+    for step in simulation:
+        if step.transactions:
+            advance(spark, kept.lake, feed, kept.source())
+    return kept
+
+
+def test_it_adds_up_and_its_input_is_what_the_folder_holds(kept: Kept) -> None:
+    done = kept.ledger()
+    assert done.adds_up, done
+    folder = sink_folder(kept.feed)
+    sent = Counter(
+        table_name(event.database, event.table)
+        for event in folder_events(kept.feed, folder.paths(), folder.read)
+        if isinstance(event, RowChange)
+    )
+    assert {table.name: table.input for table in done.tables} == dict(sent)
+    for table in done.tables:
+        parts = table.applied + table.superseded + table.quarantined + table.waiting
+        assert table.input == parts + table.repeated
+    data = [path for path in folder.paths() if path.endswith(".csv")]
+    assert (done.source.input, done.source.decoded) == (len(data), len(data))
+    # The sender did go back, within a window or behind one.
+    assert sum(table.superseded + table.repeated for table in done.tables) > 0
+
+
+@pytest.mark.parametrize(
+    "what", ["an event is gone", "an event is there twice", "a count is gone", "a marker is gone"]
+)
+def test_it_fails_where_the_lake_was_tampered_with(kept: Kept, tmp_path: Path, what: str) -> None:
+    copy = kept.copied(tmp_path / "copy")
+    spark, lake = copy.spark, copy.lake
+    name = "`shop`.`customers`"
+    events = lake.sql("events")
+    one = lake.read(spark, "events").where(f"kind = 'row' AND name = '{name}'").orderBy("seq")
+    place = one.select("seq", "index").collect()[0]
+    here = f"kind = 'row' AND seq = {place['seq']} AND index = {place['index']}"
+    if what == "an event is gone":
+        spark.sql(f"DELETE FROM {events} WHERE {here}")
+    elif what == "an event is there twice":
+        spark.sql(f"INSERT INTO {events} SELECT * FROM {events} WHERE {here}")
+    elif what == "a count is gone":
+        spark.sql(
+            f"UPDATE {lake.sql('applied')} SET counts = filter(counts, c -> c.name <> '{name}')"
+        )
+    else:
+        spark.sql(f"DELETE FROM {events} WHERE kind = 'batch' AND batch = 1")
+    done = copy.ledger()
+    assert not done.adds_up
+    wrong = {table.name for table in done.tables if not table.adds_up}
+    if what == "a marker is gone":
+        assert "batch 1 was considered" in done.source.faults[0]
+    elif what == "an event is there twice":
+        assert "1 row events are in the lake more than once" in done.source.faults
+    else:
+        assert wrong == {name}

@@ -1,0 +1,57 @@
+"""Two runs at one lake: the second one is told who is at it, and a dead one holds nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.lock import locked
+from ticdc_assets.lake.tables import Lake
+
+HOLDER = """
+import sys, time
+from ticdc_assets.lake.lock import locked
+from ticdc_assets.lake.tables import Lake
+with locked(Lake(sys.argv[1], "feed")):
+    print("locked", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_second_run_is_refused_until_the_first_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    project = Path(__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(project)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == b"locked\n"
+        lake = Lake(str(tmp_path), "feed")
+        said = f"process {first.pid} on "
+        with pytest.raises(ConfigError, match=said) as refused, locked(lake):
+            pass
+        assert "since 20" in str(refused.value)
+        # Another changefeed's part of the lake is another's.
+        with locked(Lake(str(tmp_path), "other")):
+            pass
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+    with locked(lake):
+        pass
+
+
+def test_the_same_process_holds_it_once_and_gives_it_back(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "deep" / "lake"), "feed")
+    with locked(lake), pytest.raises(ConfigError, match=f"process {os.getpid()} "), locked(lake):
+        pass
+    with locked(lake):
+        pass
+
+
+def test_a_lake_in_an_object_store_has_no_lock() -> None:
+    lake = Lake("s3a://bucket/lake", "feed")
+    with locked(lake), locked(lake):
+        pass

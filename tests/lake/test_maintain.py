@@ -1,0 +1,59 @@
+"""Maintenance changes files, and no picture; a run that comes after it goes on from there."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.lake.canal import row, watermark
+from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.advance import Source, advance
+from ticdc_assets.lake.applied import last_applied
+from ticdc_assets.lake.asof import picture
+from ticdc_assets.lake.current import CurrentTable
+from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.lake.tables import Lake
+from ticdc_assets.protocols.message import Message
+
+FEED = changefeed_from_uri("kafka://h:9092/t?protocol=canal-json&enable-tidb-extension=true", id="f")
+
+
+def test_files_are_joined_and_every_picture_stays(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"), FEED.id)
+    messages: list[Message] = []
+
+    def records() -> list[Message]:
+        return [Message("t", 0, place, None, m.value, 1) for place, m in enumerate(messages)]
+
+    def run(ts: int) -> None:
+        messages.extend((row("d", "t", ts - 1, id=str(ts)), watermark(ts)))
+        advance(spark, lake, FEED, Source(records=records))
+
+    for ts in (10, 20, 30):
+        run(ts)
+    before = last_applied(spark, lake)
+    (incarnation,) = before.versions
+    done = maintain(spark, lake, before, retain_days=7, expire_days=1, many=2)
+    after = last_applied(spark, lake)
+    assert done.joined
+    assert done.files_after < done.files_before
+    assert (after.ts, after.seq, after.batch) == (before.ts, before.seq + 1, before.batch)
+    assert after.versions[incarnation] > before.versions[incarnation]
+    table = CurrentTable(spark, lake, incarnation)
+    assert after.versions[incarnation] == table.version
+    # All records are older than a day; the newest one is where reading goes on.
+    assert done.expired == 5
+    assert [r["offset"] for r in lake.read(spark, "raw").collect()] == [5]
+    run(40)
+    assert last_applied(spark, lake).ts == 40
+    for ts in (10, 20, 30, 40):
+        seen = picture(spark, lake, FEED, ts)
+        lines = list(seen.lines(seen.find("d.t")[0]))
+        assert lines == [b'{"id":"%d"}\n' % id for id in (10, 20, 30, 40) if id <= ts]
+
+
+def test_a_retention_that_is_not_safe_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"), FEED.id)
+    with pytest.raises(ConfigError, match="--retain-days: 7 at least"):
+        maintain(spark, lake, None, retain_days=6)  # type: ignore[arg-type]

@@ -1,0 +1,229 @@
+"""Sessions: what they are made of, what is said where something is missing, and where they run."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from resources import jars
+from resources.java import java
+from resources.spark import session
+from tests.spark_servers import cluster, connect_server, free_port
+from ticdc_assets.errors import ConfigError
+
+PROJECT = Path(__file__).resolve().parents[2]
+MARKED = "any_spark and not soak and not all_golden"
+
+
+def run(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a process of its own, for a process has one session and one kind of it."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(PROJECT)} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def executable(path: Path, script: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + script)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of Java without one in it, yet."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+    return tmp_path / "java"
+
+
+def test_a_missing_java_is_said_with_what_to_install(home: Path) -> None:
+    with pytest.raises(ConfigError, match=r"JAVA_HOME: Spark needs Java 17 .* apt-get install"):
+        session(master="local[1]")
+
+
+@pytest.mark.parametrize("version", ["11.0.2", "1.8.0_302", "9"])
+def test_an_old_java_is_refused(home: Path, version: str) -> None:
+    executable(home / "bin" / "java", f"echo 'openjdk version \"{version}\" 2020-01-01' >&2")
+    with pytest.raises(ConfigError, match=r"Java 17 or newer, .*/bin/java is not"):
+        java()
+
+
+@pytest.mark.parametrize("version", ["17.0.15", "21", "25-ea"])
+def test_a_java_that_is_new_enough_is_taken(home: Path, version: str) -> None:
+    script = f"echo 'Picked up options' >&2; echo 'openjdk version \"{version}\" 2025' >&2"
+    assert java_of(home, script) == home / "bin" / "java"
+
+
+def java_of(home: Path, script: str) -> Path:
+    executable(home / "bin" / "java", script)
+    return java()
+
+
+@pytest.mark.parametrize(
+    ("lake", "there", "message"),
+    [
+        ("s3://b/lake", ["delta-spark.jar"], "as s3a://, not as s3://"),
+        ("s3a://b/lake", ["delta-spark.jar"], r"missing there: org.apache.hadoop:hadoop-aws:3.4.2"),
+        ("gs://b/lake", ["delta-spark.jar"], "TICDC_SPARK_JARS: a lake at gs:// needs Google"),
+        ("abfss://b@a/lake", ["delta-spark.jar"], "a lake at abfss:// needs org.apache.hadoop"),
+        ("/lake", ["other.jar"], r"missing there: io.delta:delta-spark_4.1_2.13:4.4.0"),
+        ("/lake", [], "TICDC_SPARK_JARS: there is no jar in "),
+    ],
+)
+def test_a_jar_that_is_missing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lake: str, there: list[str], message: str
+) -> None:
+    for name in there:
+        (tmp_path / name).touch()
+    monkeypatch.setenv(jars.FOLDER, str(tmp_path))
+    with pytest.raises(ConfigError, match=message):
+        session(lake, master="local[1]")
+
+
+def test_a_connect_server_that_is_not_there_is_said_at_once_without_its_token() -> None:
+    url = f"sc://127.0.0.1:{free_port()}"
+    with pytest.raises(ConfigError, match=f"no session at {url}: .* refused$"):
+        session(master=f"{url}/;token=sesame;user_id=joe")
+
+
+# Stands in for Java with Ivy: puts a jar named after the day where the jars shall go.
+IVY = """
+for word; do [ "$last" = -retrieve ] && place=${word%/*}; last=$word; done
+[ "$1" = -version ] && { echo 'openjdk version "17"' >&2; exit 0; }
+[ -f "$0.broken" ] && { echo ':: UNRESOLVED DEPENDENCIES ::'; exit 1; }
+touch "$place/$(cat "$0.today").jar"
+"""
+
+
+def test_jars_are_fetched_once_for_a_version(home: Path, tmp_path: Path) -> None:
+    java = executable(home / "bin" / "java", IVY)
+    today, broken = Path(f"{java}.today"), Path(f"{java}.broken")
+    folder = tmp_path / "some jars"
+
+    def names() -> list[str]:
+        return sorted(path.name for path in folder.iterdir())
+
+    today.write_text("monday")
+    assert jars.fetch(folder, ["a:b:1"])
+    assert names() == ["fetched.txt", "monday.jar"]
+
+    today.write_text("tuesday")
+    assert not jars.fetch(folder, ["a:b:1"])
+    assert names() == ["fetched.txt", "monday.jar"]
+
+    broken.touch()
+    with pytest.raises(ConfigError, match=r"a:b:2: not to be had .* UNRESOLVED DEPENDENCIES"):
+        jars.fetch(folder, ["a:b:2"])
+    assert not jars.fetch(folder, ["a:b:1"])
+    assert names() == ["fetched.txt", "monday.jar"]
+
+    broken.unlink()
+    assert jars.fetch(folder, ["a:b:2"])
+    assert names() == ["fetched.txt", "tuesday.jar"]
+
+
+LOCAL = """
+import os, sys
+from resources.spark import session
+lake = os.path.abspath("lake")
+spark = session(lake, master="local[2]")
+assert session(lake, master="local[2]") is spark
+
+def workers(batches):
+    import pyarrow, sys, ticdc_assets.events
+    yield pyarrow.record_batch({"python": [sys.executable] * sum(map(len, batches))})
+
+found = spark.range(1).mapInArrow(workers, "python string").collect()
+assert [row.python for row in found] == [sys.executable], found
+
+table = f"delta.`{lake}/t`"
+spark.sql(f"CREATE TABLE {table} (at timestamp) USING delta CLUSTER BY (at)")
+spark.sql(f"INSERT INTO {table} VALUES (timestamp'2024-01-02 03:04:05')")
+for zone in ("UTC", "Asia/Tokyo"):
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    print(spark.sql(f"SELECT CAST(at AS string) FROM {table}").first()[0])
+for failing in ("nope", "CAST('x' AS int)", "assert_true(id < 0)"):
+    try:
+        spark.sql(f"SELECT {failing} FROM range(9)").collect()
+    except Exception as error:
+        print(error.getCondition())
+"""
+
+
+def test_a_local_session_is_in_utc_strict_and_quiet_and_leaves_nothing(tmp_path: Path) -> None:
+    here = jars.present()
+    if not here:
+        pytest.skip("no jars here; `make setup` fetches them")
+    place = tmp_path / "jars of ours"
+    place.mkdir()
+    for jar in here:
+        (place / jar.name).symlink_to(jar)
+    work = tmp_path / "work"
+    work.mkdir()
+
+    done = run(LOCAL, work, **{jars.FOLDER: str(place), "TZ": "America/Lima"})
+
+    assert done.stdout.splitlines() == [
+        "2024-01-02 03:04:05",
+        "2024-01-02 12:04:05",
+        "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+        "CAST_INVALID_INPUT",
+        "USER_RAISED_EXCEPTION",
+    ], done.stderr
+    # The Java machine's own word, which nothing turns off.
+    noise = [line for line in done.stderr.splitlines() if "incubator modules" not in line]
+    assert noise == []
+    assert [path.name for path in work.iterdir()] == ["lake"]
+
+
+REFUSED = """
+from resources.spark import session
+from ticdc_assets.errors import ConfigError
+try:
+    session("lake")
+except ConfigError as error:
+    print(error)
+"""
+
+
+def test_a_connect_server_without_delta_is_told_what_it_needs(tmp_path: Path) -> None:
+    with connect_server(tmp_path, with_delta=False) as url:
+        done = run(REFUSED, tmp_path, TICDC_SPARK_MASTER=url)
+    assert done.stdout == (
+        "TICDC_SPARK_MASTER: the Spark Connect server lacks Delta Lake; it must be started with: "
+        "spark.jars.packages=io.delta:delta-spark_4.1_2.13:4.4.0, "
+        "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension, "
+        "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog\n"
+    ), done.stderr
+
+
+@pytest.mark.parametrize("server", [connect_server, cluster])
+def test_stages_run_on_every_kind_of_session(
+    server: Callable[[Path], AbstractContextManager[str]], tmp_path: Path
+) -> None:
+    report = tmp_path / "report.xml"
+    command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider"]
+    command += ["-m", MARKED, f"--basetemp={tmp_path}/of it", f"--junitxml={report}"]
+    with server(tmp_path) as url:
+        done = subprocess.run(
+            [*command, "tests/lake"],
+            cwd=PROJECT,
+            env=os.environ | {"TICDC_TEST_SPARK": url},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout
+    suite = ElementTree.parse(report).getroot()[0]
+    assert int(suite.attrib["tests"]) > int(suite.attrib["skipped"])

@@ -1,0 +1,121 @@
+"""Servers on loopback that tests run Spark on: Spark Connect, and a master with two workers."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+
+from resources import jars
+
+HOST = "127.0.0.1"
+SPARK_HOME = Path(pyspark.__file__).parent
+
+# What a server's owner sets, for the client cannot.
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+def _environment() -> dict[str, str]:
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SPARK_", "PYSPARK_"))
+    }
+    return kept | {
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": HOST,
+        "PYSPARK_PYTHON": sys.executable,
+    }
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _running(command: list[str], folder: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A server from here to there; what it says is in the folder."""
+    with (folder / f"{name}.log").open("wb") as log:
+        server = subprocess.Popen(
+            command, cwd=folder, env=_environment(), stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        yield server
+    finally:
+        server.terminate()
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def _listening(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    for _ in range(600):
+        if server.poll() is None:
+            with socket.socket() as probe:
+                if probe.connect_ex((HOST, port)) == 0:
+                    return
+            time.sleep(0.1)
+    raise RuntimeError(f"no server at {port}: {log.read_text(errors='replace')[-2000:]}")
+
+
+def _submit(settings: Mapping[str, str]) -> list[str]:
+    command = [str(SPARK_HOME / "bin" / "spark-submit")]
+    for name, value in settings.items():
+        command += ["--conf", f"{name}={value}"]
+    return command
+
+
+@contextmanager
+def connect_server(folder: Path, *, with_delta: bool = True) -> Iterator[str]:
+    """A Spark Connect server; gives its URL."""
+    port = free_port()
+    settings = {
+        "spark.master": "local[2]",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": HOST,
+        "spark.driver.bindAddress": HOST,
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+        "spark.connect.grpc.binding.address": HOST,
+        "spark.connect.grpc.binding.port": str(port),
+    }
+    if with_delta:
+        settings |= DELTA | {"spark.jars": ",".join(path.as_uri() for path in jars.present())}
+    command = [*_submit(settings), "--class", "org.apache.spark.sql.connect.service"]
+    command[-1] += ".SparkConnectServer"
+    with _running(command, folder, "connect") as server:
+        _listening(server, port, folder / "connect.log")
+        yield f"sc://{HOST}:{port}"
+
+
+@contextmanager
+def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
+    """A standalone master and its workers, one core and 1 GiB each; gives the master's URL."""
+    port = free_port()
+    master = f"spark://{HOST}:{port}"
+    run = [str(SPARK_HOME / "bin" / "spark-class"), "org.apache.spark.deploy"]
+    at = ["--host", HOST, "--webui-port", "0"]
+    with ExitStack() as servers:
+        command = [run[0], f"{run[1]}.master.Master", *at, "--port", str(port)]
+        server = servers.enter_context(_running(command, folder, "master"))
+        _listening(server, port, folder / "master.log")
+        for number in range(workers):
+            place = folder / f"worker-{number}"
+            place.mkdir()
+            command = [run[0], f"{run[1]}.worker.Worker", *at, "--cores", "1", "--memory", "1g"]
+            command += ["--work-dir", str(place), master]
+            servers.enter_context(_running(command, folder, f"worker-{number}-log"))
+        yield master

@@ -1,0 +1,98 @@
+"""All stages, once: from what the source holds now to current tables at its newest checkpoint."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.events import Rejected
+from ticdc_assets.lake import tables
+from ticdc_assets.lake.applied import Applied, last_applied
+from ticdc_assets.lake.apply import AppliedWindow, Replay, apply
+from ticdc_assets.lake.decode import Decoded, decode
+from ticdc_assets.lake.decode_workers import Reader
+from ticdc_assets.lake.history import SchemasFor
+from ticdc_assets.lake.ingest import Ingested, ingest_records
+from ticdc_assets.lake.ingest_folder import Folder, ingest_folder
+from ticdc_assets.lake.tables import Lake
+from ticdc_assets.protocols.message import Message
+from ticdc_assets.protocols.payload import PayloadStore
+
+# Told as the work goes on: the stage, how much is done, of how much (None: nobody knows).
+Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """What a changefeed's output is read by; functions are called in the workers, and pickle."""
+
+    records: Callable[[], Iterable[Message | Rejected]] | None = None
+    folder: Folder | None = None
+    open_folder: Callable[[], Reader] | None = None
+    open_payloads: Callable[[], PayloadStore] | None = None
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """What one run did, stage by stage."""
+
+    ingested: Ingested
+    decoded: Decoded
+    applied: AppliedWindow
+
+
+def advance(
+    spark: SparkSession,
+    lake: Lake,
+    feed: Changefeed,
+    source: Source,
+    *,
+    replay: Replay | None = None,
+    progress: Progress | None = None,
+) -> Advanced:
+    """Run every stage once; what is done already is not done again."""
+    tables.create(spark, lake, of_records=feed.transport != "storage")
+    before = last_applied(spark, lake)
+    taken = _ingest(spark, lake, feed, source, progress)
+    decoded = _decode(spark, lake, feed, source, before)
+    done = apply(
+        spark,
+        lake,
+        feed,
+        before,
+        decoded.newest,
+        decoded=decoded.done_through,
+        replay=replay,
+        progress=None if progress is None else lambda n, of: progress("apply", n, of),
+    )
+    return Advanced(taken, decoded, done)
+
+
+def _ingest(
+    spark: SparkSession,
+    lake: Lake,
+    feed: Changefeed,
+    source: Source,
+    progress: Progress | None,
+) -> Ingested:
+    told = None if progress is None else lambda size, _: progress("ingest", size, None)
+    if source.folder is not None:
+        return ingest_folder(spark, lake, feed, source.folder, progress=told)
+    if source.records is None:
+        raise ValueError("a source is a folder or records")
+    return ingest_records(spark, lake, source.records(), progress=told)
+
+
+def _decode(
+    spark: SparkSession, lake: Lake, feed: Changefeed, source: Source, before: Applied
+) -> Decoded:
+    return decode(
+        spark,
+        lake,
+        feed,
+        since=before.decoded,
+        open_folder=source.open_folder,
+        open_payloads=source.open_payloads,
+        schemas_for=SchemasFor(spark, lake, feed, before),
+    )

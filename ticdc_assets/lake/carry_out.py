@@ -1,0 +1,201 @@
+"""Carries out what the plan says of one table, on its Delta table.
+
+A table starts from the version that the last line of `applied` tells, whatever a run that was
+killed has done to it since.  What only adds rows is appended; what changes rows by their events is
+merged; DDL that only changes columns touches no row; everything else is worked out as a whole and
+written at once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ticdc_assets.errors import TicdcError, UnhonourableDdl
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.applied import Count
+from ticdc_assets.lake.current import CurrentTable
+from ticdc_assets.lake.event_rows import table_name
+from ticdc_assets.lake.frames import REFUSED, Frames, changes_no_row
+from ticdc_assets.lake.row_types import delta_columns
+from ticdc_assets.lake.segment import Segment, final_rows, lost_keys, repeated
+from ticdc_assets.plan.steps import Alter, Exchange, Rows, Work
+
+_OLD_KEY_LOST = (
+    "an update of a row that is not there: it changed the row's key, and the old one is not in the"
+    " stream; create the changefeed with old values or without output-raw-change-event"
+)
+
+
+@dataclass
+class Outcome:
+    """What became of a table in a window; with a `refused` reason, nothing."""
+
+    version: int | None = None
+    counts: list[Count] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list)
+    strayed: bool = False
+    refused: str | None = None
+
+
+def carry_out(frames: Frames, work: Work, version: int | None, *, updates_split: bool) -> Outcome:
+    """Take a table through a window; `version` is the one it starts from, if it is there."""
+    table = CurrentTable(frames.spark, frames.lake, work.incarnation)
+    if version is not None:
+        table.restore(version)
+    outcome = Outcome()
+    try:
+        _Carrier(frames, work, table, outcome, updates_split, version is None).run()
+    except (TicdcError, PySparkException) as error:
+        reason = _reason(error)
+        if reason is None:
+            raise
+        if version is not None:
+            table.restore(version)
+        return Outcome(version, refused=reason)
+    outcome.version = table.version
+    outcome.counts = _counted(work.incarnation, outcome.segments)
+    return outcome
+
+
+def _reason(error: Exception) -> str | None:
+    """Why a table cannot go on; None for a failure of any other kind."""
+    if isinstance(error, TicdcError):
+        return str(error)
+    _, found, reason = str(error).partition(REFUSED)
+    return reason.splitlines()[0] if found else None
+
+
+class _Carrier:
+    def __init__(
+        self,
+        frames: Frames,
+        work: Work,
+        table: CurrentTable,
+        outcome: Outcome,
+        updates_split: bool,
+        is_new: bool,
+    ) -> None:
+        self._frames = frames
+        self._work = work
+        self._table = table
+        self._outcome = outcome
+        self._updates_split = updates_split
+        self._is_new = is_new
+
+    def run(self) -> None:
+        work, table = self._work, self._table
+        steps = [step for step in work.steps if not _changes_nothing(step, work)]
+        if self._is_new:
+            # Nothing is there yet, so the table is made as it is in the end.
+            self._check_keys()
+            rows = self._frames.table(work.incarnation, len(work.steps), self._outcome.segments)
+            table.create(work.after)
+            if steps:
+                table.append(rows)
+        elif self._goes_step_by_step(steps):
+            schema = work.before
+            for step in steps:
+                if isinstance(step, Rows):
+                    self._bring_in(step)
+                elif isinstance(step, Alter):
+                    table.reshape(schema, step.steps, step.schema)
+                schema = step.schema
+        else:
+            self._check_keys()
+            rows = self._frames.table(work.incarnation, len(work.steps), self._outcome.segments)
+            all_steps = [s for step in work.steps if isinstance(step, Alter) for s in step.steps]
+            table.reshape(work.before, all_steps, work.after)
+            table.overwrite(rows, work.after)
+        if any(isinstance(step, Exchange) for step in steps):
+            self._outcome.strayed = self._frames.strays(work.incarnation)
+
+    def _goes_step_by_step(self, steps: Sequence[Any]) -> bool:
+        """Whether no step changes rows otherwise than by their events."""
+        for step in steps:
+            if isinstance(step, Rows):
+                if not step.schema.key and not self._only_adds(step):
+                    return False
+            elif not isinstance(step, Alter) or not changes_no_row(
+                self._before(), step.steps, step.commit_ts
+            ):
+                return False
+        return True
+
+    def _before(self) -> DataFrame:
+        return self._frames.table(self._work.incarnation, 0, [])
+
+    def _only_adds(self, step: Rows) -> bool:
+        return all(r.seen.inserts == r.seen.rows and not r.seen.key_only for r in step.readings)
+
+    def _bring_in(self, step: Rows) -> None:
+        segment = self._frames.segment(step, self._outcome.segments)
+        if not segment.key:
+            self._table.append(repeated(self._frames.counted(segment)))
+            return
+        if not self._updates_split:
+            self._refuse_lost_keys(segment, self._now())
+        final = final_rows(segment)
+        if segment.inserts_only and segment.exact:
+            # Upstream none of these keys was there, so none is here.
+            self._table.append(final.drop("#put"))
+        else:
+            self._table.merge(final, step.schema, segment.key)
+
+    def _now(self) -> DataFrame:
+        return self._table.rows(self._table.version)
+
+    def _check_keys(self) -> None:
+        """Look for updates whose old keys are lost, before anything is written."""
+        if self._updates_split:
+            return
+        for number, step in enumerate(self._work.steps):
+            if isinstance(step, Rows) and step.schema.key:
+                rows = self._frames.table(self._work.incarnation, number, [])
+                self._refuse_lost_keys(self._frames.segment(step, []), rows)
+
+    def _refuse_lost_keys(self, segment: Segment, rows: DataFrame) -> None:
+        if any(reading.seen.overwrites for reading in segment.step.readings):
+            lost = lost_keys(segment, rows).agg(F.min("commit_ts")).collect()[0][0]
+            if lost is not None:
+                raise UnhonourableDdl(f"at commit ts {lost}: {_OLD_KEY_LOST}", "")
+
+
+def _changes_nothing(step: object, work: Work) -> bool:
+    """Whether a statement leaves the Delta table as it is, as one of an index does."""
+    if not isinstance(step, Alter) or step.steps:
+        return False
+    position = work.steps.index(step)
+    before = work.steps[position - 1].schema if position else work.before
+    return _shape(before) == _shape(step.schema)
+
+
+def _shape(schema: TableSchema) -> tuple[object, ...]:
+    return (tuple(delta_columns(schema)), schema.key)
+
+
+def _counted(incarnation: str, segments: Sequence[Segment]) -> list[Count]:
+    counts = []
+    for segment in segments:
+        schema = segment.step.schema
+        if segment.given_away and segment.result is not None:
+            # Nothing that was written needed it, and it is counted all the same.
+            segment.result.agg(F.count(F.lit(1))).collect()
+        got = segment.metrics.get
+        refused = (got["bad"] or 0) + (got["key_only"] or 0)
+        applied = segment.outcome.get["applied"]
+        counts.append(
+            Count(
+                incarnation=incarnation,
+                name=table_name(schema.database, schema.table) or "",
+                read=got["read"],
+                applied=applied,
+                superseded=got["read"] - refused - applied,
+                quarantined=refused,
+                inexact=got["inexact"] or 0,
+            )
+        )
+    return counts

@@ -1,0 +1,230 @@
+"""Delta tables of current rows: making them, changing their shape, and their versions."""
+
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ticdc_assets.events import TableSchema
+from ticdc_assets.events.table_schema import folded
+from ticdc_assets.lake.row_types import DeltaColumn, alike, delta_columns, delta_names
+from ticdc_assets.lake.tables import COMMIT_TS, Lake, literal, quoted
+from ticdc_assets.schema.conversion.convert import backfill, only_widens
+from ticdc_assets.schema.effect import (
+    ColumnAdded,
+    ColumnConverted,
+    ColumnDropped,
+    ColumnRenamed,
+    Step,
+)
+from ticdc_assets.schema.types.mysql_type import delta_type
+
+_PROPERTIES = {
+    "delta.columnMapping.mode": "name",
+    "delta.enableDeletionVectors": "true",
+    "delta.enableChangeDataFeed": "true",
+    "delta.enableTypeWidening": "true",
+}
+_COMMIT_TS_COMMENT = "commit ts of the last change of this row"
+# What Delta can cluster by: types with statistics, among the columns that have them.
+_UNCLUSTERED = ("binary", "array", "boolean", "timestamp_ntz")
+_WITH_STATISTICS = 32
+_MOST_CLUSTERED = 4
+
+
+class CurrentTable:
+    """One table's Delta table."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, incarnation: str) -> None:
+        self._spark = spark
+        self.path = lake.current(incarnation)
+        self.sql = f"delta.{quoted(self.path)}"
+
+    @property
+    def version(self) -> int:
+        """Its newest Delta version."""
+        newest = self._spark.sql(f"DESCRIBE HISTORY {self.sql} LIMIT 1")
+        return int(newest.select("version").collect()[0][0])
+
+    def rows(self, version: int) -> DataFrame:
+        """Its rows at a Delta version."""
+        return self._spark.read.format("delta").option("versionAsOf", version).load(self.path)
+
+    def create(self, schema: TableSchema) -> None:
+        """Make it, without rows; what a run that was killed has left there goes."""
+        columns = [_definition(column) for column in delta_columns(schema)]
+        comment = literal(_COMMIT_TS_COMMENT)
+        columns.append(f"{quoted(COMMIT_TS)} bigint COMMENT {comment}")
+        listed = ", ".join(f"'{name}' = '{value}'" for name, value in _PROPERTIES.items())
+        self._spark.sql(
+            f"CREATE OR REPLACE TABLE {self.sql} ({', '.join(columns)}) USING delta"
+            f"{_clustered(schema)} TBLPROPERTIES ({listed})"
+        )
+
+    def restore(self, version: int) -> None:
+        """Undo what a run that was killed has done to it."""
+        if self.version != version:
+            self._spark.sql(f"RESTORE TABLE {self.sql} TO VERSION AS OF {version}").collect()
+
+    def append(self, rows: DataFrame) -> None:
+        rows.write.format("delta").mode("append").save(self.path)
+
+    def overwrite(self, rows: DataFrame, schema: TableSchema) -> None:
+        """Have these rows and no others; overwriting takes the layout away."""
+        rows.write.format("delta").mode("overwrite").save(self.path)
+        self.cluster(schema)
+
+    def cluster(self, schema: TableSchema) -> None:
+        clustered = _clustered(schema) or " CLUSTER BY NONE"
+        self._spark.sql(f"ALTER TABLE {self.sql}{clustered}")
+
+    def merge(self, final: DataFrame, schema: TableSchema, key: Sequence[str]) -> None:
+        """Bring in what a segment makes of the rows, one line a key."""
+        columns = [*(c.name for c in delta_columns(schema)), COMMIT_TS]
+        types = {c.name: c.type for c in delta_columns(schema)}
+        same = " AND ".join(
+            f"t.{quoted(n)} {'<=>' if types[n].startswith(('date', 'timestamp')) else '='}"
+            f" s.{quoted(n)}"
+            for n in key
+        )
+        updates = ", ".join(f"t.{quoted(n)} = s.{quoted(n)}" for n in columns)
+        names = ", ".join(map(quoted, columns))
+        values = ", ".join(f"s.{quoted(n)}" for n in columns)
+        self._spark.sql(
+            f"MERGE INTO {self.sql} t USING {{final}} s ON {same}"
+            " WHEN MATCHED AND NOT s.`#put` THEN DELETE"
+            f" WHEN MATCHED THEN UPDATE SET {updates}"
+            f" WHEN NOT MATCHED AND s.`#put` THEN INSERT ({names}) VALUES ({values})",
+            final=final,
+        ).collect()
+
+    def reshape(self, before: TableSchema, steps: Sequence[Step], after: TableSchema) -> None:
+        """Have the columns of a new schema; values of a column that is converted are lost."""
+        was, wanted = delta_columns(before), delta_columns(after)
+        moves = column_moves(before, steps, after)
+        fitting = {column.name: column for column in wanted}
+        moved = {
+            column.name: fitting[moves[column.name]]
+            for column in was
+            if column.name in moves and _fits(column.type, fitting[moves[column.name]].type)
+        }
+        gone = [column.name for column in was if column.name not in moved]
+        recluster = bool(gone) or _clustered(before) != _clustered(after)
+        if recluster:
+            self._alter("CLUSTER BY NONE")
+        if gone:
+            self._alter(f"DROP COLUMNS ({', '.join(map(quoted, gone))})")
+        self._rename({old: new.name for old, new in moved.items() if old != new.name})
+        types = {moved[c.name].name: c.type for c in was if c.name in moved}
+        for column in wanted:
+            if types.get(column.name, column.type) != column.type:
+                self._alter(f"ALTER COLUMN {quoted(column.name)} TYPE {column.type}")
+        order = [moved[column.name].name for column in was if column.name in moved]
+        self._place(order, wanted)
+        comments = {moved[c.name].name: c.comment for c in was if c.name in moved}
+        for column in wanted:
+            if comments.get(column.name, column.comment) != column.comment:
+                comment = literal(column.comment)
+                self._alter(f"ALTER COLUMN {quoted(column.name)} COMMENT {comment}")
+        if recluster:
+            self.cluster(after)
+
+    def _rename(self, names: dict[str, str]) -> None:
+        """Rename columns, also in circles."""
+        waiting = dict(names)
+        while waiting:
+            taken = {alike(old) for old in waiting}
+            free = next((old for old, new in waiting.items() if alike(new) not in taken), None)
+            if free is None:
+                old = next(iter(waiting))
+                aside = f"{old}#aside"
+                self._alter(f"RENAME COLUMN {quoted(old)} TO {quoted(aside)}")
+                waiting[aside] = waiting.pop(old)
+                continue
+            new = waiting.pop(free)
+            self._alter(f"RENAME COLUMN {quoted(free)} TO {quoted(new)}")
+
+    def _place(self, order: list[str], wanted: Sequence[DeltaColumn]) -> None:
+        """Add the columns that are not there, and have all in the order that is wanted."""
+        for position, column in enumerate(wanted):
+            where = f"AFTER {quoted(wanted[position - 1].name)}" if position else "FIRST"
+            if column.name not in order:
+                self._alter(f"ADD COLUMNS ({_definition(column)} {where})")
+            elif order[position] == column.name:
+                continue
+            else:
+                self._alter(f"ALTER COLUMN {quoted(column.name)} {where}")
+                order.remove(column.name)
+            order.insert(position, column.name)
+
+    def _alter(self, action: str) -> None:
+        self._spark.sql(f"ALTER TABLE {self.sql} {action}")
+
+
+def _definition(column: DeltaColumn) -> str:
+    return f"{quoted(column.name)} {column.type} COMMENT {literal(column.comment)}"
+
+
+def _clustered(schema: TableSchema) -> str:
+    """The layout of a table: by its key, as far as Delta can."""
+    columns = delta_columns(schema)[:_WITH_STATISTICS]
+    names = delta_names(schema)
+    key = {names[c.name] for k in schema.key if (c := schema.column(k)) and c.name in names}
+    by = [c.name for c in columns if c.name in key and not c.type.startswith(_UNCLUSTERED)]
+    if not by:
+        return ""
+    return f" CLUSTER BY ({', '.join(map(quoted, by[:_MOST_CLUSTERED]))})"
+
+
+def column_moves(before: TableSchema, steps: Sequence[Step], after: TableSchema) -> dict[str, str]:
+    """Which Delta column of before is which one afterwards."""
+    was = {column.column: column.name for column in delta_columns(before)}
+    will_be = {column.column: column.name for column in delta_columns(after)}
+    folded_names = {folded(name): name for name in will_be}
+    moves = {}
+    for old, new in _followed(was, steps).items():
+        spelt = new if new in will_be else folded_names.get(folded(new))
+        if spelt is not None:
+            moves[was[old]] = will_be[spelt]
+    return moves
+
+
+def _followed(columns: Iterable[str], steps: Sequence[Step]) -> dict[str, str]:
+    """Which column of before is which one after steps."""
+    now = {name: name for name in columns}
+    for step in steps:
+        back = {new: old for old, new in now.items()}
+        match step:
+            case ColumnDropped(name) if name in back:
+                del now[back[name]]
+            case ColumnRenamed(old, new) if old in back:
+                now[back[old]] = new
+    return now
+
+
+def _fits(old: str, new: str) -> bool:
+    """Whether Delta can widen a type without touching a row."""
+    whole = ("tinyint", "smallint", "int", "bigint")
+    if old in whole and new in whole:
+        return whole.index(old) <= whole.index(new)
+    if old.startswith("decimal") and new.startswith("decimal"):
+        (wide, scale), (wider, finer) = _shape(old), _shape(new)
+        return finer >= scale and wider - finer >= wide - scale
+    return old == new
+
+
+def _shape(decimal: str) -> tuple[int, int]:
+    precision, scale = decimal.removeprefix("decimal(").removesuffix(")").split(",")
+    return int(precision), int(scale)
+
+
+def changes_shape_only(steps: Sequence[Step], ts: int) -> bool:
+    """Whether steps change columns and no row; raise `TicdcError` where they cannot be done."""
+    for step in steps:
+        match step:
+            case ColumnAdded(column) if backfill(column, ts) is not None:
+                return False
+            case ColumnConverted(_, old, new) if not (
+                only_widens(old, new) and _fits(delta_type(old), delta_type(new))
+            ):
+                return False
+    return True

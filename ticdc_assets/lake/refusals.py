@@ -1,0 +1,89 @@
+"""Rows that could be decoded and not be applied, into the quarantine: which, and why."""
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ticdc_assets.errors import MalformedMessage, TicdcError, ValueProblem
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.segment import BAD, KEY_ONLY, ORIGIN, Segment
+from ticdc_assets.lake.tables import QUARANTINE, Lake
+from ticdc_assets.schema.types.row import RowReader
+
+STAGE = "refusals"
+_KEY_ONLY_REASON = "the message was too large: only the row's key is in the stream"
+_RESULT = (
+    "batch bigint, seq bigint, `index` bigint, stage string, database string, `table` string,"
+    " commit_ts bigint, source string, partition int, number bigint, error string, reason string,"
+    " raw binary"
+)
+
+
+def keep_refused(spark: SparkSession, lake: Lake, segments: Sequence[Segment], seq: int) -> None:
+    """Write what a window refused, once; `seq` is the line of `applied` that it will have."""
+    refused = [_refused(s) for s in segments if s.metrics.get["bad"] or s.metrics.get["key_only"]]
+    if not refused:
+        return
+    rows = reduce(DataFrame.unionByName, refused)
+    # A row that is replayed is refused again, and said once.
+    known = lake.read(spark, "quarantine").where("stage = 'apply'").select("seq", "index")
+    new = rows.join(known, ["seq", "index"], "left_anti").select(*_names())
+    writer = new.coalesce(1).write.format("delta").mode("append")
+    writer.option("txnAppId", STAGE).option("txnVersion", seq).save(lake.path("quarantine"))
+
+
+def _names() -> list[str]:
+    return [part.strip().split(" ")[0] for part in QUARANTINE.replace("\n", " ").split(",")]
+
+
+def _refused(segment: Segment) -> DataFrame:
+    reading = segment.step.readings[0]
+    written = msgspec.json.encode(reading.schema)
+    names, key = reading.seen.member_names, segment.step.schema.key
+    columns = [*ORIGIN, KEY_ONLY, "#before_text", "#after_text"]
+    rows = segment.typed.where(F.col(BAD) | F.col(KEY_ONLY)).select(*columns)
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        schema = msgspec.json.decode(written, type=TableSchema)
+        for batch in batches:
+            yield refused_batch(batch, schema, names, key)
+
+    return rows.mapInArrow(work, _RESULT)
+
+
+def refused_batch(
+    batch: pa.RecordBatch, schema: TableSchema, member_names: bool, key: Sequence[str]
+) -> pa.RecordBatch:
+    """Say of each row why it is refused."""
+    read = RowReader(schema, member_names=member_names)
+    rows = batch.to_pylist()
+    errors = [
+        ("MissingPayload", _KEY_ONLY_REASON) if row[KEY_ONLY] else _why(row, read, key)
+        for row in rows
+    ]
+    count = len(rows)
+    columns = {name: batch.column(name) for name in ORIGIN}
+    columns["stage"] = pa.array(["apply"] * count, pa.string())
+    columns["error"] = pa.array([error for error, _ in errors], pa.string())
+    columns["reason"] = pa.array([reason for _, reason in errors], pa.string())
+    texts = [row["#after_text"] or row["#before_text"] or "" for row in rows]
+    columns["raw"] = pa.array([text.encode() for text in texts], pa.binary())
+    order = [part.strip().split(" ")[0].strip("`") for part in _RESULT.split(",")]
+    return pa.RecordBatch.from_arrays([columns[n] for n in order], names=order)
+
+
+def _why(row: dict[str, str | None], read: RowReader, key: Sequence[str]) -> tuple[str, str]:
+    try:
+        images = [read(text) for name in ("#before_text", "#after_text") if (text := row[name])]
+    except TicdcError as error:
+        kind = type(error) if isinstance(error, MalformedMessage | ValueProblem) else TicdcError
+        return kind.__name__, str(error)
+    merged = {name: value for image in images for name, value in image.items()}
+    lacking = [name for name in key if merged.get(name) is None]
+    if lacking:
+        return "MalformedMessage", f"the row lacks its key: {', '.join(lacking)}"
+    return "ValueProblem", "a value that Delta's type of the column cannot hold"

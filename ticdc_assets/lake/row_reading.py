@@ -1,0 +1,160 @@
+"""From the text of row images to typed Delta columns, by native expressions.
+
+Equal, text for text, to what `schema.types.value.reader` makes of them; nothing here raises at run
+time, whatever the texts are.  `parsed` gives the image as a struct of texts, `typed` its values.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from ticdc_assets.errors import ValueProblem
+from ticdc_assets.events import TableSchema
+from ticdc_assets.events.table_schema import folded
+from ticdc_assets.lake.row_types import alike, delta_names, stored
+from ticdc_assets.lake.tables import quoted
+from ticdc_assets.lake.text_values import reading
+
+# No MySQL column has such a name.
+_BROKEN = "\0broken"
+_OPTIONS = {
+    "columnNameOfCorruptRecord": _BROKEN,
+    "allowSingleQuotes": "false",
+    "maxStringLen": str((1 << 31) - 1),
+}
+
+# Where one of these is, the image may be something else than one object of texts and NULLs: another
+# root, a value that is neither, something behind the end.  Texts may look like it as well.
+_SUSPICIOUS = r'\A\s*[^\s{]|"\s*:\s*[^"n\s]|["l{]\s*\}\s*\S'
+# What is left of an image, all its strings taken for a quote.
+_FLAT = r'\A\s*\{[\s",:nul]*\}\s*\z'
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A column of Delta, and where its text was wrong or has no Delta value: both give NULL."""
+
+    name: str
+    value: Column
+    invalid: Column
+    inexact: Column
+
+
+def image_struct(schema: TableSchema) -> str:
+    """The DDL of the struct of texts that an image is read as; its last field marks broken JSON."""
+    names = [*(column.name for column in stored(schema)), _BROKEN]
+    return f"struct<{', '.join(f'{quoted(name)}: string' for name in names)}>"
+
+
+def parsed(schema: TableSchema, image_text: Column) -> Column:
+    """Read images as a struct of texts.
+
+    Names count by exact spelling, or else without regard to case; the last of equal ones counts.
+    """
+    texts = F.from_json(_respelt(schema, image_text), image_struct(schema), _OPTIONS)
+    spelt = fields(schema)
+    if spelt == [column.name for column in stored(schema)]:
+        return texts
+    return texts.cast(f"struct<{', '.join(f'{quoted(f)}: string' for f in [*spelt, _BROKEN])}>")
+
+
+def typed(schema: TableSchema, image: Column, *, member_names: bool) -> list[Typed]:
+    """Type the columns of a parsed image, in table order."""
+    columns = []
+    names = delta_names(schema)
+    for column, field in zip(stored(schema), fields(schema), strict=True):
+        try:
+            read = reading(image.getField(field), column.type, member_names=member_names)
+        except ValueProblem as problem:
+            raise ValueProblem(problem.reason, column=column.name) from None
+        columns.append(Typed(names[column.name], read.value, read.invalid, read.inexact))
+    return columns
+
+
+def malformed(image_text: Column, image: Column) -> Column:
+    """Whether a text that is there is no image: no JSON object, or with values that are no texts.
+
+    `image` is what `parsed` made of it.
+    """
+    # Without its escapes a text has no quotes left inside of its strings.
+    bare = F.regexp_replace(image_text, r"(?s)\\.", "")
+    flat = F.regexp_replace(bare, r'"[^"]*"', '"').rlike(_FLAT)
+    broken = image.isNull() | image.getField(_BROKEN).isNotNull()
+    return image_text.isNotNull() & (broken | (image_text.rlike(_SUSPICIOUS) & ~flat))
+
+
+def unknown_columns(schema: TableSchema, image_text: Column) -> Column:
+    """Whether an image has a column that the schema lacks."""
+    known = _texts({folded(column.name) for column in schema.columns})
+    strange = _strange(schema, image_text)
+    unknown = F.exists(strange, lambda name: ~F.array_contains(known, _folded(name)))
+    return (F.size(strange) > 0) & unknown
+
+
+def undecodable(image_text: Column) -> Column:
+    """Whether an image holds bytes that are no UTF-8: a Delta string has a question mark instead.
+
+    They travel as lone surrogates, which JSON writes as escapes.
+    """
+    bare = F.regexp_replace(image_text, r"\\\\", "")
+    pair = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    alone = F.regexp_replace(bare, pair, "").rlike(r"\\u[dD][89a-fA-F]")
+    return (image_text.contains("\\ud") | image_text.contains("\\uD")) & alone
+
+
+def fields(schema: TableSchema) -> list[str]:
+    """The fields of `parsed`: names of columns, unless Spark takes two of them for the same."""
+    names = [column.name for column in stored(schema)]
+    if len({alike(name) for name in names}) == len(names):
+        return names
+    return [f"c{at}" for at in range(len(names))]
+
+
+def _strange(schema: TableSchema, image_text: Column) -> Column:
+    """The names in an image that are not spelt as a column is."""
+    names = _texts({column.name for column in schema.columns})
+    return F.array_except(F.json_object_keys(image_text), names)
+
+
+def _respelt(schema: TableSchema, image_text: Column) -> Column:
+    """The image, with names spelt as the schema spells them."""
+    names = {column.name for column in schema.columns}
+    spelling = {folded(name): name for name in names}
+    by_folded = F.create_map(*(F.lit(x) for pair in spelling.items() for x in pair))
+
+    def respelt(name: Column) -> Column:
+        found = F.try_element_at(by_folded, _folded(name))
+        return F.when(F.array_contains(_texts(names), name), name).otherwise(
+            F.coalesce(found, name)
+        )
+
+    entries = F.transform(
+        F.map_entries(F.from_json(image_text, "map<string,string>", _OPTIONS)),
+        lambda e: F.concat(_json(respelt(e["key"])), F.lit(":"), _json(e["value"])),
+    )
+    rebuilt = F.concat(F.lit("{"), F.array_join(entries, ","), F.lit("}"))
+    # Not rebuilt where that is of no use: what is broken shall be seen to be.
+    spelt_else = F.exists(
+        _strange(schema, image_text),
+        lambda name: F.array_contains(_texts(spelling), _folded(name)),
+    )
+    return F.when(spelt_else, rebuilt).otherwise(image_text)
+
+
+def _json(text: Column) -> Column:
+    """A text or NULL in JSON."""
+    listed = F.to_json(F.array(text))
+    return F.substr(listed, F.lit(2), F.char_length(listed) - 2)
+
+
+def _folded(name: Column) -> Column:
+    """Fold a name as `folded` does: letter by letter, as the case of some depends on the next."""
+    letters = F.regexp_extract_all(name, F.lit("(?s)."), F.lit(0))
+    each = F.transform(letters, lambda letter: F.substr(F.lower(letter), F.lit(1), F.lit(1)))
+    return F.array_join(each, "")
+
+
+def _texts(texts: Iterable[str]) -> Column:
+    return F.array(*(F.lit(text) for text in sorted(texts)))

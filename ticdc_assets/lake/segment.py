@@ -1,0 +1,418 @@
+"""The rows of one segment, typed: what each event puts and removes, and what is left of that.
+
+A segment is a table between two DDLs; all of it is native Spark, but for rows that were decoded by
+flags which their schema contradicts.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
+from pyspark.sql import Column, DataFrame, Observation, Window
+from pyspark.sql import functions as F
+
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
+from ticdc_assets.events.table_schema import folded
+from ticdc_assets.lake.due import between
+from ticdc_assets.lake.event_rows import table_name
+from ticdc_assets.lake.row_reading import fields, malformed, parsed, typed, unknown_columns
+from ticdc_assets.lake.row_types import DeltaColumn, delta_columns, delta_names, stored
+from ticdc_assets.lake.tables import COMMIT_TS, quoted
+from ticdc_assets.plan.steps import Reading, Rows
+
+# Rereads a row that was decoded by flags which its table's schema contradicts.
+Settle = Callable[[RowChange, TableSchema], RowChange]
+
+# What is kept of an event beside its values: its place in the order, and where it came from.
+ORIGIN = (
+    "batch",
+    "seq",
+    "index",
+    "database",
+    "table",
+    "commit_ts",
+    "source",
+    "partition",
+    "number",
+)
+_ORDER = ("at", "dated", "exact")
+_PUT, BAD, _INEXACT, KEY_ONLY = "#put", "#bad", "#inexact", "#key_only"
+# Whether an operation is all of its event, not the old key's part of one that moved.
+_DECIDES = "#decides"
+_PUT_SQL = quoted(_PUT)
+
+
+@dataclass
+class Segment:
+    """A table's events in a segment.
+
+    `typed` has all events: their origin, the new row's values by Delta name, the old key's (of a
+    table without a key: the old row's) under `#old`, and whether they are bad.
+    """
+
+    step: Rows
+    typed: DataFrame
+    # Counts of what was read, and of the events that tell what the rows are in the end.
+    metrics: Observation
+    outcome: Observation = field(default_factory=Observation)
+    # What it comes to, once that was asked for; and whether that goes into no table, as the rows of
+    # a table do that all go to another one.
+    result: DataFrame | None = None
+    given_away: bool = False
+
+    @property
+    def key(self) -> list[str]:
+        names = delta_names(self.step.schema)
+        return [names[spelt] for spelt in _spelt_key(self.step.schema)]
+
+    @property
+    def columns(self) -> list[DeltaColumn]:
+        return delta_columns(self.step.schema)
+
+    @property
+    def inserts_only(self) -> bool:
+        return all(
+            reading.seen.inserts == reading.seen.rows and not reading.seen.key_only
+            for reading in self.step.readings
+        )
+
+    @property
+    def exact(self) -> bool:
+        return all(reading.seen.exact for reading in self.step.readings)
+
+
+def _spelt_key(schema: TableSchema) -> list[str]:
+    columns = (schema.column(name) for name in schema.key)
+    return [column.name for column in columns if column is not None]
+
+
+def read_segment(due: DataFrame, step: Rows, settle: Settle | None) -> Segment:
+    """Type the due rows of a segment."""
+    schema = step.schema
+    name = table_name(schema.database, schema.table)
+    rows = due.where((F.col("name") == name) & between(step.low, step.high))
+    groups = _groups(step.readings)
+    parts = [
+        _typed(rows if len(groups) == 1 else rows.where(_like(group)), schema, group[0], settle)
+        for group in groups
+    ]
+    everything = reduce(DataFrame.unionByName, parts)
+    metrics = Observation()
+    observed = everything.observe(
+        metrics,
+        F.count(F.lit(1)).alias("read"),
+        F.count_if(BAD).alias("bad"),
+        F.count_if(F.col(KEY_ONLY) & ~F.col(BAD)).alias("key_only"),
+        F.sum(F.when(F.col(BAD), 0).otherwise(F.col(_INEXACT))).alias("inexact"),
+    )
+    return Segment(step, observed, metrics)
+
+
+def _groups(readings: Sequence[Reading]) -> list[list[Reading]]:
+    """Readings that are read alike, whatever their rows say of their columns."""
+    groups: dict[object, list[Reading]] = {}
+    for reading in readings:
+        seen = reading.seen
+        alike = (seen.schema_version, seen.member_names, reading.settle)
+        groups.setdefault((*alike, msgspec.json.encode(reading.schema)), []).append(reading)
+    return list(groups.values())
+
+
+def _like(group: Sequence[Reading]) -> Column:
+    """Whether a row is one of a group."""
+    return reduce(
+        or_,
+        (
+            F.col("schema_version").eqNullSafe(F.lit(reading.seen.schema_version))
+            & F.col("observed").eqNullSafe(F.lit(reading.seen.observed))
+            & (F.col("member_names") == reading.seen.member_names)
+            for reading in group
+        ),
+    )
+
+
+def _typed(
+    rows: DataFrame, schema: TableSchema, reading: Reading, settle: Settle | None
+) -> DataFrame:
+    """Type rows that are read by one schema, as columns of the table's own."""
+    if reading.settle and settle is not None:
+        rows = _settled(rows, reading.schema, settle)
+    by, names = reading.schema, reading.seen.member_names
+    columns = delta_columns(schema)
+    key = set(_spelt_key(schema))
+    # Of a table with a key nothing else of the old row is of use.
+    old_names = {folded(name) for name in key} or {folded(c.name) for c in by.columns}
+    old_schema = replace(
+        by, columns=tuple(c for c in by.columns if folded(c.name) in old_names), declared_key=None
+    )
+    images = rows.select(
+        *(*ORIGIN, *_ORDER, "op", "after", "before"),
+        F.col("handle_key_only").alias(KEY_ONLY),
+        parsed(by, F.col("after")).alias("#after"),
+        parsed(old_schema, F.col("before")).alias("#before"),
+    )
+    new = typed(by, F.col("#after"), member_names=names)
+    merged = _whole_before(old_schema, is_key=bool(key))
+    old = typed(old_schema, merged, member_names=names)
+    has_new, has_old = F.col("after").isNotNull(), F.col("before").isNotNull()
+    new_by_name = {folded(t.name): t for t in new}
+    old_by_name = {folded(t.name): t for t in old}
+    key_names = {delta_names(schema)[name] for name in key}
+    bad = [
+        has_new & reduce(or_, [t.invalid for t in new], F.lit(False)),
+        has_old & reduce(or_, [t.invalid for t in old], F.lit(False)),
+        malformed(F.col("after"), F.col("#after")),
+        malformed(F.col("before"), F.col("#before")),
+        has_new & unknown_columns(by, F.col("after")),
+        ~has_new & ~has_old,
+    ]
+    for name in key_names:
+        for has, found in ((has_new, new_by_name), (has_old, old_by_name)):
+            at = found.get(folded(name))
+            bad.append(has if at is None else has & at.value.isNull() & ~at.inexact)
+    inexact = reduce(lambda one, other: one + other, [t.inexact.cast("int") for t in new], F.lit(0))
+    return images.select(
+        *(*ORIGIN, *_ORDER, KEY_ONLY),
+        F.coalesce(reduce(or_, bad), F.lit(True)).alias(BAD),
+        F.when(has_new, inexact).otherwise(0).alias(_INEXACT),
+        has_new.alias("#new"),
+        has_old.alias("#has_old"),
+        (has_new & ~has_old & (F.col("op") == "update")).alias("#overwrites"),
+        *(_cast(new_by_name.get(folded(c.name)), c).alias(c.name) for c in columns),
+        F.struct(
+            *(
+                _cast(old_by_name.get(folded(c.name)), c).alias(c.name)
+                for c in columns
+                if not key_names or c.name in key_names
+            )
+        ).alias("#old"),
+        F.col("after").alias("#after_text"),
+        F.col("before").alias("#before_text"),
+    )
+
+
+def _whole_before(schema: TableSchema, *, is_key: bool) -> Column:
+    """The old row: what an update leaves out of it did not change.
+
+    No column of a key is NULL, so of these a NULL says that it is left out.
+    """
+    there = F.json_object_keys(F.col("before"))
+    texts = []
+    for column, at in zip(stored(schema), fields(schema), strict=True):
+        old, new = F.col("#before").getField(at), F.col("#after").getField(column.name)
+        stated = F.array_contains(there, column.name)
+        text = F.coalesce(old, new) if is_key else F.when(stated, old).otherwise(new)
+        texts.append(text.alias(at))
+    return F.struct(*texts)
+
+
+def _cast(found: Any, column: DeltaColumn) -> Column:
+    """A value that was read by another version of the schema, as the table has it now."""
+    return F.lit(None).cast(column.type) if found is None else found.value.try_cast(column.type)
+
+
+def _settled(rows: DataFrame, schema: TableSchema, settle: Settle) -> DataFrame:
+    """Read images again that were decoded by stale flags; what cannot be is no image any more."""
+    written = msgspec.json.encode(schema)
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        table = msgspec.json.decode(written, type=TableSchema)
+        for batch in batches:
+            yield settled_batch(batch, table, settle)
+
+    return rows.mapInArrow(work, rows.schema)
+
+
+def settled_batch(batch: pa.RecordBatch, schema: TableSchema, settle: Settle) -> pa.RecordBatch:
+    """Settle the rows of a batch."""
+    images: dict[str, list[str | None]] = {"before": [], "after": []}
+    columns = (batch.column(name).to_pylist() for name in ("before", "after", "observed"))
+    for before, after, observed in zip(*columns, strict=True):
+        change = RowChange(
+            op=Op.UPSERT,
+            commit_ts=0,
+            database="",
+            table="",
+            position=FilePosition(""),
+            before=before,
+            after=after,
+            observed=observed,
+        )
+        try:
+            change = settle(change, schema)
+        except DecodeError:
+            # Broken JSON is refused where images are typed, and said.
+            change = replace(change, before=before and "!", after=after and "!")
+        images["before"].append(change.before)
+        images["after"].append(change.after)
+    for name, texts in images.items():
+        at = batch.schema.get_field_index(name)
+        batch = batch.set_column(at, batch.schema.field(at), pa.array(texts, pa.string()))
+    return batch
+
+
+# --- what is left of the events, by key ---------------------------------------
+
+
+def final_rows(segment: Segment) -> DataFrame:
+    """What a segment makes of the rows of a table with a key, one line a key.
+
+    `#put` tells rows that are there in the end from those that are gone.
+    """
+    good = segment.typed.where(~F.col(BAD))
+    key = [F.col(quoted(name)) for name in segment.key]
+    values = [F.col(quoted(c.name)) for c in segment.columns]
+    kept = [F.col(name) for name in ("at", "dated", "seq", "index", "commit_ts")]
+    if segment.inserts_only:
+        decides = F.lit(True).alias(_DECIDES)
+        operations = good.select(*kept, F.lit(True).alias(_PUT), decides, *values)
+    else:
+        operations = _operations(segment, good, kept)
+    order = _order_of(segment.exact)
+    latest = Window.partitionBy(*key).orderBy(*(F.desc(name) for name in order))
+    last = operations.withColumn("#nth", F.row_number().over(latest)).where("`#nth` = 1")
+    counted = last.observe(segment.outcome, F.count_if(_DECIDES).alias("applied"))
+    segment.result = counted.select(_PUT, *values, F.col("commit_ts").alias(COMMIT_TS))
+    return segment.result
+
+
+def _order_of(exact: bool) -> list[str]:
+    """At one commit ts what is put beats what is removed; otherwise events go one by one."""
+    if exact:
+        return ["at", _PUT, "seq", "index"]
+    return ["at", "dated", "seq", "index", _PUT]
+
+
+def _operations(segment: Segment, good: DataFrame, kept: list[Column]) -> DataFrame:
+    """Every event as the removal of a key, the putting of a row, or both."""
+    key = segment.key
+    moved = reduce(or_, (~F.col("#old").getField(n).eqNullSafe(F.col(quoted(n))) for n in key))
+    puts = F.col("#new") & ~F.col(KEY_ONLY)
+    removes = F.col("#has_old") & (~F.col("#new") | moved)
+    forgets = F.col("#new") & F.col(KEY_ONLY)
+    # 0: the old key goes; 1: the new row comes; 2: the new key goes, as no more is known of it.
+    does = F.array_compact(
+        F.array(F.when(removes, F.lit(0)), F.when(puts, F.lit(1)), F.when(forgets, F.lit(2)))
+    )
+    each = good.withColumn("#do", F.explode(does))
+    old = F.col("#do") == 0
+    values = [
+        F.when(old, F.col("#old").getField(c.name) if c.name in key else F.lit(None))
+        .otherwise(F.col(quoted(c.name)))
+        .alias(c.name)
+        for c in segment.columns
+    ]
+    decides = (~old | ~F.col("#new")).alias(_DECIDES)
+    return each.select(*kept, "#overwrites", (F.col("#do") == 1).alias(_PUT), decides, *values)
+
+
+def lost_keys(segment: Segment, rows: DataFrame) -> DataFrame:
+    """Updates without old values of rows that are not there: their old keys are not in the stream.
+
+    `rows` is the table before the segment.
+    """
+    good = segment.typed.where(~F.col(BAD))
+    kept = [F.col(name) for name in ("at", "dated", "seq", "index", "commit_ts")]
+    key = [F.col(quoted(name)) for name in segment.key]
+    operations = _operations(segment, good, kept)
+    in_order = Window.partitionBy(*key).orderBy(*_order_of(segment.exact))
+    marked = operations.withColumn("#before", F.lag(_PUT).over(in_order))
+    orphans = marked.where(F.col("#overwrites") & F.col(_PUT))
+    gone = orphans.where(~F.col("#before"))
+    first = orphans.where(F.col("#before").isNull())
+    return gone.select("commit_ts").union(
+        first.join(rows, same_key(first, rows, segment.key), "left_anti").select("commit_ts")
+    )
+
+
+def same_key(one: DataFrame, other: DataFrame, key: Sequence[str]) -> Column:
+    """Whether two rows have the same key; NULL is a value, as a date may have no other."""
+    return reduce(
+        lambda a, b: a & b,
+        (one[quoted(name)].eqNullSafe(other[quoted(name)]) for name in key),
+    )
+
+
+def upserted(rows: DataFrame, final: DataFrame, key: Sequence[str]) -> DataFrame:
+    """A table's rows after a segment."""
+    before = rows.withColumns({_PUT: F.lit(True), "#since": F.lit(0)})
+    both = before.unionByName(final.withColumn("#since", F.lit(1)))
+    newest = Window.partitionBy(*(F.col(quoted(n)) for n in key)).orderBy(F.desc("#since"))
+    last = both.withColumn("#nth", F.row_number().over(newest)).where(f"`#nth` = 1 AND {_PUT_SQL}")
+    return last.drop("#nth", "#since", _PUT)
+
+
+# --- tables without a key ------------------------------------------------------
+
+
+def changed_counts(segment: Segment, passes: DataFrame | None) -> DataFrame:
+    """How many copies more, or fewer, of which rows a segment makes of a table without a key.
+
+    One transaction's equal changes count as often as one pass of their sender sent them; `passes`
+    tells the pass by `seq` and `index`.  Without it every change counts.
+    """
+    good = segment.typed.where(~F.col(BAD) & ~F.col(KEY_ONLY))
+    if passes is not None:
+        good = good.join(passes, ["seq", "index"])
+        one_pass = Window.partitionBy("at", "#before_text", "#after_text", "#pass")
+        counted = good.withColumn("#nth", F.row_number().over(one_pass.orderBy("seq", "index")))
+        most = counted.withColumn(
+            "#copy",
+            F.row_number().over(
+                Window.partitionBy("at", "#before_text", "#after_text", "#nth").orderBy(
+                    "seq", "index"
+                )
+            ),
+        )
+        good = most.where("`#copy` = 1")
+    good = good.observe(segment.outcome, F.count(F.lit(1)).alias("applied"))
+    values = [F.col(quoted(c.name)) for c in segment.columns]
+    each = F.array_compact(
+        F.array(F.when(F.col("#has_old"), F.lit(-1)), F.when(F.col("#new"), F.lit(1)))
+    )
+    both = good.withColumn("#copies", F.explode(each))
+    chosen = [
+        F.when(F.col("#copies") < 0, F.col("#old").getField(c.name))
+        .otherwise(F.col(quoted(c.name)))
+        .alias(c.name)
+        for c in segment.columns
+    ]
+    segment.result = (
+        both.select(*chosen, "#copies", "commit_ts")
+        .groupBy(*values)
+        .agg(F.sum("#copies").alias("#copies"), F.max("commit_ts").alias(COMMIT_TS))
+    )
+    return segment.result
+
+
+def repeated(counts: DataFrame) -> DataFrame:
+    """Rows as often as they are counted."""
+    times = F.sequence(F.lit(1), F.col("#copies").cast("int"))
+    return counts.where("`#copies` > 0").withColumn("#copies", F.explode(times)).drop("#copies")
+
+
+def recounted(rows: DataFrame, changes: DataFrame, columns: Sequence[DeltaColumn]) -> DataFrame:
+    """A table's rows after a segment, where they have no key."""
+    values = [F.col(quoted(c.name)) for c in columns]
+    there = rows.withColumn("#copies", F.lit(1).cast("bigint"))
+    joined = there.unionByName(changes).groupBy(*values)
+    sums = joined.agg(F.sum("#copies").alias("#copies"), F.max(COMMIT_TS).alias(COMMIT_TS))
+    return repeated(sums)
+
+
+def sender_passes(events: DataFrame) -> DataFrame:
+    """How often the sender had gone back in time before it sent a row, by `seq` and `index`."""
+    sender = Window.partitionBy("source_of", "partition").orderBy("seq", "index")
+    of_file = F.concat_ws("/", "schema_version", "table_id")
+    named = events.withColumn(
+        "source_of", F.when(F.col("partition").isNull(), of_file).otherwise(F.col("source"))
+    )
+    back = (F.col("commit_ts") < F.lag("commit_ts").over(sender)).cast("int")
+    turned = named.withColumn("#back", F.coalesce(back, F.lit(0)))
+    return turned.select("seq", "index", F.sum("#back").over(sender).alias("#pass"))
