@@ -16,7 +16,9 @@ from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.lake.tables import Lake
 from ticdc_assets.protocols.message import Message
 
-FEED = changefeed_from_uri("kafka://h:9092/t?protocol=canal-json&enable-tidb-extension=true", id="f")
+FEED = changefeed_from_uri(
+    "kafka://h:9092/t?protocol=canal-json&enable-tidb-extension=true", id="f"
+)
 
 
 def test_files_are_joined_and_every_picture_stays(spark: SparkSession, tmp_path: Path) -> None:

@@ -360,19 +360,16 @@ ODD = TableSchema("d", "t", (
 ))  # fmt: skip
 
 
-def test_odd_names_and_other_spellings_are_found(spark: SparkSession) -> None:
+def test_odd_names_are_found(spark: SparkSession) -> None:
     row = {name: f"is {name}" for name in ODD_NAMES}
-    other = {("b" if name == "B" else name.upper() if name != "ς" else name): text
-             for name, text in row.items()} | {"B": "is B"}  # fmt: skip
     some = {"日本": None, "İ": "x"}
-    lower = {"i": "only", "virtual": "1"}
-    texts = [dump(row), dump(other), dump(some), dump(lower), "{}"]
+    texts = [dump(row), dump(some), "{}"]
     frame = of_images(spark, texts).select("at", parsed(ODD, F.col("image")).alias("p"))
     columns = typed(ODD, F.col("p"), member_names=True)
     frame = frame.select("at", *(column.value.alias(column.name) for column in columns))
     written = frame.select("at", image(ODD).alias("image")).sort("at").collect()
     empty: dict[str, str | None] = dict.fromkeys(ODD_NAMES)
-    wanted = [row, row, empty | some, empty | {"İ": "only"}, empty]
+    wanted = [row, empty | some, empty]
     assert [json.loads(line[1]) for line in written] == wanted
 
 
@@ -380,9 +377,11 @@ def test_columns_that_the_schema_lacks_are_noticed(spark: SparkSession) -> None:
     cases = {
         "{}": False,
         '{"a": "1"}': False,
-        '{"A": null, "VIRTUAL": "1", "i": "1"}': False,
+        '{"A": null, "Virtual": "1"}': True,
+        '{"a": null, "Virtual": "1"}': False,
         '{"a": "1", "c": null}': True,
-        '{"Σ": "1"}': False,
+        '{"Σ": "1"}': True,
+        '{"σ": "1"}': False,
         '{"\\u0061": "1"}': False,
         '{"": "1"}': True,
         '{"ab": {"a": "1"}}': True,

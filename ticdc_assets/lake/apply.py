@@ -24,8 +24,10 @@ from ticdc_assets.lake.refusals import keep_refused
 from ticdc_assets.lake.tables import Lake
 from ticdc_assets.lake.window import Planned, planned
 from ticdc_assets.plan.plan import replayed
+from ticdc_assets.plan.replay import named_by, takers
 from ticdc_assets.plan.replay import targets as replay_targets
-from ticdc_assets.plan.state import State, stopped
+from ticdc_assets.plan.seen import ROWS
+from ticdc_assets.plan.state import DdlName, State, stopped
 from ticdc_assets.reference.problem import Problem
 from ticdc_assets.schema.catalog import TableKey, table_key
 
@@ -50,10 +52,11 @@ class AppliedWindow:
 
 @dataclass(frozen=True)
 class Replay:
-    """What a person asked for: tables to be replayed from a line on."""
+    """What a person asked for: tables to be replayed from a line on, without some DDLs."""
 
     incarnations: frozenset[str]
     seq: int
+    skip: tuple[tuple[int, DdlName], ...] = ()
 
 
 def apply(
@@ -188,11 +191,14 @@ class _Applier:
 
     def _replay_what_can(self, applied: Applied, control: Control, asked: Replay | None) -> Applied:
         """Replay tables from the line before they stopped being right."""
+        if asked is not None and asked.skip:
+            skipped = [*applied.state.skipped, *asked.skip]
+            applied = dataclasses.replace(applied, state=replace(applied.state, skipped=skipped))
         targets, seqs = set(asked.incarnations) if asked else set(), []
         if asked is not None:
             seqs.append(asked.seq)
         news = _stated_names(control)
-        names: set[tuple[str, str]] = set()
+        names: set[TableKey] = set()
         for table in applied.state.incarnations.values():
             # It may have another name by now than its rows and their schema.
             if table.waits and news:
@@ -203,33 +209,27 @@ class _Applier:
             if name in news:
                 names.add(name)
                 seqs.append(unknown.stopped_seq)
-        late = self._late(applied, control)
-        if late is not None:
-            seqs.append(late)
+        late = self._late(applied) if applied.seq else []
+        least = [ts for _, _, ts in late] + [ddl.commit_ts for ddl in control.late]
+        if least:
+            seqs.append(valid_line(self._spark, self._lake, applied.seq, min(least)))
         if not seqs:
             return applied
-        return self._replay(
-            applied, control, targets, names, min(seqs), everything=late is not None
-        )
+        return self._replay(applied, control, targets, names, late, min(seqs))
 
-    def _late(self, applied: Applied, control: Control) -> int | None:
-        """The line from which on tables are wrong for what came too late."""
-        if not applied.seq:
-            return None
+    def _late(self, applied: Applied) -> list[tuple[str, str, int]]:
+        """Tables that are wrong for rows that came too late, and since when."""
         span = Span(applied.ts, applied.batch, applied.ts, self._batch)
-        came = came_late(self._spark, self._lake, span)
-        late = [ddl.commit_ts for ddl in control.late] + ([came] if came is not None else [])
-        return valid_line(self._spark, self._lake, applied.seq, min(late)) if late else None
+        return came_late(self._spark, self._lake, span)
 
     def _replay(
         self,
         applied: Applied,
         control: Control,
         targets: Collection[str],
-        names: Collection[tuple[str, str]],
+        names: Collection[TableKey],
+        late: Collection[tuple[str, str, int]],
         seq: int,
-        *,
-        everything: bool,
     ) -> Applied:
         seq = valid_line(self._spark, self._lake, seq)
         then = applied_at(self._spark, self._lake, seq)
@@ -249,9 +249,12 @@ class _Applier:
         )
         made = way.plan
         asked = set(targets)
-        for id, work in made.work.items():
-            if everything or table_key(work.before.database, work.before.table) in names:
-                asked.add(id)
+        for name in names:
+            asked |= takers(made, name, (0, ROWS))
+        for database, table, ts in late:
+            asked |= takers(made, table_key(database, table), (ts, ROWS))
+        for ddl in control.late:
+            asked |= named_by(made, ddl)
         chosen = replay_targets(applied.state, made, asked)
         to_do = [id for id in made.work if id in chosen]
         versions, counts, after = self._carry_out(way, to_do, applied.seq + 1)

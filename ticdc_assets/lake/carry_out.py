@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import TicdcError, UnhonourableDdl
-from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.applied import Count
+from ticdc_assets.lake.condense import condensed
 from ticdc_assets.lake.current import CurrentTable
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.frames import REFUSED, Frames, changes_no_row
-from ticdc_assets.lake.row_types import delta_columns
-from ticdc_assets.lake.segment import Segment, final_rows, lost_keys, repeated
+from ticdc_assets.lake.multiset import repeated
+from ticdc_assets.lake.segment import Segment, final_rows, lost_keys
 from ticdc_assets.plan.steps import Alter, Exchange, Rows, Work
 
 _OLD_KEY_LOST = (
@@ -88,7 +88,7 @@ class _Carrier:
 
     def run(self) -> None:
         work, table = self._work, self._table
-        steps = [step for step in work.steps if not _changes_nothing(step, work)]
+        steps = condensed(work.before, work.steps)
         if self._is_new:
             # Nothing is there yet, so the table is made as it is in the end.
             self._check_keys()
@@ -162,19 +162,6 @@ class _Carrier:
             lost = lost_keys(segment, rows).agg(F.min("commit_ts")).collect()[0][0]
             if lost is not None:
                 raise UnhonourableDdl(f"at commit ts {lost}: {_OLD_KEY_LOST}", "")
-
-
-def _changes_nothing(step: object, work: Work) -> bool:
-    """Whether a statement leaves the Delta table as it is, as one of an index does."""
-    if not isinstance(step, Alter) or step.steps:
-        return False
-    position = work.steps.index(step)
-    before = work.steps[position - 1].schema if position else work.before
-    return _shape(before) == _shape(step.schema)
-
-
-def _shape(schema: TableSchema) -> tuple[object, ...]:
-    return (tuple(delta_columns(schema)), schema.key)
 
 
 def _counted(incarnation: str, segments: Sequence[Segment]) -> list[Count]:

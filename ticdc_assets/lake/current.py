@@ -19,6 +19,8 @@ from ticdc_assets.schema.effect import (
 from ticdc_assets.schema.types.mysql_type import delta_type
 
 _PROPERTIES = {
+    # Lines of `applied` name versions; what can be given up of them is for maintenance to say.
+    "delta.logRetentionDuration": "interval 3650 days",
     "delta.columnMapping.mode": "name",
     "delta.enableDeletionVectors": "true",
     "delta.enableChangeDataFeed": "true",

@@ -114,8 +114,10 @@ def between(low: Place, high: Place) -> Column:
     return beyond_low & ~beyond_high
 
 
-def came_late(spark: SparkSession, lake: Lake, span: Span) -> int | None:
-    """The least commit ts of rows that came when it was applied, and had not come before.
+def came_late(spark: SparkSession, lake: Lake, span: Span) -> list[tuple[str, str, int]]:
+    """Tables with rows that came when their commit ts was applied, and had not come before.
+
+    Each with the least of these.
 
     Rows that had are a sender's repetition, of no consequence; those that had not were held back
     by something that has been mended since.
@@ -129,7 +131,7 @@ def came_late(spark: SparkSession, lake: Lake, span: Span) -> int | None:
     )
     bounds = late.agg(F.min("commit_ts"), F.count(F.lit(1))).collect()[0]
     if not bounds[1]:
-        return None
+        return []
     known = events.where(
         (F.col("batch") <= span.after_batch)
         & (F.col("commit_ts") >= bounds[0])
@@ -137,5 +139,5 @@ def came_late(spark: SparkSession, lake: Lake, span: Span) -> int | None:
     )
     same = [F.col(f"late.{name}").eqNullSafe(F.col(f"known.{name}")) for name in _CONTENT]
     strange = late.alias("late").join(known.alias("known"), same, "left_anti")
-    least: int | None = strange.agg(F.min("commit_ts")).collect()[0][0]
-    return least
+    least = strange.groupBy("database", "table").agg(F.min("commit_ts"))
+    return [(row[0], row[1], row[2]) for row in least.collect()]

@@ -12,23 +12,16 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import TicdcError, UnhonourableDdl
 from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.condense import condensed
 from ticdc_assets.lake.current import changes_shape_only, column_moves
 from ticdc_assets.lake.due import Span
 from ticdc_assets.lake.event_rows import table_name
+from ticdc_assets.lake.multiset import changed_counts, recounted, sender_passes
 from ticdc_assets.lake.row_reading import parsed, typed
 from ticdc_assets.lake.row_types import delta_columns
 from ticdc_assets.lake.row_work import check_steps, converted, located
 from ticdc_assets.lake.row_writing import image
-from ticdc_assets.lake.segment import (
-    Segment,
-    Settle,
-    changed_counts,
-    final_rows,
-    read_segment,
-    recounted,
-    sender_passes,
-    upserted,
-)
+from ticdc_assets.lake.segment import Segment, Settle, final_rows, read_segment, upserted
 from ticdc_assets.lake.tables import COMMIT_TS, Lake, literal, quoted
 from ticdc_assets.plan.steps import Alter, EmptyPartitions, Exchange, Rows, Work
 from ticdc_assets.schema import effect as effects
@@ -37,6 +30,8 @@ _STRAYED = (
     "rows were exchanged into it that belong in other partitions (WITHOUT VALIDATION), so which"
     " rows this concerns cannot be told"
 )
+# So many segments are worked out at once.
+_DEEP = 3
 # How a refusal that a worker meets is told from any other failure of a job.
 REFUSED = "cannot be carried out: "
 
@@ -65,9 +60,14 @@ class Frames:
         if rows is None:
             rows = self.empty(work.before)
         schema, strayed = work.before, False
-        for step in work.steps[:steps]:
+        depth = 0
+        for step in condensed(work.before, work.steps[:steps]):
             match step:
                 case Rows():
+                    depth += 1
+                    if depth % _DEEP == 0:
+                        # Spark takes ever longer to plan what is built on what is built.
+                        rows = rows.localCheckpoint()
                     rows = self._with_events(rows, step, seen)
                 case Alter():
                     rows = self._altered(rows, schema, step)

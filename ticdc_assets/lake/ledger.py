@@ -7,8 +7,8 @@ Of row events, by table name:
                  in the place of all that it replayed
     superseded   likewise: a later event of the same window tells it
     quarantined  likewise: they were refused, and are in the quarantine
-    waiting      no window has had them: they are beyond the applied ts, or of a table that is
-                 paused, waits, or was dropped when it was
+    waiting      no window has had them: they are beyond the applied ts or have not been considered,
+                 or are of a table that is paused, waits, or was dropped when it was
     repeated     came when their commit ts had been applied, and had come before: they say nothing
                  new.  Of what no window had, so many as there are such events can be this
     missing      input less all of these.  Below zero, more was applied than has come
@@ -123,7 +123,7 @@ class _Ledger:
     def run(self) -> Ledger:
         counts, ahead = self._counts()
         input, waiting = self._input_and_waiting()
-        late = self._late()
+        late, strange = self._late()
         tables = []
         for name in sorted({*input, *counts}):
             read, done, superseded, refused = counts.get(name, (0, 0, 0, 0))
@@ -131,7 +131,9 @@ class _Ledger:
             unread = came - waits - read
             repeated = min(max(unread, 0), late.get(name, 0))
             # A window's own sum has to be right too.
-            missing = unread - repeated or read - done - superseded - refused
+            missing = (
+                unread - repeated or read - done - superseded - refused or strange.get(name, 0)
+            )
             tables.append(
                 TableLedger(name, came, done, superseded, refused, waits, repeated, missing)
             )
@@ -167,10 +169,8 @@ class _Ledger:
 
     def _input_and_waiting(self) -> tuple[dict[str, int], dict[str, int]]:
         ts, batch = self._applied.ts, self._applied.batch
-        exact = F.col("ts_kind") == "commit"
-        waits = (F.col("commit_ts") > ts) | (~exact & (F.col("batch") > batch))
+        waits = (F.col("commit_ts") > ts) | (F.col("batch") > batch)
         for name, after, through in self._stopped():
-            # Rows that have only their order of arrival were due when they came.
             beyond = F.col("commit_ts") > after
             waits = waits | ((F.col("name") == name) & beyond & (F.col("commit_ts") <= through))
         rows = self._events.where("kind = 'row'").groupBy("name")
@@ -211,24 +211,41 @@ class _Ledger:
                 found.append((life[0], low, min(end, life[2])))
         return found
 
-    def _late(self) -> dict[str, int]:
-        """By name, events that came when their commit ts was applied, and had come before."""
+    def _late(self) -> tuple[dict[str, int], dict[str, int]]:
+        """By name, events that came when their commit ts was applied: sent again, or new.
+
+        New ones make a run replay what they concern; those that one has are not told here.
+        """
         lines = [line for line in self._lines if line.replays is None]
-        spans = [(0, lines[0].ts, lines[0].batch)] if lines else []
-        spans += [(a.ts, b.ts, b.batch) for a, b in pairwise(lines) if b.ts > a.ts]
+        replays = [(line.replays, line.seq) for line in self._lines if line.replays is not None]
+        pairs = [(_Line(0, 0, 0, None, []), line) for line in lines[:1]] + list(pairwise(lines))
+        spans = [
+            (a.ts, b.ts, b.batch, any(start < b.seq < end for start, end in replays))
+            for a, b in pairs
+            if b.ts > a.ts
+        ]
         if not spans:
-            return {}
-        frame = self._spark.createDataFrame(spans, "after_ts long, ts long, line_batch long")
-        rows = self._events.where("kind = 'row' AND ts_kind = 'commit'")
+            return {}, {}
+        frame = self._spark.createDataFrame(
+            spans, "after_ts long, ts long, line_batch long, replayed boolean"
+        )
+        considered = f"batch <= {self._applied.batch}"
+        rows = self._events.where(f"kind = 'row' AND ts_kind <> 'version' AND {considered}")
         covered = F.expr("commit_ts > after_ts AND commit_ts <= ts AND batch > line_batch")
         late = rows.join(F.broadcast(frame), covered)
         if late.isEmpty():
-            return {}
+            return {}, {}
         same = [F.col(f"late.{name}").eqNullSafe(F.col(f"known.{name}")) for name in _CONTENT]
         earlier = F.col("known.batch") < F.col("late.batch")
-        again = late.alias("late").join(rows.alias("known"), [*same, earlier], "left_semi")
-        counted = again.groupBy("name").agg(F.count(F.lit(1)).alias("late"))
-        return {row["name"]: row["late"] for row in counted.collect()}
+
+        def counted(how: str) -> dict[str, int]:
+            found = late.alias("late").join(rows.alias("known"), [*same, earlier], how)
+            if how == "left_anti":
+                # Rows of milliseconds have no place of their own: they are due when they come.
+                found = found.where("NOT replayed AND ts_kind = 'commit'")
+            return {row["name"]: row["count"] for row in found.groupBy("name").count().collect()}
+
+        return counted("left_semi"), counted("left_anti")
 
     # The source
 

@@ -125,7 +125,7 @@ def _blamed(spark: SparkSession, lake: Lake, state: State, table: Incarnation) -
 
 
 def find(state: State, name: str) -> Incarnation:
-    """The table that a person calls `db.table`; a dropped one if there is no other."""
+    """The table that a person calls `db.table`."""
     wanted = folded(name)
     there = [state.incarnations[id] for _, id in state.names]
     found = [t for t in there if folded(f"{t.schema.database}.{t.schema.table}") == wanted]

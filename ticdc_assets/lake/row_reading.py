@@ -4,7 +4,6 @@ Equal, text for text, to what `schema.types.value.reader` makes of them; nothing
 time, whatever the texts are.  `parsed` gives the image as a struct of texts, `typed` its values.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -12,7 +11,6 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ValueProblem
 from ticdc_assets.events import TableSchema
-from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.row_types import alike, delta_names, stored
 from ticdc_assets.lake.tables import quoted
 from ticdc_assets.lake.text_values import reading
@@ -51,9 +49,9 @@ def image_struct(schema: TableSchema) -> str:
 def parsed(schema: TableSchema, image_text: Column) -> Column:
     """Read images as a struct of texts.
 
-    Names count by exact spelling, or else without regard to case; the last of equal ones counts.
+    Names count by exact spelling, as servers write them; the last of equal ones counts.
     """
-    texts = F.from_json(_respelt(schema, image_text), image_struct(schema), _OPTIONS)
+    texts = F.from_json(image_text, image_struct(schema), _OPTIONS)
     spelt = fields(schema)
     if spelt == [column.name for column in stored(schema)]:
         return texts
@@ -86,11 +84,10 @@ def malformed(image_text: Column, image: Column) -> Column:
 
 
 def unknown_columns(schema: TableSchema, image_text: Column) -> Column:
-    """Whether an image has a column that the schema lacks."""
-    known = _texts({folded(column.name) for column in schema.columns})
-    strange = _strange(schema, image_text)
-    unknown = F.exists(strange, lambda name: ~F.array_contains(known, _folded(name)))
-    return (F.size(strange) > 0) & unknown
+    """Whether an image has a column that the schema lacks, or spells otherwise."""
+    names = F.array(*(F.lit(name) for name in sorted({c.name for c in schema.columns})))
+    strange = F.array_except(F.json_object_keys(image_text), names)
+    return F.coalesce(F.size(strange) > 0, F.lit(False))
 
 
 def undecodable(image_text: Column) -> Column:
@@ -110,51 +107,3 @@ def fields(schema: TableSchema) -> list[str]:
     if len({alike(name) for name in names}) == len(names):
         return names
     return [f"c{at}" for at in range(len(names))]
-
-
-def _strange(schema: TableSchema, image_text: Column) -> Column:
-    """The names in an image that are not spelt as a column is."""
-    names = _texts({column.name for column in schema.columns})
-    return F.array_except(F.json_object_keys(image_text), names)
-
-
-def _respelt(schema: TableSchema, image_text: Column) -> Column:
-    """The image, with names spelt as the schema spells them."""
-    names = {column.name for column in schema.columns}
-    spelling = {folded(name): name for name in names}
-    by_folded = F.create_map(*(F.lit(x) for pair in spelling.items() for x in pair))
-
-    def respelt(name: Column) -> Column:
-        found = F.try_element_at(by_folded, _folded(name))
-        return F.when(F.array_contains(_texts(names), name), name).otherwise(
-            F.coalesce(found, name)
-        )
-
-    entries = F.transform(
-        F.map_entries(F.from_json(image_text, "map<string,string>", _OPTIONS)),
-        lambda e: F.concat(_json(respelt(e["key"])), F.lit(":"), _json(e["value"])),
-    )
-    rebuilt = F.concat(F.lit("{"), F.array_join(entries, ","), F.lit("}"))
-    # Not rebuilt where that is of no use: what is broken shall be seen to be.
-    spelt_else = F.exists(
-        _strange(schema, image_text),
-        lambda name: F.array_contains(_texts(spelling), _folded(name)),
-    )
-    return F.when(spelt_else, rebuilt).otherwise(image_text)
-
-
-def _json(text: Column) -> Column:
-    """A text or NULL in JSON."""
-    listed = F.to_json(F.array(text))
-    return F.substr(listed, F.lit(2), F.char_length(listed) - 2)
-
-
-def _folded(name: Column) -> Column:
-    """Fold a name as `folded` does: letter by letter, as the case of some depends on the next."""
-    letters = F.regexp_extract_all(name, F.lit("(?s)."), F.lit(0))
-    each = F.transform(letters, lambda letter: F.substr(F.lower(letter), F.lit(1), F.lit(1)))
-    return F.array_join(each, "")
-
-
-def _texts(texts: Iterable[str]) -> Column:
-    return F.array(*(F.lit(text) for text in sorted(texts)))

@@ -21,7 +21,14 @@ from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.due import between
 from ticdc_assets.lake.event_rows import table_name
-from ticdc_assets.lake.row_reading import fields, malformed, parsed, typed, unknown_columns
+from ticdc_assets.lake.row_reading import (
+    fields,
+    malformed,
+    parsed,
+    typed,
+    undecodable,
+    unknown_columns,
+)
 from ticdc_assets.lake.row_types import DeltaColumn, delta_columns, delta_names, stored
 from ticdc_assets.lake.tables import COMMIT_TS, quoted
 from ticdc_assets.plan.steps import Reading, Rows
@@ -99,7 +106,7 @@ def read_segment(due: DataFrame, step: Rows, settle: Settle | None) -> Segment:
     rows = due.where((F.col("name") == name) & between(step.low, step.high))
     groups = _groups(step.readings)
     parts = [
-        _typed(rows if len(groups) == 1 else rows.where(_like(group)), schema, group[0], settle)
+        _typed(rows if len(groups) == 1 else rows.where(_like(group)), schema, group, settle)
         for group in groups
     ]
     everything = reduce(DataFrame.unionByName, parts)
@@ -138,9 +145,10 @@ def _like(group: Sequence[Reading]) -> Column:
 
 
 def _typed(
-    rows: DataFrame, schema: TableSchema, reading: Reading, settle: Settle | None
+    rows: DataFrame, schema: TableSchema, group: Sequence[Reading], settle: Settle | None
 ) -> DataFrame:
     """Type rows that are read by one schema, as columns of the table's own."""
+    reading = group[0]
     if reading.settle and settle is not None:
         rows = _settled(rows, reading.schema, settle)
     by, names = reading.schema, reading.seen.member_names
@@ -151,32 +159,40 @@ def _typed(
     old_schema = replace(
         by, columns=tuple(c for c in by.columns if folded(c.name) in old_names), declared_key=None
     )
+    # Inserts have no old row, and to look for one costs as much as to read the new one.
+    only_new = all(r.seen.inserts == r.seen.rows for r in group)
     images = rows.select(
         *(*ORIGIN, *_ORDER, "op", "after", "before"),
         F.col("handle_key_only").alias(KEY_ONLY),
         parsed(by, F.col("after")).alias("#after"),
-        parsed(old_schema, F.col("before")).alias("#before"),
+        *([] if only_new else [parsed(old_schema, F.col("before")).alias("#before")]),
     )
     new = typed(by, F.col("#after"), member_names=names)
     merged = _whole_before(old_schema, is_key=bool(key))
-    old = typed(old_schema, merged, member_names=names)
-    has_new, has_old = F.col("after").isNotNull(), F.col("before").isNotNull()
+    old = [] if only_new else typed(old_schema, merged, member_names=names)
+    has_new = F.col("after").isNotNull()
+    has_old = F.lit(False) if only_new else F.col("before").isNotNull()
     new_by_name = {folded(t.name): t for t in new}
     old_by_name = {folded(t.name): t for t in old}
     key_names = {delta_names(schema)[name] for name in key}
     bad = [
         has_new & reduce(or_, [t.invalid for t in new], F.lit(False)),
-        has_old & reduce(or_, [t.invalid for t in old], F.lit(False)),
         malformed(F.col("after"), F.col("#after")),
-        malformed(F.col("before"), F.col("#before")),
         has_new & unknown_columns(by, F.col("after")),
         ~has_new & ~has_old,
     ]
+    sides = [(has_new, new_by_name)]
+    if not only_new:
+        bad.append(has_old & reduce(or_, [t.invalid for t in old], F.lit(False)))
+        bad.append(malformed(F.col("before"), F.col("#before")))
+        sides.append((has_old, old_by_name))
     for name in key_names:
-        for has, found in ((has_new, new_by_name), (has_old, old_by_name)):
+        for has, found in sides:
             at = found.get(folded(name))
             bad.append(has if at is None else has & at.value.isNull() & ~at.inexact)
-    inexact = reduce(lambda one, other: one + other, [t.inexact.cast("int") for t in new], F.lit(0))
+    # Values that Delta has none for, and texts with bytes that are no UTF-8.
+    flags = [*(t.inexact for t in new), undecodable(F.col("after"))]
+    inexact = reduce(lambda one, other: one + other, [flag.cast("int") for flag in flags])
     return images.select(
         *(*ORIGIN, *_ORDER, KEY_ONLY),
         F.coalesce(reduce(or_, bad), F.lit(True)).alias(BAD),
@@ -346,73 +362,3 @@ def upserted(rows: DataFrame, final: DataFrame, key: Sequence[str]) -> DataFrame
     newest = Window.partitionBy(*(F.col(quoted(n)) for n in key)).orderBy(F.desc("#since"))
     last = both.withColumn("#nth", F.row_number().over(newest)).where(f"`#nth` = 1 AND {_PUT_SQL}")
     return last.drop("#nth", "#since", _PUT)
-
-
-# --- tables without a key ------------------------------------------------------
-
-
-def changed_counts(segment: Segment, passes: DataFrame | None) -> DataFrame:
-    """How many copies more, or fewer, of which rows a segment makes of a table without a key.
-
-    One transaction's equal changes count as often as one pass of their sender sent them; `passes`
-    tells the pass by `seq` and `index`.  Without it every change counts.
-    """
-    good = segment.typed.where(~F.col(BAD) & ~F.col(KEY_ONLY))
-    if passes is not None:
-        good = good.join(passes, ["seq", "index"])
-        one_pass = Window.partitionBy("at", "#before_text", "#after_text", "#pass")
-        counted = good.withColumn("#nth", F.row_number().over(one_pass.orderBy("seq", "index")))
-        most = counted.withColumn(
-            "#copy",
-            F.row_number().over(
-                Window.partitionBy("at", "#before_text", "#after_text", "#nth").orderBy(
-                    "seq", "index"
-                )
-            ),
-        )
-        good = most.where("`#copy` = 1")
-    good = good.observe(segment.outcome, F.count(F.lit(1)).alias("applied"))
-    values = [F.col(quoted(c.name)) for c in segment.columns]
-    each = F.array_compact(
-        F.array(F.when(F.col("#has_old"), F.lit(-1)), F.when(F.col("#new"), F.lit(1)))
-    )
-    both = good.withColumn("#copies", F.explode(each))
-    chosen = [
-        F.when(F.col("#copies") < 0, F.col("#old").getField(c.name))
-        .otherwise(F.col(quoted(c.name)))
-        .alias(c.name)
-        for c in segment.columns
-    ]
-    segment.result = (
-        both.select(*chosen, "#copies", "commit_ts")
-        .groupBy(*values)
-        .agg(F.sum("#copies").alias("#copies"), F.max("commit_ts").alias(COMMIT_TS))
-    )
-    return segment.result
-
-
-def repeated(counts: DataFrame) -> DataFrame:
-    """Rows as often as they are counted."""
-    times = F.sequence(F.lit(1), F.col("#copies").cast("int"))
-    return counts.where("`#copies` > 0").withColumn("#copies", F.explode(times)).drop("#copies")
-
-
-def recounted(rows: DataFrame, changes: DataFrame, columns: Sequence[DeltaColumn]) -> DataFrame:
-    """A table's rows after a segment, where they have no key."""
-    values = [F.col(quoted(c.name)) for c in columns]
-    there = rows.withColumn("#copies", F.lit(1).cast("bigint"))
-    joined = there.unionByName(changes).groupBy(*values)
-    sums = joined.agg(F.sum("#copies").alias("#copies"), F.max(COMMIT_TS).alias(COMMIT_TS))
-    return repeated(sums)
-
-
-def sender_passes(events: DataFrame) -> DataFrame:
-    """How often the sender had gone back in time before it sent a row, by `seq` and `index`."""
-    sender = Window.partitionBy("source_of", "partition").orderBy("seq", "index")
-    of_file = F.concat_ws("/", "schema_version", "table_id")
-    named = events.withColumn(
-        "source_of", F.when(F.col("partition").isNull(), of_file).otherwise(F.col("source"))
-    )
-    back = (F.col("commit_ts") < F.lag("commit_ts").over(sender)).cast("int")
-    turned = named.withColumn("#back", F.coalesce(back, F.lit(0)))
-    return turned.select("seq", "index", F.sum("#back").over(sender).alias("#pass"))

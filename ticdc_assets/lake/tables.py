@@ -20,6 +20,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 # `seq` numbers everything taken in, in the order it came; files of one batch in reading order.
@@ -163,8 +164,19 @@ class Lake:
         return spark.read.format("delta").load(self.path(table))
 
 
+def exists(spark: SparkSession, lake: Lake) -> bool:
+    """Whether the changefeed has its part of the lake: the last table that is made is there."""
+    try:
+        lake.read(spark, "applied").schema  # noqa: B018
+    except AnalysisException:
+        return False
+    return True
+
+
 def create(spark: SparkSession, lake: Lake, *, of_records: bool) -> None:
     """Make the lake's own tables where they are not there yet."""
+    if exists(spark, lake):
+        return
     contracts = {"raw": RAW_RECORDS if of_records else RAW_FILES, **CONTRACTS}
     for name, columns in contracts.items():
         layout = LAYOUT.get(name)

@@ -1,0 +1,325 @@
+"""Golden datasets taken into a lake in cuts, and the lake held against what TiDB had.
+
+A cut lies anywhere between two records of a topic.  Of a folder it lies between two steps of its
+manifest, with some files of the next step there before their time.
+"""
+
+import dataclasses
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date
+from functools import cache, partial
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from resources.storage import claim_check_folder, sink_folder
+from tests.golden import GOLDEN, meta, open_lines, storage_tree
+from tests.reference.test_golden_replay import (
+    DROPPED_STAY,
+    EARLIER_ROWS,
+    END_STATE_ONLY,
+    PARTITIONED_DIFFER,
+    PAUSED_REPORTED,
+    REJECTED_REPORTED,
+    ROWS_REPORTED,
+    allowed,
+    difference,
+    feed_of,
+    in_dropped_databases,
+    messages,
+    replayed,
+    replicated,
+    schema_difference,
+)
+from tests.truth import Name, TrueTable, truth
+from ticdc_assets.events import TableSchema
+from ticdc_assets.events.table_schema import folded
+from ticdc_assets.lake.advance import Advanced, Source, advance
+from ticdc_assets.lake.asof import Picture, picture
+from ticdc_assets.lake.tables import Lake
+from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.reference.output import row_lines
+from ticdc_assets.reference.reading import topic_events
+from ticdc_assets.reference.resolved import Progress
+from ticdc_assets.schema.ddl.reader import read_ddl
+from ticdc_assets.schema.ddl.statement import AlterTable
+
+_AT_ONCE = 4
+_DATES = ("date", "datetime", "timestamp")
+_KINDS = {
+    "paused": PAUSED_REPORTED,
+    "rejected": REJECTED_REPORTED,
+    "incomplete": ROWS_REPORTED,
+}
+_NO_TABLES = ("view", "sequence")
+_EVER = 1 << 63
+
+
+def points_of(dataset: str) -> list[int]:
+    """The truth points that a dataset reaches, and that the lake can be held against."""
+    start = meta(dataset)["changefeed_start_ts"]
+    points = [ts for ts in sorted(truth(dataset.split("/")[0])) if ts >= start]
+    return points[-1:] if END_STATE_ONLY in allowed(dataset) else points
+
+
+# --- taking it in ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How much of a dataset is there: so many records, or files and what `metadata` says."""
+
+    records: int = 0
+    files: tuple[str, ...] = ()
+    metadata: bytes | None = None
+
+
+class GoldenLake:
+    """The lake of a dataset, and its source as far as it has been let in."""
+
+    def __init__(self, spark: SparkSession, root: Path, dataset: str) -> None:
+        self.spark = spark
+        self.dataset = dataset
+        self.feed = feed_of(dataset)
+        if self.feed.transport == "storage":
+            folder = root / "sink"
+            folder.mkdir()
+            self.feed = dataclasses.replace(self.feed, location=str(folder))
+        self.lake = Lake(str(root / "lake"), "golden")
+        self.runs: list[Advanced] = []
+
+    def advance(self, cut: Cut) -> Advanced:
+        done = advance(self.spark, self.lake, self.feed, self._source(cut))
+        self.runs.append(done)
+        return done
+
+    def _source(self, cut: Cut) -> Source:
+        feed = self.feed
+        if feed.transport != "storage":
+            sent = messages(feed)[: cut.records]
+            claims = partial(claim_check_folder, feed) if feed.claim_check_storage else None
+            return Source(records=lambda: iter(sent), open_payloads=claims)  # type: ignore[arg-type]
+        tree = storage_tree(self.dataset)
+        for path in cut.files:
+            place = Path(feed.location, path)
+            if not place.exists():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(tree[path])
+        if cut.metadata is not None:
+            Path(feed.location, "metadata").write_bytes(cut.metadata)
+        return Source(folder=sink_folder(feed), open_folder=partial(sink_folder, feed))
+
+    def picture(self, ts: int) -> Picture:
+        return picture(self.spark, self.lake, self.feed, ts)
+
+
+def cuts(dataset: str, resolved: Collection[int], random: Random, others: int = 0) -> list[Cut]:
+    """Cuts that resolve just these ts, `others` anywhere, and the end."""
+    feed = feed_of(dataset)
+    if feed.transport == "storage":
+        return _folder_cuts(dataset, resolved, random, others)
+    by_ts = _resolved_by_record(dataset)
+    ends = [random.choice([n for n, ts in by_ts if ts == wanted]) for wanted in resolved]
+    ends += random.sample(range(1, len(by_ts)), others)
+    return [Cut(records=end) for end in (*sorted(set(ends) - {len(by_ts)}), len(by_ts))]
+
+
+@cache
+def _resolved_by_record(dataset: str) -> list[tuple[int, int | None]]:
+    """How far the stream is resolved after so many records."""
+    feed = feed_of(dataset)
+    progress = Progress(feed)
+    found = []
+    for number, message in enumerate(messages(feed), 1):
+        progress.hear(topic_events(feed, [message], claim_check_folder(feed)))
+        found.append((number, progress.resolved_ts))
+    return found
+
+
+def _folder_cuts(dataset: str, resolved: Collection[int], random: Random, others: int) -> list[Cut]:
+    tree = storage_tree(dataset)
+    steps = list(open_lines(GOLDEN / dataset / "manifest.jsonl"))
+    files = [[f["path"] for f in step["files"] or ()] for step in steps]
+    # The last of several steps of one ts; between them not all of it is there.
+    last = {step["ts"]: number for number, step in enumerate(steps)}
+    numbers = [last[ts] for ts in resolved] + random.sample(sorted(last.values())[1:], others)
+    found = []
+    for number in sorted({n for n in numbers if n < len(steps) - 1}):
+        there = [path for step in files[: number + 1] for path in step]
+        # The sink flushes tables one by one, and goes on while it is looked at.
+        early = [path for path in files[number + 1] if random.random() < 0.5]
+        said = b'{"checkpoint-ts":%d}' % steps[number]["ts"]
+        chosen = dict.fromkeys(path for path in [*there, *early] if path != "metadata")
+        found.append(Cut(files=tuple(chosen), metadata=said))
+    return [*found, Cut(files=tuple(tree), metadata=tree["metadata"])]
+
+
+# --- holding it against the truth ---------------------------------------------------
+
+
+def compare(golden: GoldenLake, ts: int, sample: Random | None = None) -> None:
+    """Hold the lake at a truth point against TiDB, and against the model where that has no say.
+
+    With `sample` only the rows of a few tables are compared.
+    """
+    dataset = golden.dataset
+    may, workload = allowed(dataset), dataset.split("/")[0]
+    expected = replicated(dataset, truth(workload)[ts])
+    shown = golden.picture(ts)
+    assert shown.ts == ts
+    tables = {(t.schema.database, t.schema.table): t for t in shown.tables()}
+    assert set(expected) <= set(tables)
+    surplus = set(tables) - set(expected)
+    assert not surplus or (DROPPED_STAY in may and surplus <= in_dropped_databases(workload))
+    chosen = sorted(tables)
+    if sample is not None:
+        chosen = sample.sample(chosen, min(3, len(chosen)))
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        lines = list(pool.map(lambda name: list(shown.lines(tables[name])), chosen))
+    for name, ours in zip(chosen, lines, strict=True):
+        true = expected.get(name)
+        _compare(golden, ts, tables[name], [msgspec.json.decode(line) for line in ours], true)
+
+
+def _compare(
+    golden: GoldenLake,
+    ts: int,
+    table: Incarnation,
+    rows: list[dict[str, str | None]],
+    true: TrueTable | None,
+) -> None:
+    dataset = golden.dataset
+    may, schema = allowed(dataset), table.schema
+    name = schema.database, schema.table
+    if table.stopped:
+        assert PAUSED_REPORTED in may, f"{name}: {table.reason}"
+        assert _model(dataset, ts)[name].paused is not None, f"{name}: {table.reason}"
+        return
+    partial_truth = may & {EARLIER_ROWS, ROWS_REPORTED}
+    if true is not None and not (PARTITIONED_DIFFER in may and schema.partitioning is not None):
+        assert schema_difference(schema, true, from_start=EARLIER_ROWS not in may) == [], name
+        ours, theirs = true.strict(rows), in_delta(true).strict_rows()
+        if not partial_truth:
+            assert difference(ours, theirs) == ([], []), name
+            return
+        assert ours <= theirs, name
+    model = _model(dataset, ts)[name]
+    assert model.paused is None
+    theirs = [msgspec.json.decode(line) for line in row_lines(model)]
+    assert difference(_plain(rows, schema), _plain(theirs, schema)) == ([], []), name
+
+
+def in_delta(true: TrueTable) -> TrueTable:
+    """A true table as Delta can hold it: days that are in no calendar are NULL there.
+
+    MySQL has 0000-00-00, 2024-00-10 and, if it is told to, 2024-02-31.
+    """
+    of_dates = [column["data_type"] in _DATES for column in true.columns]
+    rows = tuple(
+        tuple(_day(text) if dated else text for text, dated in zip(row, of_dates, strict=True))
+        for row in true.rows
+    )
+    return msgspec.structs.replace(true, rows=rows)
+
+
+def _day(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        date.fromisoformat(text[:10])
+    except ValueError:
+        return None
+    return text
+
+
+def _plain(
+    rows: Sequence[Mapping[str, str | None]], schema: TableSchema
+) -> Counter[tuple[object, ...]]:
+    """Rows of a lake or of the model; a column that was never sent is NULL in a lake."""
+    columns = [(c.name, c.type.name in _DATES) for c in schema.columns if c.generated != "virtual"]
+    return Counter(
+        tuple(_day(row.get(name)) if dated else row.get(name) for name, dated in columns)
+        for row in rows
+    )
+
+
+@cache
+def _model(dataset: str, ts: int) -> dict[Name, Any]:
+    replay = replayed(dataset)
+    replay.advance(ts)
+    return {(t.schema.database, t.schema.table): t for t in replay.model.tables}
+
+
+def unexpected_problems(golden: GoldenLake) -> list[str]:
+    """What was said of tables and rows, but for what the data has by its nature."""
+    may = allowed(golden.dataset)
+    said = [problem for run in golden.runs for problem in run.applied.problems]
+    return [p.line() for p in said if p.serious and _KINDS.get(p.kind) not in may]
+
+
+# --- the schema history --------------------------------------------------------------
+
+
+def compare_history(golden: GoldenLake) -> None:
+    """Hold the schema history against TiDB's own, and see that versions follow one another."""
+    lines = golden.lake.read(golden.spark, "schema_history").collect()
+    _follow_one_another(lines)
+    said: dict[tuple[int, str], set[str]] = defaultdict(set)
+    for line in lines:
+        if line["sql"]:
+            said[line["valid_from"], _kind(line["sql"])].add(folded(line["table"]))
+    unsaid = [
+        ddl
+        for ddl in _ddls(golden.dataset)
+        for tables in [said.get((ddl["commit_ts"], _kind(ddl["query"])), set())]
+        # The history has a table under its new name.
+        if not tables or not ("rename" in ddl["type"] or folded(ddl["table"]) in tables)
+    ]
+    assert unsaid == []
+
+
+def _follow_one_another(lines: Sequence[Any]) -> None:
+    by_table: dict[str, list[Any]] = defaultdict(list)
+    for line in lines:
+        if line["incarnation"]:
+            by_table[line["incarnation"]].append(line)
+    for versions in by_table.values():
+        # One that ends where it begins was followed by another statement of its ts, or by none.
+        versions.sort(key=lambda v: (v["valid_from"], v["valid_to"] or _EVER))
+        for one, following in pairwise(versions):
+            assert one["valid_to"] == following["valid_from"]
+        assert versions[-1]["valid_to"] in (None, versions[-1]["valid_from"])
+
+
+def _kind(sql: str) -> str:
+    """What a statement is, and does, however it is written."""
+    kinds = []
+    for statement in read_ddl(sql):
+        kinds.append(type(statement).__name__)
+        if isinstance(statement, AlterTable):
+            kinds += [type(action).__name__ for action in statement.actions]
+    return " ".join(kinds)
+
+
+def _ddls(dataset: str) -> list[dict[str, Any]]:
+    """TiDB's DDLs that a dataset has to tell of."""
+    workload, about = dataset.split("/")[0], meta(dataset)
+    # Of tables without a key nothing is told.
+    silent = set(about.get("filtered_out", []))
+    for tables in truth(workload).values():
+        silent |= {".".join(name) for name in set(tables) - set(replicated(dataset, tables))}
+    return [
+        ddl
+        for ddl in open_lines(GOLDEN / workload / "ddl_history.jsonl")
+        if ddl["commit_ts"] > about["changefeed_start_ts"]
+        and not any(word in ddl["type"] for word in _NO_TABLES)
+        and f"{ddl['schema']}.{ddl['table']}" not in silent
+        and not (DROPPED_STAY in allowed(dataset) and not ddl["table"])
+    ]

@@ -1,0 +1,184 @@
+"""A folder with all that can be wrong with one: what is said of it, and that nothing is lost."""
+
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from resources.storage import sink_folder
+from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.demo import FULL_CSV, row_lines
+from ticdc_assets.demo.column_type import column
+from ticdc_assets.demo.csv_lines import CsvLines
+from ticdc_assets.demo.statement import Session
+from ticdc_assets.demo.storage import StorageWriter
+from ticdc_assets.demo.upstream import Upstream
+from ticdc_assets.lake import overview
+from ticdc_assets.lake.advance import Advanced, Source, advance
+from ticdc_assets.lake.applied import last_applied
+from ticdc_assets.lake.asof import picture
+from ticdc_assets.lake.tables import Lake
+from ticdc_assets.storage_sink.path import DataPath, Layout, TableSchemaPath, parse
+
+LAYOUT = Layout(date_separator="none")
+ODD = 'a/b.c"d'
+PLAIN = ("whole", "cut", "garbled", "checksum", "unstated", "growing", ODD)
+ALTERED = ("gap", "late", "unread")
+CONFIG = """
+[sink]
+date-separator = "none"
+[sink.csv]
+include-commit-ts = true
+output-old-value = true
+output-field-header = true
+"""
+
+
+class Damaged:
+    """An upstream with a folder as it should be, and one beside it as the lake finds it."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.upstream = Upstream(1_770_000_000_000)
+        self.session = Session(self.upstream, "db")
+        self.checkpoints: list[int] = []
+        self._spark = spark
+        self._right, self._found = root / "right", root / "found"
+        self._found.mkdir()
+        self._writer = StorageWriter(
+            self._right,
+            partial(CsvLines, dialect=FULL_CSV),
+            LAYOUT,
+            start_ts=self.upstream.start_ts,
+        )
+        config = root / "changefeed.toml"
+        config.write_text(CONFIG)
+        uri = f"file://{self._found}?protocol=csv"
+        self._feed = changefeed_from_uri(uri, config=config, tz="UTC")
+        self.lake = Lake(str(root / "lake"), "damaged")
+
+    def create(self) -> None:
+        self.session.create_database()
+        for table in (*PLAIN, *ALTERED):
+            columns = [column("id", "int", nullable=False), column("text", "varchar(99)")]
+            self.session.create_table(table, columns, primary=("id",))
+
+    def put(self, first: int, last: int) -> None:
+        """Rows of every table: new, or in the place of those of their ids."""
+        for number in range(first, last + 1):
+            transaction = self.upstream.begin()
+            for database, name in list(self.upstream.tables):
+                table = self.upstream.tables[database, name]
+                transaction.insert(table, id=str(number), text=f"{name} {first} {number}")
+            transaction.commit()
+
+    def flush(self) -> None:
+        self.upstream.advance(1000)
+        for change in self.upstream.drain():
+            self._writer.take(change)
+        self.checkpoints.append(self.upstream.now)
+        self._writer.flush(self.upstream.now)
+
+    def right(self) -> dict[str, bytes]:
+        """What the folder should hold."""
+        files = (path for path in self._right.rglob("*") if path.is_file())
+        return {str(path.relative_to(self._right)): path.read_bytes() for path in files}
+
+    def deliver(self, files: dict[str, bytes]) -> None:
+        """Let the lake find just these files."""
+        for path in self._found.rglob("*"):
+            if path.is_file() and str(path.relative_to(self._found)) not in files:
+                path.unlink()
+        for path, content in files.items():
+            place = self._found / path
+            if not place.exists() or place.read_bytes() != content:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(content)
+
+    def advance(self) -> Advanced:
+        folder = partial(sink_folder, self._feed)
+        source = Source(folder=folder(), open_folder=folder)
+        return advance(self._spark, self.lake, self._feed, source)
+
+    def tables(self) -> dict[str, overview.TableLine]:
+        applied = last_applied(self._spark, self.lake)
+        lines = overview.tables(self._spark, self.lake, applied, dropped=False)
+        return {line.table: line for line in lines}
+
+    def refused(self) -> dict[str, list[tuple[int | None, str, str]]]:
+        """What is in the quarantine: by path the record, the kind of error and the reason."""
+        rows = self.lake.read(self._spark, "quarantine").orderBy("source", "number").collect()
+        found: dict[str, list[tuple[int | None, str, str]]] = {}
+        for row in rows:
+            found.setdefault(row["source"], []).append((row["number"], row["error"], row["reason"]))
+        return found
+
+    def wrong(self, ts: int) -> dict[str, tuple[int, int]]:
+        """Tables that are not what they were upstream: how many rows are too many, and lack."""
+        shown = picture(self._spark, self.lake, self._feed, ts)
+        ours = {t.schema.table: set(shown.lines(t)) for t in shown.tables() if not t.stopped}
+        true = {name: set(lines) for (_, name), lines in row_lines(self.upstream.truth(ts)).items()}
+        both = {name: (ours.get(name, set()), true.get(name, set())) for name in {*ours, *true}}
+        return {
+            n: (len(a - b), len(b - a)) for n, (a, b) in both.items() if a != b or n not in ours
+        }
+
+
+def paths(files: dict[str, bytes], kind: type[DataPath | TableSchemaPath], table: str) -> list[str]:
+    """The data or schema files of a table, the oldest first."""
+    parsed = [(path, parse(path, LAYOUT)) for path in sorted(files)]
+    # A name with a slash is cut otherwise in a path.
+    found = [(p.version, path) for path, p in parsed if isinstance(p, kind) and p.table == table]
+    return [path for _, path in sorted(found)]
+
+
+def test_nothing_is_lost_by_what_is_wrong_for_a_while(spark: SparkSession, tmp_path: Path) -> None:
+    there = Damaged(spark, tmp_path)
+    there.create()
+    there.put(1, 4)
+    there.flush()
+    first = there.right()
+    there.put(5, 6)
+    for table in ALTERED:
+        there.session.add_column(table, column("more", "int", default="5"))
+    there.put(7, 8)
+    there.flush()
+    second = there.right()
+    begun, passed = there.checkpoints
+
+    # A file is cut off, one has a wrong byte, a schema file another's name or is not there, and a
+    # file is being written that is beyond the checkpoint.
+    (cut,), (garbled,) = paths(first, DataPath, "cut"), paths(first, DataPath, "garbled")
+    (misnamed,) = paths(first, TableSchemaPath, "checksum")
+    (unstated,) = paths(first, TableSchemaPath, "unstated")
+    _, growing = paths(second, DataPath, "growing")
+    found = dict(first)
+    found[cut] = first[cut][:-6]
+    found[garbled] = first[garbled].replace(b",2,", b",x,")
+    wrong_name = misnamed[:-15] + "0000000001.json"
+    found[wrong_name] = found.pop(misnamed)
+    del found[unstated]
+    found[growing] = second[growing][:-6]
+    there.deliver(found)
+    run = there.advance()
+    assert (run.applied.resolved_ts, run.decoded.waiting_files) == (begun, 1)
+    print(run, there.refused(), there.tables(), there.wrong(begun))
+
+    # All of this is mended; then a version's schema file is not there, nor is a file of an earlier
+    # version, and nobody can read a statement.
+    _, gap = paths(second, TableSchemaPath, "gap")
+    _, late, _ = paths(second, DataPath, "late")
+    _, unread = paths(second, TableSchemaPath, "unread")
+    found = dict(second)
+    del found[gap], found[late]
+    found[unread] = second[unread].replace(b"ADD COLUMN", b"ADD COLUMNIST")
+    assert found[unread] != second[unread]
+    there.deliver(found)
+    run = there.advance()
+    print(run, there.refused(), there.tables(), there.wrong(begun), there.wrong(passed))
+
+    there.put(9, 9)
+    there.flush()
+    there.deliver(there.right())
+    run = there.advance()
+    print(run, there.refused(), there.tables(), [there.wrong(c) for c in there.checkpoints])
+    assert 0

@@ -1,0 +1,59 @@
+"""A lake whose runs were killed anywhere is the lake of runs that were not."""
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.lake.crash_runs import STAGES, Runs
+from ticdc_assets.demo import Options
+
+# All statements of the shop happen: ADD COLUMN with a default, RENAME, TRUNCATE, DROP, the rest.
+SHOP = Options(transactions=168, flush_every=12, statement_every=6, replays=0.3)
+CHANGEFEEDS = {
+    "csv": SHOP,
+    "storage canal": replace(SHOP, protocol="canal-json", file_size=3000),
+    "simple": replace(SHOP, protocol="simple", transport="dump", duplicates=0.05),
+    "canal": replace(SHOP, protocol="canal-json", transport="dump", duplicates=0.05),
+}
+KILLS_PER_STAGE = 3
+SEEDS = range(3)
+
+
+def killed_and_taken_up(
+    spark: SparkSession, root: Path, options: Options, stages: list[str], seed: int
+) -> None:
+    runs = Runs(root, replace(options, seed=seed + 1), seed)
+    for stage in stages:
+        runs.kill(stage)
+        runs.check_picture(spark)
+    runs.finish(spark)
+    assert runs.check_picture(spark) == runs.simulation.checkpoints[-1]
+    runs.check_once(spark)
+    runs.check_applied(spark)
+    assert len(runs.kills) == len(stages)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changefeed", "stages"),
+    [("csv", ["ingest", "decode", "apply"]), ("simple", ["decode", "apply"])],
+)
+def test_runs_that_were_killed_are_taken_up(
+    spark: SparkSession, tmp_path: Path, changefeed: str, stages: list[str]
+) -> None:
+    killed_and_taken_up(spark, tmp_path, CHANGEFEEDS[changefeed], stages, seed=len(stages))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("changefeed", CHANGEFEEDS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_runs_that_were_killed_often_are_taken_up(
+    spark: SparkSession, tmp_path: Path, changefeed: str, seed: int
+) -> None:
+    """36 kills in each stage, over all changefeeds and seeds."""
+    stages = [*STAGES] * KILLS_PER_STAGE
+    Random(seed).shuffle(stages)
+    killed_and_taken_up(spark, tmp_path, CHANGEFEEDS[changefeed], stages, seed)
