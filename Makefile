@@ -7,33 +7,41 @@ VENV = .venv
 RUN = $(VENV)/bin/python
 LOCKED = $(VENV)/.locked
 INSTALLED = $(VENV)/.installed
+# Where a session looks for its jars by itself (resources/jars.py).
+JARS = $(VENV)/spark-jars/fetched.txt
 
 # Each gives a word if the machine has what is needed, and nothing otherwise.
 python_fits = $(shell "$(PYTHON)" -c 'import sys, venv, ensurepip; print("yes" * (sys.version_info >= (3, 11)))' 2>/dev/null)
 java_fits = $(shell "$(JAVA)" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | awk '$$1 >= 17 { print "yes"; exit }')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test bench demo dev lock wheel clean machine moved
+.PHONY: help setup test test-all soak check format bench demo dev lock wheel clean machine moved
 
 ##@ Use
 
 help: ## Show this help
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	  /^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: $(INSTALLED) ## Build .venv with the locked dependencies and the project
+setup: $(INSTALLED) $(JARS) ## Build .venv: locked dependencies, Spark's jars, the project
 
-demo: ## A simulated changefeed through the whole lake (not there yet)
-	@echo "The demo comes with the lake, which is not built yet; what works today: see README.md."
+demo: $(INSTALLED) $(JARS) ## A simulated changefeed through the whole lake (a few minutes at most)
+	$(VENV)/bin/ticdc-assets demo
 
 dev: ## The Dagster UI (not there yet)
 	@echo "The Dagster UI comes with the asset graph, which is not built yet; what works today: see README.md."
 
 ##@ Develop
 
-test: $(INSTALLED) ## Run all tests (sets up first)
+test: $(INSTALLED) $(JARS) ## Run the tests (sets up first)
 	$(RUN) -m pytest -n auto
+
+test-all: $(INSTALLED) $(JARS) ## Run the tests over all recorded data too (minutes)
+	$(RUN) -m pytest -n auto -m "not soak"
+
+soak: $(INSTALLED) $(JARS) ## Run the long random tests
+	$(RUN) -m pytest -n auto -m soak
 
 check: $(INSTALLED) ## Lint, formatting and types
 	$(RUN) -m ruff check .
@@ -44,8 +52,9 @@ format: $(INSTALLED) ## Format the code and mend what the linter can
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
-bench: $(INSTALLED) ## Measure the decoders
+bench: $(INSTALLED) $(JARS) ## Measure the decoders and the lake (some ten minutes)
 	$(RUN) -m bench.decode
+	$(RUN) -m bench.lake
 
 lock: $(INSTALLED) ## Choose dependency versions anew (UPGRADE=--upgrade for the newest)
 	$(RUN) -m pip install --quiet uv
@@ -76,4 +85,8 @@ $(LOCKED): requirements.lock | machine
 
 $(INSTALLED): $(LOCKED) pyproject.toml | machine
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(JARS): resources/jars.py $(LOCKED) | $(INSTALLED)
+	$(RUN) -m resources.jars $(@D)
 	@touch $@

@@ -5,13 +5,12 @@ manifest, with some files of the next step there before their time.
 """
 
 import dataclasses
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 from functools import cache, partial
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -40,7 +39,6 @@ from tests.reference.test_golden_replay import (
 )
 from tests.truth import Name, TrueTable, truth
 from ticdc_assets.events import TableSchema
-from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.advance import Advanced, Source, advance
 from ticdc_assets.lake.asof import Picture, picture
 from ticdc_assets.lake.tables import Lake
@@ -48,8 +46,6 @@ from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.reference.output import row_lines
 from ticdc_assets.reference.reading import topic_events
 from ticdc_assets.reference.resolved import Progress
-from ticdc_assets.schema.ddl.reader import read_ddl
-from ticdc_assets.schema.ddl.statement import AlterTable
 
 _AT_ONCE = 4
 _DATES = ("date", "datetime", "timestamp")
@@ -58,8 +54,6 @@ _KINDS = {
     "rejected": REJECTED_REPORTED,
     "incomplete": ROWS_REPORTED,
 }
-_NO_TABLES = ("view", "sequence")
-_EVER = 1 << 63
 
 
 def points_of(dataset: str) -> list[int]:
@@ -116,7 +110,21 @@ class GoldenLake:
             Path(feed.location, "metadata").write_bytes(cut.metadata)
         return Source(folder=sink_folder(feed), open_folder=partial(sink_folder, feed))
 
-    def picture(self, ts: int) -> Picture:
+    @property
+    def applied(self) -> set[int]:
+        return {run.applied.resolved_ts for run in self.runs}
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether the stream states commit ts, and how far it is complete.
+
+        Of one that states milliseconds only, the lake shows what has come.
+        """
+        feed = self.feed
+        in_milliseconds = feed.protocol == "canal-json" and not feed.enable_tidb_extension
+        return feed.transport == "storage" or not in_milliseconds
+
+    def picture(self, ts: int | None) -> Picture:
         return picture(self.spark, self.lake, self.feed, ts)
 
 
@@ -172,8 +180,8 @@ def compare(golden: GoldenLake, ts: int, sample: Random | None = None) -> None:
     dataset = golden.dataset
     may, workload = allowed(dataset), dataset.split("/")[0]
     expected = replicated(dataset, truth(workload)[ts])
-    shown = golden.picture(ts)
-    assert shown.ts == ts
+    shown = golden.picture(ts if golden.is_dated else None)
+    assert shown.ts == ts or not golden.is_dated
     tables = {(t.schema.database, t.schema.table): t for t in shown.tables()}
     assert set(expected) <= set(tables)
     surplus = set(tables) - set(expected)
@@ -262,64 +270,3 @@ def unexpected_problems(golden: GoldenLake) -> list[str]:
     may = allowed(golden.dataset)
     said = [problem for run in golden.runs for problem in run.applied.problems]
     return [p.line() for p in said if p.serious and _KINDS.get(p.kind) not in may]
-
-
-# --- the schema history --------------------------------------------------------------
-
-
-def compare_history(golden: GoldenLake) -> None:
-    """Hold the schema history against TiDB's own, and see that versions follow one another."""
-    lines = golden.lake.read(golden.spark, "schema_history").collect()
-    _follow_one_another(lines)
-    said: dict[tuple[int, str], set[str]] = defaultdict(set)
-    for line in lines:
-        if line["sql"]:
-            said[line["valid_from"], _kind(line["sql"])].add(folded(line["table"]))
-    unsaid = [
-        ddl
-        for ddl in _ddls(golden.dataset)
-        for tables in [said.get((ddl["commit_ts"], _kind(ddl["query"])), set())]
-        # The history has a table under its new name.
-        if not tables or not ("rename" in ddl["type"] or folded(ddl["table"]) in tables)
-    ]
-    assert unsaid == []
-
-
-def _follow_one_another(lines: Sequence[Any]) -> None:
-    by_table: dict[str, list[Any]] = defaultdict(list)
-    for line in lines:
-        if line["incarnation"]:
-            by_table[line["incarnation"]].append(line)
-    for versions in by_table.values():
-        # One that ends where it begins was followed by another statement of its ts, or by none.
-        versions.sort(key=lambda v: (v["valid_from"], v["valid_to"] or _EVER))
-        for one, following in pairwise(versions):
-            assert one["valid_to"] == following["valid_from"]
-        assert versions[-1]["valid_to"] in (None, versions[-1]["valid_from"])
-
-
-def _kind(sql: str) -> str:
-    """What a statement is, and does, however it is written."""
-    kinds = []
-    for statement in read_ddl(sql):
-        kinds.append(type(statement).__name__)
-        if isinstance(statement, AlterTable):
-            kinds += [type(action).__name__ for action in statement.actions]
-    return " ".join(kinds)
-
-
-def _ddls(dataset: str) -> list[dict[str, Any]]:
-    """TiDB's DDLs that a dataset has to tell of."""
-    workload, about = dataset.split("/")[0], meta(dataset)
-    # Of tables without a key nothing is told.
-    silent = set(about.get("filtered_out", []))
-    for tables in truth(workload).values():
-        silent |= {".".join(name) for name in set(tables) - set(replicated(dataset, tables))}
-    return [
-        ddl
-        for ddl in open_lines(GOLDEN / workload / "ddl_history.jsonl")
-        if ddl["commit_ts"] > about["changefeed_start_ts"]
-        and not any(word in ddl["type"] for word in _NO_TABLES)
-        and f"{ddl['schema']}.{ddl['table']}" not in silent
-        and not (DROPPED_STAY in allowed(dataset) and not ddl["table"])
-    ]

@@ -1,23 +1,32 @@
 """Golden datasets through the lake, cut anywhere: at every truth point it is what TiDB had."""
 
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 from zlib import crc32
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.golden import datasets
+from tests.golden import GOLDEN, datasets, meta, open_lines
 from tests.lake.golden_runs import (
     GoldenLake,
     compare,
-    compare_history,
     cuts,
     points_of,
     unexpected_problems,
 )
-from tests.reference.test_golden_replay import UNUSABLE, allowed
+from tests.reference.test_golden_replay import DROPPED_STAY, UNUSABLE, allowed, replicated
+from tests.truth import truth
+from ticdc_assets.events.table_schema import folded
+from ticdc_assets.schema.ddl.reader import read_ddl
+from ticdc_assets.schema.ddl.statement import AlterTable, RenameTables, RenameTo
 
+_NO_TABLES = ("view", "sequence")
+_EVER = 1 << 63
 # Those that differ most; the others, and every truth point, with `-m all_golden`.
 USUAL = [
     "lifecycle/simple-json-restart",
@@ -31,18 +40,9 @@ USUAL = [
 @pytest.mark.parametrize("dataset", USUAL)
 def test_the_lake_is_what_tidb_had(spark: SparkSession, tmp_path: Path, dataset: str) -> None:
     random = Random(crc32(dataset.encode()))
-    points = points_of(dataset)
-    golden = GoldenLake(spark, tmp_path, dataset)
-    # One truth point is the end of a window; the other window ends anywhere.
-    for cut in cuts(dataset, random.sample(points[:-1], min(1, len(points) - 1)), random, 1):
-        ts = golden.advance(cut).applied.resolved_ts
-        if ts in points:
-            compare(golden, ts)
-    assert ts == points[-1]
-    assert unexpected_problems(golden) == []
-    compare_history(golden)
-    applied = {run.applied.resolved_ts for run in golden.runs}
-    between = [ts for ts in points if ts not in applied]
+    # Where there are many tables and few statements, one window less.
+    golden = taken_in(spark, tmp_path, dataset, random, 1, 0 if dataset.startswith("types/") else 1)
+    between = not_applied(golden)
     if between:
         compare(golden, random.choice(between), random)
 
@@ -53,18 +53,42 @@ def test_the_lake_is_what_tidb_had_at_every_truth_point(
     spark: SparkSession, tmp_path: Path, dataset: str
 ) -> None:
     random = Random(crc32(dataset.encode()))
+    golden = taken_in(spark, tmp_path, dataset, random, 2, 1)
+    for ts in not_applied(golden):
+        compare(golden, ts, random)
+    # What is applied stays as it is.
+    for ts in points_of(dataset):
+        if ts in golden.applied:
+            compare(golden, ts)
+
+
+def taken_in(
+    spark: SparkSession, root: Path, dataset: str, random: Random, resolved: int, others: int
+) -> GoldenLake:
+    """A dataset, compared whenever a truth point is applied.
+
+    So many windows end at one, and so many others anywhere; the last one at the end.
+    """
     points = points_of(dataset)
-    golden = GoldenLake(spark, tmp_path, dataset)
-    resolved = [ts for ts in points[:-1] if random.random() < 0.7]
-    for cut in cuts(dataset, resolved, random, 1):
+    golden = GoldenLake(spark, root, dataset)
+    chosen = random.sample(points[:-1], min(resolved, len(points) - 1))
+    for cut in cuts(dataset, chosen, random, others):
         ts = golden.advance(cut).applied.resolved_ts
         if ts in points:
             compare(golden, ts)
+    if points[-1] not in golden.applied:
+        # Nothing states how far this stream is complete.
+        compare(golden, points[-1])
+    assert {*chosen, points[-1]} <= golden.applied or not golden.is_dated
     assert unexpected_problems(golden) == []
     compare_history(golden)
-    for ts in points:
-        # Those that were compared when they were applied, once more: they stay as they are.
-        compare(golden, ts)
+    return golden
+
+
+def not_applied(golden: GoldenLake) -> list[int]:
+    """Truth points between windows."""
+    points = points_of(golden.dataset)
+    return [ts for ts in points if ts not in golden.applied] if golden.is_dated else []
 
 
 @pytest.mark.any_spark
@@ -78,3 +102,67 @@ def test_the_first_of_a_dataset_on_any_spark(spark: SparkSession, tmp_path: Path
     assert [run.applied.resolved_ts for run in golden.runs] == [before, point]
     compare(golden, before)
     assert unexpected_problems(golden) == []
+
+
+def compare_history(golden: GoldenLake) -> None:
+    """Hold the schema history against TiDB's own, and see that versions follow one another."""
+    lines = golden.lake.read(golden.spark, "schema_history").collect()
+    _follow_one_another(lines)
+    lost = 0 if golden.is_dated else 18
+    said: dict[tuple[int, str], set[str]] = defaultdict(set)
+    for line in lines:
+        if line["sql"]:
+            said[line["valid_from"] >> lost, _kind(line["sql"])].add(folded(line["table"]))
+    unsaid = [
+        ddl
+        for ddl in _ddls(golden.dataset)
+        for tables in [said.get((ddl["commit_ts"] >> lost, _kind(ddl["query"])), set())]
+        # A table that is renamed is in the history by its new name, and one that goes with its
+        # database by its own.
+        if not tables
+        or not ("rename" in ddl["type"] or not ddl["table"] or folded(ddl["table"]) in tables)
+    ]
+    assert unsaid == []
+
+
+def _follow_one_another(lines: Sequence[Any]) -> None:
+    by_table: dict[str, list[Any]] = defaultdict(list)
+    for line in lines:
+        if line["incarnation"]:
+            by_table[line["incarnation"]].append(line)
+    for versions in by_table.values():
+        # One that ends where it begins was followed by another statement of its ts, or by none.
+        versions.sort(key=lambda v: (v["valid_from"], v["valid_to"] or _EVER))
+        for one, following in pairwise(versions):
+            assert one["valid_to"] == following["valid_from"]
+        assert versions[-1]["valid_to"] in (None, versions[-1]["valid_from"])
+
+
+def _kind(sql: str) -> str:
+    """What a statement is, and does, however it is written."""
+    kinds = []
+    for statement in read_ddl(sql):
+        actions = statement.actions if isinstance(statement, AlterTable) else ()
+        if any(isinstance(action, RenameTo) for action in actions):
+            # The newer servers write it as RENAME TABLE.
+            kinds.append(RenameTables.__name__)
+        else:
+            kinds += [type(part).__name__ for part in (statement, *actions)]
+    return " ".join(kinds)
+
+
+def _ddls(dataset: str) -> list[dict[str, Any]]:
+    """TiDB's DDLs that a dataset has to tell of."""
+    workload, about = dataset.split("/")[0], meta(dataset)
+    # Of tables without a key nothing is told.
+    silent = set(about.get("filtered_out", []))
+    for tables in truth(workload).values():
+        silent |= {".".join(name) for name in set(tables) - set(replicated(dataset, tables))}
+    return [
+        ddl
+        for ddl in open_lines(GOLDEN / workload / "ddl_history.jsonl")
+        if ddl["commit_ts"] > about["changefeed_start_ts"]
+        and not any(word in ddl["type"] for word in _NO_TABLES)
+        and f"{ddl['schema']}.{ddl['table']}" not in silent
+        and not (DROPPED_STAY in allowed(dataset) and not ddl["table"])
+    ]

@@ -30,9 +30,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.plan.test_random_histories import Shown, Watched
 from tests.reference.changefeeds import DATABASE, MANNERS, Teller, put
-from tests.reference.test_ddl_random import KINDS, Column, Upstream
-from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
-from ticdc_assets.events import Event, FilePosition, RowChange, SchemaChange, Watermark
+from tests.reference.test_ddl_random import KINDS, Column
+from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.events import Event, FilePosition, RowChange, Watermark
 from ticdc_assets.lake.applied import Applied, last_applied
 from ticdc_assets.lake.apply import apply
 from ticdc_assets.lake.asof import picture
@@ -44,8 +44,9 @@ from ticdc_assets.lake.row_writing import image
 from ticdc_assets.lake.tables import Lake, create
 from ticdc_assets.lake.window import planned
 from ticdc_assets.plan.state import Incarnation
-from ticdc_assets.schema.types.row import RowWriter
 
+HISTORIES = 40
+STEPS = 14
 AT_ONCE = 3
 IMAGE = "#image"
 
@@ -155,9 +156,9 @@ class History:
         again = now[self.random.randrange(len(now)) :] if now else []
         times = defaultdict(set)
         for ts, event in again:
-            times[_name(event)].add(ts)
+            times[_sender(event)].add(ts)
         # Of a sender that repeats only its last transaction nothing shows that it went back.
-        return [(ts, event) for ts, event in again if len(times[_name(event)]) > 1]
+        return [(ts, event) for ts, event in again if len(times[_sender(event)]) > 1]
 
     def picture(self, ts: int) -> Shown | None:
         """What was there upstream; None where the ts is inside of a step of several statements."""
@@ -165,8 +166,11 @@ class History:
         return self.world.pictures.get(steps) if steps else {}
 
 
-def _name(event: Event) -> tuple[str, str] | None:
-    return (event.database, event.table) if isinstance(event, RowChange) else None
+def _sender(event: Event) -> tuple[str, str, int | None] | None:
+    """What a row came through, and of which table: of files each version has its own."""
+    if isinstance(event, RowChange):
+        return event.database, event.table, event.schema_version
+    return None
 
 
 class Told:
@@ -269,9 +273,76 @@ def histories(seeds: Iterable[int], *, steps: int) -> list[History]:
     return [History(seed, MANNERS[seed % len(MANNERS)], steps=steps) for seed in seeds]
 
 
-def test_many_histories_at_once(spark: SparkSession, tmp_path: Path) -> None:
-    import time
-    t = time.time()
-    told = Told(spark, tmp_path, histories(range(20), steps=20))
-    print("told", time.time() - t)
-    print(composed(told, Random(0), windows=2), time.time() - t)
+def committed(told: Told, random: Random, windows: int) -> set[str]:
+    """Carry histories through `apply`, window by window; which operations it committed."""
+    spark, lake = told.spark, told.lake
+    cuts = told.cuts(random, windows)
+    pieces = zip(*(history.pieces(cuts) for history in told.histories), strict=True)
+    for batch, (ts, piece) in enumerate(zip(cuts, pieces, strict=True), 1):
+        told.take(batch, [event for events in piece for event in events], ts)
+        done = apply(spark, lake, told.feed, last_applied(spark, lake), batch)
+        assert (done.resolved_ts, done.problems, done.quarantined) == (ts, [], 0)
+        told.check(ts, pictured(told, ts))
+    between = random.randrange(cuts[0], cuts[-1])
+    told.check(between, pictured(told, between))
+    applied = last_applied(spark, lake)
+    operations = set()
+    for id in applied.versions:
+        history = spark.sql(f"DESCRIBE HISTORY {lake.sql(f'current/{id}')}")
+        operations |= {row["operation"] for row in history.select("operation").collect()}
+    return operations
+
+
+def pictured(told: Told, ts: int) -> dict[str, Shown]:
+    seen = picture(told.spark, told.lake, told.feed, ts)
+    found = []
+    for table in seen.tables():
+        rows = seen.rows(table)
+        assert rows is not None, table.reason
+        images = rows.select(image(table.schema).alias(IMAGE)).toArrow()
+        found.append((table, images.column(IMAGE).to_pylist()))
+    return shown(found)
+
+
+@pytest.fixture
+def small(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session that compiles nothing: here are many plans and few rows."""
+    settings = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+@pytest.mark.slow
+def test_many_histories_at_once(small: SparkSession, tmp_path: Path) -> None:
+    told = Told(small, tmp_path, histories(range(HISTORIES), steps=STEPS))
+    assert composed(told, Random(0), windows=2) > HISTORIES
+
+
+@pytest.mark.slow
+def test_histories_through_commits(spark: SparkSession, tmp_path: Path) -> None:
+    told = Told(spark, tmp_path, histories(range(1000, 1003), steps=24))
+    operations = committed(told, Random(1), windows=3)
+    assert {"MERGE", "WRITE", "ADD COLUMNS"} <= operations
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(2000, 4000, 50))
+def test_very_many_histories_at_once(small: SparkSession, tmp_path: Path, seed: int) -> None:
+    told = Told(small, tmp_path, histories(range(seed, seed + 50), steps=24))
+    assert composed(told, Random(seed), windows=3) > 100
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(5000, 5060, 3))
+def test_more_histories_through_commits(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    told = Told(spark, tmp_path, histories(range(seed, seed + 3), steps=30))
+    assert committed(told, Random(seed), windows=3)

@@ -130,6 +130,7 @@ def write_applied(
     is_whole = (
         _lasting(state) != _lasting(before.state)
         or bool(state.done)
+        or replays is not None
         or seq - before.state_seq >= _WHOLE_EVERY - 1
     )
     state_seq = seq if is_whole else before.state_seq

@@ -113,7 +113,7 @@ class _Applier:
     def _advance(self, applied: Applied, control: Control, ts: int, batch: int) -> Applied:
         way = planned(self._spark, self._lake, self._feed, applied, control, ts=ts, batch=batch)
         made = way.plan
-        versions, counts, state = self._carry_out(way, made.work, applied.seq + 1)
+        versions, counts, state = self._carry_out(way, made.work)
         if batch == self._batch:
             state = replace(state, heard=control.heard)
         write_history(self._spark, self._lake, made.history, applied.ts)
@@ -121,7 +121,7 @@ class _Applier:
         return self._finish(applied, state, batch, versions, control, counts)
 
     def _carry_out(
-        self, way: Planned, work: Collection[str], seq: int
+        self, way: Planned, work: Collection[str]
     ) -> tuple[dict[str, int], list[Count], State]:
         """Carry out the work on tables, several at once; tables that refuse are paused."""
         made, start = way.plan, way.start
@@ -152,7 +152,7 @@ class _Applier:
             counts += outcome.counts
         versions = {i: o.version for i, o in outcomes.items() if o.version is not None}
         refused = [s for o in outcomes.values() if o.refused is None for s in o.segments]
-        keep_refused(self._spark, self._lake, refused, seq)
+        keep_refused(self._spark, self._lake, refused)
         return versions, counts, replace(made.state, incarnations=tables)
 
     def _finish(
@@ -257,7 +257,7 @@ class _Applier:
             asked |= named_by(made, ddl)
         chosen = replay_targets(applied.state, made, asked)
         to_do = [id for id in made.work if id in chosen]
-        versions, counts, after = self._carry_out(way, to_do, applied.seq + 1)
+        versions, counts, after = self._carry_out(way, to_do)
         state = replayed(applied.state, replace(made, state=after), chosen, applied.seq)
         changed = [v for v in made.history if v.incarnation in chosen]
         write_history(self._spark, self._lake, changed, then.ts)

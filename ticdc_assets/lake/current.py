@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_assets.events import TableSchema
@@ -25,6 +26,8 @@ _PROPERTIES = {
     "delta.enableDeletionVectors": "true",
     "delta.enableChangeDataFeed": "true",
     "delta.enableTypeWidening": "true",
+    # Otherwise a table that has no DATETIME could not have one later.
+    "delta.feature.timestampNtz": "supported",
 }
 _COMMIT_TS_COMMENT = "commit ts of the last change of this row"
 # What Delta can cluster by: types with statistics, among the columns that have them.
@@ -53,14 +56,37 @@ class CurrentTable:
 
     def create(self, schema: TableSchema) -> None:
         """Make it, without rows; what a run that was killed has left there goes."""
+        if self._exists():
+            # By its path a table cannot be replaced: it would keep its rows, and its columns.
+            self._empty(schema)
+            return
         columns = [_definition(column) for column in delta_columns(schema)]
         comment = literal(_COMMIT_TS_COMMENT)
         columns.append(f"{quoted(COMMIT_TS)} bigint COMMENT {comment}")
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in _PROPERTIES.items())
         self._spark.sql(
-            f"CREATE OR REPLACE TABLE {self.sql} ({', '.join(columns)}) USING delta"
+            f"CREATE TABLE {self.sql} ({', '.join(columns)}) USING delta"
             f"{_clustered(schema)} TBLPROPERTIES ({listed})"
         )
+
+    def _exists(self) -> bool:
+        try:
+            return self.version >= 0
+        except AnalysisException as error:
+            if not (error.getCondition() or "").startswith(("DELTA_", "PATH_NOT_FOUND")):
+                raise
+            return False
+
+    def _empty(self, schema: TableSchema) -> None:
+        """Take away all rows, and all columns but the one of our own, and have the schema's."""
+        self._spark.sql(f"DELETE FROM {self.sql}").collect()
+        self._alter("CLUSTER BY NONE")
+        there = self._spark.read.format("delta").load(self.path).columns
+        gone = [name for name in there if name != COMMIT_TS]
+        if gone:
+            self._alter(f"DROP COLUMNS ({', '.join(map(quoted, gone))})")
+        self._place([], delta_columns(schema))
+        self.cluster(schema)
 
     def restore(self, version: int) -> None:
         """Undo what a run that was killed has done to it."""

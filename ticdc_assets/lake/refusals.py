@@ -14,7 +14,6 @@ from ticdc_assets.lake.segment import BAD, KEY_ONLY, ORIGIN, Segment
 from ticdc_assets.lake.tables import QUARANTINE, Lake
 from ticdc_assets.schema.types.row import RowReader
 
-STAGE = "refusals"
 _KEY_ONLY_REASON = "the message was too large: only the row's key is in the stream"
 _RESULT = (
     "batch bigint, seq bigint, `index` bigint, stage string, database string, `table` string,"
@@ -23,8 +22,12 @@ _RESULT = (
 )
 
 
-def keep_refused(spark: SparkSession, lake: Lake, segments: Sequence[Segment], seq: int) -> None:
-    """Write what a window refused, once; `seq` is the line of `applied` that it will have."""
+def keep_refused(spark: SparkSession, lake: Lake, segments: Sequence[Segment]) -> None:
+    """Write what a window refused, once.
+
+    The commit has no transaction id: a run that was killed may have written for the line of
+    `applied` that this window will have, and with less to go by.
+    """
     refused = [_refused(s) for s in segments if s.metrics.get["bad"] or s.metrics.get["key_only"]]
     if not refused:
         return
@@ -32,8 +35,7 @@ def keep_refused(spark: SparkSession, lake: Lake, segments: Sequence[Segment], s
     # A row that is replayed is refused again, and said once.
     known = lake.read(spark, "quarantine").where("stage = 'apply'").select("seq", "index")
     new = rows.join(known, ["seq", "index"], "left_anti").select(*_names())
-    writer = new.coalesce(1).write.format("delta").mode("append")
-    writer.option("txnAppId", STAGE).option("txnVersion", seq).save(lake.path("quarantine"))
+    new.coalesce(1).write.format("delta").mode("append").save(lake.path("quarantine"))
 
 
 def _names() -> list[str]:

@@ -197,7 +197,7 @@ def _content(path: str, read: Callable[[str], bytes]) -> bytes:
 
 
 def reading_order(found: tuple[str, DataPath]) -> tuple[object, ...]:
-    """By what data files are sorted: within one table version, files of one writer by date and number."""
+    """How data files are sorted: within one table version, those of one writer by number."""
     _, path = found
     return (
         path.database or "",

@@ -82,7 +82,7 @@ class Replay:
             for table in self.model.tables:
                 rows = self._rows(table)
                 if rows is not None:
-                    self._write(table, rows, folder / _encoded(table.schema.database))
+                    self._write(table, rows, folder / encoded(table.schema.database))
         except OSError as error:
             reason = error.strerror or "cannot be written"
             raise ConfigError(reason, file=error.filename, setting="--out") from None
@@ -99,7 +99,7 @@ class Replay:
         return None
 
     def _write(self, table: Table, rows: list[bytes], folder: Path) -> None:
-        file = folder / f"{_encoded(table.schema.table)}.jsonl"
+        file = folder / f"{encoded(table.schema.table)}.jsonl"
         try:
             folder.mkdir(exist_ok=True)
             file.write_bytes(b"".join(rows))
@@ -110,7 +110,7 @@ class Replay:
 
     def report(self, out: TextIO) -> int:
         """Say all that could not be honoured or be sure; return the exit code."""
-        for note in _notes(self._feed):
+        for note in notes(self._feed):
             print(f"note: {note}", file=out)
         problems = self.model.problems + self.model.waiting()
         for line in [*(problem.line() for problem in problems), *self._unwritten]:
@@ -118,37 +118,37 @@ class Replay:
         return 1 if self._unwritten or any(problem.serious for problem in problems) else 0
 
 
-def _notes(feed: Changefeed) -> list[str]:
+def notes(feed: Changefeed) -> list[str]:
     """What a changefeed's settings keep anyone from knowing."""
-    notes = []
+    found = []
     if feed.protocol == "canal-json" and not feed.enable_tidb_extension:
-        notes.append(
+        found.append(
             "without enable-tidb-extension rows carry milliseconds instead of a commit ts: their"
             " order is not certain before the end"
         )
     if feed.protocol == "csv" and not feed.csv.include_commit_ts:
-        notes.append(
+        found.append(
             "without csv.include-commit-ts rows are dated by the table version of their file: only"
             " the end state is exact"
         )
     if feed.use_table_id_as_path:
-        notes.append(
+        found.append(
             "with use-table-id-as-path TiCDC writes no database-level DDL: tables of a dropped"
             " database stay"
         )
     if feed.transport == "storage" and not feed.enable_partition_separator:
-        notes.append(
+        found.append(
             "without enable-partition-separator the classic TiCDC overwrites files of partitioned"
             " tables: rows lost so are not in the folder"
         )
-    return notes
+    return found
 
 
 def _name(table: Table) -> str:
     return f"{table.schema.database}.{table.schema.table}"
 
 
-def _encoded(name: str) -> str:
+def encoded(name: str) -> str:
     """A name as one path segment: percent-encoded but for RFC 3986's unreserved characters."""
-    encoded = quote(name, safe="", errors="surrogateescape")
-    return encoded.replace(".", "%2E") if encoded in (".", "..") else encoded
+    text = quote(name, safe="", errors="surrogateescape")
+    return text.replace(".", "%2E") if text in (".", "..") else text

@@ -1,4 +1,4 @@
-"""The command line, as a person uses it: what it prints, what it writes, how it ends."""
+"""`decode` and `replay` as a person uses them: what they print, what they write, how they end."""
 
 import base64
 import json
@@ -11,40 +11,14 @@ from typing import Any
 
 import pytest
 
+from tests.cli.conftest import Run
 from tests.golden import GOLDEN, meta, open_lines, storage_tree
 from tests.golden import records as records_of
 from tests.truth import TrueTable, truth
-from ticdc_assets import cli
 
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 PLAIN = "lifecycle/simple-json"
 FOLDER = "lifecycle/storage-csv-full"
-
-Run = Callable[..., tuple[int, bytes, list[str]]]
-
-
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Run a command in this process: exit code, standard output, lines of standard error."""
-
-    def run(*arguments: object) -> tuple[int, bytes, list[str]]:
-        try:
-            code = cli.main([str(argument) for argument in arguments])
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
-        sys.stdout.flush()
-        out, err = capfdbinary.readouterr()
-        return code, out, err.decode().splitlines()
-
-    return run
-
-
-@pytest.fixture(autouse=True)
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No declarations but those of the test."""
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.delenv("TICDC_CHANGEFEEDS", raising=False)
 
 
 def sink_uri(dataset: str) -> str:

@@ -1,0 +1,76 @@
+"""`advance` over a statement that nobody understands, and the ways to go on."""
+
+import base64
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run
+from tests.lake.canal import ddl, row, watermark
+from ticdc_assets.lake.lock import locked
+from ticdc_assets.lake.tables import Lake
+from ticdc_assets.protocols.message import Message
+
+ODD = "ALTER TABLE `d`.`t` FROBNICATE `id`"
+
+
+def dump(path: Path, messages: list[Message]) -> Path:
+    lines = []
+    for offset, message in enumerate(messages):
+        value = base64.b64encode(message.value or b"").decode()
+        record = {"topic": "t", "partition": 0, "offset": offset, "value_b64": value}
+        lines.append(json.dumps(record) + "\n")
+    path.write_text("".join(lines))
+    return path
+
+
+def test_a_table_that_stopped_at_a_statement_goes_on_without_it(
+    here: object, run: Run, tmp_path: Path
+) -> None:
+    create = "CREATE TABLE `d`.`t` (`id` INT PRIMARY KEY)"
+    messages = [
+        ddl("d", "t", 5, "CREATE", create),
+        row("d", "t", 6, id="1"),
+        row("d", "other", 6, id="7"),
+        ddl("d", "t", 7, "ALTER", ODD),
+        row("d", "t", 8, id="2"),
+        watermark(9),
+    ]
+    uri = f"dump://{dump(tmp_path / 'records', messages)}?protocol=canal-json"
+    declared = f'[[changefeed]]\nid = "f"\nsink-uri = "{uri}&enable-tidb-extension=true"\n'
+    Path("changefeeds.toml").write_text(declared)
+    code, out, err = run("advance")
+    assert code == 1
+    assert any(line.startswith("paused: d.t, commit ts 7") and ODD in line for line in err)
+    assert b"f: applied up to 9 " in out
+    # A lake that is named by no option is ./lake.
+    assert Path("lake", "f", "applied").is_dir()
+
+    code, out, err = run("show", "d.t", "--format", "jsonl")
+    assert (code, out) == (1, b"")
+    assert ODD in err[0]
+    assert run("show", "d.other", "--format", "jsonl") == (0, b'{"id":"7"}\n', [])
+    _, out, _ = run("tables")
+    assert "ticdc-assets resume d.t --skip-ddl" in out.decode()
+    code, out, _ = run("ledger")
+    assert code == 0
+    assert "`d`.`t`" in out.decode()
+
+    with locked(Lake(str(Path("lake").absolute()), "f")):
+        code, out, err = run("resume", "d.t", "--skip-ddl")
+    assert (code, out) == (2, b"")
+    assert "is at work on changefeed 'f'" in err[0]
+
+    # Nothing was mended, so it stops where it stopped.
+    code, out, err = run("resume", "d.t")
+    assert code == 1
+    assert any(ODD in line for line in err)
+    code, out, err = run("resume", "d.t", "--skip-ddl")
+    assert f"skipped at commit ts 7: {ODD}" in out.decode()
+    assert b"d.t: live at 9" in out
+    assert run("show", "d.t", "--format", "jsonl") == (0, b'{"id":"1"}\n{"id":"2"}\n', [])
+    assert run("ledger")[0] == 0
+
+    # Made anew, it is the same; the statement stays skipped.
+    assert b"d.t: live at 9" in run("rebuild", "d.t")[1]
+    assert run("show", "d.t", "--format", "jsonl")[1] == b'{"id":"1"}\n{"id":"2"}\n'
+    assert run("ledger")[0] == 0

@@ -1,0 +1,145 @@
+"""What looks into a lake, held against the shop whose changes it is made of."""
+
+import csv
+import io
+import json
+import shlex
+from pathlib import Path
+
+from tests.cli.conftest import Run, Shop
+from ticdc_assets.demo import row_lines
+
+TABLE = "shop.orders"
+
+
+def truth(shop: Shop, ts: int) -> dict[str, list[bytes]]:
+    return {".".join(name): lines for name, lines in row_lines(shop.simulation.truth(ts)).items()}
+
+
+def test_the_demo_proves_every_table_and_ends_well(shop: Shop) -> None:
+    last = shop.simulation.checkpoints[-1]
+    assert shop.code == 0, shop.said
+    proof = shop.said.partition("its last checkpoint:")[2].partition("Every table is equal.")[0]
+    said = {line.split()[0]: line.split()[1:] for line in proof.splitlines() if line.strip()}
+    expected = truth(shop, last)
+    assert {name: int(words[0].replace(",", "")) for name, words in said.items()} == {
+        name: len(lines) for name, lines in expected.items()
+    }
+    assert {words[-1] for words in said.values()} == {"equal"}
+
+
+def test_what_the_demo_says_to_try_next_works(shop: Shop, run: Run) -> None:
+    commands = shop.said.partition("To try next:")[2].splitlines()
+    tried = [shlex.split(line)[1:] for line in commands if line.strip()]
+    assert {"tables", "show", "events", "schema", "ledger"} <= {words[0] for words in tried}
+    for words in tried:
+        if words[0] != "rebuild":
+            code, out, err = run(*words)
+            assert (code, err) == (0, []), words
+            assert out
+
+
+def test_tables_has_a_line_each_with_its_rows(shop: Shop, run: Run) -> None:
+    code, out, _ = run("tables", *shop.options)
+    assert code == 0
+    head, *lines = [line.split() for line in out.decode().splitlines()]
+    assert head[0] == "table"
+    expected = truth(shop, shop.simulation.checkpoints[-1])
+    assert {line[0]: int(line[1].replace(",", "")) for line in lines} == {
+        name: len(rows) for name, rows in expected.items()
+    }
+    assert {line[-1] for line in lines} == {"live"}
+
+
+def test_show_prints_a_table_as_the_source_had_it_at_any_tso(shop: Shop, run: Run) -> None:
+    first, second = shop.simulation.checkpoints[1:3]
+    between = (first + second) // 2
+    for ts in (second, between):
+        given = ("show", TABLE, "--format", "jsonl", "--at", ts, *shop.options)
+        assert run(*given) == (0, b"".join(truth(shop, ts)[TABLE]), [])
+    # The newest is the default.
+    code, out, _ = run("show", TABLE, "--format", "jsonl", *shop.options)
+    assert (code, out) == (0, b"".join(truth(shop, shop.simulation.checkpoints[-1])[TABLE]))
+
+
+def test_show_out_writes_the_files_that_replay_writes(shop: Shop, run: Run, tmp_path: Path) -> None:
+    at = ("--at", ",".join(map(str, shop.simulation.checkpoints[1:])))
+    changefeeds = shop.options[:2]
+    assert run("replay", *changefeeds, *at, "--out", tmp_path / "replay") == (0, b"", [])
+    assert run("show", *shop.options, *at, "--out", tmp_path / "show") == (0, b"", [])
+    assert contents(tmp_path / "show") == contents(tmp_path / "replay")
+    assert any(contents(tmp_path / "show").values())
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_csv_has_the_values_of_json_lines(shop: Shop, run: Run) -> None:
+    _, out, _ = run("show", TABLE, "--format", "csv", "--limit", 20, *shop.options)
+    rows = list(csv.DictReader(io.StringIO(out.decode())))
+    _, lines, _ = run("show", TABLE, "--format", "jsonl", "--limit", 20, *shop.options)
+    expected = [json.loads(line) for line in lines.splitlines()]
+    assert len(rows) == 20
+    assert rows == [{name: value or "" for name, value in row.items()} for row in expected]
+
+
+def test_events_are_printed_as_decode_does_by_commit_ts(shop: Shop, run: Run) -> None:
+    _, out, _ = run("decode", *shop.options[:2])
+    of_table = {
+        event["position"]: event
+        for event in map(json.loads, out.splitlines())
+        if f"{event.get('database')}.{event.get('table')}" == TABLE
+    }
+    rows = [e for e in of_table.values() if e["event"] == "row change"]
+    code, out, err = run("events", TABLE, "--format", "jsonl", *shop.options)
+    assert (code, err) == (0, [])
+    found = [json.loads(line) for line in out.splitlines()]
+    dated = [event["commit_ts"] for event in found if "commit_ts" in event]
+    assert dated == sorted(dated)
+    mine = [event for event in found if event["event"] == "row change"]
+    assert len(mine) == len(rows)
+    # A lake writes the types that a row states in one order.
+    for event in mine:
+        same = of_table[event["position"]]
+        assert {**event, "observed": None} == {**same, "observed": None}
+    _, out, _ = run("events", TABLE, "--format", "jsonl", "--limit", 3, *shop.options)
+    assert [json.loads(line) for line in out.splitlines()] == found[-3:]
+
+
+def test_schema_says_what_each_statement_changed(shop: Shop, run: Run) -> None:
+    code, out, _ = run("schema", "shop.customers", *shop.options)
+    text = out.decode()
+    assert code == 0
+    assert "+ id " in text
+    assert "key: id" in text
+    assert "~ name varchar(" in text
+    assert "→ name varchar(200)" in text
+    assert "~ phone → mobile " in text
+    assert "- fax " in text
+    # A table is found by every name it has had.
+    old, new = (run("schema", name, *shop.options)[1] for name in REVIEWS)
+    assert old == new
+    assert b"renamed: shop.reviews \xe2\x86\x92 shop.product_reviews" in new
+
+
+REVIEWS = ("shop.reviews", "shop.product_reviews")
+
+
+def test_what_is_not_there_is_said(shop: Shop, run: Run, tmp_path: Path) -> None:
+    beyond = shop.simulation.checkpoints[-1] + 1
+    for words, reason in (
+        (("show", "shop.nothing"), "no table shop.nothing"),
+        (("show", TABLE, "--at", beyond), f"{beyond} is not applied yet"),
+        (("events", "shop.nothing"), "nothing has come of shop.nothing"),
+        (("schema", "shop.nothing"), "no table shop.nothing"),
+        (("resume", TABLE), f"{TABLE} is live"),
+        (("maintain", "--retain-days", 1), "7 at least"),
+    ):
+        code, out, err = run(*words, *shop.options)
+        assert (code, out, len(err)) == (2, b"", 1), words
+        assert reason in err[0]
+    code, _, err = run("tables", *shop.options[:2], "--lake", tmp_path / "nowhere")
+    assert code == 2
+    assert f"{tmp_path}/nowhere: --lake: holds nothing of changefeed 'shop' yet" in err[0]

@@ -1,0 +1,190 @@
+"""`advance`, `resume`, `rebuild`, `maintain`: what changes a lake."""
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+from resources.dump import read_dump
+from resources.spark import session
+from resources.storage import sink_folder
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.cli import texts
+from ticdc_assets.cli.progress import Progress
+from ticdc_assets.cli.source import (
+    again,
+    changefeed,
+    lake_root,
+    open_claims,
+    require_readable,
+)
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.advance import Advanced, Source
+from ticdc_assets.lake.advance import advance as advance_lake
+from ticdc_assets.lake.applied import Applied
+from ticdc_assets.lake.apply import AppliedWindow, Replay, apply
+from ticdc_assets.lake.lock import locked
+from ticdc_assets.lake.maintain import maintain as maintain_lake
+from ticdc_assets.lake.overview import absent, find, open_lake, stopped_at
+from ticdc_assets.lake.tables import Lake
+from ticdc_assets.reference.problem import Problem
+from ticdc_assets.reference.replay import notes
+
+
+class OpenLake:
+    """The lake that a command is about, with a session."""
+
+    def __init__(self, options: argparse.Namespace, *, there: bool = True) -> None:
+        self.feed: Changefeed = changefeed(options)
+        self.lake = Lake(lake_root(options), self.feed.id)
+        if there and "://" not in self.lake.root and not Path(self.lake.path("applied")).is_dir():
+            # It is said before a session is started for it.
+            raise absent(self.lake)
+        self.spark = session(self.lake.root)
+
+    def applied(self) -> Applied:
+        return open_lake(self.spark, self.lake)
+
+
+def source_of(feed: Changefeed) -> Source:
+    """What a changefeed's output is read by."""
+    require_readable(feed)
+    claims = None if feed.claim_check_storage is None else partial(open_claims, feed)
+    if feed.transport == "storage":
+        opened = partial(sink_folder, feed)
+        return Source(folder=opened(), open_folder=opened, open_payloads=claims)
+    return Source(records=partial(read_dump, Path(feed.location)), open_payloads=claims)
+
+
+def advance(options: argparse.Namespace) -> int:
+    """Bring the lake to the newest checkpoint."""
+    source = source_of(changefeed(options))
+    opened = OpenLake(options, there=False)
+    progress = Progress()
+    with locked(opened.lake):
+        try:
+            done = advance_lake(opened.spark, opened.lake, opened.feed, source, progress=progress)
+        finally:
+            progress.end()
+    for line in summary(opened.feed, done):
+        print(line)
+    print(f"  in {progress.seconds:.1f} s")
+    for note in notes(opened.feed):
+        print(f"note: {note}", file=sys.stderr)
+    stopped = [t for t in opened.applied().state.incarnations.values() if t.status == "paused"]
+    code = _said(done.applied.problems, done.decoded.rejected)
+    if stopped:
+        how = again(options, "tables")
+        print(f"{texts.count(len(stopped), 'paused table')}: see {how}", file=sys.stderr)
+    return 1 if stopped else code
+
+
+def summary(feed: Changefeed, done: Advanced) -> list[str]:
+    """What a run did, stage by stage."""
+    took, read, made = done.ingested, done.decoded, done.applied
+    things = texts.count(took.items, "file" if feed.transport == "storage" else "record")
+    ts = made.resolved_ts
+    at = f"{ts} ({texts.moment(ts)}), {texts.lag(ts)} behind"
+    events = [
+        texts.count(read.rows, "row change"),
+        texts.count(read.ddls, "DDL or schema", "DDLs and schemas"),
+        f"{read.rejected:,} rejected",
+    ]
+    if read.waiting_files:
+        events.append(f"{texts.count(read.waiting_files, 'file')} waiting")
+    tables = [
+        f"{texts.count(made.tables, 'table')} changed",
+        texts.count(made.rows, "row change"),
+        f"{made.quarantined:,} quarantined",
+    ]
+    if made.replayed:
+        tables.append(f"{made.replayed:,} replayed")
+    return [
+        f"{feed.id}: applied up to {at}" if ts else f"{feed.id}: nothing is resolved yet",
+        f"  raw     {things}, {texts.size(took.bytes)}",
+        f"  events  {', '.join(events)}",
+        f"  tables  {', '.join(tables)}",
+    ]
+
+
+def _said(problems: list[Problem], rejected: int = 0) -> int:
+    """Say every problem; the exit code."""
+    for problem in problems:
+        print(problem.line(), file=sys.stderr)
+    return 1 if rejected or any(problem.serious for problem in problems) else 0
+
+
+def resume(options: argparse.Namespace) -> int:
+    """Let a paused table go on."""
+    opened = OpenLake(options)
+    with locked(opened.lake):
+        applied = opened.applied()
+        table = find(applied.state, options.table)
+        if not table.stopped:
+            raise ConfigError(f"{options.table} is {table.status}", setting="DB.TABLE")
+        replay = Replay(frozenset((table.id,)), 0 if options.rebuild else table.stopped_seq or 0)
+        if options.skip_ddl:
+            found = stopped_at(opened.spark, opened.lake, applied.state, table)
+            if found is None:
+                reason = f"{options.table} did not stop at a statement: {table.reason}"
+                raise ConfigError(reason, setting="--skip-ddl")
+            print(f"skipped at commit ts {found[0]}: {texts.one_line(found[1][0])}")
+            replay = Replay(replay.incarnations, replay.seq, skip=(found,))
+        return _replayed(opened, applied, replay, options)
+
+
+def rebuild(options: argparse.Namespace) -> int:
+    """Make a table anew."""
+    opened = OpenLake(options)
+    with locked(opened.lake):
+        applied = opened.applied()
+        table = find(applied.state, options.table)
+        return _replayed(opened, applied, Replay(frozenset((table.id,)), 0), options)
+
+
+def _replayed(
+    opened: OpenLake, applied: Applied, replay: Replay, options: argparse.Namespace
+) -> int:
+    """Replay what is in the lake already; nothing new is taken in."""
+    progress = Progress()
+    try:
+        done: AppliedWindow = apply(
+            opened.spark,
+            opened.lake,
+            opened.feed,
+            applied,
+            applied.batch,
+            decoded=applied.decoded,
+            replay=replay,
+            progress=lambda count, of: progress("replay", count, of),
+        )
+    finally:
+        progress.end()
+    code = _said(done.problems)
+    table = find(opened.applied().state, options.table)
+    what = f"{texts.count(done.replayed, 'table')}, {texts.count(done.rows, 'row change')}"
+    print(f"{options.table}: {table.status} at {done.resolved_ts}, replayed {what}")
+    if table.stopped:
+        print(f"{table.status}: {options.table}: {table.reason}", file=sys.stderr)
+        return 1
+    return code
+
+
+def maintain(options: argparse.Namespace) -> int:
+    """Look after the lake's files."""
+    opened = OpenLake(options)
+    with locked(opened.lake):
+        done = maintain_lake(
+            opened.spark,
+            opened.lake,
+            opened.applied(),
+            retain_days=options.retain_days,
+            expire_days=options.expire_days,
+        )
+    joined = texts.count(done.joined, "table")
+    print(f"files: {done.files_before:,} before, {done.files_after:,} now, in {joined}")
+    if options.retain_days is not None:
+        print(f"vacuumed: pictures older than {options.retain_days} days may not be readable now")
+    if options.expire_days is not None:
+        print(f"expired: {texts.count(done.expired, 'record')} of raw")
+    return 0
