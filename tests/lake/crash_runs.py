@@ -32,12 +32,12 @@ from ticdc_assets.lake.tables import Lake
 # The tables that a stage writes, and how many files it may leave there in a run.
 STAGES = {
     "create": (("raw", "events", "quarantine", "schema_history", "tables", "applied"), 25),
-    "ingest": (("raw",), 10),
-    "decode": (("events", "quarantine"), 20),
-    "apply": (("current", "schema_history", "tables", "applied"), 250),
+    "ingest": (("raw",), 7),
+    "decode": (("events", "quarantine"), 7),
+    "apply": (("current", "schema_history", "tables", "applied"), 80),
 }
 _EVERY = 0.002
-_LONGEST = 240
+_LONGEST = 900
 
 
 class Runs:

@@ -227,7 +227,7 @@ def _compare(
 def in_delta(true: TrueTable) -> TrueTable:
     """A true table as Delta can hold it: days that are in no calendar are NULL there.
 
-    MySQL has 0000-00-00, 2024-00-10 and, if it is told to, 2024-02-31.
+    MySQL has 0000-00-00, 2024-00-10 and, if it is told to, 2024-02-31.  The year 0 is a leap year.
     """
     of_dates = [column["data_type"] in _DATES for column in true.columns]
     rows = tuple(
@@ -240,8 +240,9 @@ def in_delta(true: TrueTable) -> TrueTable:
 def _day(text: str | None) -> str | None:
     if text is None:
         return None
+    day = text[:10]
     try:
-        date.fromisoformat(text[:10])
+        date.fromisoformat("2000" + day[4:] if day.startswith("0000") else day)
     except ValueError:
         return None
     return text

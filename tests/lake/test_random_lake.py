@@ -2,6 +2,9 @@
 
 What is covered by what:
 
+`test_histories_are_told_as_they_were` is without Spark: it holds the workloads and what is made of
+them here against a lake in memory, so that a difference is the lake's.
+
 `test_many_histories_at_once` carries many histories through the planning and the composition of
 frames: events in a real `events` table, read, planned and typed as `apply` does it, in windows cut
 anywhere; but the frames that come out are collected, not written, and a next window starts from
@@ -10,8 +13,8 @@ what was collected.  So it says nothing of merges, appends, reshaping and commit
 `test_histories_through_commits` is `apply` itself, window after window, with every commit it makes
 in tables of every kind; of that there are few, as each commit costs a second or so.
 
-Both have all kinds of DDL of `tests.reference.test_ddl_random`, tables with and without keys, all
-manners of telling, events that come early, are told twice, and in any order.
+All have the DDLs of `tests.reference.test_ddl_random`, tables with and without keys, all manners of
+telling, and events that are told twice; where order says nothing, in any order, and some early.
 """
 
 import dataclasses
@@ -28,7 +31,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.plan.engine import Engine
 from tests.plan.test_random_histories import Shown, Watched
+from tests.plan.test_random_histories import shown as in_memory
 from tests.reference.changefeeds import DATABASE, MANNERS, Teller, put
 from tests.reference.test_ddl_random import KINDS, Column
 from ticdc_assets.changefeed import changefeed_from_uri
@@ -321,13 +326,30 @@ def small(spark: SparkSession) -> Iterator[SparkSession]:
         spark.conf.set(name, value)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("manner", MANNERS)
+def test_histories_are_told_as_they_were(manner: str) -> None:
+    """Without Spark: what a lake in memory makes of these pieces is what upstream had."""
+    for seed in range(5):
+        history, engine = History(seed, manner, steps=24), Engine()
+        end = history.times[-1]
+        cuts = [*sorted(history.random.sample(range(100, end), 2)), end]
+        for ts, piece in zip(cuts, history.pieces(cuts), strict=True):
+            engine.take(piece)
+            engine.advance(ts, more_may_come=False)
+            found = {
+                f"{title.removeprefix(history.prefix).removeprefix(f'{DATABASE}/')}": rows
+                for title, rows in in_memory(engine).items()
+            }
+            assert history.picture(ts) in (None, found), (seed, ts)
+
+
+@pytest.mark.soak
 def test_many_histories_at_once(small: SparkSession, tmp_path: Path) -> None:
     told = Told(small, tmp_path, histories(range(HISTORIES), steps=STEPS))
     assert composed(told, Random(0), windows=2) > HISTORIES
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_histories_through_commits(spark: SparkSession, tmp_path: Path) -> None:
     told = Told(spark, tmp_path, histories(range(1000, 1003), steps=24))
     operations = committed(told, Random(1), windows=3)

@@ -159,7 +159,7 @@ class _Carrier:
 
     def _refuse_lost_keys(self, segment: Segment, rows: DataFrame) -> None:
         if any(reading.seen.overwrites for reading in segment.step.readings):
-            lost = lost_keys(segment, rows).agg(F.min("commit_ts")).collect()[0][0]
+            lost = lost_keys(segment, rows).agg(F.min("#commit_ts")).collect()[0][0]
             if lost is not None:
                 raise UnhonourableDdl(f"at commit ts {lost}: {_OLD_KEY_LOST}", "")
 

@@ -18,14 +18,14 @@ def changed_counts(segment: Segment, passes: DataFrame | None) -> DataFrame:
     """
     good = segment.typed.where(~F.col(BAD) & ~F.col(KEY_ONLY))
     if passes is not None:
-        good = good.join(passes, ["seq", "index"])
-        one_pass = Window.partitionBy("at", "#before_text", "#after_text", "#pass")
-        counted = good.withColumn("#nth", F.row_number().over(one_pass.orderBy("seq", "index")))
+        good = good.join(passes, ["#seq", "#index"])
+        one_pass = Window.partitionBy("#at", "#before_text", "#after_text", "#pass")
+        counted = good.withColumn("#nth", F.row_number().over(one_pass.orderBy("#seq", "#index")))
         most = counted.withColumn(
             "#copy",
             F.row_number().over(
-                Window.partitionBy("at", "#before_text", "#after_text", "#nth").orderBy(
-                    "seq", "index"
+                Window.partitionBy("#at", "#before_text", "#after_text", "#nth").orderBy(
+                    "#seq", "#index"
                 )
             ),
         )
@@ -43,9 +43,9 @@ def changed_counts(segment: Segment, passes: DataFrame | None) -> DataFrame:
         for c in segment.columns
     ]
     segment.result = (
-        both.select(*chosen, "#copies", "commit_ts")
+        both.select(*chosen, "#copies", "#commit_ts")
         .groupBy(*values)
-        .agg(F.sum("#copies").alias("#copies"), F.max("commit_ts").alias(COMMIT_TS))
+        .agg(F.sum("#copies").alias("#copies"), F.max("#commit_ts").alias(COMMIT_TS))
     )
     return segment.result
 
@@ -74,4 +74,5 @@ def sender_passes(events: DataFrame) -> DataFrame:
     )
     back = (F.col("commit_ts") < F.lag("commit_ts").over(sender)).cast("int")
     turned = named.withColumn("#back", F.coalesce(back, F.lit(0)))
-    return turned.select("seq", "index", F.sum("#back").over(sender).alias("#pass"))
+    place = (F.col("seq").alias("#seq"), F.col("index").alias("#index"))
+    return turned.select(*place, F.sum("#back").over(sender).alias("#pass"))

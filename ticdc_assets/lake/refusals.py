@@ -46,8 +46,10 @@ def _refused(segment: Segment) -> DataFrame:
     reading = segment.step.readings[0]
     written = msgspec.json.encode(reading.schema)
     names, key = reading.seen.member_names, segment.step.schema.key
-    columns = [*ORIGIN, KEY_ONLY, "#before_text", "#after_text"]
-    rows = segment.typed.where(F.col(BAD) | F.col(KEY_ONLY)).select(*columns)
+    origin = [F.col(f"#{name}").alias(name) for name in ORIGIN]
+    rows = segment.typed.where(F.col(BAD) | F.col(KEY_ONLY)).select(
+        *origin, KEY_ONLY, "#before_text", "#after_text"
+    )
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         schema = msgspec.json.decode(written, type=TableSchema)

@@ -194,7 +194,9 @@ def _typed(
     flags = [*(t.inexact for t in new), undecodable(F.col("after"))]
     inexact = reduce(lambda one, other: one + other, [flag.cast("int") for flag in flags])
     return images.select(
-        *(*ORIGIN, *_ORDER, KEY_ONLY),
+        # Columns of the user's may be called like any of these.
+        *(F.col(name).alias(f"#{name}") for name in (*ORIGIN, *_ORDER)),
+        KEY_ONLY,
         F.coalesce(reduce(or_, bad), F.lit(True)).alias(BAD),
         F.when(has_new, inexact).otherwise(0).alias(_INEXACT),
         has_new.alias("#new"),
@@ -284,7 +286,7 @@ def final_rows(segment: Segment) -> DataFrame:
     good = segment.typed.where(~F.col(BAD))
     key = [F.col(quoted(name)) for name in segment.key]
     values = [F.col(quoted(c.name)) for c in segment.columns]
-    kept = [F.col(name) for name in ("at", "dated", "seq", "index", "commit_ts")]
+    kept = [F.col(name) for name in ("#at", "#dated", "#seq", "#index", "#commit_ts")]
     if segment.inserts_only:
         decides = F.lit(True).alias(_DECIDES)
         operations = good.select(*kept, F.lit(True).alias(_PUT), decides, *values)
@@ -294,15 +296,15 @@ def final_rows(segment: Segment) -> DataFrame:
     latest = Window.partitionBy(*key).orderBy(*(F.desc(name) for name in order))
     last = operations.withColumn("#nth", F.row_number().over(latest)).where("`#nth` = 1")
     counted = last.observe(segment.outcome, F.count_if(_DECIDES).alias("applied"))
-    segment.result = counted.select(_PUT, *values, F.col("commit_ts").alias(COMMIT_TS))
+    segment.result = counted.select(_PUT, *values, F.col("#commit_ts").alias(COMMIT_TS))
     return segment.result
 
 
 def _order_of(exact: bool) -> list[str]:
     """At one commit ts what is put beats what is removed; otherwise events go one by one."""
     if exact:
-        return ["at", _PUT, "seq", "index"]
-    return ["at", "dated", "seq", "index", _PUT]
+        return ["#at", _PUT, "#seq", "#index"]
+    return ["#at", "#dated", "#seq", "#index", _PUT]
 
 
 def _operations(segment: Segment, good: DataFrame, kept: list[Column]) -> DataFrame:
@@ -334,7 +336,7 @@ def lost_keys(segment: Segment, rows: DataFrame) -> DataFrame:
     `rows` is the table before the segment.
     """
     good = segment.typed.where(~F.col(BAD))
-    kept = [F.col(name) for name in ("at", "dated", "seq", "index", "commit_ts")]
+    kept = [F.col(name) for name in ("#at", "#dated", "#seq", "#index", "#commit_ts")]
     key = [F.col(quoted(name)) for name in segment.key]
     operations = _operations(segment, good, kept)
     in_order = Window.partitionBy(*key).orderBy(*_order_of(segment.exact))
@@ -342,8 +344,8 @@ def lost_keys(segment: Segment, rows: DataFrame) -> DataFrame:
     orphans = marked.where(F.col("#overwrites") & F.col(_PUT))
     gone = orphans.where(~F.col("#before"))
     first = orphans.where(F.col("#before").isNull())
-    return gone.select("commit_ts").union(
-        first.join(rows, same_key(first, rows, segment.key), "left_anti").select("commit_ts")
+    return gone.select("#commit_ts").union(
+        first.join(rows, same_key(first, rows, segment.key), "left_anti").select("#commit_ts")
     )
 
 
