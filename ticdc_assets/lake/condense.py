@@ -6,8 +6,11 @@ An index or a comment cuts a table's events as any other DDL does, and changes n
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.row_types import DeltaColumn, delta_columns
+from ticdc_assets.plan.seen import Seen
 from ticdc_assets.plan.steps import Alter, Reading, Rows, Step
 
 
@@ -40,6 +43,11 @@ def _shape(schema: TableSchema) -> _Shape:
 
 
 def _joined(one: Rows, other: Rows) -> tuple[Reading, ...]:
-    """The readings of both; rows that go on from one to the other are read by the newer schema."""
-    readings = {reading.seen: reading for reading in (*one.readings, *other.readings)}
-    return tuple(readings.values())
+    """The readings of both; rows that are told apart by nothing are read by the newer schema."""
+    newest = {_told_by(reading.seen): reading for reading in (*one.readings, *other.readings)}
+    seen = {reading.seen: None for reading in (*one.readings, *other.readings)}
+    return tuple(replace(newest[_told_by(each)], seen=each) for each in seen)
+
+
+def _told_by(seen: Seen) -> tuple[object, ...]:
+    return seen.schema_version, seen.observed, seen.member_names

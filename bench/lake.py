@@ -1,0 +1,162 @@
+"""How fast a lake takes in CSV files, and whether the cost of a change follows the change.
+
+Run as `python -m bench.lake`; sizes are options.  One advance of a warm session brings all files of
+a simulated changefeed into current tables; plain Spark and DuckDB get the same files in the same
+run.  Then a change of a fixed size comes to lakes that differ in all else.  Nothing here passes or
+fails, but it is said when the three do not come to the same rows.
+"""
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from bench.lake_baselines import files_of, in_duckdb, plain_spark
+from bench.lake_changes import Size, changes, show_growth
+from bench.lake_work import STAGES, Work
+from resources.spark import session
+from ticdc_assets.demo import Options
+
+# Small enough that all cores have a file to read.
+_FILE_SIZE = 8 << 20
+_WARM_UP_ROWS = 2000
+
+
+@dataclass(frozen=True)
+class Load:
+    """A changefeed to be taken in as a whole."""
+
+    name: str
+    tables: int
+    rows: int
+    updates: float
+
+
+def options() -> argparse.Namespace:
+    """The sizes."""
+    parser = argparse.ArgumentParser(prog="python -m bench.lake", description=__doc__)
+    whole = parser.add_argument_group("all files at once")
+    whole.add_argument("--rows", type=int, default=300_000, help="of the one table")
+    whole.add_argument("--tables", type=int, default=100, help="of many")
+    whole.add_argument("--rows-of-many", type=int, default=30_000, help="of all of them")
+    change = parser.add_argument_group("a change")
+    change.add_argument("--change", type=int, default=1000, help="rows that change")
+    change.add_argument("--times", type=int, default=3, help="changes, the median counts")
+    change.add_argument("--target", type=int, default=50_000, help="rows there, and ten times that")
+    change.add_argument("--others", type=int, default=10, help="tables there, and ten times that")
+    parser.add_argument("--only", choices=("loads", "changes"))
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure and print."""
+    chosen = options()
+    if isinstance(sys.stdout, TextIOWrapper):
+        # What is known is seen, also through a pipe.
+        sys.stdout.reconfigure(line_buffering=True)
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="bench-lake-") as made:
+        folder = Path(made)
+        spark = session(str(folder))
+        _warm_up(spark, folder / "warm")
+        print(f"{platform.machine()}, {os.cpu_count()} cores, load {_load()} after warming up")
+        if chosen.only != "changes":
+            many = chosen.rows_of_many
+            for load in (
+                Load("1 table, inserts", 1, chosen.rows, 0.0),
+                Load("1 table, 10% updates", 1, chosen.rows, 0.1),
+                Load(f"{chosen.tables} tables, inserts", chosen.tables, many, 0.0),
+                Load(f"{chosen.tables} tables, 10% updates", chosen.tables, many, 0.1),
+            ):
+                _take_in(spark, folder / f"load-{load.tables}-{load.updates}", load)
+        if chosen.only != "loads":
+            _grow(spark, folder, chosen)
+        spark.stop()
+    print("\nx lake: so many times as fast, or as sparing; processor: of all together")
+    print(f"{time.monotonic() - begun:.0f} s in all; load {_load()} at the end")
+
+
+def _load() -> str:
+    return f"{os.getloadavg()[0]:.1f}"
+
+
+def _options(load: Load) -> Options:
+    # Several transactions of each table, for only rows that are there can be updated.
+    each = max(min(load.rows // load.tables // 3, 1000), 1)
+    transactions = load.rows // each
+    return Options(
+        workload="bulk",
+        transactions=transactions,
+        flush_every=transactions,
+        file_size=_FILE_SIZE,
+        tables=load.tables,
+        rows_each=each,
+        updates=load.updates,
+        history=False,
+    )
+
+
+def _warm_up(spark: SparkSession, folder: Path) -> None:
+    """Have every code path compiled: a table that is made, and one that is merged into."""
+    changes(spark, folder / "lake", Size(2, _WARM_UP_ROWS), _WARM_UP_ROWS, 0)
+    data = folder / "lake" / "upstream" / "data"
+    plain_spark(spark, data, folder / "spark")
+    in_duckdb(data, folder / "duckdb")
+
+
+def _take_in(spark: SparkSession, folder: Path, load: Load) -> None:
+    work = Work(spark, folder, _options(load))
+    work.write(work.simulation.options.transactions)
+    files = [Path(file) for files in files_of(work.data).values() for file in files]
+    size = sum(file.stat().st_size for file in files)
+    rows = work.simulation.rows
+    print(f"\n{load.name}: {rows:,} events in {len(files)} files, {size / 1e6:.0f} MB")
+    run = work.advance()
+    copied, keys = plain_spark(spark, work.data, folder / "spark")
+    settled, expected = in_duckdb(work.data, folder / "duckdb")
+    took = {"lake": (run.seconds, run.processor), "plain Spark": copied, "DuckDB": settled}
+    print(f"  {'':12}{'s':>8}{'events/s':>12}{'x lake':>8}{'processor s':>13}{'x lake':>8}")
+    for name, (seconds, processor) in took.items():
+        print(
+            f"  {name:12}{seconds:8.2f}{rows / seconds:12,.0f}{run.seconds / seconds:8.1f}"
+            f"{processor:13.2f}{run.processor / processor:8.1f}"
+        )
+    stages = ", ".join(f"{name} {run.stages[name]:.2f}" for name in STAGES)
+    print(f"  seconds: {stages}; commits: {run.current_commits} of current tables,", end=" ")
+    print(f"{run.other_commits} others; load {_load()}")
+    got = work.totals()
+    if run.events != rows:
+        print(f"  DIFFERENT: {rows:,} events were written, {run.events:,} decoded")
+    if got != expected or got[0] != keys:
+        print(f"  DIFFERENT: lake {got}, DuckDB {expected}, keys of plain Spark {keys:,}")
+    else:
+        print(f"  the same {got[0]:,} rows in all three")
+
+
+def _grow(spark: SparkSession, folder: Path, chosen: argparse.Namespace) -> None:
+    change, times = chosen.change, chosen.times
+    print(f"\nA change of {change:,} rows in one table, median of {times}")
+    rows = Size(1, chosen.target), Size(1, 10 * chosen.target)
+    tables = Size(chosen.others, change), Size(10 * chosen.others, change)
+    for what, (small, large) in {"The table's rows": rows, "Other tables": tables}.items():
+        runs = {}
+        for size in (small, large):
+            place = folder / f"change-{size.tables}-{size.rows_each}"
+            runs[size] = changes(spark, place, size, change, times)
+        show_growth(what, small, large, runs)
+        own = max(run.current_commits for run in runs[large])
+        others = max(run.other_commits for run in runs[large])
+        print(
+            f"  Delta commits of one advance: {own} of the table, {others} others; load {_load()}"
+        )
+
+
+if __name__ == "__main__":
+    main()
