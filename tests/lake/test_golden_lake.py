@@ -28,13 +28,7 @@ from ticdc_assets.schema.ddl.statement import AlterTable, RenameTables, RenameTo
 _NO_TABLES = ("view", "sequence")
 _EVER = 1 << 63
 # Those that differ most; the others, and every truth point, with `-m all_golden`.
-USUAL = [
-    "lifecycle/simple-json-restart",
-    "types/simple-avro",
-    "types/storage-csv-full",
-    "types/storage-csv-default",
-    "lifecycle/open-protocol-force-replicate",
-]
+USUAL = ["types/simple-avro", "types/storage-csv-full"]
 
 
 @pytest.mark.parametrize("dataset", USUAL)
