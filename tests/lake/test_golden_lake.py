@@ -85,6 +85,7 @@ def not_applied(golden: GoldenLake) -> list[int]:
     return [ts for ts in points if ts not in golden.applied] if golden.is_dated else []
 
 
+@pytest.mark.soak
 @pytest.mark.any_spark
 def test_the_first_of_a_dataset_on_any_spark(spark: SparkSession, tmp_path: Path) -> None:
     dataset = "lifecycle/canal-json-ext"

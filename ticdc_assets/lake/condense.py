@@ -12,6 +12,7 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.row_types import DeltaColumn, delta_columns
 from ticdc_assets.plan.seen import Seen
 from ticdc_assets.plan.steps import Alter, Reading, Rows, Step
+from ticdc_assets.schema.catalog import TableKey, table_key
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,17 @@ def condensed(before: TableSchema, steps: Sequence[Step]) -> list[Step]:
         if isinstance(step, Alter) and not step.steps and _shape(step.schema) == shape:
             continue
         last = kept[-1] if kept else None
-        if isinstance(step, Rows) and isinstance(last, Rows):
+        if isinstance(step, Rows) and isinstance(last, Rows) and _name(last) == _name(step):
             kept[-1] = Rows(step.schema, last.low, step.high, _joined(last, step))
         else:
             kept.append(step)
         shape = _shape(step.schema)
     return kept
+
+
+def _name(rows: Rows) -> TableKey:
+    """The name that events have: a rename changes nothing but that."""
+    return table_key(rows.schema.database, rows.schema.table)
 
 
 def _shape(schema: TableSchema) -> _Shape:
