@@ -6,13 +6,8 @@ import json
 import shlex
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import Run, Shop
 from ticdc_assets.demo import row_lines
-
-# Three runs of the lake: minutes.
-pytestmark = pytest.mark.soak
 
 TABLE = "shop.orders"
 
