@@ -27,7 +27,7 @@ from ticdc_assets.plan.plan import replayed
 from ticdc_assets.plan.replay import named_by, takers
 from ticdc_assets.plan.replay import targets as replay_targets
 from ticdc_assets.plan.seen import ROWS
-from ticdc_assets.plan.state import DdlName, State, stopped
+from ticdc_assets.plan.state import DdlName, State, ddl_name, stopped
 from ticdc_assets.reference.problem import Problem
 from ticdc_assets.schema.catalog import TableKey, table_key
 
@@ -279,7 +279,7 @@ def _stated_names(control: Control) -> set[TableKey]:
 
 
 def _is_new(ddl: SchemaChange, state: State) -> bool:
-    return (ddl.sql, ddl.database, ddl.table) not in state.done
+    return ddl_name(ddl) not in state.done
 
 
 def _in_window(ddls: Iterable[SchemaChange], applied: Applied) -> list[SchemaChange]:

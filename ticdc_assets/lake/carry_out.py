@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ticdc_assets.reference.problem import OLD_KEY_LOST
 from ticdc_assets.errors import TicdcError, UnhonourableDdl
 from ticdc_assets.lake.applied import Count
 from ticdc_assets.lake.condense import condensed
@@ -24,10 +25,6 @@ from ticdc_assets.lake.multiset import repeated
 from ticdc_assets.lake.segment import Segment, final_rows, lost_keys
 from ticdc_assets.plan.steps import Alter, Exchange, Rows, Work
 
-_OLD_KEY_LOST = (
-    "an update of a row that is not there: it changed the row's key, and the old one is not in the"
-    " stream; create the changefeed with old values or without output-raw-change-event"
-)
 
 
 @dataclass
@@ -161,7 +158,7 @@ class _Carrier:
         if any(reading.seen.overwrites for reading in segment.step.readings):
             lost = lost_keys(segment, rows).agg(F.min("#commit_ts")).collect()[0][0]
             if lost is not None:
-                raise UnhonourableDdl(f"at commit ts {lost}: {_OLD_KEY_LOST}", "")
+                raise UnhonourableDdl(f"at commit ts {lost}: {OLD_KEY_LOST}", "")
 
 
 def _counted(incarnation: str, segments: Sequence[Segment]) -> list[Count]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ticdc_assets.reference.problem import STRAYED
 from ticdc_assets.errors import TicdcError, UnhonourableDdl
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.condense import condensed
@@ -26,10 +27,6 @@ from ticdc_assets.lake.tables import COMMIT_TS, Lake, literal, quoted
 from ticdc_assets.plan.steps import Alter, EmptyPartitions, Exchange, Rows, Work
 from ticdc_assets.schema import effect as effects
 
-_STRAYED = (
-    "rows were exchanged into it that belong in other partitions (WITHOUT VALIDATION), so which"
-    " rows this concerns cannot be told"
-)
 # So many segments are worked out at once.
 _DEEP = 3
 # How a refusal that a worker meets is told from any other failure of a job.
@@ -74,12 +71,12 @@ class Frames:
                     strayed = strayed and not step.recut
                 case EmptyPartitions():
                     if strayed:
-                        raise UnhonourableDdl(_STRAYED, step.sql)
+                        raise UnhonourableDdl(STRAYED, step.sql)
                     outside = self._in_partitions(rows, schema, step, step.names, negate=True)
                     rows = self._altered(outside, schema, step)
                 case Exchange():
                     if strayed and step.partitioned:
-                        raise UnhonourableDdl(_STRAYED, step.sql)
+                        raise UnhonourableDdl(STRAYED, step.sql)
                     rows = self._exchanged(rows, schema, step, seen)
                     rows = self._altered(rows, schema, step)
                     # Whether they did stray is found out when the window is done.

@@ -14,7 +14,7 @@ from ticdc_assets.plan.seen import ROWS
 from ticdc_assets.plan.state import Incarnation, Status, Stopped, Unknown
 from ticdc_assets.plan.steps import EmptyPartitions, Exchange, Rows, Version
 from ticdc_assets.plan.tables import Tables
-from ticdc_assets.reference.problem import Problem
+from ticdc_assets.reference.problem import STRAYED, TIME_OF_DDL, Problem
 from ticdc_assets.schema import effect as effects
 from ticdc_assets.schema.catalog import read_ddl, table_key
 from ticdc_assets.schema.ddl.statement import TruncateTable
@@ -22,14 +22,6 @@ from ticdc_assets.schema.effect import ColumnAdded, Effect
 
 __all__ = ["Follower", "Rules", "Sample", "Stated"]
 
-_STRAYED = (
-    "rows were exchanged into it that belong in other partitions (WITHOUT VALIDATION), so which"
-    " rows this concerns cannot be told"
-)
-_TIME_OF_DDL = (
-    "rows that were there got the time at which the statement ran as a default, in its session's"
-    " time zone; that is not in the stream, and they have the commit time in UTC instead: column "
-)
 _BEHIND = "rows of {}.{} came before the first that tells its columns, and wait for their schema"
 
 
@@ -167,7 +159,7 @@ class Follower(Tables):
         if table.stopped:
             return
         if table.strayed:
-            raise UnhonourableDdl(_STRAYED, "")
+            raise UnhonourableDdl(STRAYED, "")
         step = EmptyPartitions(effect.schema, effect.partitioning, effect.names, ts, sql)
         self._add(table.id, step)
         self._tables[table.id] = replace(table, schema=effect.schema)
@@ -183,7 +175,7 @@ class Follower(Tables):
                 self._stop(partner.id, "waiting", side.reason or "", side)
                 return
         if one.strayed:
-            raise UnhonourableDdl(_STRAYED, "")
+            raise UnhonourableDdl(STRAYED, "")
         counts = [len(self._steps.get(table.id, ())) for table in (one, two)]
         for table, other, count, schema in (
             (one, two, counts[1], effect.schema),
@@ -207,7 +199,7 @@ class Follower(Tables):
         added = [s.column for s in steps if isinstance(s, ColumnAdded)]
         now = [column.name for column in added if column.default_is_expression]
         if now and not table.stopped and self._may_have_rows(table.id):
-            reason = _TIME_OF_DDL + ", ".join(now)
+            reason = TIME_OF_DDL + ", ".join(now)
             name = table.schema.database, table.schema.table
             self.problems.append(Problem("approximate", reason, *name, ts))
 

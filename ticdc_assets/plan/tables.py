@@ -14,18 +14,10 @@ from ticdc_assets.plan.row_schema import RowSchemas, Rules, Sample, Stated
 from ticdc_assets.plan.seen import DDLS, ROWS, Place, Seen
 from ticdc_assets.plan.state import DdlName, Incarnation, State, Stopped, Unknown, slug, stopped
 from ticdc_assets.plan.steps import Alter, Rows, Step, Version, Work
-from ticdc_assets.reference.problem import Problem
+from ticdc_assets.reference.problem import OLD_ROW_LOST, UNNAMED, Problem
 from ticdc_assets.schema.catalog import Catalog, TableKey, table_key
 from ticdc_assets.schema.effect import Step as RowStep
 from ticdc_assets.schema.inference import retyped
-
-_OLD_ROW_LOST = (
-    "an update in a table without a key, and the old row is not in the stream: it cannot be told"
-    " which row changed; create the changefeed with old values"
-)
-_UNNAMED = (
-    "no statement or schema has named the members of this {}, so its values stay numbers: column {}"
-)
 
 
 class Tables:
@@ -134,7 +126,7 @@ class Tables:
         if not due:
             return
         if not table.schema.key and any(seen.overwrites for seen in due):
-            self._pause(id, _OLD_ROW_LOST, high[0])
+            self._pause(id, OLD_ROW_LOST, high[0])
             return
         try:
             readings = tuple(self._row_schemas.read_by(table.schema, seen) for seen in due)
@@ -277,7 +269,7 @@ class Tables:
             doubt = (*table_key(schema.database, schema.table), column.name)
             if kind in ("enum", "set") and members is None and doubt not in self._unnamed:
                 self._unnamed[doubt] = None
-                reason = _UNNAMED.format(kind.upper(), column.name)
+                reason = UNNAMED.format(kind.upper(), column.name)
                 self.problems.append(Problem("approximate", reason, schema.database, schema.table))
 
 

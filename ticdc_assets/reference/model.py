@@ -29,20 +29,12 @@ from ticdc_assets.errors import (
 from ticdc_assets.events import Bootstrap, Event, Rejected, RowChange, SchemaChange
 from ticdc_assets.reference.ddl_order import in_order
 from ticdc_assets.reference.inbox import DDLS, Due, Inbox
-from ticdc_assets.reference.problem import Kind, Problem
+from ticdc_assets.reference.problem import OLD_KEY_LOST, OLD_ROW_LOST, Kind, Problem
 from ticdc_assets.reference.row_typing import Images, RowTyper, Settle
 from ticdc_assets.reference.table import Table
 from ticdc_assets.reference.tables import Tables
 from ticdc_assets.schema.catalog import Catalog, TableKey, table_key
 
-_OLD_KEY_LOST = (
-    "an update of a row that is not there: it changed the row's key, and the old one is not in the"
-    " stream; create the changefeed with old values or without output-raw-change-event"
-)
-_OLD_ROW_LOST = (
-    "an update in a table without a key, and the old row is not in the stream: it cannot be told"
-    " which row changed; create the changefeed with old values"
-)
 _UNSEEN = "the schema the row was written under has not been seen, so its table waits"
 _KEY_ONLY = "the message was too large: only the row's key is in the stream"
 
@@ -201,7 +193,7 @@ class Model:
         elif images.overwrites and not table.key:
             self._overwrite_by_unique_key(table, images)
         elif images.overwrites and not self._updates_split and not table.has(images.new):
-            self._pause_for(images.change, _OLD_KEY_LOST)
+            self._pause_for(images.change, OLD_KEY_LOST)
         else:
             table.put(images.new)
 
@@ -234,7 +226,7 @@ class Model:
         """Find the row that an update without old values overwrites; pause the table if none."""
         old = table.same_by_unique_key(images.new) if images.new is not None else None
         if old is None:
-            self._pause_for(images.change, _OLD_ROW_LOST)
+            self._pause_for(images.change, OLD_ROW_LOST)
             return None
         return replace(images, old=old)
 

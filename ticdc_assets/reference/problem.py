@@ -18,6 +18,28 @@ Kind = Literal[
 ]
 
 
+# What the model, the plan and the lake say alike.
+OLD_KEY_LOST = (
+    "an update of a row that is not there: it changed the row's key, and the old one is not in the"
+    " stream; create the changefeed with old values or without output-raw-change-event"
+)
+OLD_ROW_LOST = (
+    "an update in a table without a key, and the old row is not in the stream: it cannot be told"
+    " which row changed; create the changefeed with old values"
+)
+STRAYED = (
+    "rows were exchanged into it that belong in other partitions (WITHOUT VALIDATION), so which"
+    " rows this concerns cannot be told"
+)
+TIME_OF_DDL = (
+    "rows that were there got the time at which the statement ran as a default, in its session's"
+    " time zone; that is not in the stream, and they have the commit time in UTC instead: column "
+)
+UNNAMED = (
+    "no statement or schema has named the members of this {}, so its values stay numbers: column {}"
+)
+
+
 class Problem(Struct, frozen=True):
     """One thing that a person should know of."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ticdc_assets.errors import TicdcError, UnhonourableDdl
 from ticdc_assets.events import TableSchema
-from ticdc_assets.reference.problem import Problem
+from ticdc_assets.reference.problem import STRAYED, TIME_OF_DDL, UNNAMED, Problem
 from ticdc_assets.reference.table import Table
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.effect import (
@@ -24,18 +24,6 @@ from ticdc_assets.schema.effect import (
     TableTruncated,
 )
 from ticdc_assets.schema.partition.locate import locator
-
-_STRAYED = (
-    "rows were exchanged into it that belong in other partitions (WITHOUT VALIDATION), so which"
-    " rows this concerns cannot be told"
-)
-_TIME_OF_DDL = (
-    "rows that were there got the time at which the statement ran as a default, in its session's"
-    " time zone; that is not in the stream, and they have the commit time in UTC instead: column "
-)
-_UNNAMED = (
-    "no statement or schema has named the members of this {}, so its values stay numbers: column {}"
-)
 
 
 class Tables:
@@ -138,7 +126,7 @@ class Tables:
     def _empty(self, effect: PartitionsEmptied, ts: int) -> None:
         table = self.of(effect.schema)
         if table.strayed:
-            raise UnhonourableDdl(_STRAYED, "")
+            raise UnhonourableDdl(STRAYED, "")
         locate = locator(effect.partitioning, table.schema)
         table.take(lambda row: locate(row) in effect.names)
         table.alter(effect.schema, (), ts)
@@ -149,7 +137,7 @@ class Tables:
             if table.paused is not None:
                 raise UnhonourableDdl(f"rows change places with a paused table: {table.paused}", "")
         if one.strayed:
-            raise UnhonourableDdl(_STRAYED, "")
+            raise UnhonourableDdl(STRAYED, "")
         locate = locator(effect.partitioning, one.schema)
         strayed = any(locate(one.spelt(row)) != effect.partition for row in two)
         out = one.take(lambda row: locate(row) == effect.partition)
@@ -166,14 +154,14 @@ class Tables:
             doubt = (*_key(schema), column.name)
             if kind in ("enum", "set") and members is None and doubt not in self._unnamed:
                 self._unnamed.add(doubt)
-                reason = _UNNAMED.format(kind.upper(), column.name)
+                reason = UNNAMED.format(kind.upper(), column.name)
                 self._problems.append(Problem("approximate", reason, schema.database, schema.table))
 
     def _say_time_of_ddl(self, effect: TableAltered, table: Table, ts: int) -> None:
         added = [s.column for s in effect.steps if isinstance(s, ColumnAdded)]
         now = [column.name for column in added if column.default_is_expression]
         if now and len(table) and table.paused is None:
-            schema, reason = effect.schema, _TIME_OF_DDL + ", ".join(now)
+            schema, reason = effect.schema, TIME_OF_DDL + ", ".join(now)
             self._problems.append(Problem("approximate", reason, schema.database, schema.table, ts))
 
 
