@@ -14,7 +14,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.reference.problem import OLD_KEY_LOST
 from ticdc_assets.errors import TicdcError, UnhonourableDdl
 from ticdc_assets.lake.applied import Count
 from ticdc_assets.lake.condense import condensed
@@ -24,7 +23,7 @@ from ticdc_assets.lake.frames import REFUSED, Frames, changes_no_row
 from ticdc_assets.lake.multiset import repeated
 from ticdc_assets.lake.segment import Segment, final_rows, lost_keys
 from ticdc_assets.plan.steps import Alter, Exchange, Rows, Work
-
+from ticdc_assets.reference.problem import OLD_KEY_LOST
 
 
 @dataclass

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ticdc_assets.reference.problem import STRAYED
 from ticdc_assets.errors import TicdcError, UnhonourableDdl
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.condense import condensed
@@ -25,6 +24,7 @@ from ticdc_assets.lake.row_writing import image
 from ticdc_assets.lake.segment import Segment, Settle, final_rows, read_segment, upserted
 from ticdc_assets.lake.tables import COMMIT_TS, Lake, literal, quoted
 from ticdc_assets.plan.steps import Alter, EmptyPartitions, Exchange, Rows, Work
+from ticdc_assets.reference.problem import STRAYED
 from ticdc_assets.schema import effect as effects
 
 # So many segments are worked out at once.
