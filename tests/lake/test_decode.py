@@ -76,7 +76,7 @@ def test_a_folder_that_grows(spark: SparkSession, tmp_path: Path, dataset: str) 
     truth = list(folder_events(feed, tree, tree.__getitem__))
     assert told(intake.events()) == told(truth)
     assert first.rows + second.rows == sum(isinstance(e, RowChange) for e in truth)
-    assert second.waiting_files == 0
+    assert len(second.waiting) == 0
     before = intake.count("events")
     assert intake.ingest().batches == 0
     assert (intake.decode().rows, intake.count("events")) == (0, before)
@@ -96,18 +96,18 @@ def test_files_that_wait_change_and_vanish(spark: SparkSession, tmp_path: Path) 
     intake.ingest()
     (intake.folder / gone).unlink()
     first = intake.decode()
-    assert (first.waiting_files, first.done_through) == (len(waiting), 0)
+    assert (len(first.waiting), first.done_through) == (len(waiting), 0)
     assert first.rejected == 2
     assert intake.count("quarantine") == 2
     # They go on waiting, and are no reason for a commit.
     before = intake.count("events")
-    assert intake.decode().waiting_files == len(waiting)
+    assert len(intake.decode().waiting) == len(waiting)
     assert intake.count("events") == before
     # All is mended but for what is gone, which is said once.
     intake.put({path: tree[path] for path in [*schemas, cut]})
     intake.ingest()
     second = intake.decode()
-    assert (second.waiting_files, second.done_through) == (0, 2)
+    assert (len(second.waiting), second.done_through) == (0, 2)
     lost = Rejected(
         position=FilePosition(gone), error="MissingFile", reason="there is no such file"
     )
@@ -177,7 +177,7 @@ def test_a_folder_with_names_that_need_care(spark: SparkSession, tmp_path: Path)
     intake = Intake(spark, tmp_path, feed)
     intake.put(named)
     intake.ingest()
-    assert intake.decode().waiting_files == 0
+    assert len(intake.decode().waiting) == 0
     truth = list(folder_events(feed, named, named.__getitem__))
     assert {e.table for e in truth if isinstance(e, RowChange)} == {"b/5/c.d", "it's `\"\\"}
     assert told(intake.events()) == told(truth)

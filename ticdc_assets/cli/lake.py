@@ -90,8 +90,8 @@ def summary(feed: Changefeed, done: Advanced) -> list[str]:
         texts.count(read.ddls, "DDL or schema", "DDLs and schemas"),
         f"{read.rejected:,} rejected",
     ]
-    if read.waiting_files:
-        events.append(f"{texts.count(read.waiting_files, 'file')} waiting")
+    if read.waiting:
+        events.append(f"{texts.count(len(read.waiting), 'file')} waiting")
     tables = [
         f"{texts.count(made.tables, 'table')} changed",
         texts.count(made.rows, "row change"),

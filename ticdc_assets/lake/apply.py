@@ -26,7 +26,7 @@ from ticdc_assets.lake.window import Planned, planned
 from ticdc_assets.plan.plan import replayed
 from ticdc_assets.plan.replay import named_by, takers
 from ticdc_assets.plan.replay import targets as replay_targets
-from ticdc_assets.plan.seen import ROWS
+from ticdc_assets.plan.seen import ROWS, Missing
 from ticdc_assets.plan.state import DdlName, State, ddl_name, stopped
 from ticdc_assets.reference.problem import Problem
 from ticdc_assets.schema.catalog import TableKey, table_key
@@ -67,15 +67,17 @@ def apply(
     batch: int,
     *,
     decoded: int | None = None,
+    missing: Collection[Missing] = (),
     replay: Replay | None = None,
     progress: Progress | None = None,
 ) -> AppliedWindow:
     """Bring the current tables up to what the batches up to `batch` resolve.
 
-    `decoded` is the batch up to which no file waits to be decoded.
+    `decoded` is the batch up to which no file waits to be decoded, `missing` what those that do
+    would tell of.
     """
     through = batch if decoded is None else decoded
-    return _Applier(spark, lake, feed, batch, through, progress).run(applied, replay)
+    return _Applier(spark, lake, feed, batch, through, missing, progress).run(applied, replay)
 
 
 class _Applier:
@@ -86,6 +88,7 @@ class _Applier:
         feed: Changefeed,
         batch: int,
         decoded: int,
+        missing: Collection[Missing],
         progress: Progress | None,
     ) -> None:
         self._spark = spark
@@ -93,6 +96,7 @@ class _Applier:
         self._feed = feed
         self._batch = batch
         self._decoded = decoded
+        self._missing = missing
         self._progress = progress
         self._done = AppliedWindow(0)
 
@@ -111,7 +115,16 @@ class _Applier:
     # One window
 
     def _advance(self, applied: Applied, control: Control, ts: int, batch: int) -> Applied:
-        way = planned(self._spark, self._lake, self._feed, applied, control, ts=ts, batch=batch)
+        way = planned(
+            self._spark,
+            self._lake,
+            self._feed,
+            applied,
+            control,
+            ts=ts,
+            batch=batch,
+            missing=self._missing,
+        )
         made = way.plan
         versions, counts, state = self._carry_out(way, made.work)
         if batch == self._batch:
@@ -198,15 +211,17 @@ class _Applier:
         if asked is not None:
             seqs.append(asked.seq)
         news = _stated_names(control)
+        missing = {table_key(rows.database, rows.table) for rows in self._missing}
+        came = {name for name in applied.state.missing if name not in missing}
         names: set[TableKey] = set()
         for table in applied.state.incarnations.values():
             # It may have another name by now than its rows and their schema.
-            if table.waits and news:
+            if table.waits and (news or came):
                 targets.add(table.id)
                 seqs.append(table.stopped_seq or 0)
         for unknown in applied.state.unknown:
             name = table_key(unknown.database, unknown.table)
-            if name in news:
+            if name in news or name in came:
                 names.add(name)
                 seqs.append(unknown.stopped_seq)
         late = self._late(applied) if applied.seq else []
@@ -246,6 +261,7 @@ class _Applier:
             batch=applied.batch,
             ddls=_in_window(past.ddls, applied),
             skipped=applied.state.skipped,
+            missing=self._missing,
         )
         made = way.plan
         asked = set(targets)

@@ -164,8 +164,10 @@ def _counted(incarnation: str, segments: Sequence[Segment]) -> list[Count]:
     counts = []
     for segment in segments:
         schema = segment.step.schema
-        if segment.given_away and segment.result is not None:
-            # Nothing that was written needed it, and it is counted all the same.
+        unheard = segment.given_away or not segment.outcome.get
+        if unheard and segment.result is not None:
+            # Nothing that was written needed it, or a client of Spark Connect was not told what a
+            # checkpoint counted; it is counted all the same.
             segment.result.agg(F.count(F.lit(1))).collect()
         got = segment.metrics.get
         refused = (got["bad"] or 0) + (got["key_only"] or 0)

@@ -169,12 +169,11 @@ class StatedSchemas:
             return None
         name = table_name(database, table), version
         if name not in self._known:
+            # A DDL that renames is told by the old name, and rows by the new one.
             told = self._events.where(
-                F.col("kind").isin("ddl", "bootstrap")
-                & (F.col("name") == name[0])
-                & (F.col("schema_version") == version)
+                F.col("kind").isin("ddl", "bootstrap") & (F.col("schema_version") == version)
             ).select("kind", "statement")
-            for change in statements(row.asDict() for row in told.limit(1).collect()):
+            for change in statements(row.asDict() for row in told.collect()):
                 self._remember(change.schema)
             self._known.setdefault(name, None)
         return self._known[name]

@@ -1,9 +1,12 @@
 """Delta tables of current rows: making them, changing their shape, and their versions."""
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import and_
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import folded
@@ -108,22 +111,16 @@ class CurrentTable:
     def merge(self, final: DataFrame, schema: TableSchema, key: Sequence[str]) -> None:
         """Bring in what a segment makes of the rows, one line a key."""
         columns = [*(c.name for c in delta_columns(schema)), COMMIT_TS]
+        # In one column, so that no name means both of a row that is there and of one that comes.
+        came = F.struct(*(F.col(quoted(n)).alias(f"c{at}") for at, n in enumerate(columns)))
+        news = final.select("#put", came.alias("#came"))
+        values = {n: F.col(f"`#came`.c{at}") for at, n in enumerate(columns)}
         types = {c.name: c.type for c in delta_columns(schema)}
-        same = " AND ".join(
-            f"t.{quoted(n)} {'<=>' if types[n].startswith(('date', 'timestamp')) else '='}"
-            f" s.{quoted(n)}"
-            for n in key
-        )
-        updates = ", ".join(f"t.{quoted(n)} = s.{quoted(n)}" for n in columns)
-        names = ", ".join(map(quoted, columns))
-        values = ", ".join(f"s.{quoted(n)}" for n in columns)
-        self._spark.sql(
-            f"MERGE INTO {self.sql} t USING {{final}} s ON {same}"
-            " WHEN MATCHED AND NOT s.`#put` THEN DELETE"
-            f" WHEN MATCHED THEN UPDATE SET {updates}"
-            f" WHEN NOT MATCHED AND s.`#put` THEN INSERT ({names}) VALUES ({values})",
-            final=final,
-        ).collect()
+        same = reduce(and_, (_same(F.col(quoted(n)), values[n], types[n]) for n in key))
+        every = {quoted(n): value for n, value in values.items()}
+        merge = news.mergeInto(self.sql, same)
+        merge = merge.whenMatched(~F.col("#put")).delete().whenMatched().update(every)
+        merge.whenNotMatched(F.col("#put")).insert(every).merge()
 
     def reshape(self, before: TableSchema, steps: Sequence[Step], after: TableSchema) -> None:
         """Have the columns of a new schema; values of a column that is converted are lost."""
@@ -186,6 +183,11 @@ class CurrentTable:
 
     def _alter(self, action: str) -> None:
         self._spark.sql(f"ALTER TABLE {self.sql} {action}")
+
+
+def _same(one: Column, other: Column, type: str) -> Column:
+    """Whether values of a key are the same; NULL is one, as a date may have no other."""
+    return one.eqNullSafe(other) if type.startswith(("date", "timestamp")) else one == other
 
 
 def _definition(column: DeltaColumn) -> str:

@@ -92,7 +92,7 @@ def _decode_topic(
     counts = commits.counts()
     if refused or counts.rejected:
         keep_quarantine(spark, lake, since, [], of_records=True)
-    return Decoded(counts.rows, counts.ddls, counts.rejected, 0, taken, through, through)
+    return Decoded(counts.rows, counts.ddls, counts.rejected, (), taken, through, through)
 
 
 def _steps(batches: Sequence[Any], most: int) -> Iterator[list[Any]]:

@@ -16,14 +16,23 @@ STAGE = "decode"
 
 
 @dataclass(frozen=True)
+class WaitingFile:
+    """A data file that is not decoded: without a schema, or not to be read just now."""
+
+    path: str
+    database: str
+    table: str
+    version: int
+
+
+@dataclass(frozen=True)
 class Decoded:
     """What one decode did."""
 
     rows: int
     ddls: int
     rejected: int
-    # Data files that are not decoded: without a schema, or not to be read just now.
-    waiting_files: int
+    waiting: tuple[WaitingFile, ...]
     bytes: int
     # Every batch up to this one is decoded entirely.
     done_through: int

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Bootstrap, SchemaChange
 from ticdc_assets.lake.arrow_text import array
-from ticdc_assets.lake.decode_commits import Commits, Decoded
+from ticdc_assets.lake.decode_commits import Commits, Decoded, WaitingFile
 from ticdc_assets.lake.decode_control import Row, SchemasFor, Tables, Version, control_arrivals
 from ticdc_assets.lake.decode_workers import FILES, Reader, decode_files
 from ticdc_assets.lake.event_rows import to_json
@@ -58,13 +58,13 @@ def decode_folder(
     folder = open_folder()
     tables = Tables(feed, folder)
     run = decode_files(feed, open_folder)
-    waiting: list[int] = []
+    waiting: list[Row] = []
     sent = taken = 0
     for step in _steps(pending, bytes_per_commit):
         new = {batch for batch, _ in step.batches}
         if not new:
             # What waited goes on waiting until something new has come.
-            waiting += [row["batch"] for row in step.data]
+            waiting += step.data
             continue
         control = control_arrivals(step.control)
         fresh = [a.event for a in control if isinstance(a.event, SchemaChange | Bootstrap)]
@@ -72,7 +72,7 @@ def decode_folder(
         for row, schema in _with_schemas(step.data, tables, schemas_for, fresh):
             readable = schema is not _WAITS and _readable(row, folder, late=row["batch"] not in new)
             if readable is None or schema is _WAITS:
-                waiting.append(row["batch"])
+                waiting.append(row)
                 continue
             if row["batch"] not in new:
                 # Who looks for what is new looks for the batches that are.
@@ -90,24 +90,40 @@ def decode_folder(
         )
         if not done:
             # Another run is at it: what it has done is for the next one to see.
-            return Decoded(0, 0, 0, len(waiting), 0, since, since)
+            return Decoded(0, 0, 0, _said(waiting, tables), 0, since, since)
         sent, taken = sent + len(ready), taken + size
     counts = commits.counts()
     if counts.files < sent:
         # Some could not be read after all.
-        waiting = [row["batch"] for row in _pending(spark, lake, since).data]
+        waiting = _pending(spark, lake, since).data
     if pending.refused or pending.changed or counts.rejected:
         keep_quarantine(spark, lake, since, pending.changed, of_records=False)
-    through = min(waiting) - 1 if waiting else pending.newest
+    through = min(row["batch"] for row in waiting) - 1 if waiting else pending.newest
     return Decoded(
         counts.rows,
         counts.ddls,
         counts.rejected,
-        len(waiting),
+        _said(waiting, tables),
         taken,
         max(since, through),
         max(since, pending.newest),
     )
+
+
+def _said(waiting: Sequence[Row], tables: Tables) -> tuple[WaitingFile, ...]:
+    """Whose files wait; of one that cannot be read and whose path does not name its table, not."""
+    files = []
+    for row in waiting:
+        names = row["database"], row["table"]
+        try:
+            found = tables.version(row)
+        except OSError:
+            found = None
+        if found is not None:
+            names = found[:2]
+        if all(names):
+            files.append(WaitingFile(row["path"], *names, row["version"] or 0))
+    return tuple(files)
 
 
 def _pending(spark: SparkSession, lake: Lake, since: int) -> _Pending:

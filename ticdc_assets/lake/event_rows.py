@@ -23,6 +23,7 @@ from ticdc_assets.events import (
     Rejected,
     RowChange,
     SchemaChange,
+    TableSchema,
     TopicPosition,
     TsKind,
     Watermark,
@@ -234,15 +235,21 @@ def _other(arrival: Arrival) -> dict[str, Any]:
             row |= {"kind": "ddl", "commit_ts": event.commit_ts, "ts_kind": event.ts_kind}
             row |= _named(event.database, event.table)
             row |= {"build_ts": event.build_ts, "statement": to_json(event)}
+            if event.schema is not None:
+                row |= _version(event.schema)
         case Bootstrap(schema=schema):
             row |= {"kind": "bootstrap", **_named(schema.database, schema.table)}
-            row |= {"schema_version": schema.version, "table_id": schema.table_id}
+            row |= _version(schema)
             row |= {"build_ts": event.build_ts, "statement": to_json(event)}
         case Watermark():
             row |= {"kind": "watermark", "commit_ts": event.ts, "build_ts": event.build_ts}
         case Rejected():
             row |= {"kind": "rejected", "error": event.error, "statement": event.reason}
     return row
+
+
+def _version(schema: TableSchema) -> dict[str, Any]:
+    return {"schema_version": schema.version, "table_id": schema.table_id}
 
 
 def _named(database: str, table: str) -> dict[str, Any]:

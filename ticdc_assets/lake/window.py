@@ -1,6 +1,6 @@
 """A window of a lake, planned: from a line of `applied` to a ts, without anything being written."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from ticdc_assets.lake.frames import Frames
 from ticdc_assets.lake.tables import Lake
 from ticdc_assets.plan.follow import Rules
 from ticdc_assets.plan.plan import Plan, Window, plan
+from ticdc_assets.plan.seen import Missing
 from ticdc_assets.plan.state import DdlName
 from ticdc_assets.protocols.open_protocol import flags as open_flags
 
@@ -41,6 +42,7 @@ def planned(
     batch: int,
     ddls: Sequence[SchemaChange] | None = None,
     skipped: Sequence[tuple[int, DdlName]] | None = None,
+    missing: Collection[Missing] = (),
 ) -> Planned:
     """Plan the way from a line to a ts; `control` is what was said since that line."""
     span = Span(start.ts, start.batch, ts, batch)
@@ -53,6 +55,7 @@ def planned(
         ddls=tuple(ddl for ddl in (control.ddls if ddls is None else ddls) if ddl.commit_ts <= ts),
         bootstraps=control.bootstraps,
         seen=tuple(seen(rows, old_values_may_lack=may_lack)),
+        missing=tuple(missing),
         more_may_come=control.more_may_come and ts == control.resolved_ts,
     )
     state = start.state if skipped is None else replace(start.state, skipped=list(skipped))

@@ -14,12 +14,13 @@ from msgspec.structs import replace
 from ticdc_assets.errors import TicdcError
 from ticdc_assets.events import Bootstrap, SchemaChange
 from ticdc_assets.plan.follow import Follower, Rules, Sample, Stated
-from ticdc_assets.plan.seen import DATED, DDLS, Place, Seen
+from ticdc_assets.plan.seen import DATED, DDLS, Missing, Place, Seen
 from ticdc_assets.plan.state import State, ddl_name
 from ticdc_assets.plan.steps import Version, Work
 from ticdc_assets.reference.ddl_order import in_order
 from ticdc_assets.reference.problem import Problem
 
+_Item = Bootstrap | Missing | SchemaChange | Seen
 _SKIPPED = "a person decided to go on without this statement"
 
 
@@ -30,6 +31,7 @@ class Window(Struct, frozen=True, kw_only=True):
     ddls: tuple[SchemaChange, ...] = ()
     bootstraps: tuple[tuple[int, Bootstrap], ...] = ()
     seen: tuple[Seen, ...] = ()
+    missing: tuple[Missing, ...] = ()
     # Whether DDLs of `ts` itself may still come.
     more_may_come: bool = True
 
@@ -69,6 +71,8 @@ class _Planner:
                     self._follower.bootstrap(item, (ts, phase))
                 elif isinstance(item, Seen):
                     self._see(item)
+                elif isinstance(item, Missing):
+                    self._follower.miss(item, (ts, phase))
         self._follower.finish((self._window.ts, DATED))
         follower = self._follower
         state = follower.state(
@@ -78,7 +82,7 @@ class _Planner:
         )
         return Plan(state, follower.work(), follower.history, follower.problems)
 
-    def _due(self) -> Iterable[tuple[Place, Bootstrap | SchemaChange | Seen]]:
+    def _due(self) -> Iterable[tuple[Place, _Item]]:
         """Everything of the window, each with its place."""
         window = self._window
         told = set()
@@ -96,6 +100,9 @@ class _Planner:
                 yield (ts, DATED), bootstrap
         for seen in window.seen:
             yield seen.first, seen
+        for missing in window.missing:
+            if missing.version <= window.ts:
+                yield (max(missing.version, self._state.ts), DATED), missing
 
     def _carry_out(self, ts: int, changes: list[SchemaChange]) -> None:
         more = self._window.more_may_come and ts == self._window.ts
@@ -117,7 +124,7 @@ class _Planner:
             self._follower.pause(seen.database, seen.table, str(error), seen.first_ts)
 
 
-def _place(due: tuple[Place, Bootstrap | SchemaChange | Seen]) -> Place:
+def _place(due: tuple[Place, _Item]) -> Place:
     return due[0]
 
 

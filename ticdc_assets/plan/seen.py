@@ -7,6 +7,15 @@ ROWS, DDLS, DATED = 0, 1, 2
 Place = tuple[int, int]
 
 
+class Missing(Struct, frozen=True):
+    """Rows of a table's version that are there and cannot be read yet, and why."""
+
+    database: str
+    table: str
+    version: int
+    reason: str
+
+
 class Seen(Struct, frozen=True, kw_only=True):
     """Rows of one table that say the same of their columns, and come in the same way.
 

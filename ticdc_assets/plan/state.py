@@ -95,6 +95,8 @@ class State(Struct, frozen=True):
     skipped: list[tuple[int, DdlName]] = []
     # ENUM and SET columns of which it has been said that their members are not known.
     unnamed: list[tuple[str, str, str]] = []
+    # Names of which there were rows that could not be read yet.
+    missing: list[TableKey] = []
 
 
 def dump(written: Struct) -> str:

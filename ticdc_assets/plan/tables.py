@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ticdc_assets.errors import MissingSchema
 from ticdc_assets.events import Bootstrap, SchemaChange, TableSchema
 from ticdc_assets.plan.row_schema import RowSchemas, Rules, Sample, Stated
-from ticdc_assets.plan.seen import DDLS, ROWS, Place, Seen
+from ticdc_assets.plan.seen import DDLS, ROWS, Missing, Place, Seen
 from ticdc_assets.plan.state import DdlName, Incarnation, State, Stopped, Unknown, slug, stopped
 from ticdc_assets.plan.steps import Alter, Rows, Step, Version, Work
 from ticdc_assets.reference.problem import OLD_ROW_LOST, UNNAMED, Problem
@@ -41,6 +41,7 @@ class Tables:
         # Rows that have begun to come, by the name they come under.
         self._coming: dict[TableKey, list[Seen]] = defaultdict(list)
         self._unnamed = dict.fromkeys(state.unnamed)
+        self._missing: dict[TableKey, None] = {}
 
     # What has become of everything
 
@@ -69,6 +70,7 @@ class Tables:
             heard=start.heard,
             skipped=start.skipped,
             unnamed=list(self._unnamed),
+            missing=list(self._missing),
         )
 
     def finish(self, high: Place) -> None:
@@ -94,12 +96,25 @@ class Tables:
                 self._row_schemas.read_by(table.schema, seen)
         except MissingSchema as error:
             if table is None:
-                start = self._start.ts, self._start.seq
-                unknown = Unknown(seen.database, seen.table, seen.schema_version, *start)
-                self._unknown[key] = unknown
+                self._not_known(seen.database, seen.table, seen.schema_version)
                 return
             self._cut(table.id, _before(seen.first))
             self._stop(table.id, "waiting", error.reason)
+
+    def miss(self, missing: Missing, place: Place) -> None:
+        """Rows are there that cannot be read, and whose table would be wrong without them."""
+        table = self._get(missing.database, missing.table)
+        self._missing[table_key(missing.database, missing.table)] = None
+        if table is None:
+            self._not_known(missing.database, missing.table, missing.version)
+        elif not table.stopped:
+            self._cut(table.id, place)
+            self._stop(table.id, "waiting", missing.reason)
+
+    def _not_known(self, database: str, table: str, version: int | None) -> None:
+        start = self._start.ts, self._start.seq
+        key = table_key(database, table)
+        self._unknown.setdefault(key, Unknown(database, table, version, *start))
 
     def _confirm(self, table: Incarnation, seen: Seen) -> None:
         """Take on what rows show of their columns that statements did not."""
