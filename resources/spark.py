@@ -50,6 +50,15 @@ _OF_EVERY_SESSION = {
     "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
     # A log's state in a few partitions; Delta's default of 50 costs seconds a commit.
     "spark.databricks.delta.snapshotPartitions": "2",
+    # What follows from conditions is inferred for every column of a plan, and of no use here: a
+    # seventh of the time that it takes to plan for a table of many columns.
+    "spark.sql.constraintPropagation.enabled": "false",
+}
+
+# For lakes of few rows: to compile a plan takes longer than to carry it out.
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 # What only a server, or the start of a session, can set.

@@ -4,15 +4,11 @@ import base64
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import Run
 from tests.lake.canal import ddl, row, watermark
 from ticdc_assets.lake.lock import locked
 from ticdc_assets.lake.tables import Lake
 from ticdc_assets.protocols.message import Message
-
-pytestmark = pytest.mark.soak
 
 ODD = "ALTER TABLE `d`.`t` FROBNICATE `id`"
 

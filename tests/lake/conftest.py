@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from resources.spark import session
+from resources.spark import INTERPRETED, session
 
 GROUPS = 2
 
@@ -25,6 +25,9 @@ def spark() -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "1",
     }
+    if "TICDC_TEST_SPARK" not in os.environ:
+        # Here are many plans and few rows; elsewhere plans are compiled, as users have it.
+        small |= INTERPRETED
     master = os.environ.get("TICDC_TEST_SPARK", "local[2]")
     if not master.startswith("sc://"):
         small["spark.driver.memory"] = "2g"

@@ -18,6 +18,7 @@ from random import Random
 from pyspark.sql import DataFrame, SparkSession
 
 from resources.dump import read_dump
+from resources.spark import INTERPRETED
 from resources.storage import sink_folder
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.cli.lake import source_of
@@ -51,6 +52,13 @@ class Runs:
         # Where each run was killed, in words.
         self.kills: list[str] = []
         self._log = root / "runs.log"
+        lines = "".join(f"{name} {value}\n" for name, value in INTERPRETED.items())
+        (root / "spark-defaults.conf").write_text(lines)
+        self._small = {
+            "TICDC_SPARK_MASTER": "local[2]",
+            "TICDC_SPARK_MEMORY": "1g",
+            "SPARK_CONF_DIR": str(root),
+        }
         self._steps: Iterator[Step] = iter(self.simulation)
         # Tables without rows come with the first that have some.
         next(self._steps)
@@ -90,14 +98,13 @@ class Runs:
         before = set(_files(folders))
         names = ["--changefeeds", str(self.simulation.changefeeds), "--lake", self.lake.root]
         command = [sys.executable, "-m", "ticdc_assets.cli", "advance", *names]
-        small = {"TICDC_SPARK_MASTER": "local[2]", "TICDC_SPARK_MEMORY": "1g"}
         with (
             self._log.open("ab") as log,
             subprocess.Popen(
                 command,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **small},
+                env={**os.environ, **self._small},
                 start_new_session=True,
             ) as process,
         ):

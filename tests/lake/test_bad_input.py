@@ -192,7 +192,7 @@ def test_nothing_is_lost_by_what_is_wrong_for_a_while(spark: SparkSession, tmp_p
     run = there.advance()
     assert (run.applied.resolved_ts, len(run.decoded.waiting)) == (passed, 1)
     assert there.wrong(begun) == {}
-    assert not {(cut, 4), (growing, 4)} & there.refused().keys()
+    assert not {(cut, 4), (garbled, 2), (growing, 4)} & there.refused().keys()
     assert there.wrong(passed) == {"gap": "waiting", "late": (0, 2), "unread": "paused"}
     (problem,) = run.applied.problems
     line = there.tables()["unread"]

@@ -28,7 +28,13 @@ from ticdc_assets.schema.ddl.statement import AlterTable, RenameTables, RenameTo
 _NO_TABLES = ("view", "sequence")
 _EVER = 1 << 63
 # Those that differ most; the others, and every truth point, with `-m all_golden`.
-USUAL = ["types/simple-avro", "types/storage-csv-full"]
+USUAL = [
+    "types/simple-avro",
+    "types/storage-csv-default",
+    "lifecycle/simple-json-restart",
+    "lifecycle/storage-csv-full",
+    "lifecycle/open-protocol-force-replicate",
+]
 
 
 @pytest.mark.parametrize("dataset", USUAL)
@@ -85,7 +91,6 @@ def not_applied(golden: GoldenLake) -> list[int]:
     return [ts for ts in points if ts not in golden.applied] if golden.is_dated else []
 
 
-@pytest.mark.soak
 @pytest.mark.any_spark
 def test_the_first_of_a_dataset_on_any_spark(spark: SparkSession, tmp_path: Path) -> None:
     dataset = "lifecycle/canal-json-ext"

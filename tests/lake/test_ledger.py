@@ -20,8 +20,6 @@ from ticdc_assets.lake.ledger import Ledger, ledger
 from ticdc_assets.lake.tables import Lake
 from ticdc_assets.reference.reading import folder_events
 
-pytestmark = pytest.mark.soak
-
 
 class Kept(NamedTuple):
     feed: Changefeed

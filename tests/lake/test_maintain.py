@@ -16,8 +16,6 @@ from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.lake.tables import Lake
 from ticdc_assets.protocols.message import Message
 
-pytestmark = pytest.mark.soak
-
 FEED = changefeed_from_uri(
     "kafka://h:9092/t?protocol=canal-json&enable-tidb-extension=true", id="f"
 )

@@ -238,7 +238,6 @@ def composed(told: Told, random: Random, windows: int) -> int:
         way = planned(spark, lake, told.feed, applied, control, ts=ts, batch=batch)
         assert way.plan.problems == []
         frames, frames_before, before = way.frames, frames, kept
-        frames.due = frames.due.localCheckpoint()
         frames.start = partial(_as_kept, spark, before, frames_before)
         state = way.plan.state
         tables = [state.incarnations[id] for _, id in state.names]
@@ -311,13 +310,8 @@ def pictured(told: Told, ts: int) -> dict[str, Shown]:
 
 @pytest.fixture
 def small(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session that compiles nothing: here are many plans and few rows."""
-    settings = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": "1",
-    }
+    """A session for plans of very few rows."""
+    settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
     before = {name: spark.conf.get(name) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
@@ -343,13 +337,11 @@ def test_histories_are_told_as_they_were(manner: str) -> None:
             assert history.picture(ts) in (None, found), (seed, ts)
 
 
-@pytest.mark.soak
 def test_many_histories_at_once(small: SparkSession, tmp_path: Path) -> None:
     told = Told(small, tmp_path, histories(range(HISTORIES), steps=STEPS))
     assert composed(told, Random(0), windows=2) > HISTORIES
 
 
-@pytest.mark.soak
 def test_histories_through_commits(spark: SparkSession, tmp_path: Path) -> None:
     told = Told(spark, tmp_path, histories(range(1000, 1003), steps=24))
     operations = committed(told, Random(1), windows=3)

@@ -24,7 +24,7 @@ from ticdc_assets.events import (
     TopicPosition,
     Watermark,
 )
-from ticdc_assets.plan import state as states
+from ticdc_assets.events.written import from_json, to_json
 from ticdc_assets.plan.follow import Rules
 from ticdc_assets.plan.plan import Plan, Window, plan, replayed
 from ticdc_assets.plan.replay import named_by, takers, targets
@@ -56,9 +56,7 @@ class Engine:
         self.schemas: dict[tuple[str, str, int | None], TableSchema] = {}
         self.tables: dict[str, Table] = {}
         # State, last batch and tables of each line.
-        self.lines: dict[int, tuple[str, int, dict[str, Table]]] = {
-            0: (states.dump(self.now), 0, {})
-        }
+        self.lines: dict[int, tuple[str, int, dict[str, Table]]] = {0: (to_json(self.now), 0, {})}
         self._applied_batch = self._upto = 0
         self._heard: dict[tuple[str, int], int] = defaultdict(int)
         self._passes: dict[tuple[str, int, TableKey], tuple[int, int]] = {}
@@ -193,9 +191,9 @@ class Engine:
         return plan(start, window, self.rules, self.stated, sample)
 
     def _write(self, state: State, seq: int) -> None:
-        text = states.dump(replace(state, seq=seq, heard=self.now.heard))
-        self.now = states.load(text)
-        assert states.dump(self.now) == text
+        text = to_json(replace(state, seq=seq, heard=self.now.heard))
+        self.now = from_json(text, State)
+        assert to_json(self.now) == text
         self._applied_batch = self._upto
         self.lines[seq] = (text, self._upto, dict(self.tables))
 
@@ -245,7 +243,7 @@ class Engine:
 
     def replay(self, before: list[int], seqs: list[int], asked: set[str], more: bool) -> None:
         self.replays += 1
-        loaded = {seq: states.load(text) for seq, (text, _, _) in self.lines.items()}
+        loaded = {seq: from_json(text, State) for seq, (text, _, _) in self.lines.items()}
         seq = max(
             number
             for number, state in loaded.items()

@@ -6,7 +6,7 @@ from tests.plan.by_hand import bootstrap, ddl, schema
 from ticdc_assets.events import (
     FilePosition,
 )
-from ticdc_assets.plan import state as states
+from ticdc_assets.events.written import from_json, to_json
 from ticdc_assets.plan.state import State, ddl_name
 from ticdc_assets.reference.resolved import Heard
 
@@ -23,5 +23,5 @@ def test_a_state_comes_back_as_it_was_written_whatever_is_in_it() -> None:
         done=[ddl_name(change)],
         skipped=[(5, ddl_name(change))],
     )
-    assert states.load(states.dump(state)) == state
-    assert states.load_heard(states.dump(heard)) == heard
+    assert from_json(to_json(state), State) == state
+    assert from_json(to_json(heard), Heard) == heard

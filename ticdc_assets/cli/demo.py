@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from resources.spark import session
+from resources.spark import INTERPRETED, session
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.lake import source_of
@@ -38,7 +38,7 @@ def demo(options: argparse.Namespace) -> int:
     lake = Lake(str((folder / "lake").absolute()), feed.id)
     print(f"A shop, and what TiCDC writes of it as {feed.protocol}, in {folder}")
     begun = time.monotonic()
-    spark = session(lake.root)
+    spark = session(lake.root, settings=INTERPRETED)
     print(f"Spark is up after {time.monotonic() - begun:.0f} s\n")
     runs: list[Advanced] = []
     source = None

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
+from ticdc_assets.events.written import from_json, to_json
 from ticdc_assets.lake.commit_marks import last_mark, marked
 from ticdc_assets.lake.tables import APPLIED, Lake
-from ticdc_assets.plan import state as states
 from ticdc_assets.plan.state import State
 from ticdc_assets.reference.resolved import Heard
 
@@ -77,7 +77,7 @@ def applied_at(spark: SparkSession, lake: Lake, seq: int) -> Applied:
     )
     lines = {row["seq"]: row for row in recent.collect()}
     line = lines[seq]
-    state = states.load(lines[line["state_seq"]]["state"])
+    state = from_json(lines[line["state_seq"]]["state"], State)
     versions: dict[str, int] = {}
     for number in range(line["state_seq"], seq + 1):
         versions |= lines[number]["versions"]
@@ -105,7 +105,7 @@ def valid_line(spark: SparkSession, lake: Lake, seq: int, ts: int | None = None)
 
 def _moved_on(state: State, line: Row) -> State:
     """The state of an earlier line, at a line since which only rows have come."""
-    heard = states.load_heard(line["heard"])
+    heard = from_json(line["heard"], Heard)
     done = state.done if state.ts == line["resolved_ts"] else []
     return replace(state, ts=line["resolved_ts"], seq=line["seq"], heard=heard, done=done)
 
@@ -148,8 +148,8 @@ def write_applied(
         ],
         replays,
         state_seq,
-        states.dump(state.heard),
-        states.dump(replace(state, heard=Heard())) if is_whole else None,
+        to_json(state.heard),
+        to_json(replace(state, heard=Heard())) if is_whole else None,
     )
     rows = spark.createDataFrame([line], APPLIED)
     writer, _ = marked(rows.coalesce(1).write.mode("append"), STAGE, seq, ts=state.ts)

@@ -21,7 +21,7 @@ from ticdc_assets.lake.current import CurrentTable
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.frames import REFUSED, Frames, changes_no_row
 from ticdc_assets.lake.multiset import repeated
-from ticdc_assets.lake.segment import Segment, final_rows, lost_keys
+from ticdc_assets.lake.segment import Segment, final_rows, lost_keys, put_rows
 from ticdc_assets.plan.steps import Alter, Exchange, Rows, Work
 from ticdc_assets.reference.problem import OLD_KEY_LOST
 
@@ -113,7 +113,7 @@ class _Carrier:
         """Whether no step changes rows otherwise than by their events."""
         for step in steps:
             if isinstance(step, Rows):
-                if not step.schema.key and not self._only_adds(step):
+                if not step.schema.key and not step.inserts_only:
                     return False
             elif not isinstance(step, Alter) or not changes_no_row(
                 self._before(), step.steps, step.commit_ts
@@ -124,9 +124,6 @@ class _Carrier:
     def _before(self) -> DataFrame:
         return self._frames.table(self._work.incarnation, 0, [])
 
-    def _only_adds(self, step: Rows) -> bool:
-        return all(r.seen.inserts == r.seen.rows and not r.seen.key_only for r in step.readings)
-
     def _bring_in(self, step: Rows) -> None:
         segment = self._frames.segment(step, self._outcome.segments)
         if not segment.key:
@@ -135,9 +132,9 @@ class _Carrier:
         if not self._updates_split:
             self._refuse_lost_keys(segment, self._now())
         final = final_rows(segment)
-        if segment.inserts_only and segment.exact:
+        if step.inserts_only and segment.exact:
             # Upstream none of these keys was there, so none is here.
-            self._table.append(final.drop("#put"))
+            self._table.append(put_rows(final))
         else:
             self._table.merge(final, step.schema, segment.key)
 

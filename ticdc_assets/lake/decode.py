@@ -91,7 +91,7 @@ def _decode_topic(
         through = max(through, marks[-1][0])
     counts = commits.counts()
     if refused or counts.rejected:
-        keep_quarantine(spark, lake, since, [], of_records=True)
+        keep_quarantine(spark, lake, since, {}, of_records=True)
     return Decoded(counts.rows, counts.ddls, counts.rejected, (), taken, through, through)
 
 

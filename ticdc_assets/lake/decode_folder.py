@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Bootstrap, SchemaChange
+from ticdc_assets.events.written import to_json
 from ticdc_assets.lake.arrow_text import array
 from ticdc_assets.lake.decode_commits import Commits, Decoded, WaitingFile
 from ticdc_assets.lake.decode_control import Row, SchemasFor, Tables, Version, control_arrivals
 from ticdc_assets.lake.decode_workers import FILES, Reader, decode_files
-from ticdc_assets.lake.event_rows import to_json
 from ticdc_assets.lake.quarantine import keep_quarantine
 from ticdc_assets.lake.tables import EVENTS, Lake
 
@@ -36,8 +36,8 @@ class _Pending:
     batches: list[tuple[int, int]] = field(default_factory=list)
     control: list[Row] = field(default_factory=list)
     data: list[Row] = field(default_factory=list)
-    # Everything that was decoded before, with another content.
-    changed: list[str] = field(default_factory=list)
+    # Everything that was decoded before, with another content, which has this seq.
+    changed: dict[str, int] = field(default_factory=dict)
     # The newest batch, and whether anything was refused so far.
     newest: int = 0
     refused: bool = False
@@ -152,7 +152,7 @@ def _pending(spark: SparkSession, lake: Lake, since: int) -> _Pending:
         # Of a path only its newest content counts.
         newest[row["path"]] = row
         if row["role"].startswith("changed"):
-            pending.changed.append(row["path"])
+            pending.changed[row["path"]] = row["seq"]
     for row in newest.values():
         if row["role"] not in ("data", "changed data"):
             if row["batch"] not in batches:

@@ -23,7 +23,7 @@ from ticdc_assets.events import (
     TsKind,
     Watermark,
 )
-from ticdc_assets.lake import event_rows
+from ticdc_assets.events.written import from_json
 from ticdc_assets.lake.event_rows import SCHEMA, Arrival, from_dicts, table_name, to_arrow
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
@@ -259,5 +259,5 @@ def _names(events: pa.RecordBatch) -> pa.Array:
 
 @lru_cache(maxsize=256)
 def read_schema(text: str) -> TableSchema:
-    """A table's schema from its JSON (`event_rows.to_json`)."""
-    return event_rows.from_json(text, TableSchema)
+    """A table's schema from its JSON (`to_json`)."""
+    return from_json(text, TableSchema)

@@ -4,11 +4,10 @@ Everything an event says is in its row.  Arrow texts hold no lone surrogates: na
 written with U+FFFD in their place; images and statements are JSON, where they are escaped.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import pyarrow as pa
@@ -29,10 +28,10 @@ from ticdc_assets.events import (
     Watermark,
 )
 from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.written import from_json, to_json
 from ticdc_assets.lake.arrow_text import array
 from ticdc_assets.lake.tables import quoted
 
-_T = TypeVar("_T")
 _CHECKSUM = pa.struct(
     [
         ("version", pa.int32()),
@@ -267,20 +266,3 @@ def canonical(observed: str) -> str:
 
 _decode = msgspec.json.Decoder(dict[str, str | None]).decode
 _encode = msgspec.json.Encoder(order="sorted").encode
-
-
-def to_json(struct: msgspec.Struct) -> str:
-    """A value of ours as JSON, whatever is in its texts."""
-    try:
-        return msgspec.json.encode(struct).decode()
-    except UnicodeEncodeError:
-        # The other encoder escapes lone surrogates.
-        return json.dumps(msgspec.to_builtins(struct), separators=(",", ":"))
-
-
-def from_json(text: str, kind: type[_T]) -> _T:
-    """What `to_json` wrote."""
-    try:
-        return msgspec.json.decode(text, type=kind)
-    except msgspec.DecodeError:
-        return msgspec.convert(json.loads(text), type=kind)

@@ -16,12 +16,19 @@ from ticdc_assets.lake.condense import condensed
 from ticdc_assets.lake.current import changes_shape_only, column_moves
 from ticdc_assets.lake.due import Span
 from ticdc_assets.lake.event_rows import table_name
-from ticdc_assets.lake.multiset import changed_counts, recounted, sender_passes
+from ticdc_assets.lake.multiset import changed_counts, recounted, repeated, sender_passes
 from ticdc_assets.lake.row_reading import parsed, typed
 from ticdc_assets.lake.row_types import delta_columns
 from ticdc_assets.lake.row_work import check_steps, converted, located
 from ticdc_assets.lake.row_writing import image
-from ticdc_assets.lake.segment import Segment, Settle, final_rows, read_segment, upserted
+from ticdc_assets.lake.segment import (
+    Segment,
+    Settle,
+    final_rows,
+    put_rows,
+    read_segment,
+    upserted,
+)
 from ticdc_assets.lake.tables import COMMIT_TS, Lake, literal, quoted
 from ticdc_assets.plan.steps import Alter, EmptyPartitions, Exchange, Rows, Work
 from ticdc_assets.reference.problem import STRAYED
@@ -54,39 +61,45 @@ class Frames:
             if rows is None:
                 raise UnhonourableDdl(f"there are no rows of {incarnation}", "")
             return rows
-        if rows is None:
-            rows = self.empty(work.before)
         schema, strayed = work.before, False
         depth = 0
         for step in condensed(work.before, work.steps[:steps]):
             match step:
                 case Rows():
                     depth += 1
-                    if depth % _DEEP == 0:
+                    if rows is not None and depth % _DEEP == 0:
                         # Spark takes ever longer to plan what is built on what is built.
                         rows = rows.localCheckpoint()
                     rows = self._with_events(rows, step, seen)
                 case Alter():
-                    rows = self._altered(rows, schema, step)
+                    if rows is not None:
+                        rows = self._altered(rows, schema, step)
                     strayed = strayed and not step.recut
                 case EmptyPartitions():
                     if strayed:
                         raise UnhonourableDdl(STRAYED, step.sql)
-                    outside = self._in_partitions(rows, schema, step, step.names, negate=True)
-                    rows = self._altered(outside, schema, step)
+                    if rows is not None:
+                        outside = self._in_partitions(rows, schema, step, step.names, negate=True)
+                        rows = self._altered(outside, schema, step)
                 case Exchange():
                     if strayed and step.partitioned:
                         raise UnhonourableDdl(STRAYED, step.sql)
+                    if rows is None:
+                        rows = self.empty(schema)
                     rows = self._exchanged(rows, schema, step, seen)
                     rows = self._altered(rows, schema, step)
                     # Whether they did stray is found out when the window is done.
                     strayed = False
             schema = step.schema
-        return rows
+        return self.empty(schema) if rows is None else rows
 
     def empty(self, schema: TableSchema) -> DataFrame:
-        columns = [f"{quoted(c.name)} {c.type}" for c in delta_columns(schema)]
-        return self.spark.createDataFrame([], f"{', '.join(columns)}, {quoted(COMMIT_TS)} bigint")
+        types = [(c.name, c.type) for c in delta_columns(schema)]
+        columns = [
+            f"CAST(NULL AS {type}) AS {quoted(name)}"
+            for name, type in (*types, (COMMIT_TS, "bigint"))
+        ]
+        return self.spark.sql(f"SELECT {', '.join(columns)} WHERE false")
 
     def segment(self, step: Rows, seen: list[Segment]) -> Segment:
         segment = read_segment(self.due, step, self.settle)
@@ -109,11 +122,14 @@ class Frames:
         since = events.join(F.broadcast(first), F.expr("batch >= first_batch"))
         return changed_counts(segment, sender_passes(since))
 
-    def _with_events(self, rows: DataFrame, step: Rows, seen: list[Segment]) -> DataFrame:
+    def _with_events(self, rows: DataFrame | None, step: Rows, seen: list[Segment]) -> DataFrame:
+        """A table's rows after a segment; where nothing was there, what the segment brings."""
         segment = self.segment(step, seen)
         if segment.key:
-            return upserted(rows, final_rows(segment), segment.key)
-        return recounted(rows, self.counted(segment), segment.columns)
+            final = final_rows(segment)
+            return put_rows(final) if rows is None else upserted(rows, final, segment.key)
+        counts = self.counted(segment)
+        return repeated(counts) if rows is None else recounted(rows, counts, segment.columns)
 
     def _altered(
         self, rows: DataFrame, before: TableSchema, step: Alter | EmptyPartitions | Exchange

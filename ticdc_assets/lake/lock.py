@@ -3,8 +3,9 @@
 For a lake on a local file system: a file in it that the run holds a lock on, and that says who
 holds it.  The lock is the operating system's, so it ends with its process, however that ends.
 
-A lake in an object store has none.  There a second run is harmless, if wasteful: every commit of a
-stage carries a Delta transaction id, and of two runs with the same one only the first is done.
+A lake in an object store has none.  There a second run is harmless, if wasteful: commits of raw,
+events and `applied` carry a Delta transaction id, of two runs with the same one only the first is
+done, and what else a run has written counts only by its line of `applied`.
 """
 
 import fcntl

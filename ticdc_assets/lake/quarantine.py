@@ -1,6 +1,9 @@
-"""What decode refused, in the quarantine: made again from `events` whenever the two differ."""
+"""What decode refused, in the quarantine: made again from `events` whenever the two differ.
 
-from collections.abc import Sequence
+What apply refused of a file goes with its contents, when it has other ones.
+"""
+
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,17 +18,18 @@ _FINGERPRINT = (
 
 
 def keep_quarantine(
-    spark: SparkSession, lake: Lake, since: int, changed: Sequence[str], *, of_records: bool
+    spark: SparkSession, lake: Lake, since: int, changed: Mapping[str, int], *, of_records: bool
 ) -> None:
     """Let the quarantine hold all refusals of the batches after `since`.
 
-    `changed` are paths that were decoded again since: earlier refusals of them no longer count.
+    `changed` are paths that were decoded again since, and the seq of their newest contents: earlier
+    refusals of them no longer count.
     """
     events = lake.read(spark, "events").where(f"batch > {since} AND kind = 'rejected'")
-    newer = f"batch > {since}"
-    if changed:
-        newer = f"({newer} OR source IN ({', '.join(map(literal, changed))}))"
-    written = lake.read(spark, "quarantine").where(f"stage = 'decode' AND {newer}")
+    made_again = f"stage = 'decode' AND batch > {since}"
+    for path, seq in changed.items():
+        made_again += f" OR source = {literal(path)} AND (stage = 'decode' OR seq < {seq})"
+    written = lake.read(spark, "quarantine").where(made_again)
     if _fingerprint(events) == _fingerprint(written):
         return
     rows = events.selectExpr(
@@ -41,7 +45,7 @@ def keep_quarantine(
         rows = rows.withColumn("raw", F.lit(None).cast("binary"))
     rows = rows.coalesce(1)
     writer = rows.write.format("delta").mode("overwrite")
-    writer.option("replaceWhere", f"stage = 'decode' AND {newer}").save(lake.path("quarantine"))
+    writer.option("replaceWhere", made_again).save(lake.path("quarantine"))
 
 
 def _fingerprint(rows: DataFrame) -> tuple[int, int]:

@@ -15,11 +15,7 @@ from ticdc_assets.lake.tables import QUARANTINE, Lake
 from ticdc_assets.schema.types.row import RowReader
 
 _KEY_ONLY_REASON = "the message was too large: only the row's key is in the stream"
-_RESULT = (
-    "batch bigint, seq bigint, `index` bigint, stage string, database string, `table` string,"
-    " commit_ts bigint, source string, partition int, number bigint, error string, reason string,"
-    " raw binary"
-)
+_NAMES = [part.split()[0] for part in QUARANTINE.split(",")]
 
 
 def keep_refused(spark: SparkSession, lake: Lake, segments: Sequence[Segment]) -> None:
@@ -34,12 +30,8 @@ def keep_refused(spark: SparkSession, lake: Lake, segments: Sequence[Segment]) -
     rows = reduce(DataFrame.unionByName, refused)
     # A row that is replayed is refused again, and said once.
     known = lake.read(spark, "quarantine").where("stage = 'apply'").select("seq", "index")
-    new = rows.join(known, ["seq", "index"], "left_anti").select(*_names())
+    new = rows.join(known, ["seq", "index"], "left_anti").select(*_NAMES)
     new.coalesce(1).write.format("delta").mode("append").save(lake.path("quarantine"))
-
-
-def _names() -> list[str]:
-    return [part.strip().split(" ")[0] for part in QUARANTINE.replace("\n", " ").split(",")]
 
 
 def _refused(segment: Segment) -> DataFrame:
@@ -56,7 +48,7 @@ def _refused(segment: Segment) -> DataFrame:
         for batch in batches:
             yield refused_batch(batch, schema, names, key)
 
-    return rows.mapInArrow(work, _RESULT)
+    return rows.mapInArrow(work, QUARANTINE)
 
 
 def refused_batch(
@@ -76,8 +68,7 @@ def refused_batch(
     columns["reason"] = pa.array([reason for _, reason in errors], pa.string())
     texts = [row["#after_text"] or row["#before_text"] or "" for row in rows]
     columns["raw"] = pa.array([text.encode() for text in texts], pa.binary())
-    order = [part.strip().split(" ")[0].strip("`") for part in _RESULT.split(",")]
-    return pa.RecordBatch.from_arrays([columns[n] for n in order], names=order)
+    return pa.RecordBatch.from_arrays([columns[name] for name in _NAMES], names=_NAMES)
 
 
 def _why(row: dict[str, str | None], read: RowReader, key: Sequence[str]) -> tuple[str, str]:

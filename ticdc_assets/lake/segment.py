@@ -83,13 +83,6 @@ class Segment:
         return delta_columns(self.step.schema)
 
     @property
-    def inserts_only(self) -> bool:
-        return all(
-            reading.seen.inserts == reading.seen.rows and not reading.seen.key_only
-            for reading in self.step.readings
-        )
-
-    @property
     def exact(self) -> bool:
         return all(reading.seen.exact for reading in self.step.readings)
 
@@ -287,7 +280,7 @@ def final_rows(segment: Segment) -> DataFrame:
     key = [F.col(quoted(name)) for name in segment.key]
     values = [F.col(quoted(c.name)) for c in segment.columns]
     kept = [F.col(name) for name in ("#at", "#dated", "#seq", "#index", "#commit_ts")]
-    if segment.inserts_only:
+    if segment.step.inserts_only:
         decides = F.lit(True).alias(_DECIDES)
         operations = good.select(*kept, F.lit(True).alias(_PUT), decides, *values)
     else:
@@ -355,6 +348,11 @@ def same_key(one: DataFrame, other: DataFrame, key: Sequence[str]) -> Column:
         lambda a, b: a & b,
         (one[quoted(name)].eqNullSafe(other[quoted(name)]) for name in key),
     )
+
+
+def put_rows(final: DataFrame) -> DataFrame:
+    """Of what a segment makes of the rows, those that are there in the end."""
+    return final.where(F.col(_PUT)).drop(_PUT)
 
 
 def upserted(rows: DataFrame, final: DataFrame, key: Sequence[str]) -> DataFrame:

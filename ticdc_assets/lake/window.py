@@ -20,6 +20,8 @@ from ticdc_assets.plan.seen import Missing
 from ticdc_assets.plan.state import DdlName
 from ticdc_assets.protocols.open_protocol import flags as open_flags
 
+_FEW_ROWS = 100_000
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -58,6 +60,9 @@ def planned(
         missing=tuple(missing),
         more_may_come=control.more_may_come and ts == control.resolved_ts,
     )
+    if 0 < sum(like.rows for like in window.seen) <= _FEW_ROWS:
+        # To find them anew in `events` for each table takes longer than to keep them.
+        rows = rows.localCheckpoint()
     state = start.state if skipped is None else replace(start.state, skipped=list(skipped))
     stated = StatedSchemas(spark, lake, control)
     rules = Rules(feed.keys, settle)

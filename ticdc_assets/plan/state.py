@@ -1,22 +1,13 @@
 """All that a changefeed's lake knows at one resolved ts, beside the rows: a plan starts from it."""
 
 import hashlib
-import json
 import re
-from collections.abc import Mapping
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Literal
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ticdc_assets.events import (
-    Bootstrap,
-    FilePosition,
-    SchemaChange,
-    TableSchema,
-    TopicPosition,
-)
+from ticdc_assets.events import Bootstrap, SchemaChange, TableSchema
 from ticdc_assets.reference.resolved import Heard
 from ticdc_assets.schema.catalog import TableKey
 from ticdc_assets.schema.known_tables import Known
@@ -28,7 +19,6 @@ from ticdc_assets.schema.known_tables import Known
 Status = Literal["live", "waiting", "paused", "dropped"]
 Stopped = Literal["waiting", "paused"]
 
-_T = TypeVar("_T", bound=Struct)
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -97,46 +87,6 @@ class State(Struct, frozen=True):
     unnamed: list[tuple[str, str, str]] = []
     # Names of which there were rows that could not be read yet.
     missing: list[TableKey] = []
-
-
-def dump(written: Struct) -> str:
-    """Write down a state, or what was heard."""
-    try:
-        return msgspec.json.encode(written).decode()
-    except UnicodeEncodeError:
-        # The other encoder escapes lone surrogates.
-        return json.dumps(msgspec.to_builtins(written, str_keys=True), separators=(",", ":"))
-
-
-def load(text: str) -> State:
-    """Take up a state that was written down."""
-    raw = json.loads(text)
-    bootstraps = [(ts, _event(Bootstrap, event)) for ts, event in raw.pop("bootstraps")]
-    return _of(State, raw, bootstraps=bootstraps, heard=_heard(raw.pop("heard")))
-
-
-def load_heard(text: str) -> Heard:
-    """Take up what was heard and written down."""
-    return _heard(json.loads(text))
-
-
-def _heard(raw: dict[str, Any]) -> Heard:
-    return _of(Heard, raw, ddls=[_event(SchemaChange, event) for event in raw.pop("ddls")])
-
-
-def _event(kind: type[_T], raw: dict[str, Any]) -> _T:
-    # Nothing in a position says of which kind it is but its fields.
-    place = raw.pop("position")
-    position = TopicPosition if "topic" in place else FilePosition
-    return _of(kind, raw, position=msgspec.convert(place, position))
-
-
-def _of(kind: type[_T], raw: Mapping[str, Any], **ready: object) -> _T:
-    types = get_type_hints(kind)
-    fields = {
-        name: msgspec.convert(value, types[name], str_keys=True) for name, value in raw.items()
-    }
-    return kind(**fields, **ready)
 
 
 def stopped(table: Incarnation, how: Stopped, reason: str, place: tuple[int, int]) -> Incarnation:

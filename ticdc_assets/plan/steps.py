@@ -26,6 +26,11 @@ class Rows(Struct, frozen=True):
     high: Place
     readings: tuple[Reading, ...]
 
+    @property
+    def inserts_only(self) -> bool:
+        """Whether every event is a whole new row."""
+        return all(r.seen.inserts == r.seen.rows and not r.seen.key_only for r in self.readings)
+
 
 class Alter(Struct, frozen=True):
     """Existing rows go through the steps; then `schema` holds.
