@@ -50,6 +50,8 @@ _OF_EVERY_SESSION = {
     "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
     # A log's state in a few partitions; Delta's default of 50 costs seconds a commit.
     "spark.databricks.delta.snapshotPartitions": "2",
+    # So many tasks look for files; Delta's VACUUM takes Spark's default of 10,000 by its word.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
     # What follows from conditions is inferred for every column of a plan, and of no use here: a
     # seventh of the time that it takes to plan for a table of many columns.
     "spark.sql.constraintPropagation.enabled": "false",

@@ -50,8 +50,6 @@ from ticdc_assets.lake.tables import Lake, create
 from ticdc_assets.lake.window import planned
 from ticdc_assets.plan.state import Incarnation
 
-HISTORIES = 40
-STEPS = 14
 AT_ONCE = 3
 IMAGE = "#image"
 
@@ -337,9 +335,14 @@ def test_histories_are_told_as_they_were(manner: str) -> None:
             assert history.picture(ts) in (None, found), (seed, ts)
 
 
-def test_many_histories_at_once(small: SparkSession, tmp_path: Path) -> None:
-    told = Told(small, tmp_path, histories(range(HISTORIES), steps=STEPS))
-    assert composed(told, Random(0), windows=2) > HISTORIES
+@pytest.mark.parametrize(
+    ("seeds", "steps", "windows"), [(range(20), 14, 2), (range(20, 200), 8, 1)]
+)
+def test_many_histories_at_once(
+    small: SparkSession, tmp_path: Path, seeds: range, steps: int, windows: int
+) -> None:
+    told = Told(small, tmp_path, histories(seeds, steps=steps))
+    assert composed(told, Random(0), windows) > len(seeds)
 
 
 def test_histories_through_commits(spark: SparkSession, tmp_path: Path) -> None:
