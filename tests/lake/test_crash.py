@@ -38,7 +38,6 @@ def killed_and_taken_up(
     assert len(runs.kills) == len(stages)
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize(
     ("changefeed", "stages"),
     [("csv", ["ingest", "decode", "apply"]), ("simple", ["decode", "apply"])],
