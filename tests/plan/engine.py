@@ -28,7 +28,7 @@ from ticdc_assets.events.written import from_json, to_json
 from ticdc_assets.plan.follow import Rules
 from ticdc_assets.plan.plan import Plan, Window, plan, replayed
 from ticdc_assets.plan.replay import named_by, takers, targets
-from ticdc_assets.plan.seen import Seen
+from ticdc_assets.plan.seen import Missing, Seen
 from ticdc_assets.plan.state import State, ddl_name, stopped
 from ticdc_assets.protocols.open_protocol import flags as open_flags
 from ticdc_assets.reference.problem import Problem
@@ -46,6 +46,8 @@ class Engine:
     feed: Changefeed | None = None
     now: State = field(default_factory=State)
     problems: list[Problem] = field(default_factory=list)
+    # What is there and cannot be read yet.
+    missing: list[Missing] = field(default_factory=list)
     replays: int = 0
 
     def __post_init__(self) -> None:
@@ -211,7 +213,14 @@ class Engine:
             if number > batch
         )
         seen = tuple(seen_of(self._due(ts, batch, start.ts), start.ts))
-        return Window(ts=ts, ddls=ddls, bootstraps=bootstraps, seen=seen, more_may_come=more)
+        return Window(
+            ts=ts,
+            ddls=ddls,
+            bootstraps=bootstraps,
+            seen=seen,
+            missing=tuple(self.missing),
+            more_may_come=more,
+        )
 
     def _due(self, ts: int, batch: int, after: int) -> list[Arrived]:
         """The rows that are due; a replay leaves inexact ones that are new to the next window."""
@@ -228,7 +237,9 @@ class Engine:
     def _mend(self, more: bool) -> None:
         """Replay what is known better now than when it was applied."""
         stopped = [t for t in self.now.incarnations.values() if t.waits]
-        waiting = [*stopped, *self.now.unknown] if self._news else []
+        missing = {table_key(rows.database, rows.table) for rows in self.missing}
+        came = any(name not in missing for name in self.now.missing)
+        waiting = [*stopped, *self.now.unknown] if self._news or came else []
         if self._late_rows or self._late_ddls or waiting:
             late = [row.change.commit_ts for row in self._late_rows]
             late += [change.commit_ts for change in self._late_ddls]

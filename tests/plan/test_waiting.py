@@ -17,6 +17,7 @@ from ticdc_assets.events import (
     SchemaChange,
     TopicPosition,
 )
+from ticdc_assets.plan.seen import Missing
 
 
 def test_rows_of_an_unknown_name_wait_and_no_other_table_does() -> None:
@@ -29,6 +30,31 @@ def test_rows_of_an_unknown_name_wait_and_no_other_table_does() -> None:
     assert shown(engine) == {"known(id)": [("5",)], "late(id)": [("1",), ("2",), ("3",)]}
     assert engine.now.unknown == []
     assert engine.replays == 1
+
+
+def test_a_table_waits_for_rows_that_are_there_and_cannot_be_read() -> None:
+    engine = Engine()
+    sent(engine, 20, bootstrap(schema("t", 1)), bootstrap(schema("u", 1)), row("t", 10, 1, 1))
+    engine.missing = [
+        Missing("shop", "t", 21, "not read: t"),
+        Missing("shop", "new", 5, "not read"),
+    ]
+    sent(engine, 30, row("t", 15, 1, 2), row("t", 25, 1, 3), row("u", 25, 1, 4))
+    assert shown(engine) == {"u(id)": [("4",)]}
+    assert engine.stopped()["shop", "t"] == "waiting: not read: t"
+    assert [known.table for known in engine.now.unknown] == ["new"]
+    # Something else that is news changes nothing of that.
+    sent(engine, 40, bootstrap(schema("v", 1)), row("v", 35, 1, 5))
+    assert shown(engine) == {"u(id)": [("4",)], "v(id)": [("5",)]}
+    engine.missing = []
+    sent(engine, 50, row("t", 28, 1, 6), row("new", 45, 1, 7), bootstrap(schema("new", 1)))
+    assert shown(engine) == {
+        "t(id)": [("1",), ("2",), ("3",), ("6",)],
+        "u(id)": [("4",)],
+        "v(id)": [("5",)],
+        "new(id)": [("7",)],
+    }
+    assert engine.now.unknown == []
 
 
 @pytest.mark.parametrize("step", [1, 100])
