@@ -29,8 +29,8 @@ setup: $(INSTALLED) $(JARS) ## Build .venv: locked dependencies, Spark's jars, t
 demo: $(INSTALLED) $(JARS) ## A simulated changefeed through the whole lake (a few minutes at most)
 	$(VENV)/bin/ticdc-assets demo
 
-dev: ## The Dagster UI (not there yet)
-	@echo "The Dagster UI comes with the asset graph, which is not built yet; what works today: see README.md."
+dev: $(INSTALLED) $(JARS) ## A simulated changefeed and Dagster's UI at http://localhost:3000 (Ctrl-C ends both)
+	@$(VENV)/bin/ticdc-assets dev
 
 ##@ Develop
 
@@ -59,7 +59,7 @@ bench: $(INSTALLED) $(JARS) ## Measure the decoders and the lake (some ten minut
 lock: $(INSTALLED) ## Choose dependency versions anew (UPGRADE=--upgrade for the newest)
 	$(RUN) -m pip install --quiet uv
 	$(RUN) -m uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
-	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+	  --generate-hashes --no-strip-extras --no-emit-index-url --no-emit-find-links --no-annotate \
 	  --custom-compile-command "make lock" --quiet $(UPGRADE) -o requirements.lock
 
 wheel: $(INSTALLED) ## Build the wheel into dist/
