@@ -29,8 +29,8 @@ setup: $(INSTALLED) $(JARS) ## Build .venv: locked dependencies, Spark's jars, t
 demo: $(INSTALLED) $(JARS) ## A simulated changefeed through the whole lake (a few minutes at most)
 	$(VENV)/bin/ticdc-assets demo
 
-dev: ## The Dagster UI (not there yet)
-	@echo "The Dagster UI comes with the asset graph, which is not built yet; what works today: see README.md."
+dev: $(INSTALLED) $(JARS) ## A simulated changefeed and Dagster's UI at http://localhost:3000 (Ctrl-C ends both)
+	@$(VENV)/bin/ticdc-assets dev
 
 ##@ Develop
 
@@ -78,9 +78,10 @@ ifneq ($(shell cat $(LOCKED) 2>/dev/null),$(CURDIR))
 $(LOCKED): moved
 endif
 
+# The lock is complete; an old pip that looks itself takes "x[y]" and "x" for two packages.
 $(LOCKED): requirements.lock | machine
 	"$(PYTHON)" -m venv --clear $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	@echo "$(CURDIR)" > $@
 
 $(INSTALLED): $(LOCKED) pyproject.toml | machine

@@ -19,8 +19,12 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 # Each room and the rooms it may know; whoever knows a room knows what that room knows.
 ARROWS: dict[str, set[str]] = {
+    "definitions": {"assets", "sensors"},
+    "sensors": {"assets"},
+    "assets": {"checks", "resources"},
+    "checks": {"resources"},
     "cli": {"resources", "lake", "demo", "reference"},
-    "resources": {"protocols", "storage_sink"},
+    "resources": {"lake"},
     "lake": {"plan"},
     "plan": {"reference"},
     "demo": {"reference"},
@@ -35,9 +39,16 @@ ARROWS: dict[str, set[str]] = {
 
 # What no room may pull in, but for Spark, which comes with the lake's rooms.
 ENGINES = {"pyspark", "delta", "dagster", "dagster_pyspark", "dagster_aws", "pandas"}
-WITH_SPARK = {"cli", "resources", "lake"}
-# Who may name Spark itself: the lake everywhere, the resources where the session is made.
-NAMES_SPARK = ("ticdc_assets.lake", "resources.spark")
+# Dagster's rooms, and the resources that are Dagster's.
+WITH_DAGSTER = {"definitions", "sensors", "assets", "checks", "resources"}
+WITH_SPARK = {"cli", "lake", *WITH_DAGSTER}
+# Checks are written with pandera, which brings pandas.
+WITH_PANDAS = {"definitions", "sensors", "assets", "checks"}
+# Who may name Spark itself: the lake and its checks, the resources where the session is made.
+NAMES_SPARK = (
+    *("ticdc_assets.lake", "ticdc_assets.checks"),
+    *("resources.spark", "resources.deployment"),
+)
 
 
 def known(room: str) -> set[str]:
@@ -104,6 +115,10 @@ def violations(path: Path, house: str, room: str, allowed: set[str]) -> list[str
             return bool(inner) and inner[0] not in allowed
         if top == "pyspark":
             return not spark
+        if top.startswith("dagster") and room in WITH_DAGSTER:
+            return False
+        if top == "pandas" and room in WITH_PANDAS:
+            return False
         return top in ENGINES or (top == "resources" and top not in allowed)
 
     survey = json.loads(done.stdout)

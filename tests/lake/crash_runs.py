@@ -18,10 +18,10 @@ from random import Random
 from pyspark.sql import DataFrame, SparkSession
 
 from resources.dump import read_dump
+from resources.reading import source_of
 from resources.spark import INTERPRETED
 from resources.storage import sink_folder
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
-from ticdc_assets.cli.lake import source_of
 from ticdc_assets.demo import Options, Simulation, Step, prepare, row_lines
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.applied import last_applied

@@ -61,7 +61,21 @@ def parser() -> Parser:
     demo = _command(commands, "demo", "demo", "a simulated changefeed through the whole lake")
     demo.add_argument("--protocol", choices=texts.DEMO_PROTOCOLS, default="csv")
     demo.add_argument("--dir", metavar="DIR", type=Path, help="where to (default: a new folder)")
+    simulate = _command(commands, "dev", "simulate", "a simulated changefeed that keeps writing")
+    simulate.add_argument("dir", metavar="DIR", type=Path, help="where to: a new folder")
+    _of_simulation(simulate)
+    dev = _command(commands, "dev", "dev", "the same, with Dagster's UI beside it")
+    dev.add_argument("--dir", metavar="DIR", type=Path, help="where to (default: a new folder)")
+    dev.add_argument("--port", metavar="N", type=int, default=3000, help="the UI's (default: 3000)")
+    _of_simulation(dev)
     return whole
+
+
+def _of_simulation(command: Parser) -> None:
+    command.add_argument("--protocol", choices=texts.DEMO_PROTOCOLS, default="csv")
+    command.add_argument(
+        "--rate", metavar="N", type=float, default=4.0, help="transactions a second (default: 4)"
+    )
 
 
 def _reading(commands: "argparse._SubParsersAction[Parser]") -> None:

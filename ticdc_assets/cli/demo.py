@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from resources.reading import source_of
 from resources.spark import INTERPRETED, session
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
-from ticdc_assets.cli.lake import source_of
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.schema_text import schema_lines
 from ticdc_assets.cli.show import table_lines

@@ -2,24 +2,16 @@
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
 
-from resources.dump import read_dump
+from resources.reading import source_of
 from resources.spark import session
-from resources.storage import sink_folder
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.progress import Progress
-from ticdc_assets.cli.source import (
-    again,
-    changefeed,
-    lake_root,
-    open_claims,
-    require_readable,
-)
+from ticdc_assets.cli.source import again, changefeed, lake_root
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.advance import Advanced, Source
+from ticdc_assets.lake.advance import Advanced
 from ticdc_assets.lake.advance import advance as advance_lake
 from ticdc_assets.lake.applied import Applied
 from ticdc_assets.lake.apply import AppliedWindow, Replay, apply
@@ -44,16 +36,6 @@ class OpenLake:
 
     def applied(self) -> Applied:
         return open_lake(self.spark, self.lake)
-
-
-def source_of(feed: Changefeed) -> Source:
-    """What a changefeed's output is read by."""
-    require_readable(feed)
-    claims = None if feed.claim_check_storage is None else partial(open_claims, feed)
-    if feed.transport == "storage":
-        opened = partial(sink_folder, feed)
-        return Source(folder=opened(), open_folder=opened, open_payloads=claims)
-    return Source(records=partial(read_dump, Path(feed.location)), open_payloads=claims)
 
 
 def advance(options: argparse.Namespace) -> int:

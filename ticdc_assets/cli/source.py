@@ -2,13 +2,14 @@
 
 import argparse
 import hashlib
-import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 from resources.dump import read_dump
-from resources.storage import Folder, claim_check_folder, sink_folder
+from resources.lake import lake_root as stated_root
+from resources.source import NO_BROKERS, existing_folder
+from resources.storage import claim_check_folder
 from ticdc_assets.changefeed import (
     Changefeed,
     changefeed_from_uri,
@@ -18,12 +19,6 @@ from ticdc_assets.changefeed import (
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event
 from ticdc_assets.reference.reading import folder_events, topic_events
-
-LAKE = "TICDC_LAKE"
-_NO_BROKERS = (
-    "reading from a broker is not there yet: dump the topic to a file"
-    " (kcat -C -J) and declare it as dump:///path/records.jsonl"
-)
 
 
 def changefeed(options: argparse.Namespace) -> Changefeed:
@@ -50,8 +45,7 @@ def changefeed(options: argparse.Namespace) -> Changefeed:
 
 def lake_root(options: argparse.Namespace) -> str:
     """Where the lake is: a URI as it stands, a path from the root on."""
-    root: str = options.lake or os.environ.get(LAKE) or "lake"
-    return root if "://" in root else os.path.abspath(root)
+    return stated_root(options.lake)
 
 
 def again(options: argparse.Namespace, command: str, *arguments: str) -> str:
@@ -77,32 +71,4 @@ def events(feed: Changefeed) -> Iterator[Event]:
             folder = existing_folder(feed)
             return folder_events(feed, folder.paths(), folder.read)
         case _:
-            raise ConfigError(_NO_BROKERS, setting="sink-uri")
-
-
-def existing_folder(feed: Changefeed) -> Folder:
-    """The folder a storage changefeed writes to, which must be there."""
-    folder = sink_folder(feed)
-    if not folder.exists():
-        raise ConfigError(f"no such folder: {feed.location}", setting="sink-uri")
-    return folder
-
-
-def require_readable(feed: Changefeed) -> None:
-    """See that the changefeed's output is there, before anything is begun."""
-    match feed.transport:
-        case "dump":
-            # What cannot be opened is said here, and not by Spark.
-            next(iter(read_dump(Path(feed.location))), None)
-        case "storage":
-            existing_folder(feed)
-        case _:
-            raise ConfigError(_NO_BROKERS, setting="sink-uri")
-
-
-def open_claims(feed: Changefeed) -> Folder:
-    """Where claim-check objects are; called in the workers."""
-    folder = claim_check_folder(feed)
-    if folder is None:
-        raise ConfigError("is not declared", setting="claim-check-storage")
-    return folder
+            raise ConfigError(NO_BROKERS, setting="sink-uri")

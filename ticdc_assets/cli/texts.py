@@ -72,6 +72,14 @@ and said.  With --rebuild it is made anew from its first event on.
 Make a table anew from all its events; other tables are left alone, but for those it has exchanged
 rows with.
 """,
+    "simulate": """\
+Simulate a shop in real time and write its changefeed into a folder, a checkpoint every few seconds,
+until it is stopped.
+""",
+    "dev": """\
+Simulate a shop in real time, and start Dagster beside it: its sensor brings a new lake to every
+checkpoint, which can be watched in the UI.  Ctrl-C stops both.
+""",
     "demo": """\
 Simulate a shop and its changefeed in a new folder, bring a lake up to it step by step, and compare
 every table with the source.

@@ -1,0 +1,187 @@
+"""Reading the lake's own small tables without Spark, in milliseconds: for definitions and sensors.
+
+Current tables are not read this way: they use features of Delta that only Spark knows.  What is
+read can be pinned to Delta versions, so that it is read the same again.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.catalog import AppliedLine, Catalog, LakeTable, RowCounts, SchemaStep
+from ticdc_assets.lake.tables import Lake
+
+# A line that has everything is so many lines back at most.
+_WHOLE_WITHIN = 50
+_COUNTS = ("read", "applied", "superseded", "quarantined", "inexact")
+_OF_LINE = (
+    *("seq", "at", "resolved_ts", "batch", "watermarks", "versions"),
+    *("counts", "replays", "state_seq"),
+)
+_OF_TABLE = (
+    *("incarnation", "database", "table", "state", "reason"),
+    *("stopped_ts", "created_ts", "dropped_ts"),
+)
+
+
+def read_catalog(lake: Lake, pinned: Mapping[str, int] | None = None) -> Catalog:
+    """What there is now, or was at the Delta versions `pinned`; empty if there is no lake yet.
+
+    Pinned to nothing is pinned to no lake; to versions that were given up since, to the newest.
+    """
+    if pinned is not None and not pinned:
+        return Catalog()
+    try:
+        tables, history, applied = (
+            _open(lake, name, pinned) for name in ("tables", "schema_history", "applied")
+        )
+    except TableNotFoundError:
+        return Catalog()
+    except (DeltaError, OSError) as error:
+        if pinned is not None:
+            return read_catalog(lake)
+        raise _unreadable(lake, error) from None
+    lines = _lines(applied, newest(applied) - _WHOLE_WITHIN)
+    rows = history.to_pyarrow_table(
+        columns=["incarnation", "database", "table", "valid_from", "ddl_type", "sql", "schema"]
+    ).to_pylist()
+    schemas = _newest_schemas(rows)
+    found = tables.to_pyarrow_table(columns=list(_OF_TABLE)).to_pylist()
+    return Catalog(
+        {row["incarnation"]: _table(row, schemas.get(row["incarnation"])) for row in found},
+        lines[-1] if lines else None,
+        _versions(lines),
+        [
+            SchemaStep(
+                *(row["incarnation"], row["database"], row["table"]),
+                *(row["valid_from"], row["ddl_type"] or "", row["sql"] or ""),
+            )
+            for row in rows
+            if row["incarnation"]
+        ],
+        {
+            "tables": tables.version(),
+            "schema_history": history.version(),
+            "applied": applied.version(),
+        },
+    )
+
+
+def read_lines(lake: Lake, after_seq: int) -> list[AppliedLine]:
+    """The lines of `applied` behind one of them, in order."""
+    try:
+        return _lines(_open(lake, "applied", None), after_seq)
+    except TableNotFoundError:
+        return []
+    except (DeltaError, OSError) as error:
+        raise _unreadable(lake, error) from None
+
+
+def last_line(lake: Lake) -> AppliedLine | None:
+    """The newest line of `applied`; None if there is no lake yet, or nothing in it."""
+    try:
+        applied = _open(lake, "applied", None)
+        lines = _lines(applied, newest(applied) - 1)
+    except TableNotFoundError:
+        return None
+    except (DeltaError, OSError) as error:
+        raise _unreadable(lake, error) from None
+    return lines[-1] if lines else None
+
+
+def newest(applied: DeltaTable) -> int:
+    """The greatest `seq`, from the statistics in the log: no file is opened for it."""
+    actions = pa.table(applied.get_add_actions(flatten=True))
+    if not actions.num_rows:
+        return 0
+    return int(pc.max(actions["max.seq"]).as_py() or 0)
+
+
+def table_files(path: str, version: int | None = None) -> tuple[int, int]:
+    """How many files a Delta table has at a version, and their bytes, as its log tells."""
+    found = DeltaTable(_uri(path), version=version, storage_options=_options(path))
+    sizes = pa.table(found.get_add_actions(flatten=True))["size_bytes"]
+    return len(sizes), int(pc.sum(sizes).as_py() or 0)
+
+
+def _open(lake: Lake, name: str, pinned: Mapping[str, int] | None) -> DeltaTable:
+    path = lake.path(name)
+    version = None if pinned is None else pinned.get(name)
+    return DeltaTable(_uri(path), version=version, storage_options=_options(path))
+
+
+def _uri(path: str) -> str:
+    """A path or URI as this library has it: Hadoop's s3a is its s3."""
+    return f"s3://{path.removeprefix('s3a://')}" if path.startswith("s3a://") else path
+
+
+def _options(path: str) -> dict[str, str] | None:
+    """What the library does not take from the environment by itself."""
+    if path.startswith(("s3://", "s3a://")) and os.environ.get("AWS_ENDPOINT_URL", "").startswith(
+        "http://"
+    ):
+        return {"allow_http": "true"}
+    return None
+
+
+def _unreadable(lake: Lake, error: Exception) -> ConfigError:
+    said = str(error).strip().splitlines() or [type(error).__name__]
+    # What stands behind a question mark may be a signature.
+    reason = f"cannot be read: {said[0].partition('?')[0]}"
+    return ConfigError(reason, file=lake.root, setting="TICDC_LAKE")
+
+
+def _lines(applied: DeltaTable, after_seq: int) -> list[AppliedLine]:
+    chosen = applied.to_pyarrow_dataset().to_table(
+        columns=list(_OF_LINE), filter=pc.field("seq") > after_seq
+    )
+    lines = [
+        AppliedLine(
+            *(row["seq"], row["at"], row["resolved_ts"], row["batch"]),
+            dict(row["watermarks"] or ()),
+            dict(row["versions"] or ()),
+            [
+                (count["incarnation"], RowCounts(*(count[name] or 0 for name in _COUNTS)))
+                for count in row["counts"] or ()
+            ],
+            row["replays"],
+            row["state_seq"],
+        )
+        for row in chosen.to_pylist()
+    ]
+    return sorted(lines, key=lambda line: line.seq)
+
+
+def _versions(lines: list[AppliedLine]) -> dict[str, int]:
+    """Every table's Delta version at the last line: from the one that names all of them on."""
+    versions: dict[str, int] = {}
+    for line in lines:
+        if line.seq >= lines[-1].state_seq:
+            versions |= line.versions
+    return versions
+
+
+def _newest_schemas(rows: list[dict[str, Any]]) -> dict[str, TableSchema]:
+    last: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        known = last.get(row["incarnation"])
+        if row["incarnation"] and (known is None or row["valid_from"] >= known["valid_from"]):
+            last[row["incarnation"]] = row
+    decode = msgspec.json.Decoder(TableSchema).decode
+    return {id: decode(row["schema"]) for id, row in last.items() if row["schema"]}
+
+
+def _table(row: dict[str, Any], schema: TableSchema | None) -> LakeTable:
+    return LakeTable(
+        *(row["incarnation"], row["database"], row["table"], row["state"], row["reason"]),
+        *(row["stopped_ts"], row["created_ts"], row["dropped_ts"]),
+        schema,
+    )

@@ -1,0 +1,139 @@
+"""One run of the op over a small shop: what it materializes, what it tells, what it leaves alone.
+
+The rows themselves are the lake's business; here they are held against the shop once more, by the
+counts that a page shows.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+import pytest
+from pyspark.sql import SparkSession
+
+from resources import deployment
+from resources.catalog import read_catalog
+from resources.deployment import LakeResource, SparkResource
+from tests.lake.conftest import spark
+from ticdc_assets import definitions
+from ticdc_assets.assets.naming import CURRENT, HISTORY, table_key
+from ticdc_assets.changefeed import Changefeed, load_changefeeds
+from ticdc_assets.demo import Options, Simulation, Step, prepare, row_lines
+from ticdc_assets.lake.tables import Lake
+
+__all__ = ["spark"]
+
+
+@dataclass
+class Shop:
+    """A shop that goes on, its lake, and an instance that remembers."""
+
+    simulation: Simulation
+    steps: Iterator[Step]
+    feed: Changefeed
+    root: str
+    instance: dg.DagsterInstance
+
+    def run(self, selection: dg.AssetSelection | None = None) -> dg.ExecuteInProcessResult:
+        graph = definitions.graph([self.feed], self.root)
+        return dg.materialize(
+            list(graph.assets or ()),
+            instance=self.instance,
+            resources={"spark": SparkResource(), "lake": LakeResource(root=self.root)},
+            selection=selection,
+        )
+
+    def key(self, table: str, layer: str = CURRENT) -> dg.AssetKey:
+        return table_key(self.feed, layer, "shop", table)
+
+
+@pytest.fixture(scope="module")
+def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    folder = tmp_path_factory.mktemp("shop")
+    simulation = prepare(folder / "upstream", Options(transactions=16, flush_every=8))
+    feed = load_changefeeds(simulation.changefeeds)["shop"]
+    with pytest.MonkeyPatch.context() as patch, dg.DagsterInstance.ephemeral() as instance:
+        patch.setattr(deployment, "session", lambda *_, **__: spark)
+        yield Shop(simulation, iter(simulation), feed, str(folder / "lake"), instance)
+
+
+def told(result: dg.ExecuteInProcessResult) -> dict[dg.AssetKey, dict[str, Any]]:
+    return {
+        event.step_materialization_data.materialization.asset_key: {
+            name: value.value
+            for name, value in event.step_materialization_data.materialization.metadata.items()
+        }
+        for event in result.all_events
+        if event.is_step_materialization
+    }
+
+
+@pytest.mark.slow
+def test_runs_tell_what_they_changed_and_nothing_else(shop: Shop) -> None:
+    next(shop.steps)
+    first_step = next(shop.steps)
+    first = shop.run()
+
+    # The lake was not there: no table had a definition, and all are told of.
+    pages = told(first)
+    truth = row_lines(shop.simulation.truth(first_step.checkpoint))
+    assert {key.path[3] for key in pages if key.path[1] == CURRENT} >= {t for _, t in truth}
+    for (_, name), rows in truth.items():
+        assert pages[shop.key(name)]["dagster/row_count"] == len(rows)
+        assert "reload the code location" in pages[shop.key(name)]["ticdc/note"]
+    checkpoints = pages[dg.AssetKey(["shop", "checkpoints"])]
+    assert checkpoints["ticdc/resolved_ts"] == str(first_step.checkpoint)
+    assert checkpoints["ticdc/watermarks"] == {"metadata": str(first_step.checkpoint)}
+    version = shop.instance.get_latest_materialization_event(dg.AssetKey(["shop", "checkpoints"]))
+    assert version is not None
+    assert version.asset_materialization is not None
+    tags = version.asset_materialization.tags or {}
+    assert tags["dagster/data_version"] == str(first_step.checkpoint)
+
+    before = read_catalog(Lake(shop.root, "shop"))
+    second_step = next(shop.steps)
+    pages = told(shop.run())
+    after = read_catalog(Lake(shop.root, "shop"))
+    # Now they have one.  Those that are as they were are left alone.
+    names = {id: table.table for id, table in after.tables.items()}
+    same = {
+        names[id]
+        for id, version in after.versions.items()
+        if before.versions.get(id) == version and before.tables[id] == after.tables[id]
+    }
+    changed = {key.path[3] for key in pages if key.path[1] == CURRENT}
+    assert changed
+    assert changed.isdisjoint(same)
+    orders = pages[shop.key("orders")]
+    assert "ticdc/note" not in orders
+    assert orders["ticdc/rows_read"] == (
+        orders["ticdc/rows_applied"]
+        + orders["ticdc/rows_superseded"]
+        + orders["ticdc/rows_quarantined"]
+    )
+    assert orders["ticdc/preview"].startswith("| id |")
+    assert orders["ticdc/delta_version"] == after.versions[_id(after, "orders")]
+    lineage = orders["dagster/column_lineage"].deps_by_column
+    assert lineage["total"] == [
+        dg.TableColumnDep(dg.AssetKey(["shop", "source"]), "shop.orders.total")
+    ]
+    statements = "\n".join(page["ticdc/ddl"] for key, page in pages.items() if "ticdc/ddl" in page)
+    ran = [step.sql for step in after.steps if step.name not in {s.name for s in before.steps}]
+    assert all(sql in statements for sql in ran)
+    assert pages[dg.AssetKey(["shop", "checkpoints"])]["ticdc/resolved_ts"] == str(
+        second_step.checkpoint
+    )
+
+    # Nothing new: nothing is materialized.
+    assert told(shop.run()) == {}
+
+    # A table alone is made anew, and no other.
+    pages = told(shop.run(dg.AssetSelection.assets(shop.key("orders"))))
+    assert set(pages) == {shop.key("orders")}
+    assert pages[shop.key("orders")]["dagster/row_count"] == orders["dagster/row_count"]
+    assert shop.key("orders", HISTORY) not in pages
+
+
+def _id(catalog: Any, table: str) -> str:
+    return next(t.incarnation for t in catalog.named().values() if t.table == table)

@@ -1,0 +1,79 @@
+"""Asset keys of tables, whatever they are called."""
+
+import dagster as dg
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ticdc_assets.assets.naming import (
+    CURRENT,
+    HISTORY,
+    identifier,
+    key_part,
+    layer_key,
+    name_of,
+    output_name,
+    table_key,
+    table_of,
+)
+from ticdc_assets.changefeed import changefeed_from_uri
+
+NAMES = st.text(st.characters(), max_size=20) | st.text('a._-~/" `$1é表', max_size=8)
+FEED = changefeed_from_uri("file:///x?protocol=csv", id="shop-2")
+
+
+@given(NAMES)
+@example("")
+@example("~~")
+@example("a~2f~b")
+@example("..")
+@example("\ud800")
+def test_a_name_comes_back_from_its_part_of_a_key(name: str) -> None:
+    part = key_part(name)
+
+    assert name_of(part) == name
+    assert part
+    assert not set(part) & set('/\\"*? \n')
+    assert part.strip(".")
+    # A page's address, and what the instance stores.
+    assert dg.AssetKey.from_user_string(f"a/{part}") == dg.AssetKey(["a", part])
+
+
+@pytest.mark.parametrize("name", ["orders", "order_items", "订单", "Straße", "v1.orders", "a-b"])
+def test_usual_names_stay_as_they_are(name: str) -> None:
+    assert key_part(name) == name
+
+
+@given(NAMES, NAMES)
+def test_a_table_comes_back_from_its_key(database: str, table: str) -> None:
+    assert table_of(table_key(FEED, CURRENT, database, table)) == (database, table)
+    assert table_of(layer_key(FEED, "raw")) is None
+
+
+def test_every_selection_finds_its_table() -> None:
+    keys = [table_key(FEED, CURRENT, "a b", name) for name in ("表", 'x"y', "x.y", "*", "a/b")]
+    graph = dg.Definitions(assets=[dg.AssetSpec(key) for key in keys]).resolve_asset_graph()
+
+    for key in keys:
+        chosen = dg.AssetSelection.from_string(f'key:"{key.to_user_string()}"')
+        assert chosen.resolve(graph) == {key}
+
+
+def test_outputs_of_names_that_look_alike_are_told_apart() -> None:
+    keys = [
+        table_key(FEED, layer, database, table)
+        for layer in (HISTORY, CURRENT)
+        for database, table in [("a", "b__c"), ("a__b", "c"), ("a", "b_c"), ("a", "b-c")]
+    ]
+    outputs = [output_name(key) for key in keys]
+    outputs += [output_name(key, "c") for key in keys]
+    # A table that is called like another one with a check.
+    outputs += [output_name(table_key(FEED, CURRENT, "a", "b__c_c"))]
+
+    assert len(set(outputs)) == len(outputs)
+    assert all(name.isidentifier() and name.isascii() for name in outputs)
+
+
+@given(st.text("ab-_", min_size=1, max_size=8), st.text("ab-_", min_size=1, max_size=8))
+def test_two_changefeeds_have_two_identifiers(one: str, other: str) -> None:
+    assert (identifier(one) == identifier(other)) == (one == other)

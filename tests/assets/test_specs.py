@@ -1,0 +1,89 @@
+"""What the graph says of its assets, as a picture to be held against the last one."""
+
+from pathlib import Path
+
+import dagster as dg
+
+from resources.catalog import read_catalog
+from tests.made_lake import schema, write_line, write_tables
+from ticdc_assets import definitions
+from ticdc_assets.assets.specs import code, code_block, escaped
+from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.lake.tables import Lake
+
+FEED = changefeed_from_uri("s3://bucket/prefix?protocol=csv&flush-interval=1m", id="shop")
+
+# Key, what it comes from, kinds.
+GRAPH = """
+shop/checkpoints <- shop/events [deltalake spark]
+shop/current/a~20~b/x~2f~y <- shop/events shop/schema_history/a~20~b/x~2f~y [deltalake spark]
+shop/current/shop/orders <- shop/events shop/schema_history/shop/orders [deltalake spark]
+shop/current/shop/订单 <- shop/events shop/schema_history/shop/订单 [deltalake spark]
+shop/events <- shop/raw [deltalake spark]
+shop/quarantine <- shop/events [deltalake spark]
+shop/raw <- shop/source [deltalake spark]
+shop/schema_history/a~20~b/x~2f~y <- shop/events [deltalake spark]
+shop/schema_history/shop/orders <- shop/events [deltalake spark]
+shop/schema_history/shop/订单 <- shop/events [deltalake spark]
+shop/source <-  [s3]
+"""
+
+
+def graph(root: Path) -> dg.Definitions:
+    lake = Lake(str(root), FEED.id)
+    write_line(lake, 1, 470628459884838913)
+    tables = [schema("shop", "orders", "note"), schema("shop", "订单"), schema("a b", "x/y")]
+    write_tables(lake, [*tables, schema("shop", "old")], old="dropped", 订单="paused")
+    return definitions.graph([FEED], str(root))
+
+
+def test_the_graph_is_as_it_was(tmp_path: Path) -> None:
+    specs = graph(tmp_path).resolve_all_asset_specs()
+    lines = []
+    for spec in specs:
+        deps = " ".join(sorted(dep.asset_key.to_user_string() for dep in spec.deps))
+        lines.append(f"{spec.key.to_user_string()} <- {deps} [{' '.join(sorted(spec.kinds))}]")
+
+    assert sorted(lines) == GRAPH.strip().splitlines()
+    assert {spec.group_name for spec in specs} == {"shop"}
+    assert all(spec.owners == ["team:data"] and spec.description for spec in specs)
+    policies = {spec.key.path[1] for spec in specs if spec.freshness_policy is not None}
+    assert policies == {"checkpoints"}
+
+
+def test_a_current_table_tells_its_true_name_place_and_columns(tmp_path: Path) -> None:
+    specs = {spec.key: spec for spec in graph(tmp_path).resolve_all_asset_specs()}
+    hostile = specs[dg.AssetKey(["shop", "current", "a~20~b", "x~2f~y"])]
+    orders = specs[dg.AssetKey(["shop", "current", "shop", "orders"])]
+    paused = specs[dg.AssetKey(["shop", "current", "shop", "订单"])]
+
+    assert "`a b.x/y`" in (hostile.description or "")
+    assert hostile.metadata["dagster/table_name"] == "a b.x/y"
+    assert orders.metadata["dagster/uri"] == f"{tmp_path}/shop/current/t0"
+    columns = {c.name: c for c in orders.metadata["dagster/column_schema"].columns}
+    assert columns["id"].type == "decimal(20,0)"
+    assert columns["id"].description == "bigint unsigned NOT NULL"
+    assert not columns["id"].constraints.nullable
+    assert columns["note"].description == "varchar(20): a text"
+    assert list(columns) == ["id", "note", "_commit_ts"]
+    assert "**paused**: a \\*statement\\*" in (paused.description or "")
+
+
+def test_a_run_reads_the_catalog_that_it_was_planned_with(tmp_path: Path) -> None:
+    graph(tmp_path)
+    lake = Lake(str(tmp_path), FEED.id)
+    read_at = read_catalog(lake).read_at
+    write_tables(lake, [schema("shop", "younger")])
+
+    assert [t.name for t in read_catalog(lake, read_at).named().values()] == [
+        *("a b.x/y", "shop.orders", "shop.订单"),
+    ]
+    assert [t.name for t in read_catalog(lake).named().values()] == ["shop.younger"]
+    # Planned when there was no lake.
+    assert not read_catalog(lake, {}).named()
+
+
+def test_texts_of_users_are_no_markup() -> None:
+    assert escaped("a|b\n*c* <i>`d`") == "a\\|b \\*c\\* \\<i\\>\\`d\\`"
+    assert code("a`b") == "`` a`b ``"
+    assert code_block(["SELECT '```'"]).startswith("````sql\n")

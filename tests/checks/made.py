@@ -1,0 +1,101 @@
+"""Made-up tables of a lake, in memory: a few right rows, and whatever a test breaks."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
+from ticdc_assets.checks import models
+from ticdc_assets.checks.invariants import Scene, Window
+from ticdc_assets.events import Column, ColumnType, Index, TableSchema
+from ticdc_assets.lake.applied import Applied
+from ticdc_assets.lake.event_rows import table_name, to_json
+from ticdc_assets.lake.tables import Lake
+from ticdc_assets.plan.state import Incarnation, State
+
+SIMPLE = changefeed_from_uri("kafka://h:9092/t?protocol=simple", id="simple")
+FOLDER = changefeed_from_uri(
+    "file:///data?protocol=canal-json&enable-tidb-extension=true", id="folder"
+)
+Row = dict[str, Any]
+
+
+def schema(table: str = "a", version: int = 7) -> TableSchema:
+    columns = (
+        Column("id", ColumnType("int"), nullable=False),
+        Column("v", ColumnType("varchar", length=10)),
+    )
+    key = Index("PRIMARY", ("id",), unique=True, primary=True)
+    return TableSchema("d", table, columns, (key,), version=version)
+
+
+def table(name: str = "a", **more: Any) -> Incarnation:
+    return Incarnation(id=f"{name}1", schema=schema(name), created_ts=50, **more)
+
+
+def event(seq: int, kind: str, *, batch: int = 2, partition: int | None = 0, **more: Any) -> Row:
+    place = {"source": "t", "partition": partition, "number": seq}
+    return {"batch": batch, "seq": seq, "index": 0, "kind": kind, **place, **more}
+
+
+def row(seq: int, op: str, ts: int, *, name: str = "a", **more: Any) -> Row:
+    """A row event as it should be, unless `more` says otherwise."""
+    new, old = f'{{"id":"{seq}","v":"x"}}', f'{{"id":"{seq}","v":"w"}}'
+    said = {"op": op, "commit_ts": ts, "database": "d", "table": name, "ts_kind": "commit"}
+    said |= {"name": table_name("d", name), "schema_version": 7, "handle_key_only": False}
+    said |= {"before": None if op == "insert" else old, "after": None if op == "delete" else new}
+    return event(seq, "row", **{**said, **more})
+
+
+def ddl(seq: int, ts: int, partition: int, sql: str) -> Row:
+    statement = f'{{"commit_ts":{ts},"database":"d","table":"a","sql":"{sql}"}}'
+    named = {"database": "d", "table": "a", "name": table_name("d", "a")}
+    more = {"commit_ts": ts, "statement": statement, **named}
+    return event(seq, "ddl", partition=partition, **more)
+
+
+def version(name: str, valid_from: int, number: int | None = 7, **more: Any) -> Row:
+    line = {"incarnation": f"{name}1", "database": "d", "table": name, "valid_from": valid_from}
+    line |= {"schema_version": number, "came_from": "ddl", "sql": "CREATE TABLE", "key": ["id"]}
+    return {**line, "schema": to_json(schema(name)), **more}
+
+
+def line(seq: int, ts: int, batch: int, **more: Any) -> Row:
+    said = {"seq": seq, "at": datetime.now(UTC), "resolved_ts": ts, "batch": batch, "state_seq": 1}
+    return {**said, "decoded": batch, "watermarks": {"t-0": ts, "t-1": ts}, **more}
+
+
+def count(name: str, read: int, applied: int, superseded: int) -> tuple[object, ...]:
+    return (f"{name}1", table_name("d", name), read, applied, superseded, 0, 0)
+
+
+class Made(Scene):
+    """A window from ts 100, batch 1 to ts 200, batch 2 over tables that are made up."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        feed: Changefeed,
+        tables: Mapping[str, Sequence[Row]],
+        *,
+        since: int = 1,
+        incarnations: Sequence[Incarnation] = (),
+        decoded: int = 2,
+    ) -> None:
+        super().__init__(spark, Lake("/nowhere", feed.id), feed, Window(since, 2))
+        self._tables = dict(tables)
+        known = {one.id: one for one in incarnations or [table()]}
+        before = State(ts=100, seq=1, incarnations=known)
+        # What is worked out once can be given just as well.
+        self.before = Applied(before, batch=1, decoded=1) if since else Applied()
+        after = State(ts=200, seq=2, incarnations=known)
+        self.after = Applied(after, batch=2, decoded=decoded)
+
+    def read(self, table: str) -> DataFrame:
+        columns = models.contract(self.spark, table, self.feed)
+        rows = [
+            tuple(one.get(name) for name in columns.names) for one in self._tables.get(table, ())
+        ]
+        return self.spark.createDataFrame(rows, columns)

@@ -1,0 +1,173 @@
+"""All checks over a small lake of its own: green where it is right, red where it was broken."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dagster as dg
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.lake.canal import ddl, row, watermark
+from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.checks import Window, evaluate, layer_key, specs_for
+from ticdc_assets.checks.invariants import NotTold, Scene
+from ticdc_assets.checks.invariants.current import (
+    columns_are_those_of_the_schema_history,
+    keys_are_unique,
+    row_count_is_inserts_less_deletes,
+)
+from ticdc_assets.lake.advance import Source, advance
+from ticdc_assets.lake.applied import last_applied
+from ticdc_assets.lake.event_rows import table_name
+from ticdc_assets.lake.tables import Lake, quoted
+from ticdc_assets.protocols.message import Message
+
+FEED = changefeed_from_uri(
+    "kafka://h:9092/t?protocol=canal-json&enable-tidb-extension=true", id="f"
+)
+# A name that is nothing but what names may have.
+HOSTILE = "b/`'\".ü"
+NAMES = ("a", HOSTILE)
+UNKNOWN = "ALTER TABLE `a` FROBNICATE ALL"
+
+
+class Kept(NamedTuple):
+    spark: SparkSession
+    lake: Lake
+    messages: list[Message]
+
+    def run(self, *messages: Message) -> Window:
+        """Advance, and say which window that was."""
+        since = last_applied(self.spark, self.lake).seq if self.messages else 0
+        self.messages.extend(messages)
+        sent = [Message("t", 0, n, None, m.value, 1) for n, m in enumerate(self.messages)]
+        advance(self.spark, self.lake, FEED, Source(records=lambda: sent))
+        return Window(since, last_applied(self.spark, self.lake).seq)
+
+    def results(
+        self, window: Window, selected: Collection[dg.AssetCheckKey] | None = None
+    ) -> dict[str, dg.AssetCheckResult]:
+        found = evaluate(self.spark, self.lake, FEED, window, keys(), selected)
+        return {
+            f"{one.asset_key.path[-1]}: {one.check_name}": one for one in found if one.asset_key
+        }
+
+    def scene(self, incarnation: str, version: int, window: Window) -> Scene:
+        """The lake as if a table were at another version."""
+        scene = Scene(self.spark, self.lake, FEED, window)
+        scene.after = replace(scene.after, versions={**scene.after.versions, incarnation: version})
+        return scene
+
+
+def keys() -> dict[str, dg.AssetKey]:
+    return {
+        table_name("d", name) or "": dg.AssetKey(["f", "current", "d", str(n)])
+        for n, name in enumerate(NAMES)
+    }
+
+
+@pytest.fixture(scope="module")
+def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Kept, Window]:
+    root: Path = tmp_path_factory.mktemp("checks")
+    kept = Kept(spark, Lake(str(root / "lake"), FEED.id), [])
+    made = [ddl("d", "a", 10, "CREATE", "CREATE TABLE `a` (`id` INT PRIMARY KEY, `v` VARCHAR(20))")]
+    name = HOSTILE.replace("`", "``")
+    made.append(ddl("d", HOSTILE, 10, "CREATE", f"CREATE TABLE `{name}` (`id` INT PRIMARY KEY)"))
+    kept.run(*made, row("d", "a", 20, id="1", v="x"), row("d", HOSTILE, 20, id="1"), watermark(30))
+    window = kept.run(row("d", "a", 40, id="2", v="y"), watermark(50))
+    return kept, window
+
+
+def test_all_is_green_where_all_is_right(kept: tuple[Kept, Window]) -> None:
+    lake, window = kept
+    whole = lake.results(Window(0, window.through))
+    assert [(name, r.description) for name, r in whole.items() if not r.passed] == []
+    assert len(whole) == len(specs_for(FEED, keys()))
+    # The second window changed one of the tables, and nothing is said of the other.
+    new = lake.results(window)
+    assert [(name, r.description) for name, r in new.items() if not r.passed] == []
+    assert {name.partition(":")[0] for name in new} >= {"0", "events", "checkpoints"}
+    assert not any(name.startswith("1:") for name in new)
+    assert not [name for name, r in new.items() if "ticdc/not_told" in r.metadata]
+    one = {dg.AssetCheckKey(layer_key(FEED, "events"), "insert_has_no_old")}
+    assert list(lake.results(window, one)) == ["events: insert_has_no_old"]
+    assert lake.results(Window(window.through, window.through)) == {}
+
+
+def test_a_table_that_was_tampered_with_is_found(kept: tuple[Kept, Window]) -> None:
+    lake, window = kept
+    applied = last_applied(lake.spark, lake.lake)
+    (id,) = [i for i, t in applied.state.incarnations.items() if t.schema.table == "a"]
+    path = f"delta.{quoted(lake.lake.current(id))}"
+    version = applied.versions[id]
+    found: list[Any] = []
+    try:
+        lake.spark.sql(f"INSERT INTO {path} VALUES (1, 'again', 45)")
+        lake.spark.sql(f"ALTER TABLE {path} ADD COLUMNS (surplus INT AFTER id)")
+        with lake.scene(id, version + 2, window) as scene:
+            for invariant in (
+                keys_are_unique,
+                row_count_is_inserts_less_deletes,
+                columns_are_those_of_the_schema_history,
+            ):
+                breaks = invariant.find(scene, applied.state.incarnations[id])
+                assert not isinstance(breaks, NotTold)
+                found.append([tuple(line.asDict().values()) for line in breaks.collect()])
+    finally:
+        lake.spark.sql(f"RESTORE TABLE {path} TO VERSION AS OF {version}").collect()
+    assert found[0] == [("1", 2, 45)]
+    assert found[1] == [(1, 1, 0, 2, 3)]
+    assert found[2][0] == (2, "v string", "surplus int")
+
+
+def test_what_was_refused_is_red_and_a_paused_table_says_how_to_go_on(
+    kept: tuple[Kept, Window],
+) -> None:
+    lake, _ = kept
+    bad = Message("t", 0, 0, None, b'{"broken', 1)
+    stop = ddl("d", "a", 60, "ALTER", UNKNOWN)
+    found = lake.results(lake.run(bad, stop, row("d", "a", 65, id="3", v="z"), watermark(70)))
+    refused = found["quarantine: nothing_is_in_quarantine_since"]
+    assert not refused.passed
+    assert refused.severity == dg.AssetCheckSeverity.ERROR
+    assert refused.metadata["ticdc/violations"].value == 1
+    (sample,) = refused.metadata["ticdc/sample"].records
+    assert sample.data["error"] == "MalformedMessage"
+    assert sample.data["place"].startswith("t-0-")
+    paused = found["0: table_goes_on"]
+    assert not paused.passed
+    assert paused.metadata["ticdc/ddl"].value == UNKNOWN
+    command = f"ticdc-assets resume --lake {lake.lake.root} --changefeed f d.a"
+    assert paused.metadata["ticdc/to_go_on_when_mended"].value == command
+    without = paused.metadata["ticdc/to_go_on_without_the_statement"].value
+    assert without == f"{command} --skip-ddl"
+    told = {name for name, r in found.items() if not r.passed}
+    assert told == {"quarantine: nothing_is_in_quarantine_since", "0: table_goes_on"}
+    # It stays red while it is so, whatever the next window does.
+    assert list(lake.results(Window(3, 3))) == ["0: table_goes_on"]
+
+
+def test_a_table_of_the_lake_that_is_not_as_agreed_is_red(kept: tuple[Kept, Window]) -> None:
+    lake, _ = kept
+    events, raw = lake.lake.sql("events"), lake.lake.sql("raw")
+    through = last_applied(lake.spark, lake.lake).seq
+    lake.spark.sql(f"UPDATE {events} SET op = 'merge' WHERE kind = 'row' AND commit_ts = 40")
+    lake.spark.sql(f"ALTER TABLE {raw} ADD COLUMNS (surplus STRING)")
+    names = [("events", "events_fits_its_contract"), ("raw", "raw_fits_its_contract")]
+    chosen = {dg.AssetCheckKey(layer_key(FEED, layer), name) for layer, name in names}
+    found = lake.results(Window(0, through), chosen)
+    wrong = found["events: events_fits_its_contract"]
+    assert wrong.metadata["ticdc/violations"].value == 1
+    assert "op" in str(wrong.metadata["ticdc/errors"].value)
+    assert wrong.metadata["ticdc/sample"].records[0].data["commit_ts"] == 40
+    assert not found["raw: raw_fits_its_contract"].passed
+
+
+def test_every_check_has_a_promise_and_a_name_of_its_own() -> None:
+    specs = specs_for(FEED, keys())
+    assert len({spec.key for spec in specs}) == len(specs)
+    assert all(spec.description for spec in specs)
+    assert {s.name for s in specs if s.blocking} >= {"keys_are_unique", "ledger_adds_up"}
+    assert not any(s.blocking for s in specs if s.metadata["ticdc/severity"] == "WARN")

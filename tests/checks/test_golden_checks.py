@@ -1,0 +1,42 @@
+"""Checks over real output cry no wolf: of what TiCDC sent, in windows and as a whole."""
+
+from pathlib import Path
+from random import Random
+from zlib import crc32
+
+import dagster as dg
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.golden import GOLDEN
+from tests.lake.golden_runs import GoldenLake, cuts, points_of
+from ticdc_assets.checks import Window, evaluate
+from ticdc_assets.lake.applied import last_applied
+from ticdc_assets.lake.event_rows import table_name
+
+pytestmark = [pytest.mark.all_golden, pytest.mark.skipif(not GOLDEN.is_dir(), reason="no data")]
+
+
+@pytest.mark.parametrize("dataset", ["lifecycle/simple-json", "lifecycle/storage-csv-full"])
+def test_no_check_fails_on_real_output(spark: SparkSession, tmp_path: Path, dataset: str) -> None:
+    random = Random(crc32(dataset.encode()))
+    golden = GoldenLake(spark, tmp_path, dataset)
+    seq = 0
+    for cut in cuts(dataset, random.sample(points_of(dataset)[:-1], 1), random):
+        golden.advance(cut)
+        through = last_applied(spark, golden.lake).seq
+        assert failed(golden, Window(seq, through)) == []
+        seq = through
+    assert failed(golden, Window(0, seq)) == []
+
+
+def failed(golden: GoldenLake, window: Window) -> list[tuple[str, str | None]]:
+    keys: dict[str, dg.AssetKey] = {}
+    state = last_applied(golden.spark, golden.lake).state
+    for number, (_, incarnation) in enumerate(state.names):
+        schema = state.incarnations[incarnation].schema
+        name = table_name(schema.database, schema.table) or ""
+        keys[name] = dg.AssetKey(["golden", "current", str(number)])
+    results = list(evaluate(golden.spark, golden.lake, golden.feed, window, keys))
+    assert len(results) > len(keys)
+    return [(str(one.check_name), one.description) for one in results if not one.passed]

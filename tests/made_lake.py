@@ -1,0 +1,94 @@
+"""Lakes made without Spark: their own small tables, just as far as definitions and sensors look."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+import msgspec
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from ticdc_assets.events import Column, ColumnType, TableSchema
+from ticdc_assets.events.table_schema import Index
+from ticdc_assets.lake.tables import Lake
+
+_COUNT = pa.struct(
+    [("incarnation", pa.string()), ("name", pa.string())]
+    + [(name, pa.int64()) for name in ("read", "applied", "superseded", "quarantined", "inexact")]
+)
+_NUMBERS = pa.map_(pa.string(), pa.int64())
+_APPLIED = pa.schema(
+    [
+        *[("seq", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("resolved_ts", pa.int64())],
+        *[("batch", pa.int64()), ("watermarks", _NUMBERS), ("versions", _NUMBERS)],
+        *[("counts", pa.list_(_COUNT)), ("replays", pa.int64()), ("state_seq", pa.int64())],
+    ]
+)
+_TABLES = pa.schema(
+    [(name, pa.string()) for name in ("incarnation", "database", "table", "state", "reason")]
+    + [(name, pa.int64()) for name in ("stopped_ts", "created_ts", "dropped_ts")]
+)
+_HISTORY = pa.schema(
+    [(name, pa.string()) for name in ("incarnation", "database", "table")]
+    + [("valid_from", pa.int64())]
+    + [(name, pa.string()) for name in ("ddl_type", "sql", "schema")]
+)
+
+
+def schema(database: str, table: str, *columns: str) -> TableSchema:
+    """A table with an integer key, and texts."""
+    made = [Column("id", ColumnType("bigint", unsigned=True), nullable=False)]
+    made += [Column(name, ColumnType("varchar", length=20), comment="a text") for name in columns]
+    return TableSchema(database, table, tuple(made), (Index("PRIMARY", ("id",), True, True),))
+
+
+def write_line(lake: Lake, seq: int, ts: int, versions: Mapping[str, int] = {}) -> None:
+    """Write a line of `applied`."""
+    line = {
+        "seq": seq,
+        "at": datetime.now(UTC),
+        "resolved_ts": ts,
+        "batch": seq,
+        "watermarks": [("metadata", ts)],
+        "versions": list(versions.items()),
+        "counts": [],
+        "replays": None,
+        "state_seq": 1,
+    }
+    rows = pa.Table.from_pylist([line], schema=_APPLIED)
+    write_deltalake(lake.path("applied"), rows, mode="append")
+
+
+def write_tables(lake: Lake, schemas: Iterable[TableSchema], **states: str) -> None:
+    """Write what tables there are, in place of those that were; by name how one is."""
+    schemas = list(schemas)
+    tables, history = [], []
+    for number, one in enumerate(schemas):
+        incarnation = f"t{number}"
+        state = states.get(one.table, "live")
+        tables.append(
+            {
+                "incarnation": incarnation,
+                "database": one.database,
+                "table": one.table,
+                "state": state,
+                "reason": "a *statement*" if state == "paused" else None,
+                "created_ts": 1,
+            }
+        )
+        history.append(
+            {
+                "incarnation": incarnation,
+                "database": one.database,
+                "table": one.table,
+                "valid_from": 1,
+                "ddl_type": "3",
+                "sql": "CREATE TABLE t",
+                "schema": msgspec.json.encode(one).decode(),
+            }
+        )
+    for name, lines, columns in (
+        ("tables", tables, _TABLES),
+        ("schema_history", history, _HISTORY),
+    ):
+        rows = pa.Table.from_pylist(lines, schema=columns)
+        write_deltalake(lake.path(name), rows, mode="overwrite")

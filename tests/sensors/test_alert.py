@@ -1,0 +1,78 @@
+"""The alert: what it says, and that its webhook shows nowhere."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import dagster as dg
+import pytest
+
+from ticdc_assets.assets.advance import FEED_TAG
+from ticdc_assets.sensors.alert import WEBHOOK, alert, alert_sensors
+
+
+@dg.op
+def fails() -> None:
+    raise ValueError("no such folder")
+
+
+@dg.job(tags={FEED_TAG: "shop"})
+def failing() -> None:
+    fails()
+
+
+@pytest.fixture
+def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, str]]]:
+    said: list[dict[str, str]] = []
+
+    class Taker(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            said.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Taker) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv(WEBHOOK, f"http://127.0.0.1:{server.server_port}/T0KEN")
+        yield said
+        server.shutdown()
+        thread.join()
+
+
+def failure(instance: dg.DagsterInstance) -> dg.RunFailureSensorContext:
+    result = failing.execute_in_process(instance=instance, raise_on_error=False)
+    return dg.build_run_status_sensor_context(
+        sensor_name="alert_on_failure",
+        dagster_event=result.get_run_failure_event(),
+        dagster_instance=instance,
+        dagster_run=result.dagster_run,
+    ).for_run_failure()
+
+
+def test_a_failed_run_is_posted(webhook: list[dict[str, str]]) -> None:
+    with dg.instance_for_test() as instance:
+        alert(failure(instance))
+
+    (said,) = webhook
+    assert said["text"].startswith("changefeed shop: run ")
+
+
+def test_an_unreachable_webhook_is_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(WEBHOOK, "http://127.0.0.1:9/T0KEN")
+    with dg.instance_for_test() as instance:
+        context = failure(instance)
+        with pytest.raises(RuntimeError) as failed:
+            alert(context)
+
+    assert "T0KEN" not in str(failed.value)
+
+
+def test_without_a_webhook_there_is_no_alert(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(WEBHOOK, raising=False)
+
+    assert alert_sensors() == []

@@ -1,0 +1,141 @@
+"""The code location as a whole: it loads whatever it finds, and says what is wrong."""
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from tests.made_lake import schema, write_line, write_tables
+from ticdc_assets import definitions
+from ticdc_assets.changefeed import changefeed_from_uri, load_changefeeds
+from ticdc_assets.lake.tables import Lake
+
+PROJECT = Path(__file__).resolve().parents[1]
+DECLARED = """
+[[changefeed]]
+id = "shop"
+sink-uri = "file:///somewhere?protocol=csv"
+
+[[changefeed]]
+id = "shop-2"
+sink-uri = "kafka://broker:9092/topic?protocol=simple"
+
+[[changefeed]]
+id = "bucket"
+sink-uri = "s3://bucket/prefix?protocol=canal-json&enable-tidb-extension=true"
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("TICDC_CHANGEFEEDS", "TICDC_LAKE", "TICDC_ALERT_WEBHOOK"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_every_kind_of_changefeed_loads(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TICDC_ALERT_WEBHOOK", "https://example.com/hook")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA-SECRET")
+    file = here / "changefeeds.toml"
+    file.write_text(DECLARED)
+    graph = definitions.graph(load_changefeeds(file).values(), str(here / "lake"))
+
+    dg.Definitions.validate_loadable(graph)
+    repository = graph.get_repository_def()
+    assert {sensor.name for sensor in repository.sensor_defs} == {
+        *("shop_checkpoint", "bucket_checkpoint", "alert_on_failure"),
+    }
+    assert {schedule.name for schedule in repository.schedule_defs} == {
+        *("maintain_shop_nightly", "maintain_shop__2_nightly", "maintain_bucket_nightly"),
+    }
+    assert {job.name for job in repository.get_all_jobs()} >= {
+        *("advance_shop_job", "advance_shop__2_job", "maintain_shop"),
+    }
+    assert all(
+        schedule.default_status == dg.DefaultScheduleStatus.STOPPED
+        for schedule in repository.schedule_defs
+    )
+    job = repository.get_job("advance_shop__2_job")
+    assert job.tags["ticdc/changefeed"] == "shop-2"
+    assert "AKIA-SECRET" not in repr(graph.resources)
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        (None, "TICDC_CHANGEFEEDS"),
+        ('[[changefeed]]\nid = "x"\nsink-uri = "file:///x?protocol=what"', "protocol"),
+        ('[[changefeed]]\nid = "x"\nsink-url = "file:///x?protocol=csv"', "sink-url"),
+    ],
+)
+def test_what_cannot_be_loaded_is_an_asset_that_says_why(
+    here: Path, caplog: pytest.LogCaptureFixture, declared: str | None, said: str
+) -> None:
+    if declared is not None:
+        (here / "changefeeds.toml").write_text(declared)
+    with caplog.at_level(logging.ERROR, "dagster.ticdc"):
+        graph = definitions.defs()
+
+    dg.Definitions.validate_loadable(graph)
+    (spec,) = graph.resolve_all_asset_specs()
+    assert said in (spec.description or "").replace("\\", "")
+    assert said in caplog.text
+
+
+def test_dg_finds_the_project_and_has_no_complaint(here: Path) -> None:
+    (here / "changefeeds.toml").write_text(DECLARED)
+    environment = {
+        **os.environ,
+        "TICDC_CHANGEFEEDS": str(here / "changefeeds.toml"),
+        "TICDC_LAKE": str(here / "lake"),
+        "VIRTUAL_ENV": sys.prefix,
+        "DAGSTER_HOME": str(here),
+    }
+    dg_command = str(Path(sys.executable).with_name("dg"))
+    done = subprocess.run(
+        [dg_command, "check", "defs"],
+        cwd=PROJECT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "All definitions loaded successfully" in done.stdout + done.stderr
+
+
+def test_how_long_a_thousand_tables_take(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    feed = changefeed_from_uri("file:///x?protocol=csv", id="shop")
+    lake = Lake(str(here / "lake"), feed.id)
+    write_line(lake, 1, 470628459884838913)
+    columns = [f"column_{number}" for number in range(20)]
+    write_tables(lake, [schema(f"db{n % 7}", f"table_{n}", *columns) for n in range(1000)])
+
+    begun = time.monotonic()
+    repository = definitions.graph([feed], lake.root).get_repository_def()
+    seconds = time.monotonic() - begun
+
+    assert len(repository.asset_graph.get_all_asset_keys()) == 5 + 2 * 1000
+    with capsys.disabled():
+        print(f"\n1,000 tables of 21 columns: loaded in {seconds:.1f} s")
+
+
+def test_the_instance_is_one_that_dagster_takes(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "dagster.yaml").write_text((PROJECT / "dagster.yaml").read_text())
+    with dg.DagsterInstance.from_config(str(here)) as instance:
+        assert instance.run_retries_enabled
+        assert instance.run_monitoring_enabled
+        assert not instance.telemetry_enabled
+        queue = instance.get_concurrency_config().run_queue_config
+        assert queue is not None
+        (limit,) = queue.tag_concurrency_limits
+        assert limit["key"] == "ticdc/changefeed"

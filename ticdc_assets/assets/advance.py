@@ -1,0 +1,261 @@
+"""The assets of a changefeed: one op that brings all of them up to date, or some tables anew."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+
+from resources.catalog import read_catalog, read_lines
+from resources.deployment import LakeResource, SparkResource
+from resources.reading import source_of
+from ticdc_assets.assets import naming, results, specs
+from ticdc_assets.assets.naming import identifier, layer_key, output_name, table_key
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.checks import Window, evaluate, specs_for
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.events.table_schema import folded
+from ticdc_assets.lake.advance import Advanced, advance
+from ticdc_assets.lake.apply import Replay, apply
+from ticdc_assets.lake.catalog import Catalog, TableChange, changes
+from ticdc_assets.lake.event_rows import table_name
+from ticdc_assets.lake.lock import locked
+from ticdc_assets.lake.overview import open_lake
+from ticdc_assets.lake.preview import Preview, previews
+from ticdc_assets.lake.tables import Lake
+
+# Which changefeed a run is about: sensors, the run queue and alerts go by it.
+FEED_TAG = "ticdc/changefeed"
+PREVIEW = "TICDC_PREVIEW_ROWS"
+# So many tables at most are looked into in one run, those with the most changes.
+_LOOKED_INTO = 20
+
+Results = Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]
+
+
+def feed_assets(feed: Changefeed, lake: Lake, catalog: Catalog) -> dg.AssetsDefinition:
+    """Everything that one run makes of a changefeed, as its lake's catalog knows it."""
+    all_specs = [*specs.layer_specs(feed, lake), *specs.table_specs(feed, lake, catalog)]
+    checks = specs_for(feed, _table_keys(feed, catalog))
+    # Named by ourselves: by default two keys may get one name, and names of any script none.
+    outputs = {output_name(spec.key): spec for spec in all_specs}
+    check_outputs = {output_name(check.asset_key, check.name): check for check in checks}
+
+    @dg.op(
+        name=f"advance_{identifier(feed.id)}",
+        description=f"Bring the lake of changefeed {feed.id} to the newest checkpoint.",
+        out={name: dg.Out(dg.Nothing, is_required=False) for name in (*outputs, *check_outputs)},
+        ins={"source": dg.In(dg.Nothing)},
+        pool=f"ticdc_{identifier(feed.id)}",
+        tags={FEED_TAG: feed.id},
+    )
+    def _op(context: dg.AssetExecutionContext, spark: SparkResource, lake: LakeResource) -> Results:
+        yield from _Run(context, spark, lake.of(feed.id), feed).run()
+
+    return dg.AssetsDefinition(
+        keys_by_input_name={"source": layer_key(feed, naming.SOURCE)},
+        keys_by_output_name={name: spec.key for name, spec in outputs.items()},
+        node_def=_op,
+        specs=all_specs,
+        check_specs_by_output_name=check_outputs,
+        can_subset=True,
+    )
+
+
+def advance_job(feed: Changefeed, assets: dg.AssetsDefinition) -> Any:
+    """The job that a sensor asks for: all of a changefeed's assets, checks included.
+
+    What Dagster makes of it has no public type.
+    """
+    return dg.define_asset_job(
+        f"advance_{identifier(feed.id)}_job",
+        selection=dg.AssetSelection.assets(*assets.keys),
+        description=f"Bring the lake of changefeed {feed.id} to the newest checkpoint.",
+        tags={FEED_TAG: feed.id},
+    )
+
+
+def _table_keys(feed: Changefeed, catalog: Catalog) -> dict[str, dg.AssetKey]:
+    return {
+        table_name(*names) or "": table_key(feed, naming.CURRENT, *names)
+        for names in catalog.named()
+    }
+
+
+class _Run:
+    """One run over a changefeed."""
+
+    def __init__(
+        self, context: dg.AssetExecutionContext, spark: SparkResource, lake: Lake, feed: Changefeed
+    ) -> None:
+        self._context = context
+        self._resource = spark
+        self._lake = lake
+        self._feed = feed
+        self._selected = set(context.selected_asset_keys)
+        self._checks = set(context.selected_asset_check_keys)
+        self._rows = int(os.environ.get(PREVIEW) or 5)
+
+    def run(self) -> Results:
+        """Do what was asked for, and tell of it."""
+        layers = any(naming.table_of(key) is None for key in self._selected)
+        with locked(self._lake):
+            before = read_catalog(self._lake)
+            if layers:
+                yield from self._advance(before)
+            elif self._selected:
+                yield from self._rebuild(before)
+            elif self._checks:
+                # Checks alone: all there is, not only what a run has changed.
+                yield from self._evaluate(Window(0, before.seq), before)
+
+    def _advance(self, before: Catalog) -> Results:
+        begun = time.monotonic()
+        source = source_of(self._feed)
+        spark = self._resource.session(self._lake.root)
+        up = time.monotonic() - begun
+        self._context.log.info(f"Spark is up after {up:.1f} s")
+        progress = _Progress(self._context)
+        done = advance(spark, self._lake, self._feed, source, progress=progress)
+        after = read_catalog(self._lake)
+        seconds = time.monotonic() - begun
+        self._said(done)
+        told = results.layer_results(self._feed, self._lake, done, before, after, seconds)
+        for layer in naming.LAYERS:
+            if layer in told:
+                told[layer]["ticdc/session_seconds"] = round(up, 1)
+                version = results.layer_version(layer, after.ts)
+                yield from self._result(layer_key(self._feed, layer), told[layer], version)
+        yield from self._tables(before, after, seconds)
+        yield from self._evaluate(Window(before.seq, after.seq), after)
+
+    def _rebuild(self, before: Catalog) -> Results:
+        """Make the selected tables anew from all their events; nothing new is taken in."""
+        begun = time.monotonic()
+        names = {naming.table_of(key) for key in self._selected}
+        wanted = {(folded(name[0]), folded(name[1])) for name in names if name is not None}
+        named = before.named()
+        ids = {
+            table.incarnation
+            for (database, table_), table in named.items()
+            if (folded(database), folded(table_)) in wanted
+        }
+        if not ids:
+            raise ConfigError("none of these tables is in the lake any more", setting="selection")
+        spark = self._resource.session(self._lake.root)
+        applied = open_lake(spark, self._lake)
+        progress = _Progress(self._context)
+        done = apply(
+            spark,
+            self._lake,
+            self._feed,
+            applied,
+            applied.batch,
+            decoded=applied.decoded,
+            replay=Replay(frozenset(ids), 0),
+            progress=lambda count, of: progress("replay", count, of),
+        )
+        for problem in done.problems:
+            self._context.log.warning(problem.line())
+        after = read_catalog(self._lake)
+        yield from self._tables(before, after, time.monotonic() - begun)
+        yield from self._evaluate(Window(before.seq, after.seq), after)
+
+    # What is told
+
+    def _tables(self, before: Catalog, after: Catalog, seconds: float) -> Results:
+        found = changes(before, after, read_lines(self._lake, before.seq))
+        # Those that are there go before what was dropped under the same name.
+        ordered = sorted(found.values(), key=lambda change: (change.dropped, change.table.name))
+        looked_into = self._previews(found)
+        seen: set[dg.AssetKey] = set()
+        for change in ordered:
+            key = self._key(naming.HISTORY, change)
+            if change.steps and key not in seen:
+                version = results.history_version(change)
+                yield from self._table_result(
+                    key, change, results.history_metadata(change), version
+                )
+            seen.add(key)
+            self._tell_of_rename(change)
+        for change in ordered:
+            key = self._key(naming.CURRENT, change)
+            if key in seen:
+                continue
+            seen.add(key)
+            preview = looked_into.get(change.table.incarnation)
+            told = results.current_metadata(
+                self._feed, self._lake, change, preview, after.ts, seconds
+            )
+            yield from self._table_result(key, change, told, results.current_version(after.ts))
+
+    def _key(self, layer: str, change: TableChange) -> dg.AssetKey:
+        return table_key(self._feed, layer, change.table.database, change.table.table)
+
+    def _tell_of_rename(self, change: TableChange) -> None:
+        """The page of the old name says what the table is called now."""
+        if change.before is None or not change.renamed:
+            return
+        old = change.before
+        key = table_key(self._feed, naming.CURRENT, old.database, old.table)
+        note = f"this table is called {change.table.name} now"
+        self._context.log_event(dg.AssetObservation(asset_key=key, metadata={"ticdc/note": note}))
+
+    def _previews(self, found: Mapping[str, TableChange]) -> dict[str, Preview]:
+        there = [c for c in found.values() if c.version is not None and not c.dropped]
+        there.sort(key=lambda change: -change.counts.read)
+        chosen = {
+            change.table.incarnation: change.version
+            for change in there[:_LOOKED_INTO]
+            if change.version is not None
+        }
+        if not chosen:
+            return {}
+        return previews(
+            self._resource.session(self._lake.root), self._lake, chosen, max(self._rows, 0)
+        )
+
+    def _table_result(
+        self,
+        key: dg.AssetKey,
+        change: TableChange,
+        told: results.Metadata,
+        version: dg.DataVersion,
+    ) -> Results:
+        if change.dropped or key not in self._context.assets_def.keys_by_output_name.values():
+            note = results.without_definition(change)
+            told["ticdc/note"] = dg.MetadataValue.md(note)
+            self._context.log.info(f"{change.table.name} is {note}")
+        yield from self._result(key, told, version)
+
+    def _result(self, key: dg.AssetKey, told: results.Metadata, version: dg.DataVersion) -> Results:
+        if key in self._selected:
+            yield dg.MaterializeResult(asset_key=key, metadata=told, data_version=version)
+            return
+        # It changed all the same: what was not asked for, or has no definition yet.
+        self._context.log_event(dg.AssetMaterialization(asset_key=key, metadata=told))
+
+    def _evaluate(self, window: Window, catalog: Catalog) -> Results:
+        if not self._checks:
+            return
+        spark = self._resource.session(self._lake.root)
+        keys = _table_keys(self._feed, catalog)
+        yield from evaluate(spark, self._lake, self._feed, window, keys, self._checks)
+
+    def _said(self, done: Advanced) -> None:
+        for problem in done.applied.problems:
+            self._context.log.warning(problem.line())
+
+
+class _Progress:
+    """Writes how far a stage is into the run's log, now and then."""
+
+    def __init__(self, context: dg.AssetExecutionContext) -> None:
+        self._context = context
+        self._said = time.monotonic()
+
+    def __call__(self, stage: str, done: int, of: int | None) -> None:
+        if time.monotonic() - self._said >= 10:
+            self._said = time.monotonic()
+            self._context.log.info(f"{stage}: {done:,}" + ("" if of is None else f" of {of:,}"))

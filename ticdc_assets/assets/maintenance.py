@@ -1,0 +1,59 @@
+"""Looking after the lake's files, as a job of its own: it makes no asset and changes no row."""
+
+import dagster as dg
+
+from resources.deployment import LakeResource, SparkResource
+from ticdc_assets.assets.advance import FEED_TAG
+from ticdc_assets.assets.naming import identifier
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.lake.lock import locked
+from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.lake.overview import open_lake
+
+
+class Maintenance(dg.Config):
+    """What may be given up; by default nothing is, and only small files are joined."""
+
+    retain_days: int | None = None
+    expire_days: int | None = None
+
+
+def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
+    """The job that looks after one changefeed's part of the lake."""
+    name = identifier(feed.id)
+
+    @dg.op(name=f"maintain_{name}_files", pool=f"ticdc_{name}")
+    def _op(
+        context: dg.OpExecutionContext,
+        config: Maintenance,
+        spark: SparkResource,
+        lake: LakeResource,
+    ) -> None:
+        part = lake.of(feed.id)
+        with locked(part):
+            session = spark.session(part.root)
+            done = maintain(
+                session,
+                part,
+                open_lake(session, part),
+                retain_days=config.retain_days,
+                expire_days=config.expire_days,
+            )
+        context.add_output_metadata(
+            {
+                "ticdc/tables_joined": done.joined,
+                "ticdc/files_before": done.files_before,
+                "ticdc/files_after": done.files_after,
+                "ticdc/records_expired": done.expired,
+            }
+        )
+
+    @dg.job(
+        name=f"maintain_{name}",
+        description=f"Join small files of changefeed {feed.id}, and give up what config says.",
+        tags={FEED_TAG: feed.id},
+    )
+    def _job() -> None:
+        _op()
+
+    return _job

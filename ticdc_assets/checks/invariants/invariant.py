@@ -1,0 +1,82 @@
+"""What an invariant is: a promise, and the function that returns what breaks it."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from pyspark.sql import DataFrame
+
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.checks.invariants.scene import Scene
+from ticdc_assets.plan.state import Incarnation
+
+Layer = Literal["raw", "events", "quarantine", "checkpoints"]
+Severity = Literal["ERROR", "WARN"]
+
+
+@dataclass(frozen=True)
+class NotTold:
+    """Why the window does not tell whether a promise was kept."""
+
+    reason: str
+
+
+# Finds the rows that break a promise, one line each.
+Find = Callable[[Scene], DataFrame]
+FindOfTable = Callable[[Scene, Incarnation], DataFrame | NotTold]
+HoldsFor = Callable[[Changefeed], bool]
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """A promise about a whole layer; what it says of a changefeed depends on its settings."""
+
+    name: str
+    promise: str
+    layer: Layer
+    severity: Severity
+    blocking: bool
+    holds_for: HoldsFor
+    find: Find
+
+
+@dataclass(frozen=True)
+class TableInvariant:
+    """A promise about one current table."""
+
+    name: str
+    promise: str
+    severity: Severity
+    blocking: bool
+    find: FindOfTable
+
+
+def _always(feed: Changefeed) -> bool:
+    return True
+
+
+def promised(
+    layer: Layer, severity: Severity, *, blocking: bool = False, of: HoldsFor = _always
+) -> Callable[[Find], Invariant]:
+    """Make an invariant of a function: its name is the check's, its docstring the promise."""
+
+    def make(find: Find) -> Invariant:
+        return Invariant(find.__name__, _promise(find), layer, severity, blocking, of, find)
+
+    return make
+
+
+def promised_of_tables(
+    severity: Severity, *, blocking: bool = False
+) -> Callable[[FindOfTable], TableInvariant]:
+    """Likewise for a promise about each current table."""
+
+    def make(find: FindOfTable) -> TableInvariant:
+        return TableInvariant(find.__name__, _promise(find), severity, blocking, find)
+
+    return make
+
+
+def _promise(find: Callable[..., object]) -> str:
+    return inspect.getdoc(find) or ""

@@ -1,0 +1,160 @@
+"""What checks found, as Dagster shows it: how many rows, a few of them, and the promise.
+
+Of a row only where it is and what is wrong is shown, never its values.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import dagster as dg
+import pyspark.sql.types as T
+from pandera.config import ValidationDepth, config_context
+from pyspark.sql import Column, DataFrame, Row
+
+from ticdc_assets.checks import models
+from ticdc_assets.checks.invariants import NotTold, Scene, Severity
+
+SAMPLE = 10
+_WIDEST = 500
+# JavaScript, which the UI is made of, has no greater whole numbers.
+_GREATEST = 1 << 53
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def told(
+    check: dg.AssetCheckKey,
+    found: DataFrame | NotTold,
+    severity: Severity,
+    looked_at: str,
+) -> dg.AssetCheckResult:
+    """The result of an invariant, from the rows that break it."""
+    metadata: dict[str, Any] = {"ticdc/looked_at": looked_at}
+    if isinstance(found, NotTold):
+        metadata |= {"ticdc/violations": 0, "ticdc/not_told": found.reason}
+        why = f"cannot be told: {found.reason}"
+        return _result(check, True, severity, metadata, why)
+    rows = found.limit(SAMPLE + 1).collect()
+    count = len(rows) if len(rows) <= SAMPLE else found.count()
+    metadata["ticdc/violations"] = count
+    if not count:
+        return _result(check, True, severity, metadata)
+    metadata["ticdc/sample"] = table(rows[:SAMPLE], found.columns)
+    return _result(check, False, severity, metadata, f"{count:,} found", rows)
+
+
+def stopped(
+    check: dg.AssetCheckKey, found: DataFrame | NotTold, severity: Severity, looked_at: str
+) -> dg.AssetCheckResult:
+    """The result for a table that may be stopped: why, at which DDL, and how to go on."""
+    rows = [] if isinstance(found, NotTold) else found.collect()
+    metadata: dict[str, Any] = {"ticdc/looked_at": looked_at, "ticdc/violations": len(rows)}
+    if not rows:
+        return _result(check, True, severity, metadata)
+    row = rows[0].asDict()
+    said = {
+        "ticdc/state": row["state"],
+        "ticdc/right_up_to": row["since_ts"],
+        "ticdc/reason": row["reason"],
+        "ticdc/ddl": row["ddl"],
+        "ticdc/to_go_on_when_mended": row["go_on"],
+        "ticdc/to_go_on_without_the_statement": row["without"],
+    }
+    metadata |= {name: _cell(value, None) for name, value in said.items() if value is not None}
+    why = f"{row['state']}: {row['reason']}"
+    if row["go_on"]:
+        why += f" — to go on, when mended: {row['go_on']}"
+    if row["without"]:
+        why += f" — or without the statement: {row['without']}"
+    waits = row["state"] == "waiting"
+    return _result(check, False, "WARN" if waits else severity, metadata, why)
+
+
+def shaped(
+    check: dg.AssetCheckKey, scene: Scene, name: str, where: Column | str, looked_at: str
+) -> dg.AssetCheckResult:
+    """Hold a table of the lake against its model: its columns, and its rows where `where` says."""
+    model = models.model(scene.spark, name, scene.feed)
+    rows = scene.read(name)
+    # A frame without rows, and without columns that may be NULL: then nothing has to be run.
+    shape = T.StructType([T.StructField(f.name, f.dataType, False) for f in rows.schema.fields])
+    with config_context(validation_depth=ValidationDepth.SCHEMA_ONLY):
+        faults = errors_of(model.validate(scene.spark.createDataFrame([], shape)))
+    faults += models.misshapen(scene.spark, rows, name, scene.feed)
+    metadata: dict[str, Any] = {"ticdc/looked_at": looked_at}
+    if faults:
+        metadata |= {"ticdc/violations": len(faults), "ticdc/errors": [_cell(f) for f in faults]}
+        return _result(check, False, "ERROR", metadata, "the columns are not as they should be")
+    wrong = rows.where(where).where(models.broken(model))
+    sample = wrong.limit(SAMPLE + 1).collect()
+    count = len(sample) if len(sample) <= SAMPLE else wrong.count()
+    metadata["ticdc/violations"] = count
+    if not count:
+        return _result(check, True, "ERROR", metadata)
+    few = scene.spark.createDataFrame(sample[:SAMPLE], rows.schema)
+    said = [_cell(error) for error in errors_of(model.validate(few))]
+    shown = [column for column in _SHOWN if column in rows.columns]
+    metadata |= {"ticdc/errors": said, "ticdc/sample": table(sample[:SAMPLE], shown)}
+    return _result(check, False, "ERROR", metadata, f"{count:,} found")
+
+
+# Columns of the lake's tables that tell where a row is.
+_SHOWN = (
+    *("batch", "seq", "index", "kind", "name", "stage", "role", "path", "topic", "partition"),
+    *("offset", "incarnation", "database", "table", "op", "commit_ts", "ts_kind", "source"),
+    *("number", "state", "valid_from", "came_from", "resolved_ts", "error"),
+)
+
+
+def errors_of(validated: Any) -> list[str]:
+    """What pandera says of a frame, a line a fault: its own form is nested by kind of fault."""
+    said: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]] = validated.pandera.errors
+    return [
+        f"{fault['column']}: {fault['error'] or fault['check']}"
+        for kinds in said.values()
+        for faults in kinds.values()
+        for fault in faults
+    ]
+
+
+def table(rows: Sequence[Row], columns: Sequence[str]) -> dg.TableMetadataValue:
+    """Rows as a table of the UI."""
+    records = [dg.TableRecord({name: _cell(row[name]) for name in columns}) for row in rows]
+    of_numbers = {
+        name for name in columns if all(type(record.data[name]) is int for record in records)
+    }
+    schema = dg.TableSchema(
+        [dg.TableColumn(name, "int" if name in of_numbers else "string") for name in columns]
+    )
+    return dg.MetadataValue.table(records, schema)
+
+
+def _cell(value: Any, widest: int | None = _WIDEST) -> str | int | bool:
+    """A value as it may be shown: one line, of bounded length, exact."""
+    if value is None:
+        return ""
+    if isinstance(value, bool) or (isinstance(value, int) and abs(value) < _GREATEST):
+        return value
+    text = value.isoformat() if isinstance(value, datetime) else str(value)
+    if widest is not None and len(text) > widest:
+        text = text[:widest] + "…"
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _result(
+    check: dg.AssetCheckKey,
+    passed: bool,
+    severity: Severity,
+    metadata: Mapping[str, Any],
+    description: str | None = None,
+    rows: Sequence[Row] = (),
+) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        passed=passed,
+        asset_key=check.asset_key,
+        check_name=check.name,
+        severity=dg.AssetCheckSeverity(severity),
+        metadata=dict(metadata),
+        description=None if description is None else str(_cell(description, 2000)),
+    )
