@@ -30,10 +30,8 @@ _EVER = 1 << 63
 # Those that differ most; the others, and every truth point, with `-m all_golden`.
 USUAL = [
     "types/simple-avro",
-    "types/storage-csv-default",
     "lifecycle/simple-json-restart",
     "lifecycle/storage-csv-full",
-    "lifecycle/open-protocol-force-replicate",
 ]
 
 
