@@ -30,7 +30,9 @@ def killed_and_taken_up(
         runs.begin(spark)
     for stage in stages:
         runs.kill(stage)
-        runs.check_picture(spark)
+        if stage in ("create", "apply"):
+            # No other touches what is read.
+            runs.check_picture(spark)
     runs.finish(spark)
     assert runs.check_picture(spark) == runs.simulation.checkpoints[-1]
     runs.check_once(spark)
@@ -38,14 +40,9 @@ def killed_and_taken_up(
     assert len(runs.kills) == len(stages)
 
 
-@pytest.mark.parametrize(
-    ("changefeed", "stages"),
-    [("csv", ["ingest", "decode", "apply"]), ("simple", ["decode", "apply"])],
-)
-def test_runs_that_were_killed_are_taken_up(
-    spark: SparkSession, tmp_path: Path, changefeed: str, stages: list[str]
-) -> None:
-    killed_and_taken_up(spark, tmp_path, CHANGEFEEDS[changefeed], stages, seed=len(stages))
+def test_runs_that_were_killed_are_taken_up(spark: SparkSession, tmp_path: Path) -> None:
+    stages = ["ingest", "apply", "decode", "apply", "apply"]
+    killed_and_taken_up(spark, tmp_path, CHANGEFEEDS["csv"], stages, seed=3)
 
 
 @pytest.mark.soak

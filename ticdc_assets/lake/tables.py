@@ -18,6 +18,7 @@ A batch is what one ingest took in; it numbers the commits of `raw`, and all tha
 
 import hashlib
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException
@@ -125,6 +126,7 @@ STATISTICS = {
 # The one column that current tables have beside the user's own.
 COMMIT_TS = "_commit_ts"
 
+_AT_ONCE = 4
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -178,7 +180,8 @@ def create(spark: SparkSession, lake: Lake, *, of_records: bool) -> None:
     if exists(spark, lake):
         return
     contracts = {"raw": RAW_RECORDS if of_records else RAW_FILES, **CONTRACTS}
-    for name, columns in contracts.items():
+
+    def make(name: str) -> None:
         layout = LAYOUT.get(name)
         clustered = f" CLUSTER BY ({', '.join(map(quoted, layout))})" if layout else ""
         properties = {"delta.checkpointInterval": "20"}
@@ -186,6 +189,12 @@ def create(spark: SparkSession, lake: Lake, *, of_records: bool) -> None:
             properties["delta.dataSkippingStatsColumns"] = ",".join(STATISTICS[name])
         listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
         spark.sql(
-            f"CREATE TABLE IF NOT EXISTS {lake.sql(name)} ({columns}) USING delta{clustered}"
-            f" TBLPROPERTIES ({listed})"
+            f"CREATE TABLE IF NOT EXISTS {lake.sql(name)} ({contracts[name]})"
+            f" USING delta{clustered} TBLPROPERTIES ({listed})"
         )
+
+    # The last one says that all are there.
+    *first, last = contracts
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(make, first))
+    make(last)
