@@ -237,8 +237,7 @@ class Engine:
     def _mend(self, more: bool) -> None:
         """Replay what is known better now than when it was applied."""
         stopped = [t for t in self.now.incarnations.values() if t.waits]
-        missing = {table_key(rows.database, rows.table) for rows in self.missing}
-        came = any(name not in missing for name in self.now.missing)
+        came = {m.key for m in self.now.missing} - {m.key for m in self.missing}
         waiting = [*stopped, *self.now.unknown] if self._news or came else []
         if self._late_rows or self._late_ddls or waiting:
             late = [row.change.commit_ts for row in self._late_rows]

@@ -4,12 +4,13 @@ import argparse
 import sys
 from pathlib import Path
 
+from resources.lake import lake_root
 from resources.reading import source_of
 from resources.spark import session
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.progress import Progress
-from ticdc_assets.cli.source import again, changefeed, lake_root
+from ticdc_assets.cli.source import again, changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import Advanced
 from ticdc_assets.lake.advance import advance as advance_lake
@@ -28,7 +29,7 @@ class OpenLake:
 
     def __init__(self, options: argparse.Namespace, *, there: bool = True) -> None:
         self.feed: Changefeed = changefeed(options)
-        self.lake = Lake(lake_root(options), self.feed.id)
+        self.lake = Lake(lake_root(options.lake), self.feed.id)
         if there and "://" not in self.lake.root and not Path(self.lake.path("applied")).is_dir():
             # It is said before a session is started for it.
             raise absent(self.lake)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from resources.dump import read_dump
-from resources.lake import lake_root as stated_root
 from resources.source import NO_BROKERS, existing_folder
 from resources.storage import claim_check_folder
 from ticdc_assets.changefeed import (
@@ -41,11 +40,6 @@ def changefeed(options: argparse.Namespace) -> Changefeed:
     if options.changefeed not in feeds:
         raise ConfigError(f"declares no changefeed {options.changefeed!r}", file=str(file))
     return feeds[options.changefeed]
-
-
-def lake_root(options: argparse.Namespace) -> str:
-    """Where the lake is: a URI as it stands, a path from the root on."""
-    return stated_root(options.lake)
 
 
 def again(options: argparse.Namespace, command: str, *arguments: str) -> str:

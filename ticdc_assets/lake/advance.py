@@ -16,15 +16,11 @@ from ticdc_assets.lake.history import SchemasFor
 from ticdc_assets.lake.ingest import Ingested, ingest_records
 from ticdc_assets.lake.ingest_folder import Folder, ingest_folder
 from ticdc_assets.lake.tables import Lake
-from ticdc_assets.plan.seen import Missing
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore
 
 # Told as the work goes on: the stage, how much is done, of how much (None: nobody knows).
 Progress = Callable[[str, int, int | None], None]
-
-
-_WAITS = "{} cannot be read: the schema file of its version is not there, or no answer comes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +56,6 @@ def advance(
     before = last_applied(spark, lake)
     taken = _ingest(spark, lake, feed, source, progress)
     decoded = _decode(spark, lake, feed, source, before)
-    waiting = decoded.waiting
     done = apply(
         spark,
         lake,
@@ -68,7 +63,7 @@ def advance(
         before,
         decoded.newest,
         decoded=decoded.done_through,
-        missing=[Missing(f.database, f.table, f.version, _WAITS.format(f.path)) for f in waiting],
+        missing=decoded.waiting,
         replay=replay,
         progress=None if progress is None else lambda n, of: progress("apply", n, of),
     )

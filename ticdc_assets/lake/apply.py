@@ -67,17 +67,18 @@ def apply(
     batch: int,
     *,
     decoded: int | None = None,
-    missing: Collection[Missing] = (),
+    missing: Collection[Missing] | None = None,
     replay: Replay | None = None,
     progress: Progress | None = None,
 ) -> AppliedWindow:
     """Bring the current tables up to what the batches up to `batch` resolve.
 
     `decoded` is the batch up to which no file waits to be decoded, `missing` what those that do
-    would tell of.
+    would tell of; without it that is as it was at the last line.
     """
     through = batch if decoded is None else decoded
-    return _Applier(spark, lake, feed, batch, through, missing, progress).run(applied, replay)
+    unread = applied.state.missing if missing is None else missing
+    return _Applier(spark, lake, feed, batch, through, unread, progress).run(applied, replay)
 
 
 class _Applier:
@@ -211,8 +212,7 @@ class _Applier:
         if asked is not None:
             seqs.append(asked.seq)
         news = _stated_names(control)
-        missing = {table_key(rows.database, rows.table) for rows in self._missing}
-        came = {name for name in applied.state.missing if name not in missing}
+        came = {m.key for m in applied.state.missing} - {m.key for m in self._missing}
         names: set[TableKey] = set()
         for table in applied.state.incarnations.values():
             # It may have another name by now than its rows and their schema.

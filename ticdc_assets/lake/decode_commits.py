@@ -11,18 +11,9 @@ from pyspark.sql import functions as F
 from ticdc_assets.lake.commit_marks import last_mark, marked, was_committed
 from ticdc_assets.lake.event_rows import SCHEMA, Arrival, from_dicts, to_arrow
 from ticdc_assets.lake.tables import Lake, literal
+from ticdc_assets.plan.seen import Missing
 
 STAGE = "decode"
-
-
-@dataclass(frozen=True)
-class WaitingFile:
-    """A data file that is not decoded: without a schema, or not to be read just now."""
-
-    path: str
-    database: str
-    table: str
-    version: int
 
 
 @dataclass(frozen=True)
@@ -32,7 +23,8 @@ class Decoded:
     rows: int
     ddls: int
     rejected: int
-    waiting: tuple[WaitingFile, ...]
+    # Data files that are not decoded: without a schema, or not to be read just now.
+    waiting: tuple[Missing, ...]
     bytes: int
     # Every batch up to this one is decoded entirely.
     done_through: int

@@ -11,12 +11,14 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Bootstrap, SchemaChange
 from ticdc_assets.events.written import to_json
 from ticdc_assets.lake.arrow_text import array
-from ticdc_assets.lake.decode_commits import Commits, Decoded, WaitingFile
+from ticdc_assets.lake.decode_commits import Commits, Decoded
 from ticdc_assets.lake.decode_control import Row, SchemasFor, Tables, Version, control_arrivals
 from ticdc_assets.lake.decode_workers import FILES, Reader, decode_files
 from ticdc_assets.lake.quarantine import keep_quarantine
 from ticdc_assets.lake.tables import EVENTS, Lake
+from ticdc_assets.plan.seen import Missing
 
+_UNREAD = "{} cannot be read: the schema file of its version is not there, or no answer comes"
 # With less than this, one task is quicker than several.
 _SMALL = 16 << 20
 _MOST_PER_TASK = 64 << 20
@@ -110,7 +112,7 @@ def decode_folder(
     )
 
 
-def _said(waiting: Sequence[Row], tables: Tables) -> tuple[WaitingFile, ...]:
+def _said(waiting: Sequence[Row], tables: Tables) -> tuple[Missing, ...]:
     """Whose files wait; of one that cannot be read and whose path does not name its table, not."""
     files = []
     for row in waiting:
@@ -122,7 +124,7 @@ def _said(waiting: Sequence[Row], tables: Tables) -> tuple[WaitingFile, ...]:
         if found is not None:
             names = found[:2]
         if all(names):
-            files.append(WaitingFile(row["path"], *names, row["version"] or 0))
+            files.append(Missing(*names, row["version"] or 0, _UNREAD.format(row["path"])))
     return tuple(files)
 
 

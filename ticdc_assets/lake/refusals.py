@@ -12,9 +12,9 @@ from ticdc_assets.errors import MalformedMessage, TicdcError, ValueProblem
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.segment import BAD, KEY_ONLY, ORIGIN, Segment
 from ticdc_assets.lake.tables import QUARANTINE, Lake
+from ticdc_assets.reference import problem
 from ticdc_assets.schema.types.row import RowReader
 
-_KEY_ONLY_REASON = "the message was too large: only the row's key is in the stream"
 _NAMES = [part.split()[0] for part in QUARANTINE.split(",")]
 
 
@@ -58,7 +58,7 @@ def refused_batch(
     read = RowReader(schema, member_names=member_names)
     rows = batch.to_pylist()
     errors = [
-        ("MissingPayload", _KEY_ONLY_REASON) if row[KEY_ONLY] else _why(row, read, key)
+        ("MissingPayload", problem.KEY_ONLY) if row[KEY_ONLY] else _why(row, read, key)
         for row in rows
     ]
     count = len(rows)

@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from ticdc_assets.schema.catalog import TableKey, table_key
+
 # A place in the order of things: a commit ts, and what comes at it first.
 ROWS, DDLS, DATED = 0, 1, 2
 Place = tuple[int, int]
@@ -14,6 +16,10 @@ class Missing(Struct, frozen=True):
     table: str
     version: int
     reason: str
+
+    @property
+    def key(self) -> TableKey:
+        return table_key(self.database, self.table)
 
 
 class Seen(Struct, frozen=True, kw_only=True):

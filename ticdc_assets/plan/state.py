@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ticdc_assets.events import Bootstrap, SchemaChange, TableSchema
+from ticdc_assets.plan.seen import Missing
 from ticdc_assets.reference.resolved import Heard
 from ticdc_assets.schema.catalog import TableKey
 from ticdc_assets.schema.known_tables import Known
@@ -85,8 +86,8 @@ class State(Struct, frozen=True):
     skipped: list[tuple[int, DdlName]] = []
     # ENUM and SET columns of which it has been said that their members are not known.
     unnamed: list[tuple[str, str, str]] = []
-    # Names of which there were rows that could not be read yet.
-    missing: list[TableKey] = []
+    # Rows that could not be read yet.
+    missing: list[Missing] = []
 
 
 def stopped(table: Incarnation, how: Stopped, reason: str, place: tuple[int, int]) -> Incarnation:

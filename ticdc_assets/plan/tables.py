@@ -41,7 +41,7 @@ class Tables:
         # Rows that have begun to come, by the name they come under.
         self._coming: dict[TableKey, list[Seen]] = defaultdict(list)
         self._unnamed = dict.fromkeys(state.unnamed)
-        self._missing: dict[TableKey, None] = {}
+        self._missing: list[Missing] = []
 
     # What has become of everything
 
@@ -70,7 +70,7 @@ class Tables:
             heard=start.heard,
             skipped=start.skipped,
             unnamed=list(self._unnamed),
-            missing=list(self._missing),
+            missing=self._missing,
         )
 
     def finish(self, high: Place) -> None:
@@ -104,7 +104,7 @@ class Tables:
     def miss(self, missing: Missing, place: Place) -> None:
         """Rows are there that cannot be read, and whose table would be wrong without them."""
         table = self._get(missing.database, missing.table)
-        self._missing[table_key(missing.database, missing.table)] = None
+        self._missing.append(missing)
         if table is None:
             self._not_known(missing.database, missing.table, missing.version)
         elif not table.stopped:

@@ -29,14 +29,13 @@ from ticdc_assets.errors import (
 from ticdc_assets.events import Bootstrap, Event, Rejected, RowChange, SchemaChange
 from ticdc_assets.reference.ddl_order import in_order
 from ticdc_assets.reference.inbox import DDLS, Due, Inbox
-from ticdc_assets.reference.problem import OLD_KEY_LOST, OLD_ROW_LOST, Kind, Problem
+from ticdc_assets.reference.problem import KEY_ONLY, OLD_KEY_LOST, OLD_ROW_LOST, Kind, Problem
 from ticdc_assets.reference.row_typing import Images, RowTyper, Settle
 from ticdc_assets.reference.table import Table
 from ticdc_assets.reference.tables import Tables
 from ticdc_assets.schema.catalog import Catalog, TableKey, table_key
 
 _UNSEEN = "the schema the row was written under has not been seen, so its table waits"
-_KEY_ONLY = "the message was too large: only the row's key is in the stream"
 
 # A change's content, for telling equal ones: its two images.
 _Content = tuple[str | None, str | None]
@@ -189,7 +188,7 @@ class Model:
             return
         if images.change.handle_key_only:
             table.forget(images.new)
-            self._say("incomplete", _KEY_ONLY, images.change)
+            self._say("incomplete", KEY_ONLY, images.change)
         elif images.overwrites and not table.key:
             self._overwrite_by_unique_key(table, images)
         elif images.overwrites and not self._updates_split and not table.has(images.new):

@@ -19,6 +19,7 @@ Kind = Literal[
 
 
 # What the model, the plan and the lake say alike.
+KEY_ONLY = "the message was too large: only the row's key is in the stream"
 OLD_KEY_LOST = (
     "an update of a row that is not there: it changed the row's key, and the old one is not in the"
     " stream; create the changefeed with old values or without output-raw-change-event"
