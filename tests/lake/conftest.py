@@ -14,7 +14,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from resources.spark import INTERPRETED, session
+from resources.spark import session
+from ticdc_assets.lake.compiling import INTERPRETED
 
 GROUPS = 2
 

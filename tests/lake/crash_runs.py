@@ -19,13 +19,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from resources.dump import read_dump
 from resources.reading import source_of
-from resources.spark import INTERPRETED
 from resources.storage import sink_folder
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.demo import Options, Simulation, Step, prepare, row_lines
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.applied import last_applied
 from ticdc_assets.lake.asof import picture
+from ticdc_assets.lake.compiling import INTERPRETED
 from ticdc_assets.lake.current import CurrentTable
 from ticdc_assets.lake.ledger import ledger
 from ticdc_assets.lake.tables import Lake

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from resources.reading import source_of
-from resources.spark import INTERPRETED, session
+from resources.spark import session
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.progress import Progress
@@ -39,7 +39,7 @@ def demo(options: argparse.Namespace) -> int:
     lake = Lake(str((folder / "lake").absolute()), feed.id)
     print(f"A shop, and what TiCDC writes of it as {feed.protocol}, in {folder}")
     begun = time.monotonic()
-    spark = session(lake.root, settings=INTERPRETED)
+    spark = session(lake.root)
     print(f"Spark is up after {time.monotonic() - begun:.0f} s\n")
     runs: list[Advanced] = []
     source = None

@@ -10,6 +10,7 @@ from ticdc_assets.events import Rejected
 from ticdc_assets.lake import tables
 from ticdc_assets.lake.applied import Applied, last_applied
 from ticdc_assets.lake.apply import AppliedWindow, Replay, apply
+from ticdc_assets.lake.compiling import compiling
 from ticdc_assets.lake.decode import Decoded, decode
 from ticdc_assets.lake.decode_workers import Reader
 from ticdc_assets.lake.history import SchemasFor
@@ -52,6 +53,18 @@ def advance(
     progress: Progress | None = None,
 ) -> Advanced:
     """Run every stage once; what is done already is not done again."""
+    with compiling(spark, False):
+        return _advance(spark, lake, feed, source, replay, progress)
+
+
+def _advance(
+    spark: SparkSession,
+    lake: Lake,
+    feed: Changefeed,
+    source: Source,
+    replay: Replay | None,
+    progress: Progress | None,
+) -> Advanced:
     tables.create(spark, lake, of_records=feed.transport != "storage")
     before = last_applied(spark, lake)
     taken = _ingest(spark, lake, feed, source, progress)

@@ -17,6 +17,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import SchemaChange
 from ticdc_assets.lake.applied import Applied, Count, applied_at, valid_line, write_applied
 from ticdc_assets.lake.carry_out import Outcome, carry_out
+from ticdc_assets.lake.compiling import WORTHWHILE, compiling
 from ticdc_assets.lake.control import Control, read_control
 from ticdc_assets.lake.due import Span, came_late
 from ticdc_assets.lake.history import write_history, write_tables
@@ -127,10 +128,15 @@ class _Applier:
             missing=self._missing,
         )
         made = way.plan
-        versions, counts, state = self._carry_out(way, made.work)
+        with ThreadPoolExecutor(1) as beside:
+            # No row depends on it.
+            written = beside.submit(
+                write_history, self._spark, self._lake, made.history, applied.ts
+            )
+            versions, counts, state = self._carry_out(way, made.work)
+            written.result()
         if batch == self._batch:
             state = replace(state, heard=control.heard)
-        write_history(self._spark, self._lake, made.history, applied.ts)
         self._note(made.problems, ddls=len(made.history))
         return self._finish(applied, state, batch, versions, control, counts)
 
@@ -146,7 +152,8 @@ class _Applier:
             return carry_out(way.frames, made.work[incarnation], version, updates_split=split)
 
         outcomes: dict[str, Outcome] = {}
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        is_much = way.rows > WORTHWHILE * max(len(work), 1)
+        with compiling(self._spark, is_much), ThreadPoolExecutor(_AT_ONCE) as pool:
             for incarnation, outcome in zip(work, pool.map(one, work), strict=True):
                 outcomes[incarnation] = outcome
                 if self._progress is not None:

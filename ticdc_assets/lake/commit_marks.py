@@ -42,6 +42,9 @@ def last_mark(spark: SparkSession, lake: Lake, table: str, stage: str) -> Mark:
             # A number is never used again, not even of a commit that was taken back.
             return Mark(said["number"], said if believed else {}, found=believed)
         believed = believed and row["operation"] in _HARMLESS
+    if newest == 0:
+        # The table was made, and no more.
+        return Mark(0, found=True)
     # A stage's numbers grow by one with a commit at most, so no version is below any of them.
     return Mark(newest if version else 0)
 

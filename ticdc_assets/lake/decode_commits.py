@@ -1,14 +1,15 @@
 """The commits of decode: events with their markers, one at a time, and what came of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.commit_marks import last_mark, marked, was_committed
+from ticdc_assets.lake.compiling import compiling
 from ticdc_assets.lake.event_rows import SCHEMA, Arrival, from_dicts, to_arrow
 from ticdc_assets.lake.tables import Lake, literal
 from ticdc_assets.plan.seen import Missing
@@ -52,6 +53,7 @@ class Commits:
         # Taken before anything is read: whoever commits after that makes ours void.
         self._number = last_mark(spark, lake, "events", STAGE).number
         self._batches: list[int] = []
+        self._heard: list[Observation] = []
 
     def commit(
         self,
@@ -71,7 +73,15 @@ class Commits:
             frame = frame.union(data)
         if small:
             frame = frame.coalesce(1)
-        writer = frame.write
+        heard = Observation()
+        of = F.col("kind")
+        writer = frame.observe(
+            heard,
+            F.count_if(of == "row").alias("rows"),
+            F.count_if(of.isin("ddl", "bootstrap")).alias("ddls"),
+            F.count_if(of == "rejected").alias("rejected"),
+            F.count_if(of == "file").alias("files"),
+        ).write
         if replaced:
             sources = ", ".join(map(literal, replaced))
             old = f"kind <> 'batch' AND kind <> 'watermark' AND source IN ({sources})"
@@ -80,16 +90,20 @@ class Commits:
             writer = writer.mode("append")
         self._number += 1
         writer, token = marked(writer, STAGE, self._number)
-        writer.save(self._lake.path("events"))
+        with compiling(self._spark, not small):
+            writer.save(self._lake.path("events"))
         if not was_committed(self._spark, self._lake, "events", token):
             return False
         self._batches += [batch for batch, _ in batches]
+        self._heard.append(heard)
         return True
 
     def counts(self) -> Counts:
         """What the commits of this run hold."""
-        if not self._batches:
-            return Counts()
+        got = [heard.get for heard in self._heard]
+        if all(got):
+            return Counts(**{f.name: sum(counts[f.name] for counts in got) for f in fields(Counts)})
+        # A client of Spark Connect may not be told.
         mine = F.col("batch").isin(self._batches)
         events = self._lake.read(self._spark, "events").where(f"batch > {self._since}").where(mine)
         kinds = {row["kind"]: row["count"] for row in events.groupBy("kind").count().collect()}

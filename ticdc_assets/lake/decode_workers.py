@@ -4,6 +4,7 @@ One bad record or file never fails the job: what a decoder does not catch itself
 Output comes in batches of bounded size, so a task needs little more than the largest file.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Protocol
@@ -186,7 +187,11 @@ def _decode_file(feed: Changefeed, row: dict[str, Any], content: bytes, out: _Co
     at = FilePosition(row["path"])
     decode: Callable[[Any], Iterable[Any]] = decoder.decode_file
     ts_kind: TsKind = "commit" if feed.csv.include_commit_ts else "version"
+    columns: str | None = None
     if isinstance(decoder, CsvDecoder):
+        if schema is not None:
+            # A file is read by its schema, so images have no other columns.
+            columns = json.dumps([column.name for column in schema.columns])
         decode = decoder.decode_batches
         if feed.csv.field_header:
             # Then it is the file itself that says whether it has commit ts.
@@ -194,7 +199,7 @@ def _decode_file(feed: Changefeed, row: dict[str, Any], content: bytes, out: _Co
             ts_kind = next((e.ts_kind for e in events if isinstance(e, RowChange)), ts_kind)
     for item in _safely(decode, file, at):
         if isinstance(item, pa.RecordBatch):
-            yield _csv_rows(row, item, ts_kind)
+            yield _csv_rows(row, item, ts_kind, columns)
         elif out.add(Arrival(row["batch"], row["seq"], place_of(item), item)):
             yield from out.flush()
 
@@ -220,7 +225,9 @@ def place_of(event: Event) -> int:
     return at.index if isinstance(at, TopicPosition) else at.record
 
 
-def _csv_rows(row: dict[str, Any], events: pa.RecordBatch, ts_kind: TsKind) -> pa.RecordBatch:
+def _csv_rows(
+    row: dict[str, Any], events: pa.RecordBatch, ts_kind: TsKind, names: str | None
+) -> pa.RecordBatch:
     """The rows of a batch of CSV events, column by column."""
     count = events.num_rows
     constants = {
@@ -229,6 +236,7 @@ def _csv_rows(row: dict[str, Any], events: pa.RecordBatch, ts_kind: TsKind) -> p
         "kind": "row",
         "ts_kind": ts_kind,
         "schema_version": row["version"],
+        "columns": names,
         "table_id": row["table_id"],
         "handle_key_only": False,
         "member_names": True,

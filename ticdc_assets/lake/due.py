@@ -20,8 +20,8 @@ from ticdc_assets.plan.seen import Place, Seen
 _CONTENT = ("name", "commit_ts", "op", "before", "after")
 # What rows have in common that are seen as one.
 _ALIKE = (
-    *("database", "table", "schema_version", "observed", "key_columns", "member_names"),
-    *("exact", "dated"),
+    *("database", "table", "schema_version", "observed", "columns", "key_columns"),
+    *("member_names", "exact", "dated"),
 )
 
 

@@ -58,6 +58,7 @@ SCHEMA = pa.schema(
         ("schema_version", pa.int64()),
         ("table_id", pa.int64()),
         ("observed", pa.string()),
+        ("columns", pa.string()),
         ("key_columns", pa.list_(pa.string())),
         ("handle_key_only", pa.bool_()),
         ("member_names", pa.bool_()),

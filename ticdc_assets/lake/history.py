@@ -46,7 +46,13 @@ class SchemasFor:
             return {}
         known = self._applied.state.catalog
         pending = [*self._pending(), *fresh]
-        found = schema_versions(pending, self._feed.keys, known)
+        now = (table.schema for table in self._applied.state.incarnations.values())
+        found = {
+            (schema.database, schema.table, schema.version): schema
+            for schema in now
+            if schema.version is not None
+        }
+        found |= schema_versions(pending, self._feed.keys, known)
         past = {want for want in wanted if want not in found}
         if past:
             found |= self._past(past, known)

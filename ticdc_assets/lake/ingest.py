@@ -69,7 +69,7 @@ def raw_state(spark: SparkSession, lake: Lake) -> RawState:
     """Where `raw` ends, by its last commit's mark, or else by its rows."""
     mark = last_mark(spark, lake, "raw", STAGE)
     if mark.found:
-        return RawState(mark.number, mark.said["seq"], mark.said, found=True)
+        return RawState(mark.number, mark.said.get("seq", 0), mark.said, found=True)
     ends = lake.read(spark, "raw").agg(F.max("batch").alias("batch"), F.max("seq").alias("seq"))
     row = ends.collect()[0]
     return RawState(max(row["batch"] or 0, mark.number), row["seq"] or 0, {}, found=False)
@@ -134,7 +134,7 @@ def ingest_records(
 
 def _known_offsets(spark: SparkSession, lake: Lake, state: RawState) -> dict[str, int]:
     if state.found:
-        return dict(state.said["offsets"])
+        return dict(state.said.get("offsets", {}))
     if not state.batch:
         return {}
     raw = lake.read(spark, "raw").where("offset is not null")

@@ -71,6 +71,11 @@ def typed(schema: TableSchema, image: Column, *, member_names: bool) -> list[Typ
     return columns
 
 
+def broken(image_text: Column, image: Column) -> Column:
+    """Whether a text that is there is no JSON; `image` is what `parsed` made of it."""
+    return image_text.isNotNull() & (image.isNull() | image.getField(_BROKEN).isNotNull())
+
+
 def malformed(image_text: Column, image: Column) -> Column:
     """Whether a text that is there is no image: no JSON object, or with values that are no texts.
 
@@ -79,8 +84,8 @@ def malformed(image_text: Column, image: Column) -> Column:
     # Without its escapes a text has no quotes left inside of its strings.
     bare = F.regexp_replace(image_text, r"(?s)\\.", "")
     flat = F.regexp_replace(bare, r'"[^"]*"', '"').rlike(_FLAT)
-    broken = image.isNull() | image.getField(_BROKEN).isNotNull()
-    return image_text.isNotNull() & (broken | (image_text.rlike(_SUSPICIOUS) & ~flat))
+    strange = image_text.isNotNull() & image_text.rlike(_SUSPICIOUS) & ~flat
+    return broken(image_text, image) | strange
 
 
 def unknown_columns(schema: TableSchema, image_text: Column) -> Column:

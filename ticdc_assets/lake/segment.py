@@ -4,6 +4,7 @@ A segment is a table between two DDLs; all of it is native Spark, but for rows t
 flags which their schema contradicts.
 """
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -22,6 +23,7 @@ from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.due import between
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.row_reading import (
+    broken,
     fields,
     malformed,
     parsed,
@@ -119,9 +121,16 @@ def _groups(readings: Sequence[Reading]) -> list[list[Reading]]:
     groups: dict[object, list[Reading]] = {}
     for reading in readings:
         seen = reading.seen
-        alike = (seen.schema_version, seen.member_names, reading.settle)
+        alike = (seen.schema_version, seen.member_names, reading.settle, _is_sure(reading))
         groups.setdefault((*alike, msgspec.json.encode(reading.schema)), []).append(reading)
     return list(groups.values())
+
+
+def _is_sure(reading: Reading) -> bool:
+    """Whether images are known to have no columns that the schema lacks, and texts for values."""
+    stated = reading.seen.columns
+    names = {column.name for column in reading.schema.columns}
+    return stated is not None and names.issuperset(json.loads(stated))
 
 
 def _like(group: Sequence[Reading]) -> Column:
@@ -131,6 +140,7 @@ def _like(group: Sequence[Reading]) -> Column:
         (
             F.col("schema_version").eqNullSafe(F.lit(reading.seen.schema_version))
             & F.col("observed").eqNullSafe(F.lit(reading.seen.observed))
+            & F.col("columns").eqNullSafe(F.lit(reading.seen.columns))
             & (F.col("member_names") == reading.seen.member_names)
             for reading in group
         ),
@@ -168,16 +178,19 @@ def _typed(
     new_by_name = {folded(t.name): t for t in new}
     old_by_name = {folded(t.name): t for t in old}
     key_names = {delta_names(schema)[name] for name in key}
+    is_sure = _is_sure(reading)
+    no_image = broken if is_sure else malformed
     bad = [
         has_new & reduce(or_, [t.invalid for t in new], F.lit(False)),
-        malformed(F.col("after"), F.col("#after")),
-        has_new & unknown_columns(by, F.col("after")),
+        no_image(F.col("after"), F.col("#after")),
         ~has_new & ~has_old,
     ]
+    if not is_sure:
+        bad.append(has_new & unknown_columns(by, F.col("after")))
     sides = [(has_new, new_by_name)]
     if not only_new:
         bad.append(has_old & reduce(or_, [t.invalid for t in old], F.lit(False)))
-        bad.append(malformed(F.col("before"), F.col("#before")))
+        bad.append(no_image(F.col("before"), F.col("#before")))
         sides.append((has_old, old_by_name))
     for name in key_names:
         for has, found in sides:

@@ -50,12 +50,14 @@ RAW_FILES = """
 #   batch      everything of this batch has been decoded, or is a data file that waits
 # `name` is what tells tables apart (`table_name`).  (`seq`, `index`) is the order of arrival;
 # (`source`, `partition`, `number`, `index`) the place: topic, partition, offset and index in the
-# record, or path, null, record and null.
+# record, or path, null, record and null.  `columns` is a JSON list where images were put together
+# column by column: they have no others, and need not be looked through for what they have.
 EVENTS = """
     batch bigint, seq bigint, index bigint, kind string,
     name string, database string, table string,
     op string, commit_ts bigint, ts_kind string, before string, after string,
-    schema_version bigint, table_id bigint, observed string, key_columns array<string>,
+    schema_version bigint, table_id bigint, observed string, columns string,
+    key_columns array<string>,
     handle_key_only boolean, member_names boolean,
     checksum struct<version: int, corrupted: boolean, current: bigint, previous: bigint>,
     build_ts bigint, claim_check_digest string,

@@ -31,6 +31,8 @@ class Planned:
     span: Span
     plan: Plan
     frames: Frames
+    # How many row events are due.
+    rows: int
 
 
 def planned(
@@ -60,7 +62,8 @@ def planned(
         missing=tuple(missing),
         more_may_come=control.more_may_come and ts == control.resolved_ts,
     )
-    if 0 < sum(like.rows for like in window.seen) <= _FEW_ROWS:
+    count = sum(like.rows for like in window.seen)
+    if 0 < count <= _FEW_ROWS:
         # To find them anew in `events` for each table takes longer than to keep them.
         rows = rows.localCheckpoint()
     state = start.state if skipped is None else replace(start.state, skipped=list(skipped))
@@ -75,4 +78,4 @@ def planned(
         return CurrentTable(spark, lake, incarnation).rows(version)
 
     frames = Frames(spark, lake, span, rows, made.work, before, settle)
-    return Planned(start, span, made, frames)
+    return Planned(start, span, made, frames, count)

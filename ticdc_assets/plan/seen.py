@@ -33,6 +33,8 @@ class Seen(Struct, frozen=True, kw_only=True):
     table: str
     schema_version: int | None = None
     observed: str | None = None
+    # As a JSON list: images have no columns but these, where that is sure.
+    columns: str | None = None
     key_columns: tuple[str, ...] | None = None
     member_names: bool = False
     exact: bool = True
