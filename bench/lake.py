@@ -26,6 +26,8 @@ from ticdc_assets.demo import Options
 
 # Small enough that all cores have a file to read.
 _FILE_SIZE = 8 << 20
+# So many that what they go through is not only compiled, but compiled well.
+_WARM_UP_LOAD = 200_000
 _WARM_UP_ROWS = 2000
 
 
@@ -106,9 +108,11 @@ def _options(load: Load) -> Options:
 def _warm_up(spark: SparkSession, folder: Path) -> None:
     """Have every code path compiled: a table that is made, and one that is merged into."""
     changes(spark, folder / "lake", Size(2, _WARM_UP_ROWS), _WARM_UP_ROWS, 0)
-    data = folder / "lake" / "upstream" / "data"
-    plain_spark(spark, data, folder / "spark")
-    in_duckdb(data, folder / "duckdb")
+    work = Work(spark, folder / "load", _options(Load("warming up", 1, _WARM_UP_LOAD, 0.1)))
+    work.write(work.simulation.options.transactions)
+    work.advance()
+    plain_spark(spark, work.data, folder / "spark")
+    in_duckdb(work.data, folder / "duckdb")
 
 
 def _take_in(spark: SparkSession, folder: Path, load: Load) -> None:

@@ -45,9 +45,6 @@ _OF_EVERY_SESSION = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Half of what the default takes, and no slower.
     "spark.sql.parquet.compression.codec": "zstd",
-    # Hardly two row images are the same: to look for what repeats costs a quarter of writing them.
-    "parquet.enable.dictionary#after": "false",
-    "parquet.enable.dictionary#before": "false",
     # A record may be a message of megabytes.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -60,6 +57,13 @@ _OF_EVERY_SESSION = {
     # What follows from conditions is inferred for every column of a plan, and of no use here: a
     # seventh of the time that it takes to plan for a table of many columns.
     "spark.sql.constraintPropagation.enabled": "false",
+}
+
+# Parquet's own, which Spark passes on but does not know when it starts.  Hardly two row images are
+# the same: to look for what repeats costs a tenth of writing them.
+_OF_PARQUET = {
+    "parquet.enable.dictionary#after": "false",
+    "parquet.enable.dictionary#before": "false",
 }
 
 # What only a server, or the start of a session, can set.
@@ -103,6 +107,7 @@ def session(
         raise _no_session(where, error) from None
     reason = "this process has started a Spark session without Delta Lake; it needs"
     _require_delta(spark, reason, tried=False)
+    _set(spark, _OF_PARQUET)
     return spark
 
 
@@ -180,13 +185,17 @@ def _connected(url: str, settings: Mapping[str, str]) -> SparkSession:
     _require_server(url)
     try:
         spark = SparkSession.builder.remote(url).getOrCreate()
-        for name, value in (_OF_EVERY_SESSION | dict(settings)).items():
-            spark.conf.set(name, value)
+        _set(spark, _OF_EVERY_SESSION | _OF_PARQUET | dict(settings))
     except PySparkException as error:
         raise _no_session(url, error) from None
     reason = "the Spark Connect server lacks Delta Lake; it must be started with"
     _require_delta(spark, reason, tried=True)
     return spark
+
+
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    for name, value in settings.items():
+        spark.conf.set(name, value)
 
 
 def _require_delta(spark: SparkSession, reason: str, *, tried: bool) -> None:

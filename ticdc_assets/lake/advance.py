@@ -10,7 +10,7 @@ from ticdc_assets.events import Rejected
 from ticdc_assets.lake import tables
 from ticdc_assets.lake.applied import Applied, last_applied
 from ticdc_assets.lake.apply import AppliedWindow, Replay, apply
-from ticdc_assets.lake.compiling import compiling
+from ticdc_assets.lake.compiling import WORTHWHILE, compiling
 from ticdc_assets.lake.decode import Decoded, decode
 from ticdc_assets.lake.decode_workers import Reader
 from ticdc_assets.lake.history import SchemasFor
@@ -69,17 +69,18 @@ def _advance(
     before = last_applied(spark, lake)
     taken = _ingest(spark, lake, feed, source, progress)
     decoded = _decode(spark, lake, feed, source, before)
-    done = apply(
-        spark,
-        lake,
-        feed,
-        before,
-        decoded.newest,
-        decoded=decoded.done_through,
-        missing=decoded.waiting,
-        replay=replay,
-        progress=None if progress is None else lambda n, of: progress("apply", n, of),
-    )
+    with compiling(spark, decoded.rows > WORTHWHILE):
+        done = apply(
+            spark,
+            lake,
+            feed,
+            before,
+            decoded.newest,
+            decoded=decoded.done_through,
+            missing=decoded.waiting,
+            replay=replay,
+            progress=None if progress is None else lambda n, of: progress("apply", n, of),
+        )
     return Advanced(taken, decoded, done)
 
 
