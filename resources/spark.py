@@ -33,6 +33,7 @@ MEMORY = "TICDC_SPARK_MEMORY"
 LOG = "TICDC_SPARK_LOG"
 
 _GIB = 1 << 30
+_FEW_CORES = 2
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -119,7 +120,7 @@ def _of_process(master: str) -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": _file("fairscheduler.xml"),
         "spark.driver.memory": os.environ.get(MEMORY) or f"{_memory() >> 20}m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_file('log4j2.properties')}",
+        "spark.driver.extraJavaOptions": _java_options(),
         # Nothing is kept there, but Spark makes the folder, by default where the process runs.
         "spark.sql.warehouse.dir": Path(tempfile.gettempdir(), "spark-warehouse").as_uri(),
     }
@@ -130,6 +131,14 @@ def _of_process(master: str) -> dict[str, str]:
             "spark.sql.shuffle.partitions": str(2 * _cores(master)),
         }
     return chosen
+
+
+def _java_options() -> str:
+    options = f"-Dlog4j2.configurationFile={_file('log4j2.properties')}"
+    if (os.cpu_count() or 1) <= _FEW_CORES:
+        # Others collect garbage beside the work, which takes a sixth of such a machine.
+        options += " -XX:+UseSerialGC"
+    return options
 
 
 def _file(name: str) -> str:
