@@ -15,7 +15,7 @@ python_fits = $(shell "$(PYTHON)" -c 'import sys, venv, ensurepip; print("yes" *
 java_fits = $(shell "$(JAVA)" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | awk '$$1 >= 17 { print "yes"; exit }')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-all soak check format bench demo dev lock wheel clean machine moved
+.PHONY: help setup test test-all test-ui soak check format bench demo dev lock wheel clean machine moved
 
 ##@ Use
 
@@ -39,6 +39,9 @@ test: $(INSTALLED) $(JARS) ## Run the tests (sets up first)
 
 test-all: $(INSTALLED) $(JARS) ## Run the tests over all recorded data too (minutes)
 	$(RUN) -m pytest -n auto -m "not soak"
+
+test-ui: $(INSTALLED) $(JARS) ## Look at the UI in Chromium; pictures go to artefacts/ui
+	$(RUN) -m pytest -m browser
 
 soak: $(INSTALLED) $(JARS) ## Run the long random tests
 	$(RUN) -m pytest -n auto -m soak

@@ -19,6 +19,7 @@ from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.advance import Advanced, advance
 from ticdc_assets.lake.apply import Replay, apply
 from ticdc_assets.lake.catalog import Catalog, TableChange, changes
+from ticdc_assets.lake.compiling import WORTHWHILE, compiling
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.lock import locked
 from ticdc_assets.lake.overview import open_lake
@@ -127,8 +128,9 @@ class _Run:
                 told[layer]["ticdc/session_seconds"] = round(up, 1)
                 version = results.layer_version(layer, after.ts)
                 yield from self._result(layer_key(self._feed, layer), told[layer], version)
-        yield from self._tables(before, after, seconds)
-        yield from self._evaluate(Window(before.seq, after.seq), after)
+        with compiling(spark, max(done.decoded.rows, done.applied.rows) > WORTHWHILE):
+            yield from self._tables(before, after, seconds)
+            yield from self._evaluate(Window(before.seq, after.seq), after)
 
     def _rebuild(self, before: Catalog) -> Results:
         """Make the selected tables anew from all their events; nothing new is taken in."""

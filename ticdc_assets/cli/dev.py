@@ -1,6 +1,7 @@
 """`simulate`, `dev`: a changefeed that keeps writing, and Dagster's UI beside it to watch."""
 
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -8,13 +9,17 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
+from resources.catalog import read_catalog
 from resources.lake import LAKE
+from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
 from ticdc_assets.demo import Options, prepare
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.tables import Lake
 
 # For years.
 _TRANSACTIONS = 1 << 30
@@ -22,6 +27,9 @@ _TRANSACTIONS = 1 << 30
 _FLUSH, _STATEMENT = 5, 45
 # So many seconds for something to begin, or to end.
 _PATIENCE = 20
+# Seconds between two looks at which tables there are.
+_LOOK = 2.0
+_RELOAD = 'mutation { reloadRepositoryLocation(repositoryLocationName: "ticdc") { __typename } }'
 
 
 def simulate(options: argparse.Namespace) -> int:
@@ -82,8 +90,11 @@ def dev(options: argparse.Namespace) -> int:
         processes.append(_started(writer, environment, quiet=True))
         _wait(upstream / "changefeeds.toml", processes[0])
         processes.append(_started(ui, environment))
+        feed = next(iter(load_changefeeds(upstream / "changefeeds.toml")))
+        graph = _Graph(Lake(environment[LAKE], feed), options.port)
         while all(process.poll() is None for process in processes):
-            time.sleep(0.5)
+            time.sleep(_LOOK)
+            graph.follow()
         stopped = "the simulation" if processes[1].poll() is None else "Dagster"
     finally:
         _end(processes)
@@ -91,6 +102,35 @@ def dev(options: argparse.Namespace) -> int:
             signal.signal(number, handler)
     print(f"ticdc-assets: {stopped} has ended by itself", file=sys.stderr)
     return 1
+
+
+class _Graph:
+    """Has the code location loaded again when tables have come or gone, as a person would."""
+
+    def __init__(self, lake: Lake, port: int) -> None:
+        self._lake = lake
+        self._url = f"http://localhost:{port}/graphql"
+        self._shown: set[tuple[str, str]] = set()
+
+    def follow(self) -> None:
+        try:
+            there = set(read_catalog(self._lake).named())
+        except ConfigError:
+            # It is being written; there is a next time.
+            return
+        if there != self._shown and self._reload():
+            self._shown = there
+
+    def _reload(self) -> bool:
+        headers = {"Content-Type": "application/json"}
+        query = json.dumps({"query": _RELOAD}).encode()
+        request = urllib.request.Request(self._url, query, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+                return b"WorkspaceLocationEntry" in answer.read()
+        except OSError:
+            # It is not up yet.
+            return False
 
 
 def _wait(file: Path, writing: "subprocess.Popen[bytes]") -> None:

@@ -1,0 +1,1 @@
+"""The UI as a person sees it, in a real browser."""

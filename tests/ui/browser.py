@@ -1,0 +1,77 @@
+"""A real browser without a window, for looking at the UI as a person does."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+
+# Screenshots of the last run, for people to look at.
+SHOTS = Path(__file__).parents[2] / "artefacts" / "ui"
+_ARGUMENTS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
+    *("--disable-dev-shm-usage", "--window-size=1600,1000", "--hide-scrollbars"),
+)
+
+
+class Page:
+    """What the browser shows."""
+
+    def __init__(self, driver: webdriver.Chrome, base: str) -> None:
+        self._driver = driver
+        self._base = base
+
+    @property
+    def text(self) -> str:
+        try:
+            return str(self._driver.find_element(By.TAG_NAME, "body").text)
+        except StaleElementReferenceException:
+            return ""
+
+    def open(self, path: str) -> None:
+        self._driver.get(self._base + path)
+
+    def shows(self, *texts: str, within: float = 60, again: bool = False) -> None:
+        """Wait until all texts are there; with `again` the page is loaded anew meanwhile."""
+
+        def missing() -> list[str]:
+            found = self.text
+            return [text for text in texts if text not in found]
+
+        until = time.monotonic() + within
+        while gone := missing():
+            if time.monotonic() > until:
+                raise AssertionError(f"{self._driver.current_url} lacks {gone}:\n{self.text}")
+            time.sleep(1)
+            if again and missing():
+                self._driver.refresh()
+                time.sleep(5)
+
+    def keep(self, name: str) -> None:
+        """Keep a picture of it."""
+        SHOTS.mkdir(parents=True, exist_ok=True)
+        time.sleep(1)
+        assert self._driver.save_screenshot(str(SHOTS / f"{name}.png"))
+
+
+@contextmanager
+def browser(base: str) -> Iterator[Page]:
+    """A browser; where none is installed, the test is skipped and says what to install."""
+    program, helper = shutil.which("chromium"), shutil.which("chromedriver")
+    if program is None or helper is None:
+        pytest.skip("no browser (Debian: apt-get install chromium chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for argument in _ARGUMENTS:
+        options.add_argument(argument)
+    driver = webdriver.Chrome(options=options, service=Service(helper))
+    try:
+        yield Page(driver, base)
+    finally:
+        driver.quit()
