@@ -57,6 +57,11 @@ class CurrentTable:
         """Its rows at a Delta version."""
         return self._spark.read.format("delta").option("versionAsOf", version).load(self.path)
 
+    def count(self, version: int) -> int:
+        """How many rows it has at a Delta version; Delta's log knows, if it is asked in SQL."""
+        counted = self._spark.sql(f"SELECT count(*) FROM {self.sql} VERSION AS OF {version}")
+        return int(counted.collect()[0][0])
+
     def create(self, schema: TableSchema) -> None:
         """Make it, without rows; what a run that was killed has left there goes."""
         if self._exists():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from ticdc_assets.lake.current import CurrentTable
 from ticdc_assets.lake.tables import Lake, quoted
 
 _AT_ONCE = 4
@@ -28,11 +29,11 @@ def previews(
     """Look into tables at their Delta versions; counting reads no data, only Delta's log."""
 
     def one(incarnation: str) -> Preview:
-        at = f"delta.{quoted(lake.current(incarnation))} VERSION AS OF {versions[incarnation]}"
-        count = spark.sql(f"SELECT count(*) FROM {at}").collect()[0][0]
+        table, version = CurrentTable(spark, lake, incarnation), versions[incarnation]
+        count = table.count(version)
         if not limit:
             return Preview(count, (), ())
-        frame = spark.sql(f"SELECT * FROM {at} LIMIT {limit}")
+        frame = table.rows(version).limit(limit)
         texts = (f"substring(CAST({_text(*c)} AS string), 1, {_WIDTH + 1})" for c in frame.dtypes)
         rows = frame.selectExpr(*texts).collect()
         shown = tuple(tuple(_cut(value) for value in row) for row in rows)

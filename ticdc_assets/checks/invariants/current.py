@@ -113,11 +113,12 @@ def row_count_is_inserts_less_deletes(scene: Scene, table: Incarnation) -> DataF
     reason = _why_not_told(scene, table)
     if reason is not None:
         return NotTold(reason)
-    rows = _rows(scene, table)
     counts = scene.row_changes.get(table.id, (0, 0))
     before = scene.before.versions.get(table.id)
-    had = 0 if before is None else _count(scene, table, before)
-    has = 0 if rows is None else _count(scene, table, scene.after.versions[table.id])
+    delta = CurrentTable(scene.spark, scene.lake, table.id)
+    had = 0 if before is None else delta.count(before)
+    after = scene.after.versions.get(table.id)
+    has = 0 if after is None else delta.count(after)
     wanted = had + counts[0] - counts[1]
     wrong: list[tuple[object, ...]] = [] if has == wanted else [(had, *counts, wanted, has)]
     return scene.frame(wrong, _COUNT)
@@ -154,10 +155,3 @@ def _rows(scene: Scene, table: Incarnation) -> DataFrame | None:
     if version is None:
         return None
     return CurrentTable(scene.spark, scene.lake, table.id).rows(version)
-
-
-def _count(scene: Scene, table: Incarnation, version: int) -> int:
-    """How many rows a table has at a version; Delta's log knows."""
-    path = quoted(scene.lake.current(table.id))
-    counted = scene.spark.sql(f"SELECT count(*) FROM delta.{path} VERSION AS OF {version}")
-    return int(counted.collect()[0][0])

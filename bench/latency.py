@@ -1,0 +1,143 @@
+"""How long after a checkpoint is written its tables are there, with all that happens in between.
+
+Run as `python -m bench.latency`: `ticdc-assets dev` with its defaults, watched from outside for so
+many checkpoints.  `--connect` keeps a Spark Connect server running beside it; without, every run
+starts a session of its own.  Checkpoints come faster than runs end, so one waits for the run that
+is on; how much of its time that is, is told.
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+
+from resources.spark import MASTER
+from tests.spark_servers import connect_server
+
+_PATIENCE = 1800
+# What the log says at the end of each part of a run, in this order.
+_PARTS = (
+    ("tick and launch", re.compile(r"RUN_START")),
+    ("session", re.compile(r"Spark is up")),
+    ("stages", re.compile(r"Materialized value shop (raw|checkpoints)")),
+    ("what is told, and checks", re.compile(r"RUN_SUCCESS - ")),
+)
+_ASKED = re.compile(r"Launching run for ")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
+
+
+@dataclass
+class Seen:
+    """When what was first seen, by checkpoint."""
+
+    written: dict[int, float] = field(default_factory=dict)
+    applied: dict[int, float] = field(default_factory=dict)
+
+    def look(self, folder: Path) -> None:
+        """Look at the source's checkpoint and at the newest lines of the lake."""
+        now = time.monotonic()
+        try:
+            said = json.loads((folder / "upstream/data/metadata").read_text())
+            self.written.setdefault(int(said["checkpoint-ts"]), now)
+        except (OSError, ValueError):
+            pass  # not there, or just being written
+        for log in sorted((folder / "lake/shop/applied/_delta_log").glob("*.json"))[-3:]:
+            found = re.search(r'\\"stage\\": *\\"apply\\".*?\\"ts\\": *(\d+)', log.read_text())
+            if found is not None:
+                self.applied.setdefault(int(found[1]), now)
+
+    def latencies(self) -> list[float]:
+        """Of every checkpoint that was applied, in order."""
+        found = []
+        for ts, at in sorted(self.written.items()):
+            there = [seen for applied, seen in self.applied.items() if applied >= ts]
+            if there:
+                found.append(min(there) - at)
+        return found
+
+
+@contextmanager
+def _dev(folder: Path, environment: dict[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "ticdc_assets.cli", "dev", "--dir", str(folder / "dev")]
+    with (folder / "log").open("wb") as log:
+        dev = subprocess.Popen(
+            [*command, "--port", str(port)], env=environment, stdout=log, stderr=log
+        )
+        try:
+            yield dev
+        finally:
+            dev.send_signal(signal.SIGINT)
+            dev.wait(120)
+
+
+def _parts(log: str) -> dict[str, list[float]]:
+    """Seconds that each part of a run took, run by run."""
+    took: dict[str, list[float]] = {name: [] for name, _ in _PARTS}
+    before: datetime | None = None
+    at = len(_PARTS)
+    for line in log.splitlines():
+        stamp = _TIME.search(line)
+        if stamp is None:
+            continue
+        now = datetime.fromisoformat(stamp[1])
+        if _ASKED.search(line):
+            before, at = now, 0
+        elif at < len(_PARTS) and before is not None and _PARTS[at][1].search(line):
+            took[_PARTS[at][0]].append((now - before).total_seconds())
+            before, at = now, at + 1
+    return took
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.latency", description=__doc__)
+    parser.add_argument("--checkpoints", type=int, default=20)
+    parser.add_argument("--connect", action="store_true", help="a Spark Connect server beside it")
+    chosen = parser.parse_args()
+    seen = Seen()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-latency-")))
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("TICDC_")}
+        if chosen.connect:
+            environment[MASTER] = stack.enter_context(connect_server(folder))
+        dev = stack.enter_context(_dev(folder, environment))
+        until = time.monotonic() + _PATIENCE
+        # The first run makes the lake: what is measured begins behind it.
+        while not seen.applied and dev.poll() is None and time.monotonic() < until:
+            seen.look(folder / "dev")
+            time.sleep(0.1)
+        seen.written.clear()
+        while len(seen.latencies()) < chosen.checkpoints:
+            if dev.poll() is not None or time.monotonic() > until:
+                print((folder / "log").read_text(errors="replace")[-3000:])
+                sys.exit("the loop has come to an end before all was measured")
+            seen.look(folder / "dev")
+            time.sleep(0.1)
+        parts = _parts((folder / "log").read_text(errors="replace"))
+    found = seen.latencies()[: chosen.checkpoints]
+    kind = "a Spark Connect server" if chosen.connect else "a local session a run"
+    print(f"{kind}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print(f"{len(found)} checkpoints: median {median(found):.1f} s, worst {max(found):.1f} s")
+    for name, seconds in parts.items():
+        if seconds[1:]:
+            each = ", ".join(f"{s:.0f}" for s in seconds[1:])
+            print(f"  {name:26} median {median(seconds[1:]):5.1f} s   ({each})")
+
+
+if __name__ == "__main__":
+    main()
