@@ -55,9 +55,11 @@ format: $(INSTALLED) ## Format the code and mend what the linter can
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
-bench: $(INSTALLED) $(JARS) ## Measure the decoders and the lake (some ten minutes)
+bench: $(INSTALLED) $(JARS) ## Measure the decoders, the lake and the whole loop (half an hour)
 	$(RUN) -m bench.decode
 	$(RUN) -m bench.lake
+	$(RUN) -m bench.latency
+	$(RUN) -m bench.latency --connect
 
 lock: $(INSTALLED) ## Choose dependency versions anew (UPGRADE=--upgrade for the newest)
 	$(RUN) -m pip install --quiet uv
