@@ -112,7 +112,7 @@ def test_a_table_that_was_tampered_with_is_found(kept: tuple[Kept, Window]) -> N
                 row_count_is_inserts_less_deletes,
                 columns_are_those_of_the_schema_history,
             ):
-                breaks = invariant.find(scene, applied.state.incarnations[id])
+                breaks = invariant.find(scene, [applied.state.incarnations[id]])[id]
                 assert not isinstance(breaks, NotTold)
                 found.append([tuple(line.asDict().values()) for line in breaks.collect()])
     finally:

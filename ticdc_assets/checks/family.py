@@ -1,9 +1,6 @@
 """The family of a changefeed's checks: their specs, and one evaluation of all over one window."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
 
 import dagster as dg
 from pyspark.sql import SparkSession
@@ -19,10 +16,7 @@ from ticdc_assets.checks.invariants import (
 )
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.tables import Lake
-from ticdc_assets.plan.state import Incarnation
 
-# Tables are small as a rule: they wait for each other's logs more than for the processor.
-_AT_ONCE = 4
 # Which asset shows the check of which table of the lake.
 _ASSET_OF = {
     "raw": "raw",
@@ -105,10 +99,15 @@ def _of_layers(
         check = dg.AssetCheckKey(layer_key(feed, invariant.layer), invariant.name)
         if invariant.holds_for(feed) and _is_chosen(check, selected):
             yield results.told(check, invariant.find(scene), invariant.severity, words)
-    for name in models.TABLES:
-        check = dg.AssetCheckKey(layer_key(feed, _ASSET_OF[name]), _shape_name(name))
-        if _is_chosen(check, selected):
-            yield results.shaped(check, scene, name, _new_rows(scene, name), words)
+    shapes = {
+        name: check
+        for name in models.TABLES
+        for check in [dg.AssetCheckKey(layer_key(feed, _ASSET_OF[name]), _shape_name(name))]
+        if _is_chosen(check, selected)
+    }
+    if shapes:
+        news = {name: _new_rows(scene, name) for name in shapes}
+        yield from results.shaped(shapes, scene, news, words)
 
 
 def _new_rows(scene: Scene, name: str) -> str:
@@ -127,34 +126,27 @@ def _of_tables(
     table_keys: Mapping[str, dg.AssetKey],
     selected: Collection[dg.AssetCheckKey] | None,
 ) -> Iterator[dg.AssetCheckResult]:
-    work: list[Callable[[], dg.AssetCheckResult]] = []
-    for table in scene.named:
-        name = table_name(table.schema.database, table.schema.table)
-        key = table_keys.get(name or "")
-        if key is None:
-            continue
-        changed = not scene.window.is_empty and scene.has_changed(table)
-        for invariant in TABLE_INVARIANTS:
-            check = dg.AssetCheckKey(key, invariant.name)
-            of_stops = invariant is TABLE_INVARIANTS[0]
-            if not _is_chosen(check, selected) or not (changed or (table.stopped and of_stops)):
-                continue
-            show = results.stopped if of_stops else results.told
-            work.append(partial(_of_table, scene, table, invariant, check, show))
-    if work and not scene.window.is_empty:
-        # Once, before several threads ask for it.
-        _ = scene.row_changes, scene.undated, scene.schemas
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        yield from pool.map(lambda one: one(), work)
-
-
-def _of_table(
-    scene: Scene, table: Incarnation, invariant: Any, check: dg.AssetCheckKey, show: Any
-) -> dg.AssetCheckResult:
-    result: dg.AssetCheckResult = show(
-        check, invariant.find(scene, table), invariant.severity, scene.words
-    )
-    return result
+    there = [
+        (table, key)
+        for table in scene.named
+        for key in [table_keys.get(table_name(table.schema.database, table.schema.table) or "")]
+        if key is not None
+    ]
+    changed = {t.id for t, _ in there if not scene.window.is_empty and scene.has_changed(t)}
+    for invariant in TABLE_INVARIANTS:
+        of_stops = invariant is TABLE_INVARIANTS[0]
+        show = results.stopped if of_stops else results.told
+        asked = [
+            (table, check)
+            for table, key in there
+            for check in [dg.AssetCheckKey(key, invariant.name)]
+            if table.id in changed or (table.stopped and of_stops)
+            if _is_chosen(check, selected)
+        ]
+        if asked:
+            found = invariant.find(scene, [table for table, _ in asked])
+            for table, check in asked:
+                yield show(check, found[table.id], invariant.severity, scene.words)
 
 
 def _is_chosen(check: dg.AssetCheckKey, selected: Collection[dg.AssetCheckKey] | None) -> bool:

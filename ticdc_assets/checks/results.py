@@ -4,17 +4,19 @@ Of a row only where it is and what is wrong is shown, never its values.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import reduce
 from typing import Any
 
 import dagster as dg
 import pyspark.sql.types as T
 from pandera.config import ValidationDepth, config_context
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
 
 from ticdc_assets.checks import models
-from ticdc_assets.checks.invariants import NotTold, Scene, Severity
+from ticdc_assets.checks.invariants import Breaks, Found, NotTold, Scene, Severity
 
 SAMPLE = 10
 _WIDEST = 500
@@ -25,7 +27,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u20
 
 def told(
     check: dg.AssetCheckKey,
-    found: DataFrame | NotTold,
+    found: Found | NotTold,
     severity: Severity,
     looked_at: str,
 ) -> dg.AssetCheckResult:
@@ -35,7 +37,7 @@ def told(
         metadata |= {"ticdc/violations": 0, "ticdc/not_told": found.reason}
         why = f"cannot be told: {found.reason}"
         return _result(check, True, severity, metadata, why)
-    rows = found.limit(SAMPLE + 1).collect()
+    rows = (found if isinstance(found, Breaks) else found.limit(SAMPLE + 1)).collect()
     count = len(rows) if len(rows) <= SAMPLE else found.count()
     metadata["ticdc/violations"] = count
     if not count:
@@ -45,7 +47,7 @@ def told(
 
 
 def stopped(
-    check: dg.AssetCheckKey, found: DataFrame | NotTold, severity: Severity, looked_at: str
+    check: dg.AssetCheckKey, found: Found | NotTold, severity: Severity, looked_at: str
 ) -> dg.AssetCheckResult:
     """The result for a table that may be stopped: why, at which DDL, and how to go on."""
     rows = [] if isinstance(found, NotTold) else found.collect()
@@ -72,31 +74,50 @@ def stopped(
 
 
 def shaped(
-    check: dg.AssetCheckKey, scene: Scene, name: str, where: Column | str, looked_at: str
-) -> dg.AssetCheckResult:
-    """Hold a table of the lake against its model: its columns, and its rows where `where` says."""
-    model = models.model(scene.spark, name, scene.feed)
+    checks: Mapping[str, dg.AssetCheckKey], scene: Scene, news: Mapping[str, str], looked_at: str
+) -> Iterator[dg.AssetCheckResult]:
+    """Hold tables of the lake against their models: their columns, and the rows that are new."""
+    models_of = {name: models.model(scene.spark, name, scene.feed) for name in checks}
+    faults = {name: _faults(scene, name, model) for name, model in models_of.items()}
+    wrong = {
+        name: scene.read(name).where(news[name]).where(models.broken(models_of[name]))
+        for name in checks
+        if not faults[name]
+    }
+    # All in one job; which rows they are is looked up where there are any.
+    marked = [frame.select(F.lit(name).alias("name")) for name, frame in wrong.items()]
+    broken = set()
+    if marked:
+        broken = {row[0] for row in reduce(DataFrame.union, marked).distinct().collect()}
+    for name, check in checks.items():
+        metadata: dict[str, Any] = {"ticdc/looked_at": looked_at}
+        if faults[name]:
+            errors = [_cell(fault) for fault in faults[name]]
+            metadata |= {"ticdc/violations": len(errors), "ticdc/errors": errors}
+            said = "the columns are not as they should be"
+            yield _result(check, False, "ERROR", metadata, said)
+        elif name not in broken:
+            yield _result(check, True, "ERROR", {**metadata, "ticdc/violations": 0})
+        else:
+            rows = wrong[name].limit(SAMPLE + 1).collect()
+            count = len(rows) if len(rows) <= SAMPLE else wrong[name].count()
+            few = scene.spark.createDataFrame(rows[:SAMPLE], wrong[name].schema)
+            metadata |= {
+                "ticdc/violations": count,
+                "ticdc/errors": [_cell(e) for e in errors_of(models_of[name].validate(few))],
+                "ticdc/sample": table(rows[:SAMPLE], [c for c in _SHOWN if c in few.columns]),
+            }
+            yield _result(check, False, "ERROR", metadata, f"{count:,} found")
+
+
+def _faults(scene: Scene, name: str, model: models.Model) -> list[str]:
+    """How a table's columns differ from its model."""
     rows = scene.read(name)
     # A frame without rows, and without columns that may be NULL: then nothing has to be run.
     shape = T.StructType([T.StructField(f.name, f.dataType, False) for f in rows.schema.fields])
     with config_context(validation_depth=ValidationDepth.SCHEMA_ONLY):
         faults = errors_of(model.validate(scene.spark.createDataFrame([], shape)))
-    faults += models.misshapen(scene.spark, rows, name, scene.feed)
-    metadata: dict[str, Any] = {"ticdc/looked_at": looked_at}
-    if faults:
-        metadata |= {"ticdc/violations": len(faults), "ticdc/errors": [_cell(f) for f in faults]}
-        return _result(check, False, "ERROR", metadata, "the columns are not as they should be")
-    wrong = rows.where(where).where(models.broken(model))
-    sample = wrong.limit(SAMPLE + 1).collect()
-    count = len(sample) if len(sample) <= SAMPLE else wrong.count()
-    metadata["ticdc/violations"] = count
-    if not count:
-        return _result(check, True, "ERROR", metadata)
-    few = scene.spark.createDataFrame(sample[:SAMPLE], rows.schema)
-    said = [_cell(error) for error in errors_of(model.validate(few))]
-    shown = [column for column in _SHOWN if column in rows.columns]
-    metadata |= {"ticdc/errors": said, "ticdc/sample": table(sample[:SAMPLE], shown)}
-    return _result(check, False, "ERROR", metadata, f"{count:,} found")
+    return faults + models.misshapen(scene.spark, rows, name, scene.feed)
 
 
 # Columns of the lake's tables that tell where a row is.

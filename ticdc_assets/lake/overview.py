@@ -1,7 +1,6 @@
 """The lake as a person looks at it: its tables, what each is up to, what has come of one."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import msgspec
@@ -13,11 +12,10 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange, TableSchema
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.applied import Applied, last_applied
+from ticdc_assets.lake.current import row_counts
 from ticdc_assets.lake.event_rows import row_change, statements, table_name
-from ticdc_assets.lake.tables import Lake, quoted
+from ticdc_assets.lake.tables import Lake
 from ticdc_assets.plan.state import DdlName, Incarnation, State, ddl_name
-
-_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -80,26 +78,18 @@ def tables(spark: SparkSession, lake: Lake, applied: Applied, *, dropped: bool) 
     ids = {id for _, id in state.names}
     chosen = [t for t in state.incarnations.values() if dropped or t.id in ids]
 
-    def rows(table: Incarnation) -> int | None:
-        version = applied.versions.get(table.id)
-        if version is None:
-            return None
-        path = quoted(lake.current(table.id))
-        counted = spark.sql(f"SELECT count(*) FROM delta.{path} VERSION AS OF {version}")
-        return int(counted.collect()[0][0])
-
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        counts = list(pool.map(rows, chosen))
+    there = {t.id: applied.versions[t.id] for t in chosen if t.id in applied.versions}
+    counts = row_counts(spark, lake, there)
     lines = [
         TableLine(
             *(table.schema.database, table.schema.table, table.status, table.reason),
             _kept_until(table, state),
-            count,
+            counts.get(table.id),
             table.schema.version,
             table.id,
             _blamed(spark, lake, state, table),
         )
-        for table, count in zip(chosen, counts, strict=True)
+        for table in chosen
     ]
     lines += [
         TableLine(u.database, u.table, "waiting", _UNKNOWN, u.stopped_ts, None, None, None)

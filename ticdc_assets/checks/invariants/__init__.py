@@ -6,6 +6,8 @@ lake promises of itself.  What corrupts blocks, what only smells warns.
 
 from ticdc_assets.checks.invariants import books, current, folder, order, rows
 from ticdc_assets.checks.invariants.invariant import (
+    Breaks,
+    Found,
     Invariant,
     Layer,
     NotTold,
@@ -44,6 +46,8 @@ TABLE_INVARIANTS: tuple[TableInvariant, ...] = (
 __all__ = [
     "INVARIANTS",
     "TABLE_INVARIANTS",
+    "Breaks",
+    "Found",
     "Invariant",
     "Layer",
     "NotTold",

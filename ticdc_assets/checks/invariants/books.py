@@ -2,36 +2,36 @@
 
 from collections import defaultdict
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.checks.invariants.invariant import promised
+from ticdc_assets.checks.invariants.invariant import Breaks, Found, promised
 from ticdc_assets.checks.invariants.scene import Scene
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.ledger import ledger
 
 _LOST = "row events, and what became of them"
-_FAULT = "what string, table string, counted bigint, told bigint"
+_FAULT = ("what", "table", "counted", "told")
+_REFUSED = ("stage", "database", "table", "commit_ts", "error", "reason", "place")
 
 
 @promised("quarantine", "ERROR")
-def nothing_is_in_quarantine_since(scene: Scene) -> DataFrame:
+def nothing_is_in_quarantine_since(scene: Scene) -> Found:
     """Everything that came in or was due could be decoded and applied.
 
     What could not is in the quarantine with its position, the reason and its bytes; the rest goes
     on without it.  Checksums of schema files have a check of their own.
     """
-    refused = scene.read("quarantine").where(F.col("error") != ChecksumMismatch.__name__)
-    here = f"({scene.new_batches}) OR (stage = 'apply' AND commit_ts > {scene.before.ts})"
+    doubted = ChecksumMismatch.__name__
+    if not any(row["is_here"] and row["error"] != doubted for row in scene.refused):
+        return Breaks(_REFUSED)
+    refused = scene.read("quarantine").where(F.col("error") != doubted)
     place = F.concat_ws("-", "source", "partition", "number").alias("place")
-    return refused.where(here).select(
-        "stage", "database", "table", "commit_ts", "error", "reason", place
-    )
+    return refused.where(scene.refused_here).withColumn("place", place).select(*_REFUSED)
 
 
 @promised("checkpoints", "ERROR", blocking=True)
-def ledger_adds_up(scene: Scene) -> DataFrame:
+def ledger_adds_up(scene: Scene) -> Found:
     """Every input is accounted for: applied, superseded, quarantined, waiting, or sent again.
 
     Of a window: its row events that were due were read, every batch is marked as decoded once, and
@@ -46,8 +46,8 @@ def ledger_adds_up(scene: Scene) -> DataFrame:
             if not table.adds_up
         ]
         found += [(fault, None, None, None) for fault in done.source.faults]
-        return scene.frame(found, _FAULT)
-    return scene.frame([*_of_counts(scene), *_of_rows(scene), *_of_batches(scene)], _FAULT)
+        return Breaks(_FAULT, found)
+    return Breaks(_FAULT, [*_of_counts(scene), *_of_rows(scene), *_of_batches(scene)])
 
 
 def _of_counts(scene: Scene) -> list[tuple[object, ...]]:
@@ -98,16 +98,15 @@ def _of_batches(scene: Scene) -> list[tuple[object, ...]]:
     kinds: dict[tuple[str, int], int] = defaultdict(int)
     for row in scene.tally:
         kinds[row["kind"], row["batch"] or 0] += row["count"]
-    taken = scene.read("raw").where(scene.new_batches).select("batch").distinct().collect()
     found: list[tuple[object, ...]] = [
-        (f"marks of batch {row['batch']} as decoded", None, 1, kinds["batch", row["batch"]])
-        for row in sorted(taken)
-        if kinds["batch", row["batch"]] != 1
+        (f"marks of batch {batch} as decoded", None, 1, kinds["batch", batch])
+        for batch in sorted({row["batch"] for row in scene.taken})
+        if kinds["batch", batch] != 1
     ]
     before = scene.before.batch
     refused = sum(n for (kind, batch), n in kinds.items() if kind == "rejected" and batch > before)
-    quarantine = scene.read("quarantine").where("stage = 'decode'")
-    kept = quarantine.where(scene.new_batches).count()
+    of_decode = [row for row in scene.refused if row["is_new"] and row["stage"] == "decode"]
+    kept = sum(row["count"] for row in of_decode)
     if refused != kept:
         found.append(("inputs that were refused and kept", None, refused, kept))
     return found

@@ -2,37 +2,53 @@
 
 import re
 import shlex
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
 
 import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.checks.invariants.invariant import NotTold, promised_of_tables
+from resources.catalog import table_files
+from ticdc_assets.checks.invariants.invariant import (
+    Breaks,
+    Found,
+    NotTold,
+    promised_of_tables,
+)
 from ticdc_assets.checks.invariants.scene import Scene
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.current import CurrentTable
+from ticdc_assets.lake.current import growth, row_counts
 from ticdc_assets.lake.overview import stopped_at
 from ticdc_assets.lake.row_types import delta_columns, delta_names
 from ticdc_assets.lake.tables import COMMIT_TS, quoted
 from ticdc_assets.plan.state import Incarnation
 
-_STOPPED = "state string, since_ts bigint, reason string, ddl string, go_on string, without string"
-_SHAPE = "place bigint, should_be string, is string"
-_COUNT = "rows_before bigint, inserts bigint, deletes bigint, should_be bigint, rows bigint"
+_STOPPED = ("state", "since_ts", "reason", "ddl", "go_on", "without")
+_SHAPE = ("place", "should_be", "is")
+_TWICE = ("key", "times", "last_commit_ts")
+_COUNT = ("rows_before", "inserts", "deletes", "should_be", "rows")
+# So many tables are looked into by one job, if they have so few bytes.
+_AT_ONCE = 20
+_SMALL = 32 << 20
 _BIRTH = re.compile(r"\s*(?:CREATE\s|TRUNCATE\s)", re.IGNORECASE)
 _PARTITIONS = re.compile(r"\s*ALTER\s.*\bPARTITION", re.IGNORECASE | re.DOTALL)
 _NO_ROWS = "the table has no rows yet"
 
 
 @promised_of_tables("ERROR")
-def table_goes_on(scene: Scene, table: Incarnation) -> DataFrame:
+def table_goes_on(scene: Scene, tables: Sequence[Incarnation]) -> Mapping[str, Found]:
     """No table is paused, or waits for its schema: each is kept right up to the resolved ts.
 
     A paused table needs a person; a waiting one goes on by itself.  Either is right as far as it
     goes, and holds up nothing else.
     """
-    if not table.stopped:
-        return scene.frame([], _STOPPED)
+    return {t.id: Breaks(_STOPPED, [_stop(scene, t)] if t.stopped else []) for t in tables}
+
+
+def _stop(scene: Scene, table: Incarnation) -> tuple[object, ...]:
+    """Why a table is stopped, at which DDL, and the commands to go on."""
     name = f"{table.schema.database}.{table.schema.table}"
     words = ["ticdc-assets", "resume", "--lake", scene.lake.root, "--changefeed", scene.feed.id]
     ddl = go_on = without = None
@@ -41,16 +57,19 @@ def table_goes_on(scene: Scene, table: Incarnation) -> DataFrame:
         go_on = shlex.join([*words, name])
         if found is not None and found[1][0] in (table.reason or ""):
             ddl, without = found[1][0], shlex.join([*words, name, "--skip-ddl"])
-    since = table.stopped_ts
-    return scene.frame([(table.status, since, table.reason, ddl, go_on, without)], _STOPPED)
+    return table.status, table.stopped_ts, table.reason, ddl, go_on, without
 
 
 @promised_of_tables("ERROR", blocking=True)
 def columns_are_those_of_the_schema_history(
-    scene: Scene, table: Incarnation
-) -> DataFrame | NotTold:
+    scene: Scene, tables: Sequence[Incarnation]
+) -> Mapping[str, Found | NotTold]:
     """The Delta table has just the columns, in order and type, of its newest schema."""
-    rows = _rows(scene, table)
+    rows = scene.rows(tables)
+    return {table.id: _shape(scene, table, rows.get(table.id)) for table in tables}
+
+
+def _shape(scene: Scene, table: Incarnation, rows: DataFrame | None) -> Breaks | NotTold:
     if rows is None or table.stopped:
         return NotTold(_NO_ROWS if rows is None else "the table is stopped")
     if table.id not in scene.schemas:
@@ -60,10 +79,8 @@ def columns_are_those_of_the_schema_history(
     there = [f"{field.name} {field.dataType.simpleString()}" for field in rows.schema.fields]
     width = max(len(wanted), len(there))
     pairs = zip(_padded(wanted, width), _padded(there, width), strict=True)
-    wrong: list[tuple[object, ...]] = [
-        (place, one, other) for place, (one, other) in enumerate(pairs, 1) if one != other
-    ]
-    return scene.frame(wrong, _SHAPE)
+    wrong = [(place, one, other) for place, (one, other) in enumerate(pairs, 1) if one != other]
+    return Breaks(_SHAPE, wrong)
 
 
 def _padded(texts: list[str], width: int) -> list[str | None]:
@@ -71,57 +88,121 @@ def _padded(texts: list[str], width: int) -> list[str | None]:
 
 
 @promised_of_tables("ERROR", blocking=True)
-def keys_are_unique(scene: Scene, table: Incarnation) -> DataFrame | NotTold:
+def keys_are_unique(scene: Scene, tables: Sequence[Incarnation]) -> Mapping[str, Found | NotTold]:
     """No two rows have the same handle key.
 
     Looked for among the keys of rows that changed in the window.
     """
+    rows = scene.rows(tables)
+    found = {table.id: _keys(table, rows.get(table.id)) for table in tables}
+    keys = {id: frame for id, frame in found.items() if isinstance(frame, DataFrame)}
+    doubted = _doubted(scene, keys)
+    unique: dict[str, Found | NotTold] = dict.fromkeys(keys, Breaks(_TWICE))
+    return found | unique | {id: _twice(keys[id], _since(scene, id)) for id in doubted}
+
+
+def _since(scene: Scene, incarnation: str) -> int:
+    """Rows of a table are looked at if they changed after this ts."""
+    is_whole = scene.window.is_whole or incarnation in scene.replayed
+    return -1 if is_whole else scene.before.ts
+
+
+def _doubted(scene: Scene, keys: Mapping[str, DataFrame]) -> set[str]:
+    """Tables that may have a key twice, by a hash of it: small tables are one job."""
+    after = scene.after.versions
+    sizes = {id: table_files(scene.lake.current(id), after[id])[1] for id in keys}
+    small = [id for id in keys if sizes[id] < _SMALL]
+    parts = [small[start : start + _AT_ONCE] for start in range(0, len(small), _AT_ONCE)]
+    doubted: set[str] = set()
+    for some in [*parts, *([id] for id in keys if sizes[id] >= _SMALL)]:
+        hashed = [
+            keys[id].select(
+                F.lit(at).alias("table"),
+                F.xxhash64("key").alias("hash"),
+                (F.col("ts") > _since(scene, id)).alias("is_new"),
+            )
+            for at, id in enumerate(some)
+        ]
+        told = reduce(DataFrame.union, hashed)
+        if sizes[some[0]] >= _SMALL:
+            # Read twice, so that only what has changed is sorted.
+            new = told.where("is_new").select("table", "hash")
+            told = told.join(new, ["table", "hash"], "left_semi")
+        counted = told.groupBy("table", "hash").agg(
+            F.count(F.lit(1)).alias("count"), F.max("is_new").alias("is_new")
+        )
+        twice = counted.where("count > 1 AND is_new").select("table").distinct()
+        doubted |= {some[row[0]] for row in twice.collect()}
+    return doubted
+
+
+def _keys(table: Incarnation, rows: DataFrame | None) -> DataFrame | NotTold:
+    """The keys of a table's rows, and when those last changed."""
     names = delta_names(table.schema)
     columns = [table.schema.column(name) for name in table.schema.key]
     key = [names[column.name] for column in columns if column is not None and column.name in names]
     if not key:
         return NotTold("the table has no key: its rows have no identity")
-    rows = _rows(scene, table)
     if rows is None:
         return NotTold(_NO_ROWS)
     if missing := set(key) - set(rows.columns):
         return NotTold(f"the key's columns are not there: {', '.join(sorted(missing))}")
     # A date that Delta has no value for is NULL, and several of them are.
-    told = rows.select(
-        *(F.col(quoted(name)).alias(f"k{at}") for at, name in enumerate(key)),
-        F.col(COMMIT_TS).alias("ts"),
-    ).dropna(subset=[f"k{at}" for at in range(len(key))])
-    short = [f"k{at}" for at in range(len(key))]
-    if not scene.window.is_whole and table.id not in scene.replayed:
-        changed = told.where(F.col("ts") > scene.before.ts).select(*short).distinct()
-        told = told.join(changed, short, "left_semi")
-    counted = told.groupBy(*short).agg(
+    columns_of_key = [F.col(quoted(name)) for name in key]
+    told = rows.where(reduce(and_, (column.isNotNull() for column in columns_of_key)))
+    named = (column.alias(f"k{at}") for at, column in enumerate(columns_of_key))
+    return told.select(F.struct(*named).alias("key"), F.col(COMMIT_TS).alias("ts"))
+
+
+def _twice(keys: DataFrame, since: int) -> DataFrame:
+    """Keys that several rows have, one of which changed after a ts."""
+    counted = keys.groupBy("key").agg(
         F.count(F.lit(1)).alias("times"), F.max("ts").alias("last_commit_ts")
     )
-    twice = counted.where("times > 1")
-    shown = [F.col(k).cast("string").alias(name) for k, name in zip(short, key, strict=True)]
-    return twice.select(F.array_join(F.array(*shown), ", ").alias("key"), "times", "last_commit_ts")
+    twice = counted.where(f"times > 1 AND last_commit_ts > {since}")
+    parts = [f"key.{name}" for name in keys.select("key.*").columns]
+    shown = F.array_join(F.array(*(F.col(part).cast("string") for part in parts)), ", ")
+    return twice.withColumn("key", shown).select(*_TWICE)
 
 
 @promised_of_tables("ERROR", blocking=True)
-def row_count_is_inserts_less_deletes(scene: Scene, table: Incarnation) -> DataFrame | NotTold:
+def row_count_is_inserts_less_deletes(
+    scene: Scene, tables: Sequence[Incarnation]
+) -> Mapping[str, Found | NotTold]:
     """A window changes the number of rows by its inserts less its deletes.
 
     Counted from the events and from Delta's log, so neither knows of what was made of them.  It
     cannot be told where the events are not all that changes rows: see the reason given.
     """
-    reason = _why_not_told(scene, table)
-    if reason is not None:
-        return NotTold(reason)
-    counts = scene.row_changes.get(table.id, (0, 0))
-    before = scene.before.versions.get(table.id)
-    delta = CurrentTable(scene.spark, scene.lake, table.id)
-    had = 0 if before is None else delta.count(before)
-    after = scene.after.versions.get(table.id)
-    has = 0 if after is None else delta.count(after)
-    wanted = had + counts[0] - counts[1]
-    wrong: list[tuple[object, ...]] = [] if has == wanted else [(had, *counts, wanted, has)]
-    return scene.frame(wrong, _COUNT)
+    reasons = {table.id: _why_not_told(scene, table) for table in tables}
+    before, after = scene.before.versions, scene.after.versions
+    told = {id for id, reason in reasons.items() if reason is None}
+    spans = {id: (before[id], after[id]) for id in told & before.keys() & after.keys()}
+    grew = growth(scene.spark, scene.lake, spans)
+    # To be counted: what the log does not tell of, and what is not as it should be.
+    counted = {
+        id
+        for id in told
+        for inserts, deletes in [scene.row_changes.get(id, (0, 0))]
+        if grew.get(id) != inserts - deletes
+    }
+    had, has = (
+        row_counts(scene.spark, scene.lake, {id: versions[id] for id in counted & versions.keys()})
+        for versions in (before, after)
+    )
+
+    def of(id: str) -> Found | NotTold:
+        if (reason := reasons[id]) is not None:
+            return NotTold(reason)
+        if id not in counted:
+            return Breaks(_COUNT)
+        inserts, deletes = scene.row_changes.get(id, (0, 0))
+        rows_before, rows = had.get(id, 0), has.get(id, 0)
+        wanted = rows_before + inserts - deletes
+        wrong = [(rows_before, inserts, deletes, wanted, rows)]
+        return Breaks(_COUNT, [] if rows == wanted else wrong)
+
+    return {id: of(id) for id in reasons}
 
 
 def _why_not_told(scene: Scene, table: Incarnation) -> str | None:
@@ -148,10 +229,3 @@ def _why_not_told(scene: Scene, table: Incarnation) -> str | None:
     if table.id in scene.undated:
         return "its events have no commit ts, or do not tell an insert from an update"
     return None
-
-
-def _rows(scene: Scene, table: Incarnation) -> DataFrame | None:
-    version = scene.after.versions.get(table.id)
-    if version is None:
-        return None
-    return CurrentTable(scene.spark, scene.lake, table.id).rows(version)

@@ -3,16 +3,20 @@
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.checks.invariants.invariant import promised
+from ticdc_assets.checks.invariants.invariant import Breaks, Found, promised
 from ticdc_assets.checks.invariants.scene import Scene
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.storage_sink.schema_file import read_schema_file
 
+_DATA = ("data", "changed data")
+_SCHEMA = ("schema", "changed schema")
+_GAP = ("directory", "first_missing", "last_missing", "path")
+_CHANGED = ("path", "size", "modified")
+_WAITING = ("path", "database", "table", "version", "size")
 _PROBLEM = "path string, version bigint, checksum bigint, reason string"
 _PROBLEM_ARROW = pa.schema(
     [
@@ -28,15 +32,29 @@ def _is_folder(feed: Changefeed) -> bool:
     return feed.transport == "storage"
 
 
+def _has_come(scene: Scene, *roles: str) -> bool:
+    """Whether files of these roles came in with the window."""
+    return any(row["role"] in roles for row in scene.taken)
+
+
 @promised("raw", "WARN", of=_is_folder)
-def data_file_number_follows(scene: Scene) -> DataFrame:
+def data_file_number_follows(scene: Scene) -> Found:
     """Data files of one directory, and of one dispatcher, are numbered from 1 on without a gap.
 
     A gap means that a file is lost, was deleted before it was read, or has not been listed yet.
     """
+    if not _has_come(scene, *_DATA):
+        return Breaks(_GAP)
     directory = F.regexp_extract("path", "^(.*)/[^/]*$", 1).alias("directory")
     columns = (directory, "dispatcher", "number", "path", "batch")
-    files = scene.read("raw").where("role IN ('data', 'changed data')").select(*columns)
+    files = scene.read("raw").where(F.col("role").isin(*_DATA)).select(*columns)
+    # All numbers of a directory that has new files; which are missing is looked up where some are.
+    numbers = F.size(F.collect_set("number")).alias("there")
+    counted = files.groupBy("directory", "dispatcher").agg(
+        numbers, F.max("number").alias("last"), F.max("batch").alias("batch")
+    )
+    if counted.where(f"there < last AND batch > {scene.before.batch}").isEmpty():
+        return Breaks(_GAP)
     if not scene.window.is_whole:
         new = files.where(scene.new_batches).select("directory").distinct()
         files = files.join(F.broadcast(new), "directory", "left_semi")
@@ -46,42 +64,47 @@ def data_file_number_follows(scene: Scene) -> DataFrame:
     in_order = Over.partitionBy("directory", "dispatcher").orderBy("number")
     told = first.withColumn("number_before", F.coalesce(F.lag("number").over(in_order), F.lit(0)))
     gaps = told.where(f"number > number_before + 1 AND batch > {scene.before.batch}")
-    return gaps.selectExpr(
-        "directory", "number_before + 1 AS first_missing", "number - 1 AS last_missing", "path"
-    )
+    missing = ("number_before + 1 AS first_missing", "number - 1 AS last_missing")
+    return gaps.selectExpr("directory", *missing, "path")
 
 
 @promised("raw", "WARN", of=_is_folder)
-def data_file_is_never_rewritten(scene: Scene) -> DataFrame:
+def data_file_is_never_rewritten(scene: Scene) -> Found:
     """A data file is written once: it is never appended to, and its number is not used again.
 
     What was read of it is replaced by what it holds now, and its table is replayed.
     """
+    if not _has_come(scene, "changed data"):
+        return Breaks(_CHANGED)
     changed = scene.read("raw").where("role = 'changed data'").where(scene.new_batches)
-    return changed.select("path", "size", F.col("modified").cast("string").alias("modified"))
+    return changed.withColumn("modified", F.col("modified").cast("string")).select(*_CHANGED)
 
 
 @promised("raw", "WARN", of=_is_folder)
-def data_file_can_be_read(scene: Scene) -> DataFrame:
+def data_file_can_be_read(scene: Scene) -> Found:
     """The schema file of a table version is written before its first data file.
 
     Without it a CSV file waits; so does a file that the storage does not hand out just now.
     """
+    if scene.after.decoded == scene.after.batch:
+        return Breaks(_WAITING)
     batches = f"batch > {scene.after.decoded} AND batch <= {scene.after.batch}"
-    files = scene.read("raw").where("role IN ('data', 'changed data')").where(batches)
+    files = scene.read("raw").where(F.col("role").isin(*_DATA)).where(batches)
     done = scene.read("events").where(f"kind = 'file' AND batch > {scene.after.decoded}")
     same = F.expr("file.path = done.source AND file.seq = done.seq")
     waiting = files.alias("file").join(done.alias("done"), same, "left_anti")
-    return waiting.select("path", "database", "table", "version", "size")
+    return waiting.select(*_WAITING)
 
 
 @promised("raw", "WARN", of=_is_folder)
-def schema_file_has_its_checksum(scene: Scene) -> DataFrame:
+def schema_file_has_its_checksum(scene: Scene) -> Found:
     """The name of a schema file ends with the CRC-32 of its content, and tells its table version.
 
     Reason to look, not to stop: a server may have written an odd default in another way.
     """
-    rows = scene.read("raw").where("role IN ('schema', 'changed schema') AND problem IS NULL")
+    if not _has_come(scene, *_SCHEMA):
+        return Breaks(tuple(_PROBLEM_ARROW.names))
+    rows = scene.read("raw").where(F.col("role").isin(*_SCHEMA) & F.col("problem").isNull())
     new = rows.where(scene.new_batches).select("path", "version", "checksum", "content")
     return new.mapInArrow(_problems, _PROBLEM)
 

@@ -1,11 +1,11 @@
 """What an invariant is: a promise, and the function that returns what breaks it."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.invariants.scene import Scene
@@ -22,9 +22,25 @@ class NotTold:
     reason: str
 
 
-# Finds the rows that break a promise, one line each.
-Find = Callable[[Scene], DataFrame]
-FindOfTable = Callable[[Scene, Incarnation], DataFrame | NotTold]
+@dataclass(frozen=True)
+class Breaks:
+    """What breaks a promise, where the driver has found it out: no Spark job is run for it."""
+
+    columns: tuple[str, ...]
+    lines: Sequence[tuple[object, ...]] = ()
+
+    def collect(self) -> list[Row]:
+        return [Row(*self.columns)(*line) for line in self.lines]
+
+    def count(self) -> int:
+        return len(self.lines)
+
+
+# What breaks a promise, one line each; a frame where there may be many.
+Found = DataFrame | Breaks
+Find = Callable[[Scene], Found]
+# Of several tables at once, by incarnation: what they have in common is then one Spark job.
+FindOfTables = Callable[[Scene, Sequence[Incarnation]], Mapping[str, Found | NotTold]]
 HoldsFor = Callable[[Changefeed], bool]
 
 
@@ -49,7 +65,7 @@ class TableInvariant:
     promise: str
     severity: Severity
     blocking: bool
-    find: FindOfTable
+    find: FindOfTables
 
 
 def _always(feed: Changefeed) -> bool:
@@ -69,10 +85,10 @@ def promised(
 
 def promised_of_tables(
     severity: Severity, *, blocking: bool = False
-) -> Callable[[FindOfTable], TableInvariant]:
+) -> Callable[[FindOfTables], TableInvariant]:
     """Likewise for a promise about each current table."""
 
-    def make(find: FindOfTable) -> TableInvariant:
+    def make(find: FindOfTables) -> TableInvariant:
         return TableInvariant(find.__name__, _promise(find), severity, blocking, find)
 
     return make

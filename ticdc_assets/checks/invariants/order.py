@@ -1,20 +1,26 @@
 """What the protocols promise of time: watermarks that only grow, and what comes before which."""
 
 from bisect import bisect_left
+from collections import defaultdict
 from itertools import pairwise
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.checks.invariants.invariant import promised
+from ticdc_assets.checks.invariants.invariant import Breaks, Found, promised
 from ticdc_assets.checks.invariants.rows import SHOWN
 from ticdc_assets.checks.invariants.scene import Scene
 
+_BACK = ("line", "partition", "ts_before", "ts")
+_LATE = (*SHOWN, "resolved_before")
+_ABSENT = ("database", "table", "commit_ts", "sql", "source", "not_in_partitions")
+_FALLEN = ("database", "table", "valid_from", "schema_version", "version_before", "sql")
+
 
 @promised("checkpoints", "ERROR", blocking=True)
-def resolved_ts_only_grows(scene: Scene) -> DataFrame:
+def resolved_ts_only_grows(scene: Scene) -> Found:
     """The resolved ts, and the watermark of each partition, is never taken back.
 
     A sender that starts again repeats smaller watermarks; they are ignored.
@@ -29,23 +35,25 @@ def resolved_ts_only_grows(scene: Scene) -> DataFrame:
             for partition, ts in sorted((one["watermarks"] or {}).items())
             if now.get(partition, -1) < ts
         ]
-    return scene.frame(back, "line bigint, partition string, ts_before bigint, ts bigint")
+    return Breaks(_BACK, back)
 
 
 @promised("events", "WARN", of=lambda feed: has_commit_ts(feed))
-def no_new_row_at_or_below_resolved_ts(scene: Scene) -> DataFrame:
+def no_new_row_at_or_below_resolved_ts(scene: Scene) -> Found:
     """A watermark T says that every row with a commit ts up to T, itself included, has come.
 
     What comes later and has come before is a sender's repetition.  What has not was missing from
     the tables until now; the lake has replayed them.
     """
+    is_known = len(scene.new_lines) == 1
+    if is_known and not any(row["kind"] == "row" and not row["fresh"] for row in scene.tally):
+        return Breaks(_LATE)
     rows = scene.events.where("kind = 'row' AND ts_kind = 'commit'")
     resolved = F.broadcast(_resolved_before(scene))
     late = rows.join(resolved, "batch").where("commit_ts <= resolved_before")
     bounds = late.agg(F.min("commit_ts"), F.max("commit_ts"), F.max("batch")).collect()[0]
-    shown = late.select(*SHOWN, "resolved_before")
     if bounds[0] is None:
-        return shown
+        return Breaks(_LATE)
     if scene.feed.transport == "storage":
         # A file that waited for something of ours was there in time.
         waited = scene.read("raw").selectExpr("seq", "batch AS taken")
@@ -64,7 +72,7 @@ def no_new_row_at_or_below_resolved_ts(scene: Scene) -> DataFrame:
         " AND late.digest = known.digest AND known.batch < late.batch"
     )
     strange = late.alias("late").join(known.alias("known"), same, "left_anti")
-    return strange.select(*SHOWN, "resolved_before")
+    return strange.select(*_LATE)
 
 
 def _resolved_before(scene: Scene) -> DataFrame:
@@ -95,7 +103,7 @@ def _has_ordered_files(feed: Changefeed) -> bool:
 
 
 @promised("events", "WARN", of=_has_ordered_files)
-def commit_ts_never_falls_in_a_file(scene: Scene) -> DataFrame:
+def commit_ts_never_falls_in_a_file(scene: Scene) -> Found:
     """Within a data file commit ts do not fall.
 
     Not promised from one file to the next (after a restart rows come again), nor where several
@@ -112,12 +120,14 @@ def _broadcasts_ddl(feed: Changefeed) -> bool:
 
 
 @promised("events", "WARN", of=_broadcasts_ddl)
-def ddl_is_in_all_partitions(scene: Scene) -> DataFrame:
+def ddl_is_in_all_partitions(scene: Scene) -> Found:
     """Simple and Open Protocol send every DDL to all partitions of its topic.
 
     Canal-JSON sends it to partition 0 alone.  A partition has sent it when its watermark is beyond
     the DDL's commit ts; at just that ts the two come in either order.
     """
+    if not any(row["kind"] == "ddl" for row in scene.tally):
+        return Breaks(_ABSENT)
     marks = scene.lines[-1]["watermarks"] or {} if scene.lines else {}
     places = [(*name.rpartition("-")[::2], ts) for name, ts in marks.items()]
     partitions = scene.frame(
@@ -132,22 +142,34 @@ def ddl_is_in_all_partitions(scene: Scene) -> DataFrame:
     wanted = sent.join(F.broadcast(partitions), "source").where("watermark > commit_ts")
     lacking = wanted.where(~F.array_contains("seen", F.col("partition")))
     missing = lacking.groupBy(*one).agg(F.sort_array(F.collect_list("partition")).alias("absent"))
-    absent = F.array_join(F.col("absent").cast("array<string>"), ", ").alias("not_in_partitions")
-    return missing.select("database", "table", "commit_ts", "sql", "source", absent)
+    absent = F.array_join(F.col("absent").cast("array<string>"), ", ")
+    return missing.withColumn("not_in_partitions", absent).select(*_ABSENT)
 
 
 @promised("events", "WARN")
-def table_version_grows(scene: Scene) -> DataFrame:
+def table_version_grows(scene: Scene) -> Found:
     """A table's schema version never falls from one DDL to the next.
 
     RENAME leaves it as it is in Simple; in the storage sink it is the DDL's commit ts.
     """
-    by_table = Over.partitionBy("incarnation").orderBy(
-        F.col("valid_from"), F.col("valid_to").asc_nulls_last(), F.col("schema_version")
-    )
-    stated = scene.read("schema_history").where("incarnation <> '' AND schema_version IS NOT NULL")
-    told = stated.withColumn("version_before", F.lag("schema_version").over(by_table))
-    fallen = told.where(f"schema_version < version_before AND valid_from >= {scene.before.ts}")
-    return fallen.select(
-        *("database", "table", "valid_from", "schema_version", "version_before", "sql")
-    )
+    versions: dict[str, list[Row]] = defaultdict(list)
+    for line in scene.history:
+        if line["schema_version"] is not None:
+            versions[line["incarnation"]].append(line)
+    fallen: list[tuple[object, ...]] = []
+    for lines in versions.values():
+        # One that ends where it begins was followed by another statement of its ts, or by none.
+        lines.sort(
+            key=lambda one: (
+                one["valid_from"],
+                one["valid_to"] is None,
+                one["valid_to"],
+                one["schema_version"],
+            )
+        )
+        for one, other in pairwise(lines):
+            before = one["schema_version"]
+            if other["schema_version"] < before and other["valid_from"] >= scene.before.ts:
+                said = {**other.asDict(), "version_before": before}
+                fallen.append(tuple(said[name] for name in _FALLEN))
+    return Breaks(_FALLEN, fallen)

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.checks.invariants.invariant import promised
+from ticdc_assets.checks.invariants.asked import Fault, faults
+from ticdc_assets.checks.invariants.invariant import Breaks, Found, promised
 from ticdc_assets.checks.invariants.scene import Scene
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import from_json, to_json
@@ -16,7 +16,7 @@ from ticdc_assets.lake.event_rows import row_change, statements, table_name
 from ticdc_assets.schema.types.checksum import verify
 
 SHOWN = ("database", "table", "commit_ts", "op", "place")
-_STATED = "name string, schema_version bigint"
+_UNKNOWN = ("name", "schema_version", "rows", "first_commit_ts", "place")
 _VERDICT = """
     database string, table string, commit_ts bigint, op string, place string,
     side string, stated bigint, computed bigint, reason string
@@ -37,40 +37,49 @@ _VERDICT_ARROW = pa.schema(
 
 
 @promised("events", "ERROR", blocking=True)
-def insert_has_no_old(scene: Scene) -> DataFrame:
+def insert_has_no_old(scene: Scene) -> Found:
     """An insert has the new row and no old one."""
-    return scene.faulty("insert").select(*SHOWN, "has_old", "has_new")
+    return _faulty(scene, "insert", "has_old", "has_new")
 
 
 @promised("events", "ERROR", blocking=True)
-def delete_has_no_new(scene: Scene) -> DataFrame:
+def delete_has_no_new(scene: Scene) -> Found:
     """A delete has the old row, or at least its key, and no new one."""
-    return scene.faulty("delete").select(*SHOWN, "has_old", "has_new")
+    return _faulty(scene, "delete", "has_old", "has_new")
 
 
 @promised("events", "ERROR", blocking=True)
-def update_has_old_and_new(scene: Scene) -> DataFrame:
+def update_has_old_and_new(scene: Scene) -> Found:
     """An update has the new row, and the old one as the changefeed's settings promise it.
 
     CSV has the old row with `output-old-value` only, and other protocols leave columns that did not
     change out of it with `only-output-updated-columns` (or `content-compatible`) only; an update
     without an old row in Open Protocol is an upsert.
     """
-    return scene.faulty("update").select(*SHOWN, "has_old", "has_new", "uneven")
+    return _faulty(scene, "update", "has_old", "has_new", "uneven")
 
 
 @promised("events", "ERROR")
-def handle_key_is_there_and_not_null(scene: Scene) -> DataFrame:
+def handle_key_is_there_and_not_null(scene: Scene) -> Found:
     """Every row has a value in every column of its table's handle key.
 
     The handle key is the primary key, or else the shortest unique key over NOT NULL columns, so no
     setting and no large message leaves it out.  A row without it is refused, not applied.
     """
-    return scene.faulty("key").select(*SHOWN, F.array_join("lacking", ", ").alias("lacking"))
+    return _faulty(scene, "key", "lacking")
+
+
+def _faulty(scene: Scene, fault: Fault, *told: str) -> Found:
+    """The due rows that have a fault; nothing is looked for where none was counted."""
+    columns = (*SHOWN, *told)
+    if not any(row[fault] for row in scene.counted_due):
+        return Breaks(columns)
+    wrong = scene.due.where(faults(scene.feed)[fault])
+    return wrong.withColumn("lacking", F.array_join("lacking", ", ")).select(*columns)
 
 
 @promised("events", "ERROR", blocking=True)
-def row_event_is_in_the_lake_once(scene: Scene) -> DataFrame:
+def row_event_is_in_the_lake_once(scene: Scene) -> Found:
     """What a record or a line of a file says is in `events` once, whatever runs were killed."""
     rows = scene.events.where("kind = 'row'").groupBy("batch", "seq", "index", "source")
     counted = rows.agg(F.count(F.lit(1)).alias("times"), F.first("place").alias("place"))
@@ -78,34 +87,35 @@ def row_event_is_in_the_lake_once(scene: Scene) -> DataFrame:
 
 
 @promised("events", "WARN")
-def row_schema_is_known(scene: Scene) -> DataFrame:
+def row_schema_is_known(scene: Scene) -> Found:
     """The schema that a row was written under has been stated when the row is resolved.
 
     Simple sends it in a bootstrap or DDL before the first row that needs it, the storage sink in
     the schema file of the table version; Canal-JSON and Open Protocol in every row.  Rows without
     it wait, and with them their table.
     """
+    known = {
+        (table_name(line["database"], line["table"]), line["schema_version"])
+        for line in scene.history
+    }
     found = scene.counted_due
-    known = _stated(scene, {row["schema_version"] for row in found} - {None})
+    doubted = [row for row in found if (row["name"], row["schema_version"]) not in known]
+    # What was stated and is in no table's history was of a table that came to nothing.
+    stated = _stated(scene, {row["schema_version"] for row in doubted} - {None})
     unknown = [
         (row["name"], row["schema_version"], row["count"], row["first_commit_ts"], row["place"])
-        for row in found
-        if (row["schema_version"] is None and not row["has_observed"])
-        or (row["schema_version"] is not None and (row["name"], row["schema_version"]) not in known)
+        for row in doubted
+        if (row["name"], row["schema_version"]) not in stated
+        and (row["schema_version"] is not None or not row["has_observed"])
     ]
-    columns = f"{_STATED}, rows bigint, first_commit_ts bigint, place string"
-    return scene.frame(unknown, columns)
+    return Breaks(_UNKNOWN, unknown)
 
 
-def _stated(scene: Scene, versions: set[int]) -> dict[tuple[str | None, int], TableSchema | None]:
-    """The versions of tables that were stated; with the schema where it is as the sender put it."""
+def _stated(scene: Scene, versions: set[int]) -> dict[tuple[str | None, int], TableSchema]:
+    """The schemas of these versions, of whatever table, as the sender stated them."""
     if not versions:
         return {}
-    history = scene.read("schema_history").where(F.col("schema_version").isin(sorted(versions)))
-    known: dict[tuple[str | None, int], TableSchema | None] = {
-        (table_name(row["database"], row["table"]), row["schema_version"]): None
-        for row in history.select("database", "table", "schema_version").distinct().collect()
-    }
+    known: dict[tuple[str | None, int], TableSchema] = {}
     told = scene.read("events").where(
         F.col("kind").isin("ddl", "bootstrap") & F.col("schema_version").isin(sorted(versions))
     )
@@ -117,7 +127,7 @@ def _stated(scene: Scene, versions: set[int]) -> dict[tuple[str | None, int], Ta
 
 
 @promised("events", "ERROR", blocking=True, of=lambda feed: feed.protocol == "simple")
-def row_checksum_is_right(scene: Scene) -> DataFrame:
+def row_checksum_is_right(scene: Scene) -> Found:
     """The CRC-32 that TiDB computed over a row's values is that of the values that came.
 
     Rows that TiCDC itself marked as corrupted prove nothing, nor do rows of which only the handle
@@ -126,9 +136,9 @@ def row_checksum_is_right(scene: Scene) -> DataFrame:
     counted = [row for row in scene.counted_due if row["has_checksum"]]
     versions = {row["schema_version"] for row in counted} - {None}
     if not versions:
-        return scene.frame([], _VERDICT)
+        return Breaks(tuple(_VERDICT_ARROW.names))
     stated = _stated(scene, versions)
-    schemas = {(name, v): to_json(schema) for (name, v), schema in stated.items() if schema}
+    schemas = {version: to_json(schema) for version, schema in stated.items()}
     here = scene.due.where("has_checksum").select("batch", "seq", "index")
     rows = scene.read("events").where("kind = 'row' AND checksum IS NOT NULL")
     return rows.join(here, ["batch", "seq", "index"], "left_semi").mapInArrow(

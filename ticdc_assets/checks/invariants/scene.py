@@ -16,7 +16,6 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.invariants.asked import (
     LIVES,
     PLACE,
-    Fault,
     faults,
     lacking,
     lives_at,
@@ -25,6 +24,7 @@ from ticdc_assets.checks.invariants.asked import (
 )
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.applied import Applied, applied_at
+from ticdc_assets.lake.current import CurrentTable
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.tables import Lake
 from ticdc_assets.plan.state import Incarnation
@@ -58,6 +58,7 @@ class Scene:
         self.feed = feed
         self.window = window
         self._kept: list[DataFrame] = []
+        self._rows: dict[str, DataFrame] = {}
 
     def __enter__(self) -> "Scene":
         return self
@@ -130,6 +131,29 @@ class Scene:
             f" (lines {self.window.since + 1} to {self.window.through} of applied)"
         )
 
+    # What came, and what was refused of it
+
+    @cached_property
+    def taken(self) -> list[Row]:
+        """What came in with the window, counted by batch, and for a folder by role."""
+        kinds = ("batch", "role") if self.feed.transport == "storage" else ("batch",)
+        return self.read("raw").where(self.new_batches).groupBy(*kinds).count().collect()
+
+    @property
+    def refused_here(self) -> str:
+        """An SQL condition for what the window refused, or was refused as it came in with it."""
+        return f"({self.new_batches}) OR (stage = 'apply' AND commit_ts > {self.before.ts})"
+
+    @cached_property
+    def refused(self) -> list[Row]:
+        """All that was ever refused, counted by table, stage and error, and whether it is new."""
+        told = self.read("quarantine").groupBy(
+            *("database", "table", "stage", "error"),
+            F.expr(self.new_batches).alias("is_new"),
+            F.expr(f"coalesce({self.refused_here}, false)").alias("is_here"),
+        )
+        return told.count().collect()
+
     # The events
 
     @cached_property
@@ -199,11 +223,6 @@ class Scene:
     def counted_due(self) -> list[Row]:
         return [row for row in self.tally if row["due"]]
 
-    def faulty(self, fault: Fault) -> DataFrame:
-        """The due rows that have a fault; nothing is looked for where none was counted."""
-        there = any(row[fault] for row in self.counted_due)
-        return self.due.where(faults(self.feed)[fault] if there else "false")
-
     @cached_property
     def history(self) -> list[Row]:
         """Every version of every table's schema, but for the schema itself."""
@@ -249,6 +268,18 @@ class Scene:
         state = self.after.state
         return [state.incarnations[id] for _, id in state.names]
 
+    def rows(self, tables: Sequence[Incarnation]) -> dict[str, DataFrame]:
+        """The rows of tables after the window; none of a table that has no Delta table yet."""
+        found = {}
+        for table in tables:
+            version = self.after.versions.get(table.id)
+            if version is not None:
+                if table.id not in self._rows:
+                    current = CurrentTable(self.spark, self.lake, table.id)
+                    self._rows[table.id] = current.rows(version)
+                found[table.id] = self._rows[table.id]
+        return found
+
     @cached_property
     def row_changes(self) -> dict[str, tuple[int, int]]:
         """By table, how many rows were inserted and deleted, however often that was sent."""
@@ -266,17 +297,16 @@ class Scene:
         rows = [row for row in self.counted_due if row["ts_kind"] != "commit" or row["upserts"]]
         return {row["incarnation"] for row in rows}
 
-    @cached_property
-    def _refused(self) -> set[str | None]:
-        rows = self.read("quarantine").where(F.col("error") != ChecksumMismatch.__name__)
-        names = rows.select("database", "table").distinct().collect()
-        return {row[0] and row[1] and table_name(row[0], row[1]) for row in names}
-
     def has_refused_of(self, table: Incarnation) -> bool:
         """Whether rows of a table are, or may be, in the quarantine."""
         lines = [line for line in self.history if line["incarnation"] == table.id]
-        names = {table_name(line["database"], line["table"]) for line in lines}
-        return bool(self._refused & {None, *names})
+        names = {None, *(table_name(line["database"], line["table"]) for line in lines)}
+        return any(
+            (row["database"] and row["table"] and table_name(row["database"], row["table"]))
+            in names
+            for row in self.refused
+            if row["error"] != ChecksumMismatch.__name__
+        )
 
     def has_changed(self, table: Incarnation) -> bool:
         """Whether the window did anything to a table."""
