@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrameWriter, SparkSession
 
+from ticdc_assets.lake.commits import newest_commits
 from ticdc_assets.lake.tables import Lake
 
 # What commits of ours, and of maintenance, are called in a table's history.
@@ -34,14 +35,14 @@ def last_mark(spark: SparkSession, lake: Lake, table: str, stage: str) -> Mark:
     """The newest commit of a stage in a table."""
     believed = True
     version = newest = 0
-    for row in _history(spark, lake, table, _LOOKED_AT):
-        version = row["version"]
+    for commit in newest_commits(spark, lake.path(table), _LOOKED_AT):
+        version = commit.version
         newest = max(newest, version)
-        said = _said(row["userMetadata"])
+        said = _said(commit.said)
         if said.get("stage") == stage:
             # A number is never used again, not even of a commit that was taken back.
             return Mark(said["number"], said if believed else {}, found=believed)
-        believed = believed and row["operation"] in _HARMLESS
+        believed = believed and commit.operation in _HARMLESS
     if newest == 0:
         # The table was made, and no more.
         return Mark(0, found=True)
@@ -61,13 +62,8 @@ def marked(
 
 def was_committed(spark: SparkSession, lake: Lake, table: str, token: str) -> bool:
     """Whether the commit of that token is there: Delta skips what another run has done."""
-    rows = _history(spark, lake, table, 10)
-    return any(_said(row["userMetadata"]).get("token") == token for row in rows)
-
-
-def _history(spark: SparkSession, lake: Lake, table: str, limit: int) -> list[Any]:
-    history = spark.sql(f"DESCRIBE HISTORY {lake.sql(table)} LIMIT {limit}")
-    return history.select("version", "operation", "userMetadata").collect()
+    commits = newest_commits(spark, lake.path(table), 10)
+    return any(_said(commit.said).get("token") == token for commit in commits)
 
 
 def _said(text: str | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import folded
+from ticdc_assets.lake.commits import newest_commits
 from ticdc_assets.lake.row_types import DeltaColumn, alike, delta_columns, delta_names
 from ticdc_assets.lake.tables import COMMIT_TS, Lake, literal, quoted
 from ticdc_assets.schema.conversion.convert import backfill, only_widens
@@ -98,8 +99,7 @@ class CurrentTable:
     @property
     def version(self) -> int:
         """Its newest Delta version."""
-        newest = self._spark.sql(f"DESCRIBE HISTORY {self.sql} LIMIT 1")
-        return int(newest.select("version").collect()[0][0])
+        return newest_commits(self._spark, self.path, 1)[0].version
 
     def rows(self, version: int) -> DataFrame:
         """Its rows at a Delta version."""
