@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -110,6 +110,20 @@ def session(
     _require_delta(spark, reason, tried=False)
     _set(spark, _OF_PARQUET)
     return spark
+
+
+def failure(error: BaseException) -> str | None:
+    """What Spark failed at, in a line; None for an error of another kind.
+
+    Its own form is a hundred lines of Java; what is at the bottom of it is said last.
+    """
+    if not isinstance(error, PySparkException | Py4JError):
+        return None
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # Of an error from Java the first line says which call it was.
+    said = lines[1:2] if isinstance(error, Py4JJavaError) else lines[:1]
+    said += [line for line in lines if line.startswith("Caused by: ")][-1:]
+    return "; ".join(line.removeprefix(": ") for line in said) or type(error).__name__
 
 
 def _of_process(master: str) -> dict[str, str]:

@@ -4,6 +4,8 @@ import base64
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run
 from tests.lake.canal import ddl, row, watermark
 from ticdc_assets.lake.lock import locked
@@ -74,3 +76,29 @@ def test_a_table_that_stopped_at_a_statement_goes_on_without_it(
     assert b"d.t: live at 9" in run("rebuild", "d.t")[1]
     assert run("show", "d.t", "--format", "jsonl")[1] == b'{"id":"1"}\n{"id":"2"}\n'
     assert run("ledger")[0] == 0
+
+
+def test_what_spark_fails_at_is_a_line_and_how_to_go_on(
+    here: object, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = [row("d", "t", 6, id="1"), watermark(9)]
+    uri = f"dump://{dump(tmp_path / 'records', messages)}?protocol=canal-json"
+    declared = f'[[changefeed]]\nid = "f"\nsink-uri = "{uri}&enable-tidb-extension=true"\n'
+    Path("changefeeds.toml").write_text(declared)
+    assert run("advance")[0] == 0
+    # A file of the lake's own is lost to a disk.
+    (file,) = Path("lake/f/applied").glob("**/*.parquet")
+    kept = file.read_bytes()
+    file.write_bytes(b"\0" * len(kept))
+    code, _, err = run("tables")
+    assert code == 2
+    assert len(err) == 2
+    assert err[0].startswith("ticdc-assets: Spark failed: ")
+    assert file.name in err[0]
+    assert "run it again" in err[1]
+    with monkeypatch.context() as patch:
+        patch.setenv("TICDC_SPARK_LOG", "error")
+        with pytest.raises(Exception, match=file.name):
+            run("tables")
+    file.write_bytes(kept)
+    assert run("tables")[0] == 0

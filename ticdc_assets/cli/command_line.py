@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -42,7 +43,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = None
         print(f"ticdc-assets: standard output: {error.strerror or error}", file=sys.stderr)
         return 2
+    except Exception as error:
+        reason = _spark_failure(error)
+        if reason is None:
+            raise
+        print(f"ticdc-assets: Spark failed: {texts.safe(reason)}", file=sys.stderr)
+        print(f"ticdc-assets: {texts.AFTER_SPARK}", file=sys.stderr)
+        return 2
     return code
+
+
+def _spark_failure(error: Exception) -> str | None:
+    """What Spark failed at; None for an error of ours, or where Spark's log was asked for."""
+    spark = importlib.import_module("resources.spark")
+    if os.environ.get(spark.LOG):
+        return None
+    reason: str | None = spark.failure(error)
+    return reason
 
 
 def parser() -> Parser:

@@ -10,8 +10,14 @@ EXIT_CODES = """\
 exit codes:
   0  everything was read and honoured
   1  done, but something could not be honoured: each such thing is a line on standard error
-  2  nothing was done: a wrong command line, changefeed declaration or --at, or a lake at work
+  2  nothing was done: a wrong command line, changefeed declaration or --at, or a lake at work;
+     or Spark failed half-way, and running it again goes on
 """
+
+AFTER_SPARK = (
+    "what was committed stays: run it again to go on; TICDC_SPARK_LOG=error shows all that Spark"
+    " says of it"
+)
 
 ALL = """\
 Turn what TiCDC wrote into a lake of Delta tables that equal upstream's (advance), look into it
