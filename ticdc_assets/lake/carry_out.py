@@ -20,8 +20,9 @@ from ticdc_assets.lake.condense import condensed
 from ticdc_assets.lake.current import CurrentTable
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.frames import REFUSED, Frames, changes_no_row
+from ticdc_assets.lake.keyed import final_rows, lost_keys, put_rows
 from ticdc_assets.lake.multiset import repeated
-from ticdc_assets.lake.segment import Segment, final_rows, lost_keys, put_rows
+from ticdc_assets.lake.segment import Segment
 from ticdc_assets.plan.steps import Alter, Exchange, Rows, Work
 from ticdc_assets.reference.problem import OLD_KEY_LOST
 

@@ -16,19 +16,13 @@ from ticdc_assets.lake.condense import condensed
 from ticdc_assets.lake.current import changes_shape_only, column_moves
 from ticdc_assets.lake.due import Span
 from ticdc_assets.lake.event_rows import table_name
+from ticdc_assets.lake.keyed import final_rows, put_rows, upserted
 from ticdc_assets.lake.multiset import changed_counts, recounted, repeated, sender_passes
 from ticdc_assets.lake.row_reading import parsed, typed
 from ticdc_assets.lake.row_types import delta_columns
 from ticdc_assets.lake.row_work import check_steps, converted, located
 from ticdc_assets.lake.row_writing import image
-from ticdc_assets.lake.segment import (
-    Segment,
-    Settle,
-    final_rows,
-    put_rows,
-    read_segment,
-    upserted,
-)
+from ticdc_assets.lake.segment import Segment, Settle, read_segment
 from ticdc_assets.lake.tables import COMMIT_TS, Lake, literal, quoted
 from ticdc_assets.plan.steps import Alter, EmptyPartitions, Exchange, Rows, Work
 from ticdc_assets.reference.problem import STRAYED
