@@ -269,6 +269,21 @@ def test_nothing_is_asked_of_the_key_of_a_table_that_is_stopped(spark: SparkSess
         assert found(handle_key_is_there_and_not_null, scene) == []
 
 
+def test_a_row_that_says_nothing_of_its_schema_is_found_whatever_the_history_lacks(
+    spark: SparkSession,
+) -> None:
+    # No version of the table has a number either.
+    rows = [row(50, "insert", 150, name="c", schema_version=None)]
+    with Made(spark, SIMPLE, {**RIGHT, "events": rows}) as scene:
+        assert of_column(row_schema_is_known, scene, "place") == ["t-0-50-0"]
+
+
+def test_a_file_numbered_below_the_first_fills_no_gap(spark: SparkSession) -> None:
+    files = [file(n, number) for n, number in enumerate((0, 1, 3), 1)]
+    with Made(spark, FOLDER, {**FILES, "raw": files}) as scene:
+        assert of_column(data_file_number_follows, scene, "first_missing") == ["2"]
+
+
 def found(invariant: Invariant, scene: Scene) -> list[Any]:
     return invariant.find(scene).collect()
 

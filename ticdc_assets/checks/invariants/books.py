@@ -26,7 +26,7 @@ def nothing_is_in_quarantine_since(scene: Scene) -> Found:
     if not any(row["is_here"] and row["error"] != doubted for row in scene.refused):
         return Breaks(_REFUSED)
     refused = scene.read("quarantine").where(F.col("error") != doubted)
-    place = F.concat_ws("-", "source", "partition", "number").alias("place")
+    place = F.concat_ws("-", "source", "partition", "number")
     return refused.where(scene.refused_here).withColumn("place", place).select(*_REFUSED)
 
 

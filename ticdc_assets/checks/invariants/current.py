@@ -19,7 +19,7 @@ from ticdc_assets.checks.invariants.invariant import (
 )
 from ticdc_assets.checks.invariants.scene import Scene
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.current import growth, row_counts
+from ticdc_assets.lake.current import CurrentTable, growth, row_counts
 from ticdc_assets.lake.overview import stopped_at
 from ticdc_assets.lake.row_types import delta_columns, delta_names
 from ticdc_assets.lake.tables import COMMIT_TS, quoted
@@ -65,11 +65,11 @@ def columns_are_those_of_the_schema_history(
     scene: Scene, tables: Sequence[Incarnation]
 ) -> Mapping[str, Found | NotTold]:
     """The Delta table has just the columns, in order and type, of its newest schema."""
-    rows = scene.rows(tables)
-    return {table.id: _shape(scene, table, rows.get(table.id)) for table in tables}
+    return {table.id: _shape(scene, table) for table in tables}
 
 
-def _shape(scene: Scene, table: Incarnation, rows: DataFrame | None) -> Breaks | NotTold:
+def _shape(scene: Scene, table: Incarnation) -> Breaks | NotTold:
+    rows = _rows(scene, table)
     if rows is None or table.stopped:
         return NotTold(_NO_ROWS if rows is None else "the table is stopped")
     if table.id not in scene.schemas:
@@ -93,8 +93,7 @@ def keys_are_unique(scene: Scene, tables: Sequence[Incarnation]) -> Mapping[str,
 
     Looked for among the keys of rows that changed in the window.
     """
-    rows = scene.rows(tables)
-    found = {table.id: _keys(table, rows.get(table.id)) for table in tables}
+    found = {table.id: _keys(scene, table) for table in tables}
     keys = {id: frame for id, frame in found.items() if isinstance(frame, DataFrame)}
     doubted = _doubted(scene, keys)
     unique: dict[str, Found | NotTold] = dict.fromkeys(keys, Breaks(_TWICE))
@@ -124,7 +123,7 @@ def _doubted(scene: Scene, keys: Mapping[str, DataFrame]) -> set[str]:
             for at, id in enumerate(some)
         ]
         told = reduce(DataFrame.union, hashed)
-        if sizes[some[0]] >= _SMALL:
+        if sizes[some[0]] >= _SMALL and _since(scene, some[0]) >= 0:
             # Read twice, so that only what has changed is sorted.
             new = told.where("is_new").select("table", "hash")
             told = told.join(new, ["table", "hash"], "left_semi")
@@ -136,13 +135,14 @@ def _doubted(scene: Scene, keys: Mapping[str, DataFrame]) -> set[str]:
     return doubted
 
 
-def _keys(table: Incarnation, rows: DataFrame | None) -> DataFrame | NotTold:
+def _keys(scene: Scene, table: Incarnation) -> DataFrame | NotTold:
     """The keys of a table's rows, and when those last changed."""
     names = delta_names(table.schema)
     columns = [table.schema.column(name) for name in table.schema.key]
     key = [names[column.name] for column in columns if column is not None and column.name in names]
     if not key:
         return NotTold("the table has no key: its rows have no identity")
+    rows = _rows(scene, table)
     if rows is None:
         return NotTold(_NO_ROWS)
     if missing := set(key) - set(rows.columns):
@@ -217,7 +217,7 @@ def _why_not_told(scene: Scene, table: Incarnation) -> str | None:
         return "a DDL was skipped"
     if scene.has_refused_of(table):
         return "rows are in the quarantine"
-    history = [line for line in scene.history if line["incarnation"] == table.id]
+    history = scene.versions_of.get(table.id, [])
     first = min(history, key=lambda line: line["valid_from"], default=None)
     if first is None or not _BIRTH.match(first["sql"] or ""):
         return "the table was there before the changefeed: rows may be deleted that never came"
@@ -229,3 +229,10 @@ def _why_not_told(scene: Scene, table: Incarnation) -> str | None:
     if table.id in scene.undated:
         return "its events have no commit ts, or do not tell an insert from an update"
     return None
+
+
+def _rows(scene: Scene, table: Incarnation) -> DataFrame | None:
+    version = scene.after.versions.get(table.id)
+    if version is None:
+        return None
+    return CurrentTable(scene.spark, scene.lake, table.id).rows(version)

@@ -49,9 +49,9 @@ def data_file_number_follows(scene: Scene) -> Found:
     columns = (directory, "dispatcher", "number", "path", "batch")
     files = scene.read("raw").where(F.col("role").isin(*_DATA)).select(*columns)
     # All numbers of a directory that has new files; which are missing is looked up where some are.
-    numbers = F.size(F.collect_set("number")).alias("there")
+    numbers = F.collect_set(F.when(F.col("number") > 0, F.col("number")))
     counted = files.groupBy("directory", "dispatcher").agg(
-        numbers, F.max("number").alias("last"), F.max("batch").alias("batch")
+        F.size(numbers).alias("there"), F.max("number").alias("last"), F.max("batch").alias("batch")
     )
     if counted.where(f"there < last AND batch > {scene.before.batch}").isEmpty():
         return Breaks(_GAP)

@@ -1,10 +1,9 @@
 """What the protocols promise of time: watermarks that only grow, and what comes before which."""
 
 from bisect import bisect_left
-from collections import defaultdict
 from itertools import pairwise
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
@@ -45,8 +44,8 @@ def no_new_row_at_or_below_resolved_ts(scene: Scene) -> Found:
     What comes later and has come before is a sender's repetition.  What has not was missing from
     the tables until now; the lake has replayed them.
     """
-    is_known = len(scene.new_lines) == 1
-    if is_known and not any(row["kind"] == "row" and not row["fresh"] for row in scene.tally):
+    at_once = len(scene.new_lines) == 1
+    if at_once and not any(row["kind"] == "row" and not row["fresh"] for row in scene.tally):
         return Breaks(_LATE)
     rows = scene.events.where("kind = 'row' AND ts_kind = 'commit'")
     resolved = F.broadcast(_resolved_before(scene))
@@ -152,14 +151,11 @@ def table_version_grows(scene: Scene) -> Found:
 
     RENAME leaves it as it is in Simple; in the storage sink it is the DDL's commit ts.
     """
-    versions: dict[str, list[Row]] = defaultdict(list)
-    for line in scene.history:
-        if line["schema_version"] is not None:
-            versions[line["incarnation"]].append(line)
     fallen: list[tuple[object, ...]] = []
-    for lines in versions.values():
+    for lines in scene.versions_of.values():
+        stated = [line for line in lines if line["schema_version"] is not None]
         # One that ends where it begins was followed by another statement of its ts, or by none.
-        lines.sort(
+        stated.sort(
             key=lambda one: (
                 one["valid_from"],
                 one["valid_to"] is None,
@@ -167,7 +163,7 @@ def table_version_grows(scene: Scene) -> Found:
                 one["schema_version"],
             )
         )
-        for one, other in pairwise(lines):
+        for one, other in pairwise(stated):
             before = one["schema_version"]
             if other["schema_version"] < before and other["valid_from"] >= scene.before.ts:
                 said = {**other.asDict(), "version_before": before}

@@ -97,6 +97,7 @@ def row_schema_is_known(scene: Scene) -> Found:
     known = {
         (table_name(line["database"], line["table"]), line["schema_version"])
         for line in scene.history
+        if line["schema_version"] is not None
     }
     found = scene.counted_due
     doubted = [row for row in found if (row["name"], row["schema_version"]) not in known]

@@ -24,7 +24,6 @@ from ticdc_assets.checks.invariants.asked import (
 )
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.applied import Applied, applied_at
-from ticdc_assets.lake.current import CurrentTable
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.tables import Lake
 from ticdc_assets.plan.state import Incarnation
@@ -58,7 +57,6 @@ class Scene:
         self.feed = feed
         self.window = window
         self._kept: list[DataFrame] = []
-        self._rows: dict[str, DataFrame] = {}
 
     def __enter__(self) -> "Scene":
         return self
@@ -232,6 +230,14 @@ class Scene:
             *("came_from", "sql", "key"),
         ).collect()
 
+    @cached_property
+    def versions_of(self) -> dict[str, list[Row]]:
+        """The same by incarnation."""
+        versions: dict[str, list[Row]] = defaultdict(list)
+        for line in self.history:
+            versions[line["incarnation"]].append(line)
+        return dict(versions)
+
     def _lives(self) -> DataFrame:
         """By name, from when to when it was which table's, and with which key.
 
@@ -268,18 +274,6 @@ class Scene:
         state = self.after.state
         return [state.incarnations[id] for _, id in state.names]
 
-    def rows(self, tables: Sequence[Incarnation]) -> dict[str, DataFrame]:
-        """The rows of tables after the window; none of a table that has no Delta table yet."""
-        found = {}
-        for table in tables:
-            version = self.after.versions.get(table.id)
-            if version is not None:
-                if table.id not in self._rows:
-                    current = CurrentTable(self.spark, self.lake, table.id)
-                    self._rows[table.id] = current.rows(version)
-                found[table.id] = self._rows[table.id]
-        return found
-
     @cached_property
     def row_changes(self) -> dict[str, tuple[int, int]]:
         """By table, how many rows were inserted and deleted, however often that was sent."""
@@ -299,14 +293,18 @@ class Scene:
 
     def has_refused_of(self, table: Incarnation) -> bool:
         """Whether rows of a table are, or may be, in the quarantine."""
-        lines = [line for line in self.history if line["incarnation"] == table.id]
-        names = {None, *(table_name(line["database"], line["table"]) for line in lines)}
-        return any(
-            (row["database"] and row["table"] and table_name(row["database"], row["table"]))
-            in names
+        lines = self.versions_of.get(table.id, ())
+        names = {table_name(line["database"], line["table"]) for line in lines}
+        return bool(self._names_refused & {None, *names})
+
+    @cached_property
+    def _names_refused(self) -> set[str | None]:
+        named = (
+            (row["database"], row["table"])
             for row in self.refused
             if row["error"] != ChecksumMismatch.__name__
         )
+        return {database and table and table_name(database, table) for database, table in named}
 
     def has_changed(self, table: Incarnation) -> bool:
         """Whether the window did anything to a table."""
