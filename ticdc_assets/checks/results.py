@@ -37,13 +37,12 @@ def told(
         metadata |= {"ticdc/violations": 0, "ticdc/not_told": found.reason}
         why = f"cannot be told: {found.reason}"
         return _result(check, True, severity, metadata, why)
-    rows = (found if isinstance(found, Breaks) else found.limit(SAMPLE + 1)).collect()
-    count = len(rows) if len(rows) <= SAMPLE else found.count()
+    rows, count = _sampled(found)
     metadata["ticdc/violations"] = count
     if not count:
         return _result(check, True, severity, metadata)
-    metadata["ticdc/sample"] = table(rows[:SAMPLE], found.columns)
-    return _result(check, False, severity, metadata, f"{count:,} found", rows)
+    metadata["ticdc/sample"] = table(rows, found.columns)
+    return _result(check, False, severity, metadata, f"{count:,} found")
 
 
 def stopped(
@@ -99,15 +98,20 @@ def shaped(
         elif name not in broken:
             yield _result(check, True, "ERROR", {**metadata, "ticdc/violations": 0})
         else:
-            rows = wrong[name].limit(SAMPLE + 1).collect()
-            count = len(rows) if len(rows) <= SAMPLE else wrong[name].count()
-            few = scene.spark.createDataFrame(rows[:SAMPLE], wrong[name].schema)
+            rows, count = _sampled(wrong[name])
+            few = scene.spark.createDataFrame(rows, wrong[name].schema)
             metadata |= {
                 "ticdc/violations": count,
                 "ticdc/errors": [_cell(e) for e in errors_of(models_of[name].validate(few))],
-                "ticdc/sample": table(rows[:SAMPLE], [c for c in _SHOWN if c in few.columns]),
+                "ticdc/sample": table(rows, [c for c in _SHOWN if c in few.columns]),
             }
             yield _result(check, False, "ERROR", metadata, f"{count:,} found")
+
+
+def _sampled(found: Found) -> tuple[list[Row], int]:
+    """A few of the rows, and how many there are; often the few are all."""
+    rows = (found if isinstance(found, Breaks) else found.limit(SAMPLE + 1)).collect()
+    return rows[:SAMPLE], len(rows) if len(rows) <= SAMPLE else found.count()
 
 
 def _faults(scene: Scene, name: str, model: models.Model) -> list[str]:
@@ -169,7 +173,6 @@ def _result(
     severity: Severity,
     metadata: Mapping[str, Any],
     description: str | None = None,
-    rows: Sequence[Row] = (),
 ) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         passed=passed,
