@@ -61,13 +61,14 @@ def growth(spark: SparkSession, lake: Lake, spans: Mapping[str, tuple[int, int]]
     One job for all tables, where counting at an old version makes Delta read its log anew.  A
     table is left out where a commit does not tell, as one that overwrites does not.
     """
-    logs = {
-        f"{lake.current(id)}/_delta_log/{version:020}.json": id
+    grew = {id: 0 for id, (since, through) in spans.items() if since == through}
+    logs = [
+        f"{lake.current(id)}/_delta_log/{version:020}.json"
         for id, (since, through) in spans.items()
         for version in range(since + 1, through + 1)
-    }
+    ]
     if not logs:
-        return {}
+        return grew
 
     def rows(action: str) -> Column:
         file = F.col(action)
@@ -78,14 +79,14 @@ def growth(spark: SparkSession, lake: Lake, spans: Mapping[str, tuple[int, int]]
     change = rows("add") - rows("remove")
     told = (
         spark.read.schema(_ACTIONS)
-        .json(list(logs))
+        .json(logs)
         .select(
             F.regexp_extract("_metadata.file_path", "([^/]+)/_delta_log/[^/]+$", 1).alias("id"),
             change.alias("change"),
         )
     )
     found = told.groupBy("id").agg(F.sum("change"), F.max(F.col("change").isNull())).collect()
-    return {id: change for id, change, is_unsure in found if not is_unsure}
+    return grew | {id: change for id, change, is_unsure in found if not is_unsure}
 
 
 class CurrentTable:
