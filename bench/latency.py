@@ -10,21 +10,18 @@ import argparse
 import json
 import os
 import re
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from statistics import median
 
 from resources.spark import MASTER
-from tests.spark_servers import connect_server
+from tests.dev_loop import dev_loop
+from tests.spark_servers import connect_server, free_port
 
 _PATIENCE = 1800
 _RUNS_BEFORE = 6
@@ -69,23 +66,6 @@ class Seen:
         return found
 
 
-@contextmanager
-def _dev(folder: Path, environment: dict[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "ticdc_assets.cli", "dev", "--dir", str(folder / "dev")]
-    with (folder / "log").open("wb") as log:
-        dev = subprocess.Popen(
-            [*command, "--port", str(port)], env=environment, stdout=log, stderr=log
-        )
-        try:
-            yield dev
-        finally:
-            dev.send_signal(signal.SIGINT)
-            dev.wait(120)
-
-
 def _parts(log: str) -> dict[str, list[float]]:
     """Seconds that each part of a run took, run by run."""
     took: dict[str, list[float]] = {name: [] for name, _ in _PARTS}
@@ -113,10 +93,11 @@ def main() -> None:
     seen = Seen()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-latency-")))
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("TICDC_")}
+        settings = {}
         if chosen.connect:
-            environment[MASTER] = stack.enter_context(connect_server(folder))
-        dev = stack.enter_context(_dev(folder, environment))
+            settings[MASTER] = stack.enter_context(connect_server(folder))
+        log = folder / "log"
+        dev = stack.enter_context(dev_loop(folder / "dev", free_port(), log, **settings))
         until = time.monotonic() + _PATIENCE
         # The first run makes the lake, and a server that is kept running is quick after a few: what
         # is measured begins behind these.
@@ -127,11 +108,11 @@ def main() -> None:
         seen.written.clear()
         while len(seen.latencies()) < chosen.checkpoints:
             if dev.poll() is not None or time.monotonic() > until:
-                print((folder / "log").read_text(errors="replace")[-3000:])
+                print(log.read_text(errors="replace")[-3000:])
                 sys.exit("the loop has come to an end before all was measured")
             seen.look(folder / "dev")
             time.sleep(0.1)
-        parts = _parts((folder / "log").read_text(errors="replace"))
+        parts = _parts(log.read_text(errors="replace"))
     found = seen.latencies()[: chosen.checkpoints]
     kind = "a Spark Connect server" if chosen.connect else "a local session a run"
     print(f"{kind}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")

@@ -19,12 +19,14 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without the golden data, skip the modules that read it, and say so for each test."""
+    """Without the golden data, skip the tests that read it, and say so for each."""
     if golden.GOLDEN.is_dir():
         return
     skip = pytest.mark.skip(reason=f"no golden data at {golden.GOLDEN} (set TICDC_GOLDEN)")
     for item in items:
-        if isinstance(item, pytest.Function) and _reads_golden(item.module):
+        if item.get_closest_marker("all_golden") or (
+            isinstance(item, pytest.Function) and _reads_golden(item.module)
+        ):
             item.add_marker(skip)
 
 

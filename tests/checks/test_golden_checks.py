@@ -8,15 +8,13 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.golden import GOLDEN
 from tests.lake.golden_runs import GoldenLake, cuts, points_of
 from ticdc_assets.checks import Window, evaluate
 from ticdc_assets.lake.applied import last_applied
 from ticdc_assets.lake.event_rows import table_name
 
-pytestmark = [pytest.mark.all_golden, pytest.mark.skipif(not GOLDEN.is_dir(), reason="no data")]
 
-
+@pytest.mark.all_golden
 @pytest.mark.parametrize("dataset", ["lifecycle/simple-json", "lifecycle/storage-csv-full"])
 def test_no_check_fails_on_real_output(spark: SparkSession, tmp_path: Path, dataset: str) -> None:
     random = Random(crc32(dataset.encode()))

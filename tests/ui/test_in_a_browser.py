@@ -1,40 +1,30 @@
 """`ticdc-assets dev`, as the README starts it, watched in a browser from outside."""
 
-import os
-import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.dev_loop import dev_loop
+from tests.spark_servers import free_port
 from tests.ui.browser import Page, browser
 
-PROJECT = Path(__file__).parents[2]
 # Seconds for a run: Spark starts in each, beside whatever else this machine does.
 RUN = 400
 
 
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[Page]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    base = f"http://127.0.0.1:{port}"
-    with browser(base) as page, (tmp_path / "log").open("wb") as log:
-        command = [sys.executable, "-m", "ticdc_assets.cli", "dev", "--port", str(port)]
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("TICDC_")}
-        command += ["--dir", str(tmp_path / "shop")]
-        dev = subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=log, stderr=log)
-        try:
-            _until_up(port, dev, tmp_path / "log")
-            yield page
-        finally:
-            dev.send_signal(signal.SIGINT)
-            dev.wait(120)
+    port, log = free_port(), tmp_path / "log"
+    with (
+        browser(f"http://127.0.0.1:{port}") as page,
+        dev_loop(tmp_path / "shop", port, log) as dev,
+    ):
+        _until_up(port, dev, log)
+        yield page
 
 
 def _until_up(port: int, dev: "subprocess.Popen[bytes]", log: Path) -> None:

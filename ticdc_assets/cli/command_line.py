@@ -55,11 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _spark_failure(error: Exception) -> str | None:
     """What Spark failed at; None for an error of ours, or where Spark's log was asked for."""
-    spark = importlib.import_module("resources.spark")
-    if os.environ.get(spark.LOG):
-        return None
-    reason: str | None = spark.failure(error)
-    return reason
+    from resources.spark import LOG, failure
+
+    return None if os.environ.get(LOG) else failure(error)
 
 
 def parser() -> Parser:

@@ -1,0 +1,28 @@
+"""`ticdc-assets dev` as a process of its own, as the README starts it, watched from outside."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[1]
+
+
+@contextmanager
+def dev_loop(
+    folder: Path, port: int, log: Path, **settings: str
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """The simulation and the UI, with defaults but for `settings`, from here to there."""
+    command = [sys.executable, "-m", "ticdc_assets.cli", "dev"]
+    command += ["--dir", str(folder), "--port", str(port)]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TICDC_")} | settings
+    with log.open("wb") as out:
+        dev = subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=out, stderr=out)
+        try:
+            yield dev
+        finally:
+            dev.send_signal(signal.SIGINT)
+            dev.wait(120)
