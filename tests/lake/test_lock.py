@@ -4,12 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.lock import locked
+from ticdc_assets.lake.lock import locked, wanted
 from ticdc_assets.lake.tables import Lake
 
 HOLDER = """
@@ -51,7 +53,32 @@ def test_the_same_process_holds_it_once_and_gives_it_back(tmp_path: Path) -> Non
         pass
 
 
+def test_who_waits_is_seen_by_who_has_it_and_comes_next(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path), "feed")
+    said: list[str] = []
+    held = threading.Event()
+
+    def wait() -> None:
+        with locked(lake, waiting=said.append):
+            held.set()
+
+    waiter = threading.Thread(target=wait)
+    with locked(lake):
+        assert not wanted(lake)
+        waiter.start()
+        until = time.monotonic() + 30
+        while not wanted(lake) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert wanted(lake)
+        assert not held.is_set()
+    waiter.join(30)
+    assert held.is_set()
+    assert not wanted(lake)
+    assert len(said) == 1
+    assert f"process {os.getpid()} " in said[0]
+
+
 def test_a_lake_in_an_object_store_has_no_lock() -> None:
     lake = Lake("s3a://bucket/lake", "feed")
     with locked(lake), locked(lake):
-        pass
+        assert not wanted(lake)

@@ -1,7 +1,7 @@
 """What a run tells of each asset that it changed."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -57,6 +57,33 @@ def at(ts: int) -> Metadata:
     }
 
 
+def materialization(result: dg.MaterializeResult[Any]) -> dg.AssetMaterialization:
+    """A result as an event that may come more than once in a run."""
+    version = result.data_version
+    return dg.AssetMaterialization(
+        asset_key=dg.AssetKey.from_coercible(result.asset_key or ""),
+        metadata=result.metadata,
+        tags={} if version is None else {"dagster/data_version": version.value},
+    )
+
+
+def evaluation(
+    result: dg.AssetCheckResult, blocking: Collection[dg.AssetCheckKey]
+) -> dg.AssetCheckEvaluation:
+    """A check's result as an event that may come more than once in a run."""
+    key = dg.AssetKey.from_coercible(result.asset_key or "")
+    name = result.check_name or ""
+    return dg.AssetCheckEvaluation(
+        asset_key=key,
+        check_name=name,
+        passed=result.passed,
+        metadata=result.metadata,
+        severity=result.severity,
+        description=result.description,
+        blocking=dg.AssetCheckKey(key, name) in blocking,
+    )
+
+
 def layer_results(
     feed: Changefeed, lake: Lake, done: Advanced, before: Catalog, after: Catalog, seconds: float
 ) -> dict[str, Metadata]:
@@ -80,7 +107,7 @@ def layer_results(
         }
     if after.seq > before.seq:
         found[naming.CHECKPOINTS] = {
-            "ticdc/tables_changed": made.tables,
+            "ticdc/tables_changed": len(after.versions.items() - before.versions.items()),
             "ticdc/tables_replayed": made.replayed,
             "ticdc/row_changes": made.rows,
             "ticdc/rows_quarantined": made.quarantined,

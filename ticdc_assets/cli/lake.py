@@ -62,6 +62,10 @@ def advance(options: argparse.Namespace) -> int:
     return 1 if stopped else code
 
 
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 def summary(feed: Changefeed, done: Advanced) -> list[str]:
     """What a run did, stage by stage."""
     took, read, made = done.ingested, done.decoded, done.applied
@@ -100,7 +104,7 @@ def _said(problems: list[Problem], rejected: int = 0) -> int:
 def resume(options: argparse.Namespace) -> int:
     """Let a paused table go on."""
     opened = OpenLake(options)
-    with locked(opened.lake):
+    with locked(opened.lake, waiting=_say):
         applied = opened.applied()
         table = find(applied.state, options.table)
         if not table.stopped:
@@ -119,7 +123,7 @@ def resume(options: argparse.Namespace) -> int:
 def rebuild(options: argparse.Namespace) -> int:
     """Make a table anew."""
     opened = OpenLake(options)
-    with locked(opened.lake):
+    with locked(opened.lake, waiting=_say):
         applied = opened.applied()
         table = find(applied.state, options.table)
         return _replayed(opened, applied, Replay(frozenset((table.id,)), 0), options)
@@ -156,7 +160,7 @@ def _replayed(
 def maintain(options: argparse.Namespace) -> int:
     """Look after the lake's files."""
     opened = OpenLake(options)
-    with locked(opened.lake):
+    with locked(opened.lake, waiting=_say):
         done = maintain_lake(
             opened.spark,
             opened.lake,

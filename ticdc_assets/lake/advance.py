@@ -1,7 +1,8 @@
 """All stages, once: from what the source holds now to current tables at its newest checkpoint."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -41,6 +42,24 @@ class Advanced:
     ingested: Ingested
     decoded: Decoded
     applied: AppliedWindow
+
+
+def together(runs: Sequence[Advanced]) -> Advanced:
+    """What runs did one after the other, as if it were one; there is at least one."""
+    ingested, decoded, applied = ([getattr(run, f.name) for run in runs] for f in fields(Advanced))
+    return Advanced(
+        replace(ingested[-1], **_sums(ingested, "batches", "items", "bytes")),
+        replace(decoded[-1], **_sums(decoded, "rows", "ddls", "rejected", "bytes")),
+        replace(
+            applied[-1],
+            **_sums(applied, "tables", "rows", "ddls", "quarantined", "replayed"),
+            problems=[problem for window in applied for problem in window.problems],
+        ),
+    )
+
+
+def _sums(parts: Sequence[Any], *names: str) -> dict[str, int]:
+    return {name: sum(getattr(part, name) for part in parts) for name in names}
 
 
 def advance(

@@ -10,8 +10,6 @@ observation from being made twice.  So a tick decides the same after a restart a
 """
 
 import json
-import os
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,13 +22,11 @@ from resources.deployment import LakeResource
 from resources.source import dump_size, newest_checkpoint
 from ticdc_assets.assets import naming, results
 from ticdc_assets.assets.advance import FEED_TAG
+from ticdc_assets.assets.pace import interval
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.tables import Lake
 
 CHECKPOINT_TAG = "ticdc/checkpoint"
-INTERVAL = "TICDC_SENSOR_SECONDS"
-_SECONDS = 15
 _UNDER_WAY = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -41,7 +37,6 @@ _UNDER_WAY = [
 # The instance itself runs a failed run again soon; what it has not by then it will not.
 _RETRY_WITHIN = 300
 _LONGEST_PAUSE = 3600
-_UNSAFE = re.compile(r"[^A-Za-z0-9]+")
 
 
 @dataclass(frozen=True)
@@ -52,17 +47,6 @@ class Position:
     # None where only its size is known.
     ts: int | None
     metadata: dict[str, Any]
-
-
-def interval(feed: Changefeed) -> int:
-    """Seconds between two ticks: TICDC_SENSOR_SECONDS_<ID>, or TICDC_SENSOR_SECONDS, or 15."""
-    own = f"{INTERVAL}_{_UNSAFE.sub('_', feed.id).upper()}"
-    for name in (own, INTERVAL):
-        if stated := os.environ.get(name):
-            if not stated.isdecimal() or int(stated) < 1:
-                raise ConfigError("must be a whole number of seconds", setting=name)
-            return int(stated)
-    return _SECONDS
 
 
 def checkpoint_sensor(feed: Changefeed, job: Any, s3: str | None = None) -> dg.SensorDefinition:

@@ -1,0 +1,71 @@
+"""How often a changefeed is looked at, and how long a run stays with it.
+
+A session takes ten seconds to start and minutes to become quick, and most sources never rest.  So a
+run that has brought the lake to a checkpoint goes on with the next one, and leaves only after a
+while, or when somebody else is to have his turn: another run, or a command that wants the lake.
+"""
+
+import os
+import re
+import time
+
+import dagster as dg
+
+from resources.source import newest_checkpoint
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.lock import wanted
+from ticdc_assets.lake.tables import Lake
+
+INTERVAL = "TICDC_SENSOR_SECONDS"
+_SECONDS = 15
+_UNSAFE = re.compile(r"[^A-Za-z0-9]+")
+# No new checkpoint is gone for when a run has lasted so many seconds, or would have to rest longer.
+_LONGEST_RUN = 600
+_LONGEST_REST = 15
+
+
+def interval(feed: Changefeed) -> int:
+    """Seconds between two looks: TICDC_SENSOR_SECONDS_<ID>, or TICDC_SENSOR_SECONDS, or 15."""
+    own = f"{INTERVAL}_{_UNSAFE.sub('_', feed.id).upper()}"
+    for name in (own, INTERVAL):
+        if stated := os.environ.get(name):
+            if not stated.isdecimal() or int(stated) < 1:
+                raise ConfigError("must be a whole number of seconds", setting=name)
+            return int(stated)
+    return _SECONDS
+
+
+class Stay:
+    """A run's stay with a changefeed, from when the object is made."""
+
+    def __init__(self, feed: Changefeed, lake: Lake, instance: dg.DagsterInstance) -> None:
+        self._feed = feed
+        self._lake = lake
+        self._instance = instance
+        self._begun = self._looked = time.monotonic()
+        self._newest = self._checkpoint()
+
+    def goes_on(self, applied: int) -> bool:
+        """Whether there is a checkpoint to go on to, beyond what is applied by now.
+
+        Waits until it is time for another look.
+        """
+        now = time.monotonic()
+        rest = max(self._looked + interval(self._feed) - now, 0.0)
+        has_time = rest <= _LONGEST_REST and now + rest - self._begun <= _LONGEST_RUN
+        if not has_time or self._is_in_the_way():
+            return False
+        time.sleep(rest)
+        self._looked = time.monotonic()
+        before, self._newest = self._newest, self._checkpoint()
+        # Where the lake does not get on, the source has to.
+        return self._newest > max(before, applied)
+
+    def _checkpoint(self) -> int:
+        """The newest one; a dump has none, it has been written."""
+        return (newest_checkpoint(self._feed) or 0) if self._feed.transport == "storage" else 0
+
+    def _is_in_the_way(self) -> bool:
+        waiting = dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])
+        return wanted(self._lake) or self._instance.get_runs_count(waiting) > 0
