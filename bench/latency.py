@@ -2,8 +2,8 @@
 
 Run as `python -m bench.latency`: `ticdc-assets dev` with its defaults, watched from outside for so
 many checkpoints.  `--connect` keeps a Spark Connect server running beside it; without, every run
-starts a session of its own.  Checkpoints come faster than runs end, so one waits for the run that
-is on; how much of its time that is, is told.
+starts a session of its own.  Checkpoints come faster than they are applied, so one waits for the
+window before it, or for the run before; what these take is told.
 """
 
 import argparse
@@ -25,13 +25,13 @@ from tests.spark_servers import connect_server, free_port
 
 _PATIENCE = 1800
 _RUNS_BEFORE = 6
-# What the log says at the end of each part of a run, in this order.
-_PARTS = (
-    ("tick and launch", re.compile(r"RUN_START")),
-    ("session", re.compile(r"Spark is up")),
-    ("stages", re.compile(r"Materialized value shop (raw|checkpoints)")),
-    ("what is told, and checks", re.compile(r"RUN_SUCCESS - ")),
-)
+# What the log says at the end of each part of a run; windows may follow each other.
+_PARTS = {
+    "tick and launch": re.compile(r"RUN_START"),
+    "session": re.compile(r"Spark is up"),
+    "a window": re.compile(r" applied up to "),
+    "what is told, and checks": re.compile(r"RUN_SUCCESS - "),
+}
 _ASKED = re.compile(r"Launching run for ")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
 
@@ -68,19 +68,17 @@ class Seen:
 
 def _parts(log: str) -> dict[str, list[float]]:
     """Seconds that each part of a run took, run by run."""
-    took: dict[str, list[float]] = {name: [] for name, _ in _PARTS}
+    took: dict[str, list[float]] = {name: [] for name in _PARTS}
     before: datetime | None = None
-    at = len(_PARTS)
     for line in log.splitlines():
         stamp = _TIME.search(line)
-        if stamp is None:
+        part = next((name for name, end in _PARTS.items() if end.search(line)), None)
+        if stamp is None or (part is None and not _ASKED.search(line)):
             continue
         now = datetime.fromisoformat(stamp[1])
-        if _ASKED.search(line):
-            before, at = now, 0
-        elif at < len(_PARTS) and before is not None and _PARTS[at][1].search(line):
-            took[_PARTS[at][0]].append((now - before).total_seconds())
-            before, at = now, at + 1
+        if part is not None and before is not None:
+            took[part].append((now - before).total_seconds())
+        before = now
     return took
 
 
@@ -106,21 +104,22 @@ def main() -> None:
             seen.look(folder / "dev")
             time.sleep(0.1)
         seen.written.clear()
+        begun = log.stat().st_size
         while len(seen.latencies()) < chosen.checkpoints:
             if dev.poll() is not None or time.monotonic() > until:
                 print(log.read_text(errors="replace")[-3000:])
                 sys.exit("the loop has come to an end before all was measured")
             seen.look(folder / "dev")
             time.sleep(0.1)
-        parts = _parts(log.read_text(errors="replace"))
+        parts = _parts(log.read_bytes()[begun:].decode(errors="replace"))
     found = seen.latencies()[: chosen.checkpoints]
     kind = "a Spark Connect server" if chosen.connect else "a local session a run"
     print(f"{kind}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     print(f"{len(found)} checkpoints: median {median(found):.1f} s, worst {max(found):.1f} s")
     for name, seconds in parts.items():
-        if measured := seconds[before:]:
-            each = ", ".join(f"{s:.0f}" for s in measured)
-            print(f"  {name:26} median {median(measured):5.1f} s   ({each})")
+        if seconds:
+            each = ", ".join(f"{s:.0f}" for s in seconds)
+            print(f"  {name:26} median {median(seconds):5.1f} s   ({each})")
 
 
 if __name__ == "__main__":

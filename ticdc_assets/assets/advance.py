@@ -32,12 +32,8 @@ FEED_TAG = "ticdc/changefeed"
 PREVIEW = "TICDC_PREVIEW_ROWS"
 # So many tables at most are looked into in one run, those with the most changes.
 _LOOKED_INTO = 20
-# Seconds of work after which a run that goes on tells what it has done so far.
-_TOLD_EVERY = 60
 
-Result = dg.MaterializeResult[Any] | dg.AssetCheckResult
-Results = Iterator[Result]
-Events = Iterator[Result | dg.AssetMaterialization | dg.AssetCheckEvaluation]
+Results = Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]
 
 
 def feed_assets(feed: Changefeed, lake: Lake, catalog: Catalog) -> dg.AssetsDefinition:
@@ -56,7 +52,7 @@ def feed_assets(feed: Changefeed, lake: Lake, catalog: Catalog) -> dg.AssetsDefi
         pool=f"ticdc_{identifier(feed.id)}",
         tags={FEED_TAG: feed.id},
     )
-    def _op(context: dg.AssetExecutionContext, spark: SparkResource, lake: LakeResource) -> Events:
+    def _op(context: dg.AssetExecutionContext, spark: SparkResource, lake: LakeResource) -> Results:
         yield from _Run(context, spark, lake.of(feed.id), feed).run()
 
     return dg.AssetsDefinition(
@@ -101,10 +97,9 @@ class _Run:
         self._feed = feed
         self._selected = set(context.selected_asset_keys)
         self._checks = set(context.selected_asset_check_keys)
-        self._blocking = {spec.key for spec in context.assets_def.check_specs if spec.blocking}
         self._rows = int(os.environ.get(PREVIEW) or 5)
 
-    def run(self) -> Events:
+    def run(self) -> Results:
         """Do what was asked for, and tell of it."""
         layers = any(naming.table_of(key) is None for key in self._selected)
         with locked(self._lake):
@@ -117,52 +112,32 @@ class _Run:
                 # Checks alone: all there is, not only what a run has changed.
                 yield from self._evaluate(Window(0, before.seq), before)
 
-    def _advance(self, before: Catalog) -> Events:
+    def _advance(self, before: Catalog) -> Results:
         begun = time.monotonic()
         source = source_of(self._feed)
         stay = Stay(self._feed, self._lake, self._context.instance)
         spark = self._resource.session(self._lake.root)
-        up = time.monotonic() - begun
-        self._context.log.info(f"Spark is up after {up:.1f} s")
-        names = before.named().keys()
+        self._context.log.info(f"Spark is up after {time.monotonic() - begun:.1f} s")
         windows: list[Advanced] = []
-        goes_on = True
-        while goes_on:
+        over = None
+        while over is None:
+            at = time.monotonic()
             progress = _Progress(self._context)
             windows.append(advance(spark, self._lake, self._feed, source, progress=progress))
-            self._said(windows[-1])
             after = read_catalog(self._lake)
-            # When tables come or go, it is for the next run to know them all.
-            goes_on = after.named().keys() == names and stay.goes_on(after.ts)
-            if goes_on and time.monotonic() - begun < _TOLD_EVERY:
-                continue
-            done = together(windows)
-            told = self._told(done, before, after, time.monotonic() - begun)
-            if not goes_on:
-                yield from told
-                return
-            for event in map(self._in_between, told):
-                yield event
-                goes_on = goes_on and not _blocks(event)
-            windows, before, begun = [], after, time.monotonic()
-
-    def _told(self, done: Advanced, before: Catalog, after: Catalog, seconds: float) -> Results:
-        """What has changed since it was told last, and whether it is right."""
-        layers = results.layer_results(self._feed, self._lake, done, before, after, seconds)
+            self._said(windows[-1], time.monotonic() - at)
+            over = stay.is_over(before, after)
+        self._context.log.info(f"the run ends: {over}")
+        done = together(windows)
+        seconds = time.monotonic() - begun
+        told = results.layer_results(self._feed, self._lake, done, before, after, seconds)
         for layer in naming.LAYERS:
-            if layer in layers:
+            if layer in told:
                 version = results.layer_version(layer, after.ts)
-                yield from self._result(layer_key(self._feed, layer), layers[layer], version)
-        spark = self._resource.session(self._lake.root)
+                yield from self._result(layer_key(self._feed, layer), told[layer], version)
         with compiling(spark, max(done.decoded.rows, done.applied.rows) > WORTHWHILE):
             yield from self._tables(before, after, seconds)
             yield from self._evaluate(Window(before.seq, after.seq), after)
-
-    def _in_between(self, result: Result) -> dg.AssetMaterialization | dg.AssetCheckEvaluation:
-        """A result that is not the run's last one of its asset: of these there can be one only."""
-        if isinstance(result, dg.AssetCheckResult):
-            return results.evaluation(result, self._blocking)
-        return results.materialization(result)
 
     def _rebuild(self, before: Catalog) -> Results:
         """Make the selected tables anew from all their events; nothing new is taken in."""
@@ -277,16 +252,13 @@ class _Run:
         keys = _table_keys(self._feed, catalog)
         yield from evaluate(spark, self._lake, self._feed, window, keys, self._checks)
 
-    def _said(self, done: Advanced) -> None:
+    def _said(self, done: Advanced, seconds: float) -> None:
         for problem in done.applied.problems:
             self._context.log.warning(problem.line())
-
-
-def _blocks(event: object) -> bool:
-    """Whether nothing may follow: Dagster fails the run for it when it ends."""
-    if not isinstance(event, dg.AssetCheckEvaluation) or event.passed:
-        return False
-    return bool(event.blocking) and event.severity is dg.AssetCheckSeverity.ERROR
+        self._context.log.info(
+            f"applied up to {done.applied.resolved_ts} in {seconds:.1f} s:"
+            f" {done.applied.rows:,} row changes, {done.applied.ddls:,} DDLs"
+        )
 
 
 class _Progress:

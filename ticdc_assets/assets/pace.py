@@ -1,8 +1,9 @@
 """How often a changefeed is looked at, and how long a run stays with it.
 
 A session takes ten seconds to start and minutes to become quick, and most sources never rest.  So a
-run that has brought the lake to a checkpoint goes on with the next one, and leaves only after a
-while, or when somebody else is to have his turn: another run, or a command that wants the lake.
+run that has brought the lake to a checkpoint goes on with the next one.  It ends after a while, to
+tell what it has done and whether that is right, and when somebody else is to have a turn: another
+run, or a command that wants the lake.
 """
 
 import os
@@ -14,14 +15,15 @@ import dagster as dg
 from resources.source import newest_checkpoint
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.catalog import Catalog
 from ticdc_assets.lake.lock import wanted
 from ticdc_assets.lake.tables import Lake
 
 INTERVAL = "TICDC_SENSOR_SECONDS"
 _SECONDS = 15
 _UNSAFE = re.compile(r"[^A-Za-z0-9]+")
-# No new checkpoint is gone for when a run has lasted so many seconds, or would have to rest longer.
-_LONGEST_RUN = 600
+# No new checkpoint is begun when a run has lasted so many seconds, or would have to rest longer.
+_LONGEST_RUN = 180
 _LONGEST_REST = 15
 
 
@@ -46,21 +48,28 @@ class Stay:
         self._begun = self._looked = time.monotonic()
         self._newest = self._checkpoint()
 
-    def goes_on(self, applied: int) -> bool:
-        """Whether there is a checkpoint to go on to, beyond what is applied by now.
+    def is_over(self, before: Catalog, after: Catalog) -> str | None:
+        """Why the run ends; None if there is a checkpoint to go on to, beyond what is applied.
 
-        Waits until it is time for another look.
+        Waits until it is time for another look at the source.
         """
         now = time.monotonic()
         rest = max(self._looked + interval(self._feed) - now, 0.0)
-        has_time = rest <= _LONGEST_REST and now + rest - self._begun <= _LONGEST_RUN
-        if not has_time or self._is_in_the_way():
-            return False
+        if after.named().keys() != before.named().keys():
+            return "tables have come or gone, and are for the next one to know"
+        if rest > _LONGEST_REST:
+            return "the source is not looked at for a while"
+        if now + rest - self._begun > _LONGEST_RUN:
+            return "it has lasted long enough to tell what it has done"
+        if self._is_in_the_way():
+            return "others wait"
         time.sleep(rest)
         self._looked = time.monotonic()
-        before, self._newest = self._newest, self._checkpoint()
+        seen, self._newest = self._newest, self._checkpoint()
         # Where the lake does not get on, the source has to.
-        return self._newest > max(before, applied)
+        if self._newest > max(seen, after.ts):
+            return None
+        return "the source has got no further"
 
     def _checkpoint(self) -> int:
         """The newest one; a dump has none, it has been written."""

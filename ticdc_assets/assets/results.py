@@ -1,7 +1,7 @@
 """What a run tells of each asset that it changed."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -55,33 +55,6 @@ def at(ts: int) -> Metadata:
         "ticdc/resolved_at": dg.MetadataValue.timestamp(moment),
         "ticdc/lag_seconds": round(behind, 1),
     }
-
-
-def materialization(result: dg.MaterializeResult[Any]) -> dg.AssetMaterialization:
-    """A result as an event that may come more than once in a run."""
-    version = result.data_version
-    return dg.AssetMaterialization(
-        asset_key=dg.AssetKey.from_coercible(result.asset_key or ""),
-        metadata=result.metadata,
-        tags={} if version is None else {"dagster/data_version": version.value},
-    )
-
-
-def evaluation(
-    result: dg.AssetCheckResult, blocking: Collection[dg.AssetCheckKey]
-) -> dg.AssetCheckEvaluation:
-    """A check's result as an event that may come more than once in a run."""
-    key = dg.AssetKey.from_coercible(result.asset_key or "")
-    name = result.check_name or ""
-    return dg.AssetCheckEvaluation(
-        asset_key=key,
-        check_name=name,
-        passed=result.passed,
-        metadata=result.metadata,
-        severity=result.severity,
-        description=result.description,
-        blocking=dg.AssetCheckKey(key, name) in blocking,
-    )
 
 
 def layer_results(
