@@ -17,8 +17,8 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import Window, evaluate, specs_for
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.table_schema import folded
-from ticdc_assets.lake.advance import Advanced, advance, together
-from ticdc_assets.lake.apply import Replay, apply
+from ticdc_assets.lake.advance import Advanced, advance, replay_tables, together
+from ticdc_assets.lake.apply import Replay
 from ticdc_assets.lake.catalog import Catalog, TableChange, changes
 from ticdc_assets.lake.compiling import WORTHWHILE, compiling
 from ticdc_assets.lake.event_rows import table_name
@@ -154,17 +154,9 @@ class _Run:
             raise ConfigError("none of these tables is in the lake any more", setting="selection")
         spark = self._resource.session(self._lake.root)
         applied = open_lake(spark, self._lake)
+        replay = Replay(frozenset(ids), 0)
         progress = _Progress(self._context)
-        done = apply(
-            spark,
-            self._lake,
-            self._feed,
-            applied,
-            applied.batch,
-            decoded=applied.decoded,
-            replay=Replay(frozenset(ids), 0),
-            progress=lambda count, of: progress("replay", count, of),
-        )
+        done = replay_tables(spark, self._lake, self._feed, applied, replay, progress)
         for problem in done.problems:
             self._context.log.warning(problem.line())
         after = read_catalog(self._lake)

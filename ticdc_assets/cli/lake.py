@@ -12,10 +12,10 @@ from ticdc_assets.cli import texts
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.source import again, changefeed
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.advance import Advanced
+from ticdc_assets.lake.advance import Advanced, replay_tables
 from ticdc_assets.lake.advance import advance as advance_lake
 from ticdc_assets.lake.applied import Applied
-from ticdc_assets.lake.apply import AppliedWindow, Replay, apply
+from ticdc_assets.lake.apply import Replay
 from ticdc_assets.lake.lock import locked
 from ticdc_assets.lake.maintain import maintain as maintain_lake
 from ticdc_assets.lake.overview import absent, find, open_lake, stopped_at
@@ -135,16 +135,7 @@ def _replayed(
     """Replay what is in the lake already; nothing new is taken in."""
     progress = Progress()
     try:
-        done: AppliedWindow = apply(
-            opened.spark,
-            opened.lake,
-            opened.feed,
-            applied,
-            applied.batch,
-            decoded=applied.decoded,
-            replay=replay,
-            progress=lambda count, of: progress("replay", count, of),
-        )
+        done = replay_tables(opened.spark, opened.lake, opened.feed, applied, replay, progress)
     finally:
         progress.end()
     code = _said(done.problems)

@@ -68,12 +68,32 @@ def advance(
     feed: Changefeed,
     source: Source,
     *,
-    replay: Replay | None = None,
     progress: Progress | None = None,
 ) -> Advanced:
     """Run every stage once; what is done already is not done again."""
     with compiling(spark, False):
-        return _advance(spark, lake, feed, source, replay, progress)
+        return _advance(spark, lake, feed, source, progress)
+
+
+def replay_tables(
+    spark: SparkSession,
+    lake: Lake,
+    feed: Changefeed,
+    applied: Applied,
+    replay: Replay,
+    progress: Progress,
+) -> AppliedWindow:
+    """Replay tables from what is in the lake; nothing new is taken in."""
+    return apply(
+        spark,
+        lake,
+        feed,
+        applied,
+        applied.batch,
+        decoded=applied.decoded,
+        replay=replay,
+        progress=lambda count, of: progress("replay", count, of),
+    )
 
 
 def _advance(
@@ -81,7 +101,6 @@ def _advance(
     lake: Lake,
     feed: Changefeed,
     source: Source,
-    replay: Replay | None,
     progress: Progress | None,
 ) -> Advanced:
     tables.create(spark, lake, of_records=feed.transport != "storage")
@@ -97,7 +116,6 @@ def _advance(
             decoded.newest,
             decoded=decoded.done_through,
             missing=decoded.waiting,
-            replay=replay,
             progress=None if progress is None else lambda n, of: progress("apply", n, of),
         )
     return Advanced(taken, decoded, done)
