@@ -22,6 +22,7 @@ from ticdc_assets.assets import pace
 from ticdc_assets.assets.naming import CURRENT, HISTORY, table_key
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.demo import Options, Simulation, Step, prepare, row_lines
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.tables import Lake
 
 __all__ = ["spark"]
@@ -37,13 +38,16 @@ class Shop:
     root: str
     instance: dg.DagsterInstance
 
-    def run(self, selection: dg.AssetSelection | None = None) -> dg.ExecuteInProcessResult:
+    def run(
+        self, selection: dg.AssetSelection | None = None, *, fails: bool = False
+    ) -> dg.ExecuteInProcessResult:
         graph = definitions.graph([self.feed], self.root)
         return dg.materialize(
             list(graph.assets or ()),
             instance=self.instance,
             resources={"spark": SparkResource(), "lake": LakeResource(root=self.root)},
             selection=selection,
+            raise_on_error=not fails,
         )
 
     def key(self, table: str, layer: str = CURRENT) -> dg.AssetKey:
@@ -142,26 +146,35 @@ def _id(catalog: Any, table: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_while_its_source_does(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_goes_on_while_its_source_does_and_tells_all_whatever_comes(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     came = [next(shop.steps)]
     # Whether the source has more, at each look; the first one is before any work.
-    looks = iter((False, True, True, False))
+    looks = iter((False, True, True))
 
     def look(feed: Changefeed) -> int | None:
-        if next(looks):
+        more = next(looks, None)
+        if more is None:
+            raise ConfigError("metadata cannot be read", setting="sink-uri")
+        if more:
             came.append(next(shop.steps))
         return newest_checkpoint(feed)
 
     monkeypatch.setattr(pace, "newest_checkpoint", look)
     monkeypatch.setenv(pace.INTERVAL, "1")
     before = read_catalog(Lake(shop.root, "shop"))
-    pages = told(shop.run())
+    result = shop.run(fails=True)
     after = read_catalog(Lake(shop.root, "shop"))
 
-    assert next(looks, None) is None
+    assert not result.success
     assert after.ts == came[2].checkpoint
     assert after.seq == before.seq + 3
-    # All of it is told in one.
+    # All of it is told in one, whatever comes then.
+    pages = told(result)
+    assert any(
+        found.check_name == "ledger_adds_up" for found in result.get_asset_check_evaluations()
+    )
     checkpoints = pages[dg.AssetKey(["shop", "checkpoints"])]
     assert checkpoints["ticdc/resolved_ts"] == str(after.ts)
     lines = read_lines(Lake(shop.root, "shop"), before.seq)

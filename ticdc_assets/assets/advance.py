@@ -119,14 +119,22 @@ class _Run:
         spark = self._resource.session(self._lake.root)
         self._context.log.info(f"Spark is up after {time.monotonic() - begun:.1f} s")
         windows: list[Advanced] = []
-        over = None
+        after = before
+        failed: Exception | None = None
+        over: str | None = None
         while over is None:
             at = time.monotonic()
             progress = _Progress(self._context)
-            windows.append(advance(spark, self._lake, self._feed, source, progress=progress))
-            after = read_catalog(self._lake)
-            self._said(windows[-1], time.monotonic() - at)
-            over = stay.is_over(before, after)
+            try:
+                windows.append(advance(spark, self._lake, self._feed, source, progress=progress))
+                self._said(windows[-1], time.monotonic() - at)
+                after = read_catalog(self._lake)
+                over = stay.is_over(before, after)
+            except Exception as error:
+                if not windows:
+                    raise
+                # What was done before is told of all the same.
+                failed, over = error, "it has failed"
         self._context.log.info(f"the run ends: {over}")
         done = together(windows)
         seconds = time.monotonic() - begun
@@ -138,6 +146,8 @@ class _Run:
         with compiling(spark, max(done.decoded.rows, done.applied.rows) > WORTHWHILE):
             yield from self._tables(before, after, seconds)
             yield from self._evaluate(Window(before.seq, after.seq), after)
+        if failed is not None:
+            raise failed
 
     def _rebuild(self, before: Catalog) -> Results:
         """Make the selected tables anew from all their events; nothing new is taken in."""
