@@ -21,7 +21,7 @@ from statistics import median
 
 from resources.spark import MASTER
 from tests.dev_loop import dev_loop
-from tests.spark_servers import connect_server, free_port
+from tests.servers import connect_server, free_port
 
 _PATIENCE = 1800
 _RUNS_BEFORE = 6

@@ -40,12 +40,11 @@ def s3_resource(feed: Changefeed) -> S3Resource | None:
     )
 
 
-def s3_reader(feed: Changefeed, s3: S3Resource) -> Callable[[str], bytes]:
-    """Read a file of a changefeed's folder."""
+def s3_reader(feed: Changefeed, client: Any) -> Callable[[str], bytes]:
+    """Read a file of a changefeed's folder by the client that Dagster makes of the resource."""
     bucket, _, prefix = feed.location.removeprefix("s3://").partition("/")
 
     def read(path: str) -> bytes:
-        client = s3.get_client()
         key = f"{prefix}/{path}" if prefix else path
         try:
             return bytes(client.get_object(Bucket=bucket, Key=key)["Body"].read())

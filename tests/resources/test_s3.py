@@ -15,25 +15,6 @@ from ticdc_assets.errors import ConfigError
 FEED = changefeed_from_uri("s3://bucket/a/b?protocol=csv&endpoint=http://127.0.0.1:9&region=x")
 
 
-class Stubbed(S3Resource):
-    """Always the one client that answers are prepared for."""
-
-    def get_client(self) -> object:
-        if self._client is None:
-            self._client = super().get_client()
-        return self._client
-
-    _client: object = None
-
-
-@pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> tuple[Stubbed, Stubber]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
-    resource = Stubbed(region_name="x")
-    return resource, Stubber(resource.get_client())
-
-
 def test_credentials_of_the_environment_are_given_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "S3CRET")
     resource = s3_resource(FEED)
@@ -50,15 +31,18 @@ def test_a_sink_uri_with_credentials_is_read_with_them() -> None:
     assert s3_resource(changefeed_from_uri(uri)) is None
 
 
-def test_metadata_is_read_below_the_prefix(stub: tuple[Stubbed, Stubber]) -> None:
-    resource, answers = stub
+def test_metadata_is_read_below_the_prefix() -> None:
+    client = S3Resource(
+        region_name="x", aws_access_key_id="a", aws_secret_access_key="b"
+    ).get_client()
+    answers = Stubber(client)
     wanted = {"Bucket": "bucket", "Key": "a/b/metadata"}
     body = b'{"checkpoint-ts":470628459884838913}'
     answers.add_response("get_object", {"Body": io.BytesIO(body)}, wanted)
     answers.add_client_error("get_object", "NoSuchKey", expected_params=wanted)
     answers.add_client_error("get_object", "AccessDenied", "https://x?Signature=S", 403)
     with answers:
-        read = s3_reader(FEED, resource)
+        read = s3_reader(FEED, client)
         assert newest_checkpoint(FEED, read) == 470628459884838913
         assert newest_checkpoint(FEED, read) is None
         with pytest.raises(ConfigError, match="AccessDenied") as refused:

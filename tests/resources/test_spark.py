@@ -13,7 +13,7 @@ import pytest
 from resources import jars
 from resources.java import java
 from resources.spark import session
-from tests.spark_servers import cluster, connect_server, free_port
+from tests.servers import cluster, connect_server, free_port
 from ticdc_assets.errors import ConfigError
 
 PROJECT = Path(__file__).resolve().parents[2]

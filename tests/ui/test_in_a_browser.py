@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.dev_loop import dev_loop
-from tests.spark_servers import free_port
+from tests.servers import free_port
 from tests.ui.browser import Page, browser
 
 # Seconds for a run: Spark starts in each, beside whatever else this machine does.

@@ -1,4 +1,4 @@
-"""Servers on loopback that tests run Spark on: Spark Connect, and a master with two workers."""
+"""Servers on loopback that tests talk to: Spark Connect, a master with two workers, and S3."""
 
 import os
 import socket
@@ -119,3 +119,13 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
             command += ["--work-dir", str(place), master]
             servers.enter_context(_running(command, folder, f"worker-{number}-log"))
         yield master
+
+
+@contextmanager
+def s3_server(folder: Path) -> Iterator[str]:
+    """A server that speaks S3; its URL."""
+    port = free_port()
+    command = [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(port)]
+    with _running(command, folder, "s3") as server:
+        _listening(server, port, folder / "s3.log")
+        yield f"http://{HOST}:{port}"

@@ -1,0 +1,106 @@
+"""A real S3 server: a changefeed's folder that lies there, and a lake that does."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import dagster as dg
+import pytest
+
+from resources.catalog import last_line, read_catalog
+from resources.source import newest_checkpoint
+from resources.storage import sink_folder
+from tests.golden import GOLDEN, storage_tree
+from tests.made_lake import schema, write_line, write_tables
+from tests.servers import s3_server
+from ticdc_assets import definitions
+from ticdc_assets.assets.naming import identifier
+from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.tables import Lake
+
+DATASET = "types/storage-csv-full"
+ACCOUNT = {"AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "S3CRET"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The server's URL; it has two buckets, and the environment leads to it."""
+    with s3_server(tmp_path_factory.mktemp("s3")) as url, pytest.MonkeyPatch.context() as patch:
+        at = {"AWS_ENDPOINT_URL": url, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
+        for name, value in (ACCOUNT | at).items():
+            patch.setenv(name, value)
+        client = boto3.client("s3", endpoint_url=url, region_name="us-east-1")
+        for bucket in ("changes", "lakes"):
+            client.create_bucket(Bucket=bucket)
+        for path, content in storage_tree(DATASET).items():
+            client.put_object(Bucket="changes", Key=f"a b/表/{path}", Body=content)
+        yield url
+
+
+def declared(url: str, **options: str) -> Changefeed:
+    stated = "".join(f"&{name.replace('_', '-')}={value}" for name, value in options.items())
+    uri = f"s3://changes/a%20b/表/?protocol=csv&endpoint={url}&region=us-east-1{stated}"
+    return changefeed_from_uri(uri, config=GOLDEN / DATASET / "changefeed.toml")
+
+
+def test_a_folder_is_read_as_it_is_on_disk(server: str) -> None:
+    tree = storage_tree(DATASET)
+    folder = sink_folder(declared(server))
+    assert folder.exists()
+    assert {path: folder.read(path) for path in folder.paths()} == tree
+    sizes = {entry.path: entry.size for entry in folder.entries()}
+    assert sizes == {path: len(content) for path, content in tree.items()}
+    assert folder.head("metadata", 3) == tree["metadata"][:3]
+    with pytest.raises(FileNotFoundError):
+        folder.read("no such/file")
+
+
+def test_the_sensor_sees_the_checkpoint_by_dagsters_own_client(server: str, tmp_path: Path) -> None:
+    feed = declared(server)
+    repository = definitions.graph([feed], str(tmp_path)).get_repository_def()
+    sensor = repository.get_sensor_def(f"{identifier(feed.id)}_checkpoint")
+    resources = repository.get_top_level_resources()
+    wanted = {name: resources[name] for name in sensor.required_resource_keys}
+    assert len(wanted) == 2
+    with dg.DagsterInstance.ephemeral() as instance:
+        context = dg.build_sensor_context(
+            instance=instance, resources=wanted, repository_def=repository
+        )
+        asked = sensor(context)
+    assert isinstance(asked, dg.SensorResult)
+    keys = [request.run_key for request in asked.run_requests or ()]
+    assert keys == [f"{feed.id}@{newest_checkpoint(feed)}"]
+
+
+def test_credentials_of_the_uri_go_before_the_environments(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = newest_checkpoint(declared(server))
+    for name in ACCOUNT:
+        monkeypatch.delenv(name)
+    with pytest.raises(ConfigError, match="ACCESS_DENIED"):
+        newest_checkpoint(declared(server))
+    stated = {"access_key": "AKIDURI", "secret_access_key": "S3CRET"}
+    assert newest_checkpoint(declared(server, **stated)) == expected
+
+
+def test_a_server_that_is_not_there_is_said_without_the_secret() -> None:
+    feed = declared("http://127.0.0.1:1", access_key="AKIDURI", secret_access_key="S3CRET")
+    with pytest.raises(ConfigError) as refused:
+        newest_checkpoint(feed)
+    assert "S3CRET" not in str(refused.value)
+
+
+def test_a_lakes_catalog_is_read_where_the_environment_says(server: str, tmp_path: Path) -> None:
+    there, here = Lake("s3a://lakes/deep/er", "shop"), Lake(str(tmp_path), "shop")
+    assert read_catalog(there).tables == {}
+    assert last_line(there) is None
+    for lake in (there, here):
+        write_tables(lake, [schema("shop", "orders", "state")])
+        write_line(lake, 1, 470628459884838913, {"t0": 3})
+    found, expected = read_catalog(there), read_catalog(here)
+    assert found.tables == expected.tables
+    assert (found.ts, found.versions) == (expected.ts, {"t0": 3})
+    assert os.listdir(tmp_path) == ["shop"]
