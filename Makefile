@@ -38,13 +38,13 @@ test: $(INSTALLED) $(JARS) ## Run the tests (sets up first)
 	$(RUN) -m pytest -n auto --maxprocesses 4
 
 test-all: $(INSTALLED) $(JARS) ## Run the tests over all recorded data too (minutes)
-	$(RUN) -m pytest -n auto --maxprocesses 4 -m "not soak"
+	$(RUN) -m pytest -n auto --maxprocesses 4 --dist load -m "not soak"
 
 test-ui: $(INSTALLED) $(JARS) ## Look at the UI in Chromium; pictures go to artefacts/ui
 	$(RUN) -m pytest -m browser
 
 soak: $(INSTALLED) $(JARS) ## Run the long random tests
-	$(RUN) -m pytest -n auto --maxprocesses 4 -m soak
+	$(RUN) -m pytest -n auto --maxprocesses 4 --dist load -m soak
 
 check: $(INSTALLED) ## Lint, formatting and types
 	$(RUN) -m ruff check .

@@ -149,6 +149,11 @@ def _id(catalog: Any, table: str) -> str:
 def test_a_run_goes_on_while_its_source_does_and_tells_all_whatever_comes(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if not read_catalog(Lake(shop.root, "shop")).tables:
+        # Alone, without the test before: a run in which tables come is over with that.
+        next(shop.steps)
+        next(shop.steps)
+        shop.run()
     came = [next(shop.steps)]
     # Whether the source has more, at each look; the first one is before any work.
     looks = iter((False, True, True))
