@@ -70,6 +70,8 @@ def browser(base: str) -> Iterator[Page]:
     options.binary_location = program
     for argument in _ARGUMENTS:
         options.add_argument(argument)
+    # What an earlier run has left would be taken for this one's.
+    shutil.rmtree(SHOTS, ignore_errors=True)
     driver = webdriver.Chrome(options=options, service=Service(helper))
     try:
         yield Page(driver, base)

@@ -114,6 +114,8 @@ class _Run:
 
     def _advance(self, before: Catalog) -> Results:
         begun = time.monotonic()
+        # Before this run tells anything itself.
+        checked = self._told_up_to(before)
         source = source_of(self._feed)
         stay = Stay(self._feed, self._lake, self._context.instance)
         spark = self._resource.session(self._lake.root)
@@ -145,9 +147,19 @@ class _Run:
                 yield from self._result(layer_key(self._feed, layer), told[layer], version)
         with compiling(spark, max(done.decoded.rows, done.applied.rows) > WORTHWHILE):
             yield from self._tables(before, after, seconds)
-            yield from self._evaluate(Window(before.seq, after.seq), after)
+            yield from self._evaluate(Window(checked, after.seq), after)
         if failed is not None:
             raise failed
+
+    def _told_up_to(self, before: Catalog) -> int:
+        """The line from which on nothing was checked: a run that was killed has checked nothing."""
+        key = layer_key(self._feed, naming.CHECKPOINTS)
+        event = self._context.instance.get_latest_materialization_event(key)
+        if event is None or event.asset_materialization is None:
+            return before.seq
+        line = event.asset_materialization.metadata.get(results.LINE)
+        told = line.value if isinstance(line, dg.IntMetadataValue) else None
+        return before.seq if told is None else min(told, before.seq)
 
     def _rebuild(self, before: Catalog) -> Results:
         """Make the selected tables anew from all their events; nothing new is taken in."""

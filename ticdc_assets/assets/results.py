@@ -17,6 +17,8 @@ from ticdc_assets.lake.preview import Preview
 from ticdc_assets.lake.tables import Lake
 
 Metadata = dict[str, Any]
+# Up to which line of `applied` a run has told.
+LINE = "ticdc/line"
 # So many statements at most are shown in full.
 _STATEMENTS = 20
 
@@ -84,7 +86,7 @@ def layer_results(
             "ticdc/tables_replayed": made.replayed,
             "ticdc/row_changes": made.rows,
             "ticdc/rows_quarantined": made.quarantined,
-            "ticdc/line": after.seq,
+            LINE: after.seq,
             "ticdc/duration_seconds": round(seconds, 1),
             "ticdc/watermarks": dg.MetadataValue.json(
                 {place: str(ts) for place, ts in _watermarks(after).items()}
