@@ -67,7 +67,7 @@ class Seen:
 
 
 def _parts(log: str) -> dict[str, list[float]]:
-    """Seconds that each part of a run took, run by run."""
+    """Seconds that each part of a run took, in the order they came."""
     took: dict[str, list[float]] = {name: [] for name in _PARTS}
     before: datetime | None = None
     for line in log.splitlines():

@@ -19,7 +19,10 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without the golden data, skip the tests that read it, and say so for each."""
+    """Without the golden data, skip the tests that read it, and say so for each.
+
+    It is no part of the project, and all other tests are of use without it.
+    """
     if golden.GOLDEN.is_dir():
         return
     skip = pytest.mark.skip(reason=f"no golden data at {golden.GOLDEN} (set TICDC_GOLDEN)")

@@ -104,3 +104,4 @@ def test_a_lakes_catalog_is_read_where_the_environment_says(server: str, tmp_pat
     assert found.tables == expected.tables
     assert (found.ts, found.versions) == (expected.ts, {"t0": 3})
     assert os.listdir(tmp_path) == ["shop"]
+    assert not Path("s3a:").exists()

@@ -164,6 +164,7 @@ for failing in ("nope", "CAST('x' AS int)", "assert_true(id < 0)"):
 def test_a_local_session_is_in_utc_strict_and_quiet_and_leaves_nothing(tmp_path: Path) -> None:
     here = jars.present()
     if not here:
+        # It is about a folder of jars; without one a session fetches them, which is another thing.
         pytest.skip("no jars here; `make setup` fetches them")
     place = tmp_path / "jars of ours"
     place.mkdir()

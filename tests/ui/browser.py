@@ -65,6 +65,7 @@ def browser(base: str) -> Iterator[Page]:
     """A browser; where none is installed, the test is skipped and says what to install."""
     program, helper = shutil.which("chromium"), shutil.which("chromedriver")
     if program is None or helper is None:
+        # It comes with the system: nothing that the project installs could bring it.
         pytest.skip("no browser (Debian: apt-get install chromium chromium-driver)")
     options = webdriver.ChromeOptions()
     options.binary_location = program

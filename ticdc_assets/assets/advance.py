@@ -17,7 +17,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import Window, evaluate, specs_for
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.table_schema import folded
-from ticdc_assets.lake.advance import Advanced, advance, replay_tables, together
+from ticdc_assets.lake.advance import Advanced, Source, advance, replay_tables, together
 from ticdc_assets.lake.apply import Replay
 from ticdc_assets.lake.catalog import Catalog, TableChange, changes
 from ticdc_assets.lake.compiling import WORTHWHILE, compiling
@@ -120,24 +120,7 @@ class _Run:
         stay = Stay(self._feed, self._lake, self._context.instance)
         spark = self._resource.session(self._lake.root)
         self._context.log.info(f"Spark is up after {time.monotonic() - begun:.1f} s")
-        windows: list[Advanced] = []
-        after = before
-        failed: Exception | None = None
-        over: str | None = None
-        while over is None:
-            at = time.monotonic()
-            progress = _Progress(self._context)
-            try:
-                windows.append(advance(spark, self._lake, self._feed, source, progress=progress))
-                self._said(windows[-1], time.monotonic() - at)
-                after = read_catalog(self._lake)
-                over = stay.is_over(before, after)
-            except Exception as error:
-                if not windows:
-                    raise
-                # What was done before is told of all the same.
-                failed, over = error, "it has failed"
-        self._context.log.info(f"the run ends: {over}")
+        windows, after, failed = self._windows(source, stay, before)
         done = together(windows)
         seconds = time.monotonic() - begun
         told = results.layer_results(self._feed, self._lake, done, before, after, seconds)
@@ -150,6 +133,30 @@ class _Run:
             yield from self._evaluate(Window(checked, after.seq), after)
         if failed is not None:
             raise failed
+
+    def _windows(
+        self, source: Source, stay: Stay, before: Catalog
+    ) -> tuple[list[Advanced], Catalog, Exception | None]:
+        """Go from checkpoint to checkpoint; what was done, to which end, and what failed then."""
+        spark = self._resource.session(self._lake.root)
+        windows: list[Advanced] = []
+        after, over = before, None
+        while over is None:
+            at = time.monotonic()
+            progress = _Progress(self._context)
+            try:
+                windows.append(advance(spark, self._lake, self._feed, source, progress=progress))
+                self._said(windows[-1], time.monotonic() - at)
+                after = read_catalog(self._lake)
+                over = stay.is_over(before, after)
+            except Exception as error:
+                if not windows:
+                    raise
+                # What was done before is told of all the same.
+                self._context.log.info("the run ends: it has failed")
+                return windows, after, error
+        self._context.log.info(f"the run ends: {over}")
+        return windows, after, None
 
     def _told_up_to(self, before: Catalog) -> int:
         """The line from which on nothing was checked: a run that was killed has checked nothing."""

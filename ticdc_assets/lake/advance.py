@@ -45,7 +45,10 @@ class Advanced:
 
 
 def together(runs: Sequence[Advanced]) -> Advanced:
-    """What runs did one after the other, as if it were one; there is at least one."""
+    """What runs did one after the other, as if it were one; there is at least one.
+
+    Tables are counted as often as they changed.
+    """
     ingested, decoded, applied = ([getattr(run, f.name) for run in runs] for f in fields(Advanced))
     return Advanced(
         replace(ingested[-1], **_sums(ingested, "batches", "items", "bytes")),

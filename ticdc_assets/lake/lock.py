@@ -15,7 +15,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -39,11 +39,9 @@ def locked(lake: Lake, *, waiting: Callable[[str], None] | None = None) -> Itera
     if not _has_lock(lake):
         yield
         return
-    with ExitStack() as stack:
-        file = stack.enter_context(_open(lake, _FILE))
+    with _open(lake, _FILE) as file:
         if not (_taken(file) or (waiting is not None and _waited(lake, file, waiting))):
-            reason = f"{_holder(file)} is at work on changefeed {lake.changefeed!r}"
-            raise ConfigError(reason, file=lake.root, setting="--lake")
+            raise ConfigError(_at_work(lake, file), file=lake.root, setting="--lake")
         file.truncate(0)
         since = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
         said = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
@@ -63,7 +61,7 @@ def wanted(lake: Lake) -> bool:
 
 def _waited(lake: Lake, file: IO[str], waiting: Callable[[str], None]) -> bool:
     """Wait for the lock, in sight of who has it; say whether it is ours."""
-    waiting(f"{_holder(file)} is at work on changefeed {lake.changefeed!r}; it is waited for")
+    waiting(f"{_at_work(lake, file)}; it is waited for")
     until = time.monotonic() + PATIENCE
     with _open(lake, _WANTED) as sign:
         # Several may wait, and hold it together.
@@ -97,11 +95,13 @@ def _taken(file: IO[str]) -> bool:
     return True
 
 
-def _holder(file: IO[str]) -> str:
+def _at_work(lake: Lake, file: IO[str]) -> str:
+    """Who has the lock."""
     file.seek(0)
     try:
         said = json.loads(file.read())
-        return f"process {said['pid']} on {said['host']} (since {said['since']})"
+        holder = f"process {said['pid']} on {said['host']} (since {said['since']})"
     except (ValueError, KeyError, TypeError):
         # It has the lock, and has not said so yet.
-        return "another process"
+        holder = "another process"
+    return f"{holder} is at work on changefeed {lake.changefeed!r}"
