@@ -1,6 +1,8 @@
 """What holds for every test: how Hypothesis runs, and what happens without the golden data."""
 
 import os
+import sys
+from types import ModuleType
 
 import pytest
 from hypothesis import settings
@@ -33,7 +35,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(skip)
 
 
-def _reads_golden(module: object) -> bool:
+def _reads_golden(module: ModuleType) -> bool:
+    """Whether a module has something of `tests.golden`, or of a helper's that has."""
+    return _knows_golden(module) or any(
+        _knows_golden(sys.modules[home])
+        for home in {getattr(value, "__module__", None) for value in vars(module).values()}
+        if isinstance(home, str) and home.startswith("tests.")
+    )
+
+
+def _knows_golden(module: ModuleType) -> bool:
     return any(
         value is golden
         or value is golden.GOLDEN
