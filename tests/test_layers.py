@@ -22,7 +22,8 @@ ARROWS: dict[str, set[str]] = {
     "definitions": {"assets", "sensors"},
     "sensors": {"assets"},
     "assets": {"checks", "resources"},
-    "checks": {"resources"},
+    "checks": {"resources", "naming"},
+    "naming": {"changefeed"},
     "cli": {"resources", "lake", "demo", "reference"},
     "resources": {"lake"},
     "lake": {"plan"},
@@ -40,7 +41,7 @@ ARROWS: dict[str, set[str]] = {
 # What no room may pull in, but for Spark, which comes with the lake's rooms.
 ENGINES = {"pyspark", "delta", "dagster", "dagster_pyspark", "dagster_aws", "pandas"}
 # Dagster's rooms, and the resources that are Dagster's.
-WITH_DAGSTER = {"definitions", "sensors", "assets", "checks", "resources"}
+WITH_DAGSTER = {"definitions", "sensors", "assets", "checks", "naming", "resources"}
 WITH_SPARK = {"cli", "lake", *WITH_DAGSTER}
 # Checks are written with pandera, which brings pandas.
 WITH_PANDAS = {"definitions", "sensors", "assets", "checks"}

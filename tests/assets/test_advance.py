@@ -21,12 +21,12 @@ from resources.source import newest_checkpoint
 from tests.lake.conftest import spark
 from ticdc_assets import definitions
 from ticdc_assets.assets import pace
-from ticdc_assets.assets.naming import CURRENT, HISTORY, table_key
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.demo import Options, Simulation, Step, prepare, row_lines
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.tables import Lake
+from ticdc_assets.naming import CURRENT, HISTORY, table_key
 
 __all__ = ["spark"]
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.lake.canal import ddl, row, watermark
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.checks import Window, evaluate, layer_key, specs_for
+from ticdc_assets.checks import Window, evaluate, specs_for
 from ticdc_assets.checks.invariants import NotTold, Scene, current
 from ticdc_assets.checks.invariants.current import (
     columns_are_those_of_the_schema_history,
@@ -22,6 +22,7 @@ from ticdc_assets.lake.advance import Source, advance
 from ticdc_assets.lake.applied import last_applied
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.tables import Lake, quoted
+from ticdc_assets.naming import layer_key
 from ticdc_assets.protocols.message import Message
 
 FEED = changefeed_from_uri(

@@ -15,10 +15,10 @@ from tests.golden import GOLDEN, storage_tree
 from tests.made_lake import schema, write_line, write_tables
 from tests.servers import s3_server
 from ticdc_assets import definitions
-from ticdc_assets.assets.naming import identifier
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.tables import Lake
+from ticdc_assets.naming import identifier
 
 DATASET = "types/storage-csv-full"
 ACCOUNT = {"AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "S3CRET"}

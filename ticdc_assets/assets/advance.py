@@ -10,8 +10,8 @@ import dagster as dg
 from resources.catalog import read_catalog, read_lines
 from resources.deployment import LakeResource, SparkResource
 from resources.reading import source_of
-from ticdc_assets.assets import naming, results, specs
-from ticdc_assets.assets.naming import identifier, layer_key, output_name, table_key
+from ticdc_assets import naming
+from ticdc_assets.assets import results, specs
 from ticdc_assets.assets.pace import Stay
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import Window, evaluate, specs_for
@@ -26,6 +26,7 @@ from ticdc_assets.lake.lock import locked
 from ticdc_assets.lake.overview import open_lake
 from ticdc_assets.lake.preview import Preview, previews
 from ticdc_assets.lake.tables import Lake
+from ticdc_assets.naming import identifier, layer_key, output_name, table_key
 
 # Which changefeed a run is about: sensors, the run queue and alerts go by it.
 FEED_TAG = "ticdc/changefeed"

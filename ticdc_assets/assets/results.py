@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from resources.catalog import table_files
-from ticdc_assets.assets import naming
+from ticdc_assets import naming
 from ticdc_assets.assets.specs import code_block, columns_metadata, escaped, lineage_metadata
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events.tso import to_datetime

@@ -7,14 +7,14 @@ from typing import Any
 
 import dagster as dg
 
-from ticdc_assets.assets import naming
-from ticdc_assets.assets.naming import layer_key, table_key
+from ticdc_assets import naming
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ValueProblem
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.catalog import Catalog, LakeTable
 from ticdc_assets.lake.row_types import DeltaColumn, delta_columns
 from ticdc_assets.lake.tables import COMMIT_TS, Lake
+from ticdc_assets.naming import layer_key, table_key
 
 OWNERS = "TICDC_OWNERS"
 _KINDS = {"spark", "deltalake"}

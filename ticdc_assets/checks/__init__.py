@@ -4,7 +4,7 @@
 Frames are read once and shared; a check follows the change, and a window from line 0 is a full one.
 """
 
-from ticdc_assets.checks.family import evaluate, layer_key, specs_for
+from ticdc_assets.checks.family import evaluate, specs_for
 from ticdc_assets.checks.invariants import Window
 
-__all__ = ["Window", "evaluate", "layer_key", "specs_for"]
+__all__ = ["Window", "evaluate", "specs_for"]

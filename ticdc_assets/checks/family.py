@@ -16,6 +16,7 @@ from ticdc_assets.checks.invariants import (
 )
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.tables import Lake
+from ticdc_assets.naming import layer_key
 
 # Which asset shows the check of which table of the lake.
 _ASSET_OF = {
@@ -30,11 +31,6 @@ _SHAPE = (
     "The lake's table {} has the columns of its contract, and in them what belongs there: kinds and"
     " states that there are, numbers and timestamps that can be."
 )
-
-
-def layer_key(feed: Changefeed, layer: str) -> dg.AssetKey:
-    """The asset of a layer that is not one of tables."""
-    return dg.AssetKey([feed.id, layer])
 
 
 def specs_for(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list[dg.AssetCheckSpec]:

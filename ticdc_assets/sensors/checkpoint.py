@@ -20,7 +20,8 @@ import dagster as dg
 from resources.catalog import last_line
 from resources.deployment import LakeResource
 from resources.source import dump_size, newest_checkpoint
-from ticdc_assets.assets import naming, results
+from ticdc_assets import naming
+from ticdc_assets.assets import results
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.assets.pace import interval
 from ticdc_assets.changefeed import Changefeed

@@ -2,8 +2,8 @@
 
 import dagster as dg
 
-from ticdc_assets.assets.naming import identifier
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.naming import identifier
 
 
 def maintenance_schedule(feed: Changefeed, job: dg.JobDefinition) -> dg.ScheduleDefinition:

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ticdc_assets.assets.naming import (
+from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.naming import (
     CURRENT,
     HISTORY,
     identifier,
@@ -16,7 +17,6 @@ from ticdc_assets.assets.naming import (
     table_key,
     table_of,
 )
-from ticdc_assets.changefeed import changefeed_from_uri
 
 NAMES = st.text(st.characters(), max_size=20) | st.text('a._-~/" `$1é表', max_size=8)
 FEED = changefeed_from_uri("file:///x?protocol=csv", id="shop-2")
