@@ -8,6 +8,7 @@ from ticdc_assets.demo.change import Row as Values
 from ticdc_assets.demo.column_type import FLOATS, INTEGERS
 from ticdc_assets.demo.go_json import raw_string
 from ticdc_assets.demo.number import json_number
+from ticdc_assets.demo.per_table import PerTable
 from ticdc_assets.demo.send_order import Row
 from ticdc_assets.demo.topic import Record
 from ticdc_assets.demo.wire import base64_of, is_binary, member_number
@@ -35,15 +36,13 @@ class OpenProtocol:
     ddl_to_all = True
 
     def __init__(self) -> None:
-        self._tables: dict[int, _Table] = {}
+        self._tables = PerTable(_Table)
 
     def rows(self, rows: Sequence[Row], build_ms: int) -> Record:
         keys: list[bytes] = [_VERSION]
         values: list[bytes] = []
         for ts, change in rows:
-            table = self._tables.get(id(change.table))
-            if table is None:
-                table = self._tables[id(change.table)] = _Table(change.table)
+            table = self._tables(change.table)
             for parts, text in ((keys, table.key(ts)), (values, table.value(change))):
                 octets = text.encode()
                 parts += (_length(len(octets)), octets)

@@ -7,6 +7,7 @@ from ticdc_assets.demo.change import Ddl, RowChange
 from ticdc_assets.demo.change import Row as Values
 from ticdc_assets.demo.column_type import FLOATS, TEXTS, is_unsigned, stated_length
 from ticdc_assets.demo.go_json import compact, string
+from ticdc_assets.demo.per_table import PerTable
 from ticdc_assets.demo.send_order import Row
 from ticdc_assets.demo.topic import Record
 from ticdc_assets.demo.wire import HANDLE, base64_of, is_binary, member_number
@@ -20,13 +21,11 @@ class SimpleJson:
     ddl_to_all = True
 
     def __init__(self) -> None:
-        self._tables: dict[int, _Table] = {}
+        self._tables = PerTable(_Table)
 
     def rows(self, rows: Sequence[Row], build_ms: int) -> Record:
         (row,) = rows
-        table = self._tables.get(id(row.change.table))
-        if table is None:
-            table = self._tables[id(row.change.table)] = _Table(row.change.table)
+        table = self._tables(row.change.table)
         return Record(None, table.message(row.change, row.ts, build_ms).encode())
 
     def ddl(self, ddl: Ddl, build_ms: int) -> Record:

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 from zlib import crc32
 
 from ticdc_assets.demo.change import Change, Ddl, RowChange
+from ticdc_assets.demo.per_table import PerTable
 from ticdc_assets.demo.send_order import Row, arranged
 from ticdc_assets.events import TableSchema
 
@@ -65,7 +66,6 @@ class TopicWriter:
         self._codec = codec
         self._start_ts = start_ts
         self._partitions = partitions
-        self._dispatch = dispatch
         self._ahead = ahead
         self._replays = replays
         self._duplicates = duplicates
@@ -75,7 +75,7 @@ class TopicWriter:
         self._lines: list[str] = []
         # What was sent since the last watermark but two, flush by flush: what a restart may repeat.
         self._sent: list[list[tuple[int, Record, int]]] = []
-        self._dispatchers: dict[int, Dispatcher] = {}
+        self._dispatcher = PerTable(lambda schema: Dispatcher(schema, partitions, dispatch))
         self._told: dict[int, tuple[int, int]] = {}
         self.rows = 0
         path.write_bytes(b"")
@@ -145,14 +145,6 @@ class TopicWriter:
         if record is not None:
             for partition in range(self._partitions):
                 self._send(partition, record, now_ms + _LAG_MS)
-
-    def _dispatcher(self, schema: TableSchema) -> "Dispatcher":
-        found = self._dispatchers.get(id(schema))
-        if found is None:
-            found = self._dispatchers[id(schema)] = Dispatcher(
-                schema, self._partitions, self._dispatch
-            )
-        return found
 
     def _send(self, partition: int, record: Record, sent_ms: int) -> None:
         self._append(partition, record, sent_ms)
