@@ -26,6 +26,7 @@ def dump(path: Path, messages: list[Message]) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_table_that_stopped_at_a_statement_goes_on_without_it(
     here: object, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,8 @@ import json
 import shlex
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run, Shop
 from ticdc_assets.demo import row_lines
 
@@ -16,6 +18,7 @@ def truth(shop: Shop, ts: int) -> dict[str, list[bytes]]:
     return {".".join(name): lines for name, lines in row_lines(shop.simulation.truth(ts)).items()}
 
 
+@pytest.mark.slow
 def test_the_demo_proves_every_table_and_ends_well(shop: Shop) -> None:
     last = shop.simulation.checkpoints[-1]
     assert shop.code == 0, shop.said

@@ -4,6 +4,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from resources.storage import sink_folder
@@ -137,6 +138,7 @@ def paths(files: dict[str, bytes], kind: type[DataPath | TableSchemaPath], table
     return [path for _, path in sorted(found)]
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_by_what_is_wrong_for_a_while(spark: SparkSession, tmp_path: Path) -> None:
     there = Damaged(spark, tmp_path)
     there.create()

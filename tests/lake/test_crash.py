@@ -44,6 +44,7 @@ def killed_and_taken_up(
     assert len(runs.kills) == len(stages)
 
 
+@pytest.mark.slow
 def test_runs_that_were_killed_are_taken_up(spark: SparkSession, tmp_path: Path) -> None:
     stages = ["ingest", "apply", "decode", "apply", "apply"]
     killed_and_taken_up(spark, tmp_path, SMALL, stages, seed=3)

@@ -21,6 +21,7 @@ FEED = changefeed_from_uri(
 )
 
 
+@pytest.mark.slow
 def test_files_are_joined_and_every_picture_stays(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"), FEED.id)
     messages: list[Message] = []

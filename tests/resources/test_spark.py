@@ -209,6 +209,7 @@ def test_a_connect_server_without_delta_is_told_what_it_needs(tmp_path: Path) ->
     ), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", [connect_server, cluster])
 def test_stages_run_on_every_kind_of_session(
     server: Callable[[Path], AbstractContextManager[str]], tmp_path: Path
