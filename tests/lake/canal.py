@@ -10,13 +10,26 @@ _TYPES = {"id": ("int", 4)}
 
 def row(database: str, table: str, ts: int, **values: str) -> Message:
     """An insert; columns are int if they are called `id`, else text."""
+    return change("INSERT", database, table, ts, values)
+
+
+def change(
+    kind: str,
+    database: str,
+    table: str,
+    ts: int,
+    values: dict[str, str],
+    old: dict[str, str] | None = None,
+) -> Message:
+    """A change of a row of any kind; `old` is what an update has changed."""
     types = {name: _TYPES.get(name, ("varchar(20)", 12)) for name in values}
     said = {
-        "type": "INSERT",
+        "type": kind,
         "pkNames": ["id"],
         "mysqlType": {name: type for name, (type, _) in types.items()},
         "sqlType": {name: code for name, (_, code) in types.items()},
         "data": [values],
+        "old": None if old is None else [old],
         "_tidb": {"commitTs": ts},
     }
     return _message(database, table, said)

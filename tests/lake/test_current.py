@@ -1,12 +1,18 @@
-"""What Delta's log tells of a current table is what counting its rows tells."""
+"""Current tables: what Delta's log tells of their rows, and rows that no key tells apart."""
 
+from collections import Counter
+from datetime import datetime
 from itertools import combinations_with_replacement
 from pathlib import Path
+from random import Random
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.current import CurrentTable, growth, row_counts
+from ticdc_assets.lake.multiset import replaced
+from ticdc_assets.lake.row_types import delta_columns
 from ticdc_assets.lake.tables import Lake
 
 SCHEMA = TableSchema(
@@ -25,8 +31,8 @@ def test_growth_is_the_difference_of_counts(spark: SparkSession, tmp_path: Path)
     table.append(rows)
     spark.sql(f"DELETE FROM {table.sql} WHERE id % 10 = 0").collect()
     spark.sql(f"UPDATE {table.sql} SET v = 2 WHERE id % 10 = 1").collect()
-    final = spark.sql("SELECT id < 95 `#put`, id, 3 v, 9L _commit_ts FROM range(91, 120)")
-    final = final.selectExpr("`#put`", "cast(id as int) id", "v", "_commit_ts")
+    final = spark.sql("SELECT id < 95 `⌗put`, id, 3 v, 9L _commit_ts FROM range(91, 120)")
+    final = final.selectExpr("`⌗put`", "cast(id as int) id", "v", "_commit_ts")
     table.merge(
         final.unionAll(final.selectExpr("true", "id + 100", "v", "_commit_ts")), SCHEMA, ["id"]
     )
@@ -43,3 +49,80 @@ def test_growth_is_the_difference_of_counts(spark: SparkSession, tmp_path: Path)
         # What overwrites does not tell how many rows there were.
         assert grew == right or (through > told and grew == {})
     assert growth(spark, lake, {}) == {}
+
+
+# Each value may be any column's NULL, and names may be what a merge calls its own.
+KEYLESS = TableSchema(
+    "d",
+    "k",
+    (
+        Column("#put", ColumnType("int")),
+        Column("a.b", ColumnType("varchar")),
+        Column("#copies", ColumnType("double")),
+        Column("on", ColumnType("datetime")),
+        Column("bytes", ColumnType("blob")),
+    ),
+)
+VALUES: tuple[list[Any], ...] = (
+    [None, 0, 7],
+    [None, "", "NULL", "é`'"],
+    [None, 0.0, 1.5],
+    [None, datetime(1000, 1, 1), datetime(2024, 2, 29, 12)],
+    [None, b"", b"\0\xff"],
+)
+
+
+def test_rows_without_a_key_are_replaced_copy_by_copy(spark: SparkSession, tmp_path: Path) -> None:
+    random = Random(1)
+    pool = sorted({tuple(map(random.choice, VALUES)) for _ in range(40)}, key=repr)
+    there = Counter({row: random.choice([0, 1, 1, 2, 5]) for row in pool})
+    table = CurrentTable(spark, Lake(str(tmp_path), "f"), "k1")
+    table.create(KEYLESS)
+    columns = delta_columns(KEYLESS)
+    types = ", ".join(f"`{c.name}` {c.type}" for c in columns)
+    for _ in range(3):
+        table.append(
+            spark.createDataFrame(
+                [(*row, 5) for row in there.elements()], f"{types}, _commit_ts bigint"
+            )
+        )
+    there = Counter({row: 3 * count for row, count in there.items()})
+    for ts in (6, 7):
+        changes = {row: random.choice([-20, -3, -1, 0, 1, 4]) for row in random.sample(pool, 20)}
+        table.merge(
+            replaced(
+                table.rows(table.version),
+                spark.createDataFrame(
+                    [(*row, count, ts) for row, count in changes.items()],
+                    f"{types}, `⌗copies` bigint, _commit_ts bigint",
+                ),
+                columns,
+            ),
+            KEYLESS,
+            [],
+        )
+        for row, count in changes.items():
+            there[row] = max(there[row] + count, 0)
+        found = Counter(
+            tuple(bytes(v) if isinstance(v, bytearray) else v for v in row[:-1])
+            for row in table.rows(table.version).collect()
+        )
+        assert found == +there
+
+
+def test_only_files_with_rows_that_go_are_touched(spark: SparkSession, tmp_path: Path) -> None:
+    table = CurrentTable(spark, Lake(str(tmp_path), "f"), "k2")
+    schema = TableSchema("d", "k", (Column("v", ColumnType("int")),))
+    table.create(schema)
+    for start in (0, 100, 200):
+        rows = spark.sql(f"SELECT int(id % 50 + {start}) v, 5L _commit_ts FROM range(100)")
+        table.append(rows.coalesce(1))
+    before = set(table.rows(table.version).inputFiles())
+    changes = spark.sql("SELECT 103 v, -1L `⌗copies`, 9L _commit_ts UNION ALL SELECT 999, 2L, 9L")
+    table.merge(replaced(table.rows(table.version), changes, delta_columns(schema)), schema, [])
+    after = table.rows(table.version)
+    # The file that 103 is in has a deletion vector now, and is not written again.
+    assert before < set(after.inputFiles())
+    counts = Counter(row["v"] for row in after.where("v IN (103, 104, 999)").collect())
+    assert counts == {103: 1, 104: 2, 999: 2}
+    assert after.count() == 301

@@ -51,7 +51,7 @@ from ticdc_assets.lake.window import planned
 from ticdc_assets.plan.state import Incarnation
 
 AT_ONCE = 3
-IMAGE = "#image"
+IMAGE = "⌗image"
 
 
 class Workload(Watched):
@@ -335,6 +335,7 @@ def test_histories_are_told_as_they_were(manner: str) -> None:
             assert history.picture(ts) in (None, found), (seed, ts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seeds", "steps", "windows"), [(range(20), 14, 2), (range(20, 200), 8, 1)]
 )
@@ -345,9 +346,10 @@ def test_many_histories_at_once(
     assert composed(told, Random(0), windows) > len(seeds)
 
 
+@pytest.mark.slow
 def test_histories_through_commits(spark: SparkSession, tmp_path: Path) -> None:
-    told = Told(spark, tmp_path, histories(range(1000, 1003), steps=24))
-    operations = committed(told, Random(1), windows=3)
+    told = Told(spark, tmp_path, histories(range(1000, 1002), steps=24))
+    operations = committed(told, Random(1), windows=2)
     assert {"MERGE", "WRITE", "ADD COLUMNS"} <= operations
 
 

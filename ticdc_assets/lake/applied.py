@@ -5,7 +5,7 @@ left no line: its tables are put back to the versions that the last line tells.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_assets.events.written import from_json, to_json
+from ticdc_assets.lake.catalog import RowCounts
 from ticdc_assets.lake.commit_marks import last_mark, marked
 from ticdc_assets.lake.tables import APPLIED, Lake
 from ticdc_assets.plan.state import State
@@ -29,11 +30,7 @@ class Count:
 
     incarnation: str
     name: str
-    read: int
-    applied: int
-    superseded: int
-    quarantined: int = 0
-    inexact: int = 0
+    rows: RowCounts
 
 
 @dataclass(frozen=True)
@@ -142,10 +139,7 @@ def write_applied(
         decoded,
         dict(watermarks),
         everything if is_whole else dict(versions),
-        [
-            (c.incarnation, c.name, c.read, c.applied, c.superseded, c.quarantined, c.inexact)
-            for c in counts
-        ],
+        [(count.incarnation, count.name, *astuple(count.rows)) for count in counts],
         replays,
         state_seq,
         to_json(state.heard),

@@ -203,8 +203,8 @@ class _Applier:
         self._done = dataclasses.replace(
             done,
             tables=done.tables + len(versions),
-            rows=done.rows + sum(count.read for count in counts),
-            quarantined=done.quarantined + sum(count.quarantined for count in counts),
+            rows=done.rows + sum(count.rows.read for count in counts),
+            quarantined=done.quarantined + sum(count.rows.quarantined for count in counts),
         )
         return written
 

@@ -16,12 +16,13 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import TicdcError, UnhonourableDdl
 from ticdc_assets.lake.applied import Count
+from ticdc_assets.lake.catalog import RowCounts
 from ticdc_assets.lake.condense import condensed
 from ticdc_assets.lake.current import CurrentTable
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.frames import REFUSED, Frames, changes_no_row
 from ticdc_assets.lake.keyed import final_rows, lost_keys, put_rows
-from ticdc_assets.lake.multiset import repeated
+from ticdc_assets.lake.multiset import repeated, replaced
 from ticdc_assets.lake.segment import Segment
 from ticdc_assets.plan.steps import Alter, Exchange, Rows, Work
 from ticdc_assets.reference.problem import OLD_KEY_LOST
@@ -114,9 +115,8 @@ class _Carrier:
         """Whether no step changes rows otherwise than by their events."""
         for step in steps:
             if isinstance(step, Rows):
-                if not step.schema.key and not step.inserts_only:
-                    return False
-            elif not isinstance(step, Alter) or not changes_no_row(
+                continue
+            if not isinstance(step, Alter) or not changes_no_row(
                 self._before(), step.steps, step.commit_ts
             ):
                 return False
@@ -128,7 +128,7 @@ class _Carrier:
     def _bring_in(self, step: Rows) -> None:
         segment = self._frames.segment(step, self._outcome.segments)
         if not segment.key:
-            self._table.append(repeated(self._frames.counted(segment)))
+            self._recount(segment)
             return
         if not self._updates_split:
             self._refuse_lost_keys(segment, self._now())
@@ -138,6 +138,16 @@ class _Carrier:
             self._table.append(put_rows(final))
         else:
             self._table.merge(final, step.schema, segment.key)
+
+    def _recount(self, segment: Segment) -> None:
+        counts = self._frames.counted(segment)
+        if segment.step.inserts_only:
+            self._table.append(repeated(counts))
+            return
+        # It is looked at several times.
+        counts = counts.localCheckpoint()
+        lines = replaced(self._now(), counts, segment.columns)
+        self._table.merge(lines, segment.step.schema, [])
 
     def _now(self) -> DataFrame:
         return self._table.rows(self._table.version)
@@ -153,7 +163,7 @@ class _Carrier:
 
     def _refuse_lost_keys(self, segment: Segment, rows: DataFrame) -> None:
         if any(reading.seen.overwrites for reading in segment.step.readings):
-            lost = lost_keys(segment, rows).agg(F.min("#commit_ts")).collect()[0][0]
+            lost = lost_keys(segment, rows).agg(F.min("⌗commit_ts")).collect()[0][0]
             if lost is not None:
                 raise UnhonourableDdl(f"at commit ts {lost}: {OLD_KEY_LOST}", "")
 
@@ -172,13 +182,15 @@ def _counted(incarnation: str, segments: Sequence[Segment]) -> list[Count]:
         applied = segment.outcome.get["applied"]
         counts.append(
             Count(
-                incarnation=incarnation,
-                name=table_name(schema.database, schema.table) or "",
-                read=got["read"],
-                applied=applied,
-                superseded=got["read"] - refused - applied,
-                quarantined=refused,
-                inexact=got["inexact"] or 0,
+                incarnation,
+                table_name(schema.database, schema.table) or "",
+                RowCounts(
+                    read=got["read"],
+                    applied=applied,
+                    superseded=got["read"] - refused - applied,
+                    quarantined=refused,
+                    inexact=got["inexact"] or 0,
+                ),
             )
         )
     return counts

@@ -163,18 +163,26 @@ class CurrentTable:
         self._spark.sql(f"ALTER TABLE {self.sql}{clustered}")
 
     def merge(self, final: DataFrame, schema: TableSchema, key: Sequence[str]) -> None:
-        """Bring in what a segment makes of the rows, one line a key."""
+        """Bring in what a segment makes of the rows, one line a key.
+
+        Without a key a line that is not `⌗put` stands for all rows that are equal to it, and one
+        that is `⌗put` for a row more.
+        """
         columns = [*(c.name for c in delta_columns(schema)), COMMIT_TS]
         # In one column, so that no name means both of a row that is there and of one that comes.
         came = F.struct(*(F.col(quoted(n)).alias(f"c{at}") for at, n in enumerate(columns)))
-        news = final.select("#put", came.alias("#came"))
-        values = {n: F.col(f"`#came`.c{at}") for at, n in enumerate(columns)}
+        news = final.select("⌗put", came.alias("⌗came"))
+        values = {n: F.col(f"`⌗came`.c{at}") for at, n in enumerate(columns)}
         types = {c.name: c.type for c in delta_columns(schema)}
-        same = reduce(and_, (_same(F.col(quoted(n)), values[n], types[n]) for n in key))
+        if key:
+            same = reduce(and_, (_same(F.col(quoted(n)), values[n], types[n]) for n in key))
+        else:
+            equal = (F.col(quoted(n)).eqNullSafe(values[n]) for n in columns if n != COMMIT_TS)
+            same = reduce(and_, equal, ~F.col("⌗put"))
         every = {quoted(n): value for n, value in values.items()}
         merge = news.mergeInto(self.sql, same)
-        merge = merge.whenMatched(~F.col("#put")).delete().whenMatched().update(every)
-        merge.whenNotMatched(F.col("#put")).insert(every).merge()
+        merge = merge.whenMatched(~F.col("⌗put")).delete().whenMatched().update(every)
+        merge.whenNotMatched(F.col("⌗put")).insert(every).merge()
 
     def reshape(self, before: TableSchema, steps: Sequence[Step], after: TableSchema) -> None:
         """Have the columns of a new schema; values of a column that is converted are lost."""
@@ -215,7 +223,7 @@ class CurrentTable:
             free = next((old for old, new in waiting.items() if alike(new) not in taken), None)
             if free is None:
                 old = next(iter(waiting))
-                aside = f"{old}#aside"
+                aside = f"{old}⌗aside"
                 self._alter(f"RENAME COLUMN {quoted(old)} TO {quoted(aside)}")
                 waiting[aside] = waiting.pop(old)
                 continue

@@ -145,8 +145,8 @@ class Frames:
 
     def _read_back(self, rows: DataFrame, schema: TableSchema) -> DataFrame:
         """Type images that were worked on."""
-        struct = rows.select(parsed(schema, F.col("image")).alias("#image"), COMMIT_TS)
-        columns = typed(schema, F.col("#image"), member_names=True)
+        struct = rows.select(parsed(schema, F.col("image")).alias("⌗image"), COMMIT_TS)
+        columns = typed(schema, F.col("⌗image"), member_names=True)
         return struct.select(*(c.value.alias(c.name) for c in columns), COMMIT_TS)
 
     def _in_partitions(
@@ -160,11 +160,11 @@ class Frames:
     ) -> DataFrame:
         """The rows that lie in these partitions, or in any other."""
         # Columns of the user's may have any name.
-        whole = F.struct(*(F.col(quoted(name)) for name in rows.columns)).alias("#row")
+        whole = F.struct(*(F.col(quoted(name)) for name in rows.columns)).alias("⌗row")
         with_image = rows.select(whole, image(schema).alias("image"))
         placed = _refusing(located(with_image, "image", schema, step.partitioning))
         chosen = F.coalesce(F.col("partition").isin(*names), F.lit(False))
-        return placed.where(~chosen if negate else chosen).select("`#row`.*")
+        return placed.where(~chosen if negate else chosen).select("`⌗row`.*")
 
     def _exchanged(
         self, rows: DataFrame, schema: TableSchema, step: Exchange, seen: list[Segment]

@@ -38,9 +38,9 @@ def _refused(segment: Segment) -> DataFrame:
     reading = segment.step.readings[0]
     written = msgspec.json.encode(reading.schema)
     names, key = reading.seen.member_names, segment.step.schema.key
-    origin = [F.col(f"#{name}").alias(name) for name in ORIGIN]
+    origin = [F.col(f"⌗{name}").alias(name) for name in ORIGIN]
     rows = segment.typed.where(F.col(BAD) | F.col(KEY_ONLY)).select(
-        *origin, KEY_ONLY, "#before_text", "#after_text"
+        *origin, KEY_ONLY, "⌗before_text", "⌗after_text"
     )
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -66,14 +66,14 @@ def refused_batch(
     columns["stage"] = pa.array(["apply"] * count, pa.string())
     columns["error"] = pa.array([error for error, _ in errors], pa.string())
     columns["reason"] = pa.array([reason for _, reason in errors], pa.string())
-    texts = [row["#after_text"] or row["#before_text"] or "" for row in rows]
+    texts = [row["⌗after_text"] or row["⌗before_text"] or "" for row in rows]
     columns["raw"] = pa.array([text.encode() for text in texts], pa.binary())
     return pa.RecordBatch.from_arrays([columns[name] for name in _NAMES], names=_NAMES)
 
 
 def _why(row: dict[str, str | None], read: RowReader, key: Sequence[str]) -> tuple[str, str]:
     try:
-        images = [read(text) for name in ("#before_text", "#after_text") if (text := row[name])]
+        images = [read(text) for name in ("⌗before_text", "⌗after_text") if (text := row[name])]
     except TicdcError as error:
         kind = type(error) if isinstance(error, MalformedMessage | ValueProblem) else TicdcError
         return kind.__name__, str(error)

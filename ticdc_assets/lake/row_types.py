@@ -13,6 +13,10 @@ from ticdc_assets.schema.types.mysql_type import decimal_shape, delta_type, desc
 
 # MERGE into a table with a change data feed does not find columns with a backtick.
 _BACKTICK_TWIN = "\u02cb"
+# With this sign begin columns that the lake has for itself while it works on a user's.
+_OWN = "⌗"
+# What Delta's change data feed and Spark's files call columns of their own.
+_OF_OTHERS = ("_change_type", "_commit_version", "_commit_timestamp", "__is_cdc", "_metadata")
 
 
 @dataclass(frozen=True)
@@ -27,15 +31,15 @@ class DeltaColumn:
 
 def delta_name(column: str) -> str:
     """Name a column of the user's in Delta; `delta_names` also keeps the names of a table apart."""
-    name = column.replace("`", _BACKTICK_TWIN)
-    return f"{name}_" if alike(name) == alike(COMMIT_TS) else name
+    name = column.replace("`", _BACKTICK_TWIN).replace(_OWN, "#")
+    return f"{name}_" if alike(name) in _RESERVED else name
 
 
 def delta_names(schema: TableSchema) -> dict[str, str]:
     """The Delta name of every column that is in rows, in table order."""
     columns = [column.name for column in stored(schema)]
     # Who can keep their name do; the others give way, so that no name depends on the order.
-    taken = {alike(COMMIT_TS)}
+    taken = set(_RESERVED)
     names = {}
     for column in sorted(columns, key=lambda name: (delta_name(name) != name, name)):
         name = delta_name(column)
@@ -63,6 +67,9 @@ def stored(schema: TableSchema) -> tuple[Column, ...]:
 def alike(name: str) -> str:
     """What names have in common that Spark takes for the same: it ignores case letter by letter."""
     return "".join(char.upper()[0].lower()[0] for char in name)
+
+
+_RESERVED = frozenset(map(alike, (COMMIT_TS, *_OF_OTHERS)))
 
 
 def mysql_type_text(type: ColumnType) -> str:

@@ -50,7 +50,7 @@ ORIGIN = (
     "number",
 )
 _ORDER = ("at", "dated", "exact")
-BAD, _INEXACT, KEY_ONLY = "#bad", "#inexact", "#key_only"
+BAD, _INEXACT, KEY_ONLY = "⌗bad", "⌗inexact", "⌗key_only"
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Segment:
     """A table's events in a segment.
 
     `typed` has all events: their origin, the new row's values by Delta name, the old key's (of a
-    table without a key: the old row's) under `#old`, and whether they are bad.
+    table without a key: the old row's) under `⌗old`, and whether they are bad.
     """
 
     step: Rows
@@ -163,10 +163,10 @@ def _typed(
     images = rows.select(
         *(*ORIGIN, *_ORDER, "op", "after", "before"),
         F.col("handle_key_only").alias(KEY_ONLY),
-        parsed(by, F.col("after")).alias("#after"),
-        *([] if only_new else [parsed(old_schema, F.col("before")).alias("#before")]),
+        parsed(by, F.col("after")).alias("⌗after"),
+        *([] if only_new else [parsed(old_schema, F.col("before")).alias("⌗before")]),
     )
-    new = typed(by, F.col("#after"), member_names=names)
+    new = typed(by, F.col("⌗after"), member_names=names)
     merged = _whole_before(old_schema, is_key=bool(key))
     old = [] if only_new else typed(old_schema, merged, member_names=names)
     has_new = F.col("after").isNotNull()
@@ -178,7 +178,7 @@ def _typed(
     no_image = broken if is_sure else malformed
     bad = [
         has_new & reduce(or_, [t.invalid for t in new], F.lit(False)),
-        no_image(F.col("after"), F.col("#after")),
+        no_image(F.col("after"), F.col("⌗after")),
         ~has_new & ~has_old,
     ]
     if not is_sure:
@@ -186,7 +186,7 @@ def _typed(
     sides = [(has_new, new_by_name)]
     if not only_new:
         bad.append(has_old & reduce(or_, [t.invalid for t in old], F.lit(False)))
-        bad.append(no_image(F.col("before"), F.col("#before")))
+        bad.append(no_image(F.col("before"), F.col("⌗before")))
         sides.append((has_old, old_by_name))
     for name in key_names:
         for has, found in sides:
@@ -197,13 +197,13 @@ def _typed(
     inexact = reduce(lambda one, other: one + other, [flag.cast("int") for flag in flags])
     return images.select(
         # Columns of the user's may be called like any of these.
-        *(F.col(name).alias(f"#{name}") for name in (*ORIGIN, *_ORDER)),
+        *(F.col(name).alias(f"⌗{name}") for name in (*ORIGIN, *_ORDER)),
         KEY_ONLY,
         F.coalesce(reduce(or_, bad), F.lit(True)).alias(BAD),
         F.when(has_new, inexact).otherwise(0).alias(_INEXACT),
-        has_new.alias("#new"),
-        has_old.alias("#has_old"),
-        (has_new & ~has_old & (F.col("op") == "update")).alias("#overwrites"),
+        has_new.alias("⌗new"),
+        has_old.alias("⌗has_old"),
+        (has_new & ~has_old & (F.col("op") == "update")).alias("⌗overwrites"),
         *(_cast(new_by_name.get(folded(c.name)), c).alias(c.name) for c in columns),
         F.struct(
             *(
@@ -211,9 +211,9 @@ def _typed(
                 for c in columns
                 if not key_names or c.name in key_names
             )
-        ).alias("#old"),
-        F.col("after").alias("#after_text"),
-        F.col("before").alias("#before_text"),
+        ).alias("⌗old"),
+        F.col("after").alias("⌗after_text"),
+        F.col("before").alias("⌗before_text"),
     )
 
 
@@ -225,7 +225,7 @@ def _whole_before(schema: TableSchema, *, is_key: bool) -> Column:
     there = F.json_object_keys(F.col("before"))
     texts = []
     for column, at in zip(stored(schema), fields(schema), strict=True):
-        old, new = F.col("#before").getField(at), F.col("#after").getField(column.name)
+        old, new = F.col("⌗before").getField(at), F.col("⌗after").getField(column.name)
         stated = F.array_contains(there, column.name)
         text = F.coalesce(old, new) if is_key else F.when(stated, old).otherwise(new)
         texts.append(text.alias(at))

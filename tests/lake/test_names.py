@@ -1,0 +1,65 @@
+"""Columns and tables may be called anything that a database lets them be called."""
+
+import json
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.lake.canal import change, ddl, watermark
+from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.lake.advance import Source, advance
+from ticdc_assets.lake.asof import picture
+from ticdc_assets.lake.tables import Lake
+from ticdc_assets.protocols.message import Message
+
+FEED = changefeed_from_uri(
+    "kafka://h:9092/t?protocol=canal-json&enable-tidb-extension=true", id="f"
+)
+# What Delta, Spark and the lake call columns of their own, and signs that mean something to them.
+NAMES = [
+    *("_commit_ts", "_commit_version", "_change_type", "_commit_timestamp", "_metadata"),
+    *("_row_id", "__is_cdc", "⌗put", "#put", "#old", "#copies", "image", "problem", "batch", "op"),
+    *("a.b", "`", "a`.`b", "x y", "表", "select", "'", '"', "\\", "a,b;{}()\n\t=", "%s"),
+]
+TABLE = "a/b.c\"d`'#"
+
+
+def test_columns_of_any_name_go_through_every_kind_of_change(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(str(tmp_path / "lake"), FEED.id)
+
+    def values(id: int, text: str, names: list[str] = NAMES) -> dict[str, str]:
+        return {"id": str(id), **{name: f"{text} {at}" for at, name in enumerate(names)}}
+
+    columns = ", ".join(f"`{name.replace('`', '``')}` varchar(20)" for name in NAMES)
+    table = f"`{TABLE.replace('`', '``')}`"
+    windows = [
+        [
+            ddl("d", TABLE, 1, "CREATE", f"CREATE TABLE {table} (id int primary key, {columns})"),
+            *(change("INSERT", "d", TABLE, 2, values(id, "old")) for id in (1, 2, 3)),
+        ],
+        [
+            change("UPDATE", "d", TABLE, 12, values(1, "new"), values(1, "old")),
+            change("UPDATE", "d", TABLE, 13, values(4, "moved"), values(2, "old")),
+            change("DELETE", "d", TABLE, 14, values(3, "old")),
+        ],
+        [ddl("d", TABLE, 22, "ALTER", f"ALTER TABLE {table} ADD COLUMN `#added` int DEFAULT 5")],
+        [change("INSERT", "d", TABLE, 32, values(5, "last", [*NAMES, "#added"]))],
+    ]
+    sent: list[Message] = []
+    for end, window in zip((10, 20, 30, 40), windows, strict=True):
+        sent += [*window, watermark(end)]
+        placed = [Message("t", 0, at, None, m.value, 1) for at, m in enumerate(sent)]
+        done = advance(spark, lake, FEED, Source(records=lambda placed=placed: placed))
+        assert done.applied.problems == []
+    expected = {
+        10: [values(1, "old"), values(2, "old"), values(3, "old")],
+        15: [values(1, "new"), values(4, "moved")],
+        30: [{**values(1, "new"), "#added": "5"}, {**values(4, "moved"), "#added": "5"}],
+    }
+    for ts, rows in expected.items():
+        seen = picture(spark, lake, FEED, ts)
+        (found,) = seen.tables()
+        assert (found.schema.database, found.schema.table) == ("d", TABLE)
+        assert sorted(map(json.loads, seen.lines(found)), key=lambda row: row["id"]) == rows
