@@ -1,14 +1,19 @@
-"""Columns and tables may be called anything that a database lets them be called."""
+"""Columns may be called anything; a table that Spark does not take all the same stops alone."""
 
 import json
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
-from tests.lake.canal import change, ddl, watermark
+from tests.lake.canal import change, ddl, row, watermark
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.lake.advance import Source, advance
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.advance import Source, advance, replay_tables
+from ticdc_assets.lake.applied import last_applied
+from ticdc_assets.lake.apply import Replay
 from ticdc_assets.lake.asof import picture
+from ticdc_assets.lake.current import CurrentTable
 from ticdc_assets.lake.tables import Lake
 from ticdc_assets.protocols.message import Message
 
@@ -63,3 +68,34 @@ def test_columns_of_any_name_go_through_every_kind_of_change(
         (found,) = seen.tables()
         assert (found.schema.database, found.schema.table) == ("d", TABLE)
         assert sorted(map(json.loads, seen.lines(found)), key=lambda row: row["id"]) == rows
+
+
+def test_a_table_that_spark_does_not_take_stops_alone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(str(tmp_path / "lake"), FEED.id)
+    create = CurrentTable.create
+
+    def refused(table: CurrentTable, schema: TableSchema) -> None:
+        if schema.table == "odd":
+            spark.sql("SELECT nothing")
+        create(table, schema)
+
+    def lines(name: str) -> list[bytes]:
+        seen = picture(spark, lake, FEED)
+        return list(seen.lines(seen.find(name)[0]))
+
+    sent = [row("d", "odd", 5, id="1"), row("d", "even", 5, id="2"), watermark(9)]
+    placed = [Message("t", 0, at, None, m.value, 1) for at, m in enumerate(sent)]
+    with monkeypatch.context() as patch:
+        patch.setattr(CurrentTable, "create", refused)
+        done = advance(spark, lake, FEED, Source(records=lambda: placed)).applied
+    (problem,) = done.problems
+    assert (problem.kind, problem.table) == ("paused", "odd")
+    assert "UNRESOLVED_COLUMN" in problem.reason
+    assert (lines("d.odd"), lines("d.even")) == ([], [b'{"id":"2"}\n'])
+
+    applied = last_applied(spark, lake)
+    (odd,) = (t for t in applied.state.incarnations.values() if t.schema.table == "odd")
+    replay_tables(spark, lake, FEED, applied, Replay(frozenset((odd.id,)), 0), lambda *_: None)
+    assert (lines("d.odd"), lines("d.even")) == ([b'{"id":"1"}\n'], [b'{"id":"2"}\n'])

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -64,7 +64,12 @@ def _reason(error: Exception) -> str | None:
     if isinstance(error, TicdcError):
         return str(error)
     _, found, reason = str(error).partition(REFUSED)
-    return reason.splitlines()[0] if found else None
+    if found:
+        return reason.splitlines()[0]
+    if isinstance(error, AnalysisException):
+        # Nothing was read yet, so it is about what this table is like; the others can go on.
+        return f"Spark does not take it: {str(error).strip().splitlines()[0]}"
+    return None
 
 
 class _Carrier:
