@@ -42,6 +42,8 @@ _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 _OF_EVERY_SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
+    # Names and comments of upstream stand in statements: `${env:…}` in one must stay what it is.
+    "spark.sql.variable.substitute": "false",
     # INT96, the default, has no statistics and is deprecated.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Half of what the default takes, and no slower.

@@ -24,7 +24,7 @@ FEED = changefeed_from_uri(
 NAMES = [
     *("_commit_ts", "_commit_version", "_change_type", "_commit_timestamp", "_metadata"),
     *("_row_id", "__is_cdc", "⌗put", "#put", "#old", "#copies", "image", "problem", "batch", "op"),
-    *("a.b", "`", "a`.`b", "x y", "表", "select", "'", '"', "\\", "a,b;{}()\n\t=", "%s"),
+    *("a.b", "`", "a`.`b", "x y", "表", "select", "'", '"', "\\", "a,b;{}()\n\t=", "${env:HOME}"),
 ]
 TABLE = "a/b.c\"d`'#"
 
@@ -41,7 +41,13 @@ def test_columns_of_any_name_go_through_every_kind_of_change(
     table = f"`{TABLE.replace('`', '``')}`"
     windows = [
         [
-            ddl("d", TABLE, 1, "CREATE", f"CREATE TABLE {table} (id int primary key, {columns})"),
+            ddl(
+                "d",
+                TABLE,
+                1,
+                "CREATE",
+                f"CREATE TABLE {table} (id int primary key COMMENT '${{env:HOME}}', {columns})",
+            ),
             *(change("INSERT", "d", TABLE, 2, values(id, "old")) for id in (1, 2, 3)),
         ],
         [
@@ -58,6 +64,11 @@ def test_columns_of_any_name_go_through_every_kind_of_change(
         placed = [Message("t", 0, at, None, m.value, 1) for at, m in enumerate(sent)]
         done = advance(spark, lake, FEED, Source(records=lambda placed=placed: placed))
         assert done.applied.problems == []
+        if end == 10:
+            # Nothing of our own environment comes into the lake.
+            (current,) = last_applied(spark, lake).versions
+            first = lake.read(spark, f"current/{current}").schema[0]
+            assert "${env:HOME}" in first.metadata["comment"]
     expected = {
         10: [values(1, "old"), values(2, "old"), values(3, "old")],
         15: [values(1, "new"), values(4, "moved")],
