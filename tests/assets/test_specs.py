@@ -16,15 +16,15 @@ FEED = changefeed_from_uri("s3://bucket/prefix?protocol=csv&flush-interval=1m", 
 # Key, what it comes from, kinds.
 GRAPH = """
 shop/checkpoints <- shop/events [deltalake spark]
-shop/current/a~20~b/x~2f~y <- shop/events shop/schema_history/a~20~b/x~2f~y [deltalake spark]
-shop/current/shop/orders <- shop/events shop/schema_history/shop/orders [deltalake spark]
-shop/current/shop/订单 <- shop/events shop/schema_history/shop/订单 [deltalake spark]
+shop/current/a~20~b/x~2f~y <- shop/events shop/schema_history/a~20~b/x~2f~y [deltalake spark table]
+shop/current/shop/orders <- shop/events shop/schema_history/shop/orders [deltalake spark table]
+shop/current/shop/订单 <- shop/events shop/schema_history/shop/订单 [deltalake spark table]
 shop/events <- shop/raw [deltalake spark]
 shop/quarantine <- shop/events [deltalake spark]
 shop/raw <- shop/source [deltalake spark]
-shop/schema_history/a~20~b/x~2f~y <- shop/events [deltalake spark]
-shop/schema_history/shop/orders <- shop/events [deltalake spark]
-shop/schema_history/shop/订单 <- shop/events [deltalake spark]
+shop/schema_history/a~20~b/x~2f~y <- shop/events [deltalake schema spark]
+shop/schema_history/shop/orders <- shop/events [deltalake schema spark]
+shop/schema_history/shop/订单 <- shop/events [deltalake schema spark]
 shop/source <-  [s3]
 """
 

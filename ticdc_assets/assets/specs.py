@@ -116,7 +116,7 @@ def _history_spec(feed: Changefeed, lake: Lake, database: str, table: str) -> dg
         table_key(feed, naming.HISTORY, database, table),
         deps=[layer_key(feed, naming.EVENTS)],
         description=f"Every version of the schema of {code(f'{database}.{table}')}.",
-        kinds=_KINDS,
+        kinds={*_KINDS, "schema"},
         group_name=naming.group(feed),
         owners=owners(),
         metadata={
@@ -140,7 +140,7 @@ def _current_spec(
             table_key(feed, naming.HISTORY, database, table),
         ],
         description=said,
-        kinds=_KINDS,
+        kinds={*_KINDS, "table"},
         group_name=naming.group(feed),
         owners=owners(),
         metadata={
