@@ -6,7 +6,6 @@ Of a row only where it is and what is wrong is shown, never its values.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import reduce
 from typing import Any
 
 import dagster as dg
@@ -17,6 +16,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.checks import models
 from ticdc_assets.checks.invariants import Breaks, Found, NotTold, Scene, Severity
+from ticdc_assets.lake.balanced import balanced
 
 SAMPLE = 10
 _WIDEST = 500
@@ -87,7 +87,7 @@ def shaped(
     marked = [frame.select(F.lit(name).alias("name")) for name, frame in wrong.items()]
     broken = set()
     if marked:
-        broken = {row[0] for row in reduce(DataFrame.union, marked).distinct().collect()}
+        broken = {row[0] for row in balanced(DataFrame.union, marked).distinct().collect()}
     for name, check in checks.items():
         metadata: dict[str, Any] = {"ticdc/looked_at": looked_at}
         if faults[name]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
 from operator import and_
 
 from pyspark.errors import AnalysisException
@@ -11,6 +10,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import folded
+from ticdc_assets.lake.balanced import balanced
 from ticdc_assets.lake.commits import newest_commits
 from ticdc_assets.lake.row_types import DeltaColumn, alike, delta_columns, delta_names
 from ticdc_assets.lake.tables import COMMIT_TS, Lake, literal, quoted
@@ -175,10 +175,10 @@ class CurrentTable:
         values = {n: F.col(f"`⌗came`.c{at}") for at, n in enumerate(columns)}
         types = {c.name: c.type for c in delta_columns(schema)}
         if key:
-            same = reduce(and_, (_same(F.col(quoted(n)), values[n], types[n]) for n in key))
+            same = balanced(and_, (_same(F.col(quoted(n)), values[n], types[n]) for n in key))
         else:
             equal = (F.col(quoted(n)).eqNullSafe(values[n]) for n in columns if n != COMMIT_TS)
-            same = reduce(and_, equal, ~F.col("⌗put"))
+            same = balanced(and_, [~F.col("⌗put"), *equal])
         every = {quoted(n): value for n, value in values.items()}
         merge = news.mergeInto(self.sql, same)
         merge = merge.whenMatched(~F.col("⌗put")).delete().whenMatched().update(every)

@@ -1,12 +1,12 @@
 """Tables with a key: a segment as what is left of its events in the end, one line a key."""
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import or_
+from operator import and_, or_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from ticdc_assets.lake.balanced import balanced
 from ticdc_assets.lake.segment import BAD, KEY_ONLY, Segment
 from ticdc_assets.lake.tables import COMMIT_TS, quoted
 
@@ -48,7 +48,7 @@ def _order_of(exact: bool) -> list[str]:
 def _operations(segment: Segment, good: DataFrame, kept: list[Column]) -> DataFrame:
     """Every event as the removal of a key, the putting of a row, or both."""
     key = segment.key
-    moved = reduce(or_, (~F.col("⌗old").getField(n).eqNullSafe(F.col(quoted(n))) for n in key))
+    moved = balanced(or_, (~F.col("⌗old").getField(n).eqNullSafe(F.col(quoted(n))) for n in key))
     puts = F.col("⌗new") & ~F.col(KEY_ONLY)
     removes = F.col("⌗has_old") & (~F.col("⌗new") | moved)
     forgets = F.col("⌗new") & F.col(KEY_ONLY)
@@ -89,8 +89,8 @@ def lost_keys(segment: Segment, rows: DataFrame) -> DataFrame:
 
 def same_values(one: DataFrame, other: DataFrame, names: Sequence[str]) -> Column:
     """Whether rows are the same in these columns; NULL is a value, as a date may have no other."""
-    return reduce(
-        lambda a, b: a & b,
+    return balanced(
+        and_,
         (one[quoted(name)].eqNullSafe(other[quoted(name)]) for name in names),
     )
 

@@ -1,7 +1,6 @@
 """Rows that could be decoded and not be applied, into the quarantine: which, and why."""
 
 from collections.abc import Iterable, Sequence
-from functools import reduce
 
 import msgspec
 import pyarrow as pa
@@ -10,6 +9,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import MalformedMessage, TicdcError, ValueProblem
 from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.balanced import balanced
 from ticdc_assets.lake.segment import BAD, KEY_ONLY, ORIGIN, Segment
 from ticdc_assets.lake.tables import QUARANTINE, Lake
 from ticdc_assets.reference import problem
@@ -27,7 +27,7 @@ def keep_refused(spark: SparkSession, lake: Lake, segments: Sequence[Segment]) -
     refused = [_refused(s) for s in segments if s.metrics.get["bad"] or s.metrics.get["key_only"]]
     if not refused:
         return
-    rows = reduce(DataFrame.unionByName, refused)
+    rows = balanced(DataFrame.unionByName, refused)
     # A row that is replayed is refused again, and said once.
     known = lake.read(spark, "quarantine").where("stage = 'apply'").select("seq", "index")
     new = rows.join(known, ["seq", "index"], "left_anti").select(*_NAMES)

@@ -7,8 +7,7 @@ flags which their schema contradicts.  What it makes of the rows is for `keyed` 
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
+from operator import add, or_
 from typing import Any
 
 import msgspec
@@ -20,6 +19,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
 from ticdc_assets.events.table_schema import folded
+from ticdc_assets.lake.balanced import balanced
 from ticdc_assets.lake.due import between
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.row_reading import (
@@ -100,7 +100,7 @@ def read_segment(due: DataFrame, step: Rows, settle: Settle | None) -> Segment:
         _typed(rows if len(groups) == 1 else rows.where(_like(group)), schema, group, settle)
         for group in groups
     ]
-    everything = reduce(DataFrame.unionByName, parts)
+    everything = balanced(DataFrame.unionByName, parts)
     metrics = Observation()
     observed = everything.observe(
         metrics,
@@ -131,7 +131,7 @@ def _is_sure(reading: Reading) -> bool:
 
 def _like(group: Sequence[Reading]) -> Column:
     """Whether a row is one of a group."""
-    return reduce(
+    return balanced(
         or_,
         (
             F.col("schema_version").eqNullSafe(F.lit(reading.seen.schema_version))
@@ -177,7 +177,7 @@ def _typed(
     is_sure = _is_sure(reading)
     no_image = broken if is_sure else malformed
     bad = [
-        has_new & reduce(or_, [t.invalid for t in new], F.lit(False)),
+        has_new & _any(t.invalid for t in new),
         no_image(F.col("after"), F.col("⌗after")),
         ~has_new & ~has_old,
     ]
@@ -185,7 +185,7 @@ def _typed(
         bad.append(has_new & unknown_columns(by, F.col("after")))
     sides = [(has_new, new_by_name)]
     if not only_new:
-        bad.append(has_old & reduce(or_, [t.invalid for t in old], F.lit(False)))
+        bad.append(has_old & _any(t.invalid for t in old))
         bad.append(no_image(F.col("before"), F.col("⌗before")))
         sides.append((has_old, old_by_name))
     for name in key_names:
@@ -194,12 +194,12 @@ def _typed(
             bad.append(has if at is None else has & at.value.isNull() & ~at.inexact)
     # Values that Delta has none for, and texts with bytes that are no UTF-8.
     flags = [*(t.inexact for t in new), undecodable(F.col("after"))]
-    inexact = reduce(lambda one, other: one + other, [flag.cast("int") for flag in flags])
+    inexact = balanced(add, [flag.cast("int") for flag in flags])
     return images.select(
         # Columns of the user's may be called like any of these.
         *(F.col(name).alias(f"⌗{name}") for name in (*ORIGIN, *_ORDER)),
         KEY_ONLY,
-        F.coalesce(reduce(or_, bad), F.lit(True)).alias(BAD),
+        F.coalesce(_any(bad), F.lit(True)).alias(BAD),
         F.when(has_new, inexact).otherwise(0).alias(_INEXACT),
         has_new.alias("⌗new"),
         has_old.alias("⌗has_old"),
@@ -215,6 +215,10 @@ def _typed(
         F.col("after").alias("⌗after_text"),
         F.col("before").alias("⌗before_text"),
     )
+
+
+def _any(conditions: Iterable[Column]) -> Column:
+    return balanced(or_, [F.lit(False), *conditions])
 
 
 def _whole_before(schema: TableSchema, *, is_key: bool) -> Column:

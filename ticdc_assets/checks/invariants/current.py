@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from operator import and_
 
 import msgspec
@@ -19,6 +18,7 @@ from ticdc_assets.checks.invariants.invariant import (
 )
 from ticdc_assets.checks.invariants.scene import Scene
 from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.balanced import balanced
 from ticdc_assets.lake.current import CurrentTable, growth, row_counts
 from ticdc_assets.lake.overview import stopped_at
 from ticdc_assets.lake.row_types import delta_columns, delta_names
@@ -122,7 +122,7 @@ def _doubted(scene: Scene, keys: Mapping[str, DataFrame]) -> set[str]:
             )
             for at, id in enumerate(some)
         ]
-        told = reduce(DataFrame.union, hashed)
+        told = balanced(DataFrame.union, hashed)
         if sizes[some[0]] >= _SMALL and _since(scene, some[0]) >= 0:
             # Read twice, so that only what has changed is sorted.
             new = told.where("is_new").select("table", "hash")
@@ -149,7 +149,7 @@ def _keys(scene: Scene, table: Incarnation) -> DataFrame | NotTold:
         return NotTold(f"the key's columns are not there: {', '.join(sorted(missing))}")
     # A date that Delta has no value for is NULL, and several of them are.
     columns_of_key = [F.col(quoted(name)) for name in key]
-    told = rows.where(reduce(and_, (column.isNotNull() for column in columns_of_key)))
+    told = rows.where(balanced(and_, (column.isNotNull() for column in columns_of_key)))
     named = (column.alias(f"k{at}") for at, column in enumerate(columns_of_key))
     return told.select(F.struct(*named).alias("key"), F.col(COMMIT_TS).alias("ts"))
 

@@ -1,0 +1,19 @@
+"""Many columns, or frames, made one."""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+Part = TypeVar("Part")
+
+
+def balanced(combine: Callable[[Part, Part], Part], parts: Iterable[Part]) -> Part:
+    """Combine two and two, as often as it takes; there is one at least.
+
+    One after the other they would be nested as deep as there are columns in a table, and a client
+    of Spark Connect sends nothing that is nested a hundred deep.
+    """
+    left = list(parts)
+    while len(left) > 1:
+        pairs = [combine(one, other) for one, other in zip(left[::2], left[1::2], strict=False)]
+        left = pairs + left[2 * len(pairs) :]
+    return left[0]
