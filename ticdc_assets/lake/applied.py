@@ -125,7 +125,8 @@ def write_applied(
     state = replace(state, seq=seq)
     everything = {**before.versions, **versions}
     is_whole = (
-        _lasting(state) != _lasting(before.state)
+        not before.seq
+        or _lasting(state) != _lasting(before.state)
         or bool(state.done)
         or replays is not None
         or seq - before.state_seq >= _WHOLE_EVERY - 1
