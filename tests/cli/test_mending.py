@@ -26,6 +26,23 @@ def dump(path: Path, messages: list[Message]) -> Path:
     return path
 
 
+def test_a_changefeed_that_has_written_nothing_yet_is_no_error(
+    here: object, run: Run, tmp_path: Path
+) -> None:
+    sink = tmp_path / "sink"
+    sink.mkdir()
+    declared = f'[[changefeed]]\nid = "f"\nsink-uri = "file://{sink}?protocol=csv"\n'
+    Path("changefeeds.toml").write_text(declared)
+    for resolved, said in ((None, b"nothing is resolved yet"), (1 << 40, b"applied up to 109951")):
+        if resolved is not None:
+            (sink / "metadata").write_text(f'{{"checkpoint-ts":{resolved}}}')
+        code, out, err = run("advance")
+        assert code == 0
+        assert b"f: " + said in out
+        # CSV without commit ts is said, and nothing else.
+        assert [line.partition(":")[0] for line in err if "ingest" not in line] == ["note"]
+
+
 @pytest.mark.slow
 def test_a_table_that_stopped_at_a_statement_goes_on_without_it(
     here: object, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

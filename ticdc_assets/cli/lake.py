@@ -14,7 +14,7 @@ from ticdc_assets.cli.source import again, changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import Advanced, replay_tables
 from ticdc_assets.lake.advance import advance as advance_lake
-from ticdc_assets.lake.applied import Applied
+from ticdc_assets.lake.applied import Applied, last_applied
 from ticdc_assets.lake.apply import Replay
 from ticdc_assets.lake.lock import locked
 from ticdc_assets.lake.maintain import maintain as maintain_lake
@@ -54,7 +54,8 @@ def advance(options: argparse.Namespace) -> int:
     print(f"  in {progress.seconds:.1f} s")
     for note in notes(opened.feed):
         print(f"note: {note}", file=sys.stderr)
-    stopped = [t for t in opened.applied().state.incarnations.values() if t.status == "paused"]
+    state = last_applied(opened.spark, opened.lake).state
+    stopped = [t for t in state.incarnations.values() if t.status == "paused"]
     code = _said(done.applied.problems, done.decoded.rejected)
     if stopped:
         how = again(options, "tables")
