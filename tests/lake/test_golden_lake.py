@@ -90,11 +90,12 @@ def not_applied(golden: GoldenLake) -> list[int]:
 def test_the_first_of_a_dataset_on_any_spark(spark: SparkSession, tmp_path: Path) -> None:
     dataset = "lifecycle/canal-json-ext"
     random = Random(crc32(dataset.encode()))
-    _, point, *_ = points_of(dataset)
+    before, point, *_ = points_of(dataset)
     golden = GoldenLake(spark, tmp_path, dataset)
     cut, *_ = cuts(dataset, [point], random)
     assert golden.advance(cut).applied.resolved_ts == point
     compare(golden, point)
+    compare(golden, before)
     assert unexpected_problems(golden) == []
 
 

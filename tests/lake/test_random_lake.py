@@ -348,8 +348,8 @@ def test_many_histories_at_once(
 
 @pytest.mark.slow
 def test_histories_through_commits(spark: SparkSession, tmp_path: Path) -> None:
-    told = Told(spark, tmp_path, histories(range(1000, 1002), steps=24))
-    operations = committed(told, Random(1), windows=2)
+    told = Told(spark, tmp_path, histories(range(1000, 1003), steps=24))
+    operations = committed(told, Random(1), windows=3)
     assert {"MERGE", "WRITE", "ADD COLUMNS"} <= operations
 
 
