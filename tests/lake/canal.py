@@ -1,9 +1,15 @@
 """Canal-JSON messages with the TiDB extension, by hand: for lakes of a row or two."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
+from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.protocols.message import Message
+
+FEED = changefeed_from_uri(
+    "kafka://h:9092/t?protocol=canal-json&enable-tidb-extension=true", id="f"
+)
 
 _TYPES = {"id": ("int", 4)}
 
@@ -42,6 +48,11 @@ def ddl(database: str, table: str, ts: int, kind: str, sql: str) -> Message:
 
 def watermark(ts: int) -> Message:
     return _message("", "", {"type": "TIDB_WATERMARK", "_tidb": {"watermarkTs": ts}})
+
+
+def placed(messages: Iterable[Message]) -> list[Message]:
+    """Messages as they stand in a topic, one behind the other."""
+    return [Message("t", 0, at, None, message.value, 1) for at, message in enumerate(messages)]
 
 
 def _message(database: str, table: str, said: dict[str, Any]) -> Message:

@@ -4,17 +4,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.lake.canal import row, watermark
-from ticdc_assets.changefeed import changefeed_from_uri
+from tests.lake.canal import FEED, placed, row, watermark
 from ticdc_assets.lake.advance import Source, advance
 from ticdc_assets.lake.applied import applied_at, last_applied
 from ticdc_assets.lake.asof import picture
 from ticdc_assets.lake.tables import Lake
-from ticdc_assets.protocols.message import Message
-
-FEED = changefeed_from_uri(
-    "kafka://h:9092/t?protocol=canal-json&enable-tidb-extension=true", id="f"
-)
 
 
 def test_a_changefeed_may_say_how_far_it_is_before_it_has_a_table(
@@ -22,9 +16,8 @@ def test_a_changefeed_may_say_how_far_it_is_before_it_has_a_table(
 ) -> None:
     lake = Lake(str(tmp_path / "lake"), FEED.id)
     sent = [watermark(5), watermark(7), row("d", "t", 8, id="1"), watermark(9)]
-    placed = [Message("t", 0, at, None, m.value, 1) for at, m in enumerate(sent)]
     for count, resolved in ((1, 5), (2, 7), (4, 9)):
-        came = placed[:count]
+        came = placed(sent[:count])
         advance(spark, lake, FEED, Source(records=lambda came=came: came))
         assert last_applied(spark, lake).ts == resolved
     assert [applied_at(spark, lake, seq).ts for seq in range(4)] == [0, 5, 7, 9]

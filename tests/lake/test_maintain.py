@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.lake.canal import row, watermark
-from ticdc_assets.changefeed import changefeed_from_uri
+from tests.lake.canal import FEED, placed, row, watermark
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import Source, advance
 from ticdc_assets.lake.applied import last_applied
@@ -16,22 +15,15 @@ from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.lake.tables import Lake
 from ticdc_assets.protocols.message import Message
 
-FEED = changefeed_from_uri(
-    "kafka://h:9092/t?protocol=canal-json&enable-tidb-extension=true", id="f"
-)
-
 
 @pytest.mark.slow
 def test_files_are_joined_and_every_picture_stays(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"), FEED.id)
     messages: list[Message] = []
 
-    def records() -> list[Message]:
-        return [Message("t", 0, place, None, m.value, 1) for place, m in enumerate(messages)]
-
     def run(ts: int) -> None:
         messages.extend((row("d", "t", ts - 1, id=str(ts)), watermark(ts)))
-        advance(spark, lake, FEED, Source(records=records))
+        advance(spark, lake, FEED, Source(records=lambda: placed(messages)))
 
     for ts in (10, 20):
         run(ts)

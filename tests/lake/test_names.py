@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.lake.canal import change, ddl, row, watermark
-from ticdc_assets.changefeed import changefeed_from_uri
+from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import Source, advance, replay_tables
 from ticdc_assets.lake.applied import last_applied
@@ -18,9 +17,6 @@ from ticdc_assets.lake.current import CurrentTable
 from ticdc_assets.lake.tables import Lake
 from ticdc_assets.protocols.message import Message
 
-FEED = changefeed_from_uri(
-    "kafka://h:9092/t?protocol=canal-json&enable-tidb-extension=true", id="f"
-)
 # What Delta, Spark and the lake call columns of their own, and signs that mean something to them.
 NAMES = [
     *("_commit_ts", "_commit_version", "_change_type", "_commit_timestamp", "_metadata"),
@@ -59,8 +55,8 @@ def test_columns_of_any_name_go_through_every_kind_of_change(
     sent: list[Message] = []
     for end, window in zip((10, 20, 30), windows, strict=True):
         sent += [*window, watermark(end)]
-        placed = [Message("t", 0, at, None, m.value, 1) for at, m in enumerate(sent)]
-        done = advance(spark, lake, FEED, Source(records=lambda placed=placed: placed))
+        came = placed(sent)
+        done = advance(spark, lake, FEED, Source(records=lambda came=came: came))
         assert done.applied.problems == []
         if end == 10:
             # Nothing of our own environment comes into the lake.
@@ -101,10 +97,9 @@ def test_a_table_that_spark_does_not_take_stops_alone(
     # A client of Spark Connect sends nothing that is nested as deep as this table is wide.
     even = {"id": "2", **{f"c{at}": str(at) for at in range(150)}}
     sent = [row("d", "odd", 5, id="1"), row("d", "even", 5, **even), watermark(9)]
-    placed = [Message("t", 0, at, None, m.value, 1) for at, m in enumerate(sent)]
     with monkeypatch.context() as patch:
         patch.setattr(CurrentTable, "create", refused)
-        done = advance(spark, lake, FEED, Source(records=lambda: placed)).applied
+        done = advance(spark, lake, FEED, Source(records=lambda: placed(sent))).applied
     (problem,) = done.problems
     assert (problem.kind, problem.table) == ("paused", "odd")
     assert "UNRESOLVED_COLUMN" in problem.reason

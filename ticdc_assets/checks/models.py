@@ -7,7 +7,6 @@ of these few what is wrong.
 """
 
 from collections.abc import Iterator
-from operator import or_
 from typing import Any, get_args
 
 import pandera.pyspark as pa
@@ -17,7 +16,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Op, TsKind
-from ticdc_assets.lake.balanced import balanced
+from ticdc_assets.lake.balanced import any_of
 from ticdc_assets.lake.tables import CONTRACTS, RAW_FILES, RAW_RECORDS
 from ticdc_assets.plan.state import Status
 
@@ -122,7 +121,7 @@ def misshapen(spark: SparkSession, rows: DataFrame, table: str, feed: Changefeed
 
 def broken(model: Model) -> Column:
     """Whether a row breaks any of a model's value checks."""
-    return balanced(or_, [F.lit(False), *_conditions(model)])
+    return any_of(_conditions(model))
 
 
 def _conditions(model: Model) -> Iterator[Column]:

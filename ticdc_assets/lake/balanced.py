@@ -1,7 +1,11 @@
 """Many columns, or frames, made one."""
 
 from collections.abc import Callable, Iterable
+from operator import or_
 from typing import TypeVar
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
 Part = TypeVar("Part")
 
@@ -17,3 +21,8 @@ def balanced(combine: Callable[[Part, Part], Part], parts: Iterable[Part]) -> Pa
         pairs = [combine(one, other) for one, other in zip(left[::2], left[1::2], strict=False)]
         left = pairs + left[2 * len(pairs) :]
     return left[0]
+
+
+def any_of(conditions: Iterable[Column]) -> Column:
+    """Whether one of them holds; of none, no."""
+    return balanced(or_, [F.lit(False), *conditions])

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
 from ticdc_assets.events.table_schema import folded
-from ticdc_assets.lake.balanced import balanced
+from ticdc_assets.lake.balanced import any_of, balanced
 from ticdc_assets.lake.due import between
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.row_reading import (
@@ -177,7 +177,7 @@ def _typed(
     is_sure = _is_sure(reading)
     no_image = broken if is_sure else malformed
     bad = [
-        has_new & _any(t.invalid for t in new),
+        has_new & any_of(t.invalid for t in new),
         no_image(F.col("after"), F.col("⌗after")),
         ~has_new & ~has_old,
     ]
@@ -185,7 +185,7 @@ def _typed(
         bad.append(has_new & unknown_columns(by, F.col("after")))
     sides = [(has_new, new_by_name)]
     if not only_new:
-        bad.append(has_old & _any(t.invalid for t in old))
+        bad.append(has_old & any_of(t.invalid for t in old))
         bad.append(no_image(F.col("before"), F.col("⌗before")))
         sides.append((has_old, old_by_name))
     for name in key_names:
@@ -199,7 +199,7 @@ def _typed(
         # Columns of the user's may be called like any of these.
         *(F.col(name).alias(f"⌗{name}") for name in (*ORIGIN, *_ORDER)),
         KEY_ONLY,
-        F.coalesce(_any(bad), F.lit(True)).alias(BAD),
+        F.coalesce(any_of(bad), F.lit(True)).alias(BAD),
         F.when(has_new, inexact).otherwise(0).alias(_INEXACT),
         has_new.alias("⌗new"),
         has_old.alias("⌗has_old"),
@@ -215,10 +215,6 @@ def _typed(
         F.col("after").alias("⌗after_text"),
         F.col("before").alias("⌗before_text"),
     )
-
-
-def _any(conditions: Iterable[Column]) -> Column:
-    return balanced(or_, [F.lit(False), *conditions])
 
 
 def _whole_before(schema: TableSchema, *, is_key: bool) -> Column:
