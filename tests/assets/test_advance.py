@@ -25,6 +25,7 @@ from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.demo import Options, Simulation, Step, prepare, row_lines
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import advance
+from ticdc_assets.lake.catalog import changes
 from ticdc_assets.lake.tables import Lake
 from ticdc_assets.naming import CURRENT, HISTORY, table_key
 
@@ -144,6 +145,10 @@ def test_runs_tell_what_they_changed_and_nothing_else(shop: Shop) -> None:
     assert shop.key("orders", HISTORY) not in pages
 
 
+def rows_read(lake: Lake, after_seq: int) -> int:
+    return sum(count.read for line in read_lines(lake, after_seq) for _, count in line.counts)
+
+
 def _id(catalog: Any, table: str) -> str:
     return next(t.incarnation for t in catalog.named().values() if t.table == table)
 
@@ -194,10 +199,16 @@ def test_a_run_goes_on_while_its_source_does_and_tells_all_whatever_comes(
     assert int(lines_of[2]) == after.seq
     checkpoints = pages[dg.AssetKey(["shop", "checkpoints"])]
     assert checkpoints["ticdc/resolved_ts"] == str(after.ts)
-    lines = read_lines(lake, before.seq)
-    read = sum(count.read for line in lines for _, count in line.counts)
-    assert checkpoints["ticdc/row_changes"] == read
-    assert pages[dg.AssetKey(["shop", "events"])]["ticdc/row_changes"] == read
+    assert checkpoints["ticdc/row_changes"] == rows_read(lake, untold.seq)
+    events = pages[dg.AssetKey(["shop", "events"])]
+    assert events["ticdc/row_changes"] == rows_read(lake, before.seq)
+    # So is what the run that was killed has done to tables, whether or not they changed since.
+    found = changes(untold, after, read_lines(lake, untold.seq))
+    assert {shop.key(change.table.table) for change in found.values()} <= pages.keys()
+    for change in found.values():
+        # But for what was made anew since a run told of everything.
+        if change.table.table != "orders":
+            assert pages[shop.key(change.table.table)]["ticdc/rows_read"] == change.counts.read
     truth = row_lines(shop.simulation.truth(after.ts))
     assert shop.key("orders") in pages
     for (_, name), rows in truth.items():

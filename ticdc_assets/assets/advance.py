@@ -116,7 +116,7 @@ class _Run:
     def _advance(self, before: Catalog) -> Results:
         begun = time.monotonic()
         # Before this run tells anything itself.
-        checked = self._told_up_to(before)
+        told = self._told(before)
         source = source_of(self._feed)
         stay = Stay(self._feed, self._lake, self._context.instance)
         spark = self._resource.session(self._lake.root)
@@ -124,14 +124,16 @@ class _Run:
         windows, after, failed = self._windows(source, stay, before)
         done = together(windows)
         seconds = time.monotonic() - begun
-        told = results.layer_results(self._feed, self._lake, done, before, after, seconds)
+        lines = read_lines(self._lake, told.seq)
+        layers = results.layer_results(self._feed, done, told, after, lines, seconds)
         for layer in naming.LAYERS:
-            if layer in told:
+            if layer in layers:
                 version = results.layer_version(layer, after.ts)
-                yield from self._result(layer_key(self._feed, layer), told[layer], version)
+                yield from self._result(layer_key(self._feed, layer), layers[layer], version)
         with compiling(spark, max(done.decoded.rows, done.applied.rows) > WORTHWHILE):
-            yield from self._tables(before, after, seconds)
-            yield from self._evaluate(Window(checked, after.seq), after)
+            yield from self._tables(changes(told, after, lines), after.ts, seconds)
+            # Of a lake that no run has told of all is told, and what is new is checked.
+            yield from self._evaluate(Window(told.seq or before.seq, after.seq), after)
         if failed is not None:
             raise failed
 
@@ -159,15 +161,19 @@ class _Run:
         self._context.log.info(f"the run ends: {over}")
         return windows, after, None
 
-    def _told_up_to(self, before: Catalog) -> int:
-        """The line from which on nothing was checked: a run that was killed has checked nothing."""
+    def _told(self, now: Catalog) -> Catalog:
+        """The lake as it was last told of: a run that was killed, or a command, tells nothing."""
         key = layer_key(self._feed, naming.CHECKPOINTS)
         event = self._context.instance.get_latest_materialization_event(key)
         if event is None or event.asset_materialization is None:
-            return before.seq
-        line = event.asset_materialization.metadata.get(results.LINE)
-        told = line.value if isinstance(line, dg.IntMetadataValue) else None
-        return before.seq if told is None else min(told, before.seq)
+            return Catalog()
+        versions = event.asset_materialization.metadata.get(results.LAKE_VERSIONS)
+        pinned = versions.value if isinstance(versions, dg.JsonMetadataValue) else None
+        if not isinstance(pinned, Mapping):
+            return Catalog()
+        told = read_catalog(self._lake, pinned)
+        # A lake that was made anew since has fewer lines.
+        return told if told.seq <= now.seq else Catalog()
 
     def _rebuild(self, before: Catalog) -> Results:
         """Make the selected tables anew from all their events; nothing new is taken in."""
@@ -190,13 +196,13 @@ class _Run:
         for problem in done.problems:
             self._context.log.warning(problem.line())
         after = read_catalog(self._lake)
-        yield from self._tables(before, after, time.monotonic() - begun)
+        found = changes(before, after, read_lines(self._lake, before.seq))
+        yield from self._tables(found, after.ts, time.monotonic() - begun)
         yield from self._evaluate(Window(before.seq, after.seq), after)
 
     # What is told
 
-    def _tables(self, before: Catalog, after: Catalog, seconds: float) -> Results:
-        found = changes(before, after, read_lines(self._lake, before.seq))
+    def _tables(self, found: Mapping[str, TableChange], ts: int, seconds: float) -> Results:
         # Those that are there go before what was dropped under the same name.
         ordered = sorted(found.values(), key=lambda change: (change.dropped, change.table.name))
         looked_into = self._previews(found)
@@ -216,10 +222,8 @@ class _Run:
                 continue
             seen.add(key)
             preview = looked_into.get(change.table.incarnation)
-            told = results.current_metadata(
-                self._feed, self._lake, change, preview, after.ts, seconds
-            )
-            yield from self._table_result(key, change, told, results.current_version(after.ts))
+            told = results.current_metadata(self._feed, self._lake, change, preview, ts, seconds)
+            yield from self._table_result(key, change, told, results.current_version(ts))
 
     def _key(self, layer: str, change: TableChange) -> dg.AssetKey:
         return table_key(self._feed, layer, change.table.database, change.table.table)

@@ -12,13 +12,13 @@ from ticdc_assets.assets.specs import code_block, columns_metadata, escaped, lin
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.advance import Advanced
-from ticdc_assets.lake.catalog import Catalog, RowCounts, SchemaStep, TableChange
+from ticdc_assets.lake.catalog import AppliedLine, Catalog, RowCounts, SchemaStep, TableChange
 from ticdc_assets.lake.preview import Preview
 from ticdc_assets.lake.tables import Lake
 
 Metadata = dict[str, Any]
-# Up to which line of `applied` a run has told.
-LINE = "ticdc/line"
+# What a run has read before it told of it: the Delta versions of the lake's own tables.
+LAKE_VERSIONS = "ticdc/lake_versions"
 # So many statements at most are shown in full.
 _STATEMENTS = 20
 
@@ -60,9 +60,17 @@ def at(ts: int) -> Metadata:
 
 
 def layer_results(
-    feed: Changefeed, lake: Lake, done: Advanced, before: Catalog, after: Catalog, seconds: float
+    feed: Changefeed,
+    done: Advanced,
+    before: Catalog,
+    after: Catalog,
+    lines: Sequence[AppliedLine],
+    seconds: float,
 ) -> dict[str, Metadata]:
-    """What there is to tell of the layers, of those that have something new."""
+    """What there is to tell of the layers, of those that have something new.
+
+    `lines` are those of `applied` that were written between `before` and `after`.
+    """
     took, read, made = done.ingested, done.decoded, done.applied
     found: dict[str, Metadata] = {}
     if took.items:
@@ -81,16 +89,19 @@ def layer_results(
             "ticdc/rows_quarantined": made.quarantined,
         }
     if after.seq > before.seq:
+        came = [line for line in lines if line.replays is None]
+        counts = sum((count for line in came for _, count in line.counts), RowCounts())
         found[naming.CHECKPOINTS] = {
             "ticdc/tables_changed": len(after.versions.items() - before.versions.items()),
             "ticdc/tables_replayed": made.replayed,
-            "ticdc/row_changes": made.rows,
-            "ticdc/rows_quarantined": made.quarantined,
-            LINE: after.seq,
+            "ticdc/row_changes": counts.read,
+            "ticdc/rows_quarantined": counts.quarantined,
+            "ticdc/line": after.seq,
             "ticdc/duration_seconds": round(seconds, 1),
             "ticdc/watermarks": dg.MetadataValue.json(
                 {place: str(ts) for place, ts in _watermarks(after).items()}
             ),
+            LAKE_VERSIONS: dg.MetadataValue.json(dict(after.read_at)),
         }
         if made.problems:
             problems = "\n".join(f"- {escaped(p.line())}" for p in made.problems[:_STATEMENTS])
