@@ -44,7 +44,6 @@ from ticdc_assets.lake.asof import Picture, picture
 from ticdc_assets.lake.tables import Lake
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.reference.output import row_lines
-from ticdc_assets.reference.problem import OLD_ROW_LOST
 from ticdc_assets.reference.reading import topic_events
 from ticdc_assets.reference.resolved import Progress
 
@@ -209,9 +208,7 @@ def _compare(
     name = schema.database, schema.table
     if table.stopped:
         assert PAUSED_REPORTED in may, f"{name}: {table.reason}"
-        # Of a table without a key the model finds the old row by a unique one; the lake does not.
-        is_lost = table.reason == OLD_ROW_LOST and not schema.key
-        assert is_lost or _model(dataset, ts)[name].paused is not None, f"{name}: {table.reason}"
+        assert _model(dataset, ts)[name].paused is not None, f"{name}: {table.reason}"
         return
     partial_truth = may & {EARLIER_ROWS, ROWS_REPORTED}
     if true is not None and not (PARTITIONED_DIFFER in may and schema.partitioning is not None):

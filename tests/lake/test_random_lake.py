@@ -20,7 +20,7 @@ telling, and events that are told twice; where order says nothing, in any order,
 import dataclasses
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from tests.plan.test_random_histories import Shown, Watched
 from tests.plan.test_random_histories import shown as in_memory
 from tests.reference.changefeeds import DATABASE, MANNERS, Teller, put
 from tests.reference.test_ddl_random import KINDS, Column
-from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events import Event, FilePosition, RowChange, Watermark
 from ticdc_assets.lake.applied import Applied, last_applied
 from ticdc_assets.lake.apply import apply
@@ -52,6 +52,7 @@ from ticdc_assets.plan.state import Incarnation
 
 AT_ONCE = 3
 IMAGE = "⌗image"
+FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="random")
 
 
 class Workload(Watched):
@@ -116,7 +117,7 @@ class History:
         self.random = Random(seed)
         # Equal rows of a table without a key are told apart by the order in which they come.
         self.in_order = self.random.random() < 0.4
-        self.world = Workload(self.random, steps, keyless=0.5 if self.in_order else 0.0)
+        self.world = self._world(steps)
         self.world.run()
         self.prefix = f"h{seed}_"
         teller = Teller(manner, start=100 + seed % 10)
@@ -128,6 +129,9 @@ class History:
             for ts, events in zip(self.times, told, strict=True)
             for event in events
         ]
+
+    def _world(self, steps: int) -> Watched:
+        return Workload(self.random, steps, keyless=0.5 if self.in_order else 0.0)
 
     def _own(self, event: Event) -> Event:
         text = msgspec.json.encode(event)
@@ -179,10 +183,12 @@ def _sender(event: Event) -> tuple[str, str, int | None] | None:
 class Told:
     """Histories that go through one lake together."""
 
-    def __init__(self, spark: SparkSession, root: Path, histories: list[History]) -> None:
+    def __init__(
+        self, spark: SparkSession, root: Path, histories: Sequence[History], feed: Changefeed = FEED
+    ) -> None:
         self.spark = spark
         self.histories = histories
-        self.feed = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="random")
+        self.feed = feed
         self.lake = Lake(str(root), self.feed.id)
         create(spark, self.lake, of_records=False)
         self.end = max(history.times[-1] for history in histories)

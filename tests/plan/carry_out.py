@@ -11,7 +11,7 @@ from ticdc_assets.events import (
     RowChange,
 )
 from ticdc_assets.plan.steps import Alter, EmptyPartitions, Exchange, Reading, Rows
-from ticdc_assets.reference.problem import Problem
+from ticdc_assets.reference.problem import OLD_ROW_LOST, Problem
 from ticdc_assets.reference.table import Row, Table
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.partition.locate import locator
@@ -168,11 +168,22 @@ class Job:
     def apply_to_multiset(self, table: Table, group) -> None:
         times: dict[int, Counter[object]] = defaultdict(Counter)
         changes = {}
+        overwriting = set()
         for change, old, new, sender_pass in group:
             content = (change.before, change.after)
+            if change.op is Op.UPDATE and old is None:
+                overwriting.add(content)
             times[sender_pass][content] += 1
             changes[content] = (old, new)
         copies = {c: max(counted[c] for counted in times.values()) for c in changes}
+        gone = [old for old, _ in changes.values() if old is not None]
+        for content, (old, new) in changes.items():
+            if old is None and content in overwriting:
+                old = table.same_by_unique_keys(new)
+                if old is None or old in gone:
+                    raise UnhonourableDdl(OLD_ROW_LOST, "")
+                gone.append(old)
+                changes[content], copies[content] = (old, new), 1
         for content, (old, _) in changes.items():
             if old is not None:
                 table.remove(old, copies[content])

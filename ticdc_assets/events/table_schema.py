@@ -132,5 +132,16 @@ class TableSchema(Struct, frozen=True):
                 best = index.columns
         return best
 
+    @property
+    def unique_keys(self) -> tuple[tuple[str, ...], ...]:
+        """Every unique key of which rows have all columns, nullable ones too."""
+        keys = []
+        for index in self.indexes:
+            columns = [self.column(name) for name in index.columns]
+            stored = [c.name for c in columns if c and c.generated != "virtual"]
+            if (index.unique or index.primary) and len(stored) == len(columns):
+                keys.append(tuple(stored))
+        return tuple(keys)
+
     def renamed(self, database: str, table: str) -> "TableSchema":
         return replace(self, database=database, table=table)

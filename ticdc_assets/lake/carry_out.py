@@ -20,9 +20,10 @@ from ticdc_assets.lake.catalog import RowCounts
 from ticdc_assets.lake.condense import condensed
 from ticdc_assets.lake.current import CurrentTable
 from ticdc_assets.lake.event_rows import table_name
-from ticdc_assets.lake.frames import REFUSED, Frames, changes_no_row
+from ticdc_assets.lake.frames import Frames, changes_no_row
 from ticdc_assets.lake.keyed import final_rows, lost_keys, put_rows
 from ticdc_assets.lake.multiset import repeated, replaced
+from ticdc_assets.lake.refusals import why_stopped
 from ticdc_assets.lake.segment import Segment
 from ticdc_assets.plan.steps import Alter, Exchange, Rows, Work
 from ticdc_assets.reference.problem import OLD_KEY_LOST
@@ -63,13 +64,11 @@ def _reason(error: Exception) -> str | None:
     """Why a table cannot go on; None for a failure of any other kind."""
     if isinstance(error, TicdcError):
         return str(error)
-    _, found, reason = str(error).partition(REFUSED)
-    if found:
-        return reason.splitlines()[0]
-    if isinstance(error, AnalysisException):
+    reason = why_stopped(str(error))
+    if reason is None and isinstance(error, AnalysisException):
         # Nothing was read yet, so it is about what this table is like; the others can go on.
         return f"Spark does not take it: {str(error).strip().splitlines()[0]}"
-    return None
+    return reason
 
 
 class _Carrier:
@@ -145,7 +144,7 @@ class _Carrier:
             self._table.merge(final, step.schema, segment.key)
 
     def _recount(self, segment: Segment) -> None:
-        counts = self._frames.counted(segment)
+        counts = self._frames.counted(segment, self._now())
         if segment.step.inserts_only:
             self._table.append(repeated(counts))
             return
@@ -167,7 +166,7 @@ class _Carrier:
                 self._refuse_lost_keys(self._frames.segment(step, []), rows)
 
     def _refuse_lost_keys(self, segment: Segment, rows: DataFrame) -> None:
-        if any(reading.seen.overwrites for reading in segment.step.readings):
+        if segment.overwrites:
             lost = lost_keys(segment, rows).agg(F.min("⌗commit_ts")).collect()[0][0]
             if lost is not None:
                 raise UnhonourableDdl(f"at commit ts {lost}: {OLD_KEY_LOST}", "")

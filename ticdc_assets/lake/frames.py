@@ -18,6 +18,7 @@ from ticdc_assets.lake.due import Span
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.keyed import final_rows, put_rows, upserted
 from ticdc_assets.lake.multiset import changed_counts, recounted, repeated, sender_passes
+from ticdc_assets.lake.refusals import stopping
 from ticdc_assets.lake.row_reading import parsed, typed
 from ticdc_assets.lake.row_types import delta_columns
 from ticdc_assets.lake.row_work import check_steps, converted, located
@@ -30,8 +31,6 @@ from ticdc_assets.schema import effect as effects
 
 # So many segments are worked out at once.
 _DEEP = 3
-# How a refusal that a worker meets is told from any other failure of a job.
-REFUSED = "cannot be carried out: "
 
 
 @dataclass
@@ -100,10 +99,10 @@ class Frames:
         seen.append(segment)
         return segment
 
-    def counted(self, segment: Segment) -> DataFrame:
-        """What a segment changes in a table without a key."""
+    def counted(self, segment: Segment, rows: DataFrame) -> DataFrame:
+        """What a segment changes in a table without a key, which has these rows."""
         if not segment.exact:
-            return changed_counts(segment, None)
+            return changed_counts(segment, rows, None)
         schema = segment.step.schema
         name = table_name(schema.database, schema.table)
         # A sender's going back may show only in rows that are not due any more.
@@ -114,7 +113,7 @@ class Frames:
             f"kind = 'row' AND batch <= {self.span.batch} AND name = {literal(name or '')}"
         )
         since = events.join(F.broadcast(first), F.expr("batch >= first_batch"))
-        return changed_counts(segment, sender_passes(since))
+        return changed_counts(segment, rows, sender_passes(since))
 
     def _with_events(self, rows: DataFrame | None, step: Rows, seen: list[Segment]) -> DataFrame:
         """A table's rows after a segment; where nothing was there, what the segment brings."""
@@ -122,7 +121,8 @@ class Frames:
         if segment.key:
             final = final_rows(segment)
             return put_rows(final) if rows is None else upserted(rows, final, segment.key)
-        counts = self.counted(segment)
+        before = self.empty(step.schema) if rows is None else rows
+        counts = self.counted(segment, before)
         return repeated(counts) if rows is None else recounted(rows, counts, segment.columns)
 
     def _altered(
@@ -217,6 +217,6 @@ def _spelt(rows: DataFrame, like: DataFrame) -> DataFrame:
 
 def _refusing(rows: DataFrame) -> DataFrame:
     """Rows of which none could not be worked on; one that could not fails the job."""
-    reason = F.concat(F.lit(REFUSED), F.col("problem"))
-    sure = F.when(F.col("problem").isNotNull(), F.raise_error(reason)).otherwise(F.col("image"))
+    bad = F.col("problem").isNotNull()
+    sure = F.when(bad, stopping(F.col("problem"))).otherwise(F.col("image"))
     return rows.withColumn("image", sure).drop("problem")

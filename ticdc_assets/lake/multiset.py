@@ -1,21 +1,26 @@
 """Tables without a key: a segment as more, or fewer, copies of equal rows."""
 
 from collections.abc import Sequence
+from operator import and_
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from ticdc_assets.lake.balanced import any_of, balanced
 from ticdc_assets.lake.keyed import same_values
+from ticdc_assets.lake.refusals import stopping
 from ticdc_assets.lake.row_types import DeltaColumn
 from ticdc_assets.lake.segment import BAD, KEY_ONLY, Segment
 from ticdc_assets.lake.tables import COMMIT_TS, quoted
+from ticdc_assets.reference.problem import OLD_ROW_LOST
 
 
-def changed_counts(segment: Segment, passes: DataFrame | None) -> DataFrame:
+def changed_counts(segment: Segment, rows: DataFrame, passes: DataFrame | None) -> DataFrame:
     """How many copies more, or fewer, of which rows a segment makes of a table without a key.
 
     One transaction's equal changes count as often as one pass of their sender sent them; `passes`
-    tells the pass by `seq` and `index`.  Without it every change counts.
+    tells the pass by `seq` and `index`.  Without it every change counts.  `rows` is the table
+    before the segment.
     """
     good = segment.typed.where(~F.col(BAD) & ~F.col(KEY_ONLY))
     if passes is not None:
@@ -30,25 +35,67 @@ def changed_counts(segment: Segment, passes: DataFrame | None) -> DataFrame:
                 )
             ),
         )
-        good = most.where("`⌗copy` = 1")
+        # What overwrites a row does so once.
+        good = most.where("`⌗copy` = 1 AND (`⌗nth` = 1 OR NOT `⌗overwrites`)")
     good = good.observe(segment.outcome, F.count(F.lit(1)).alias("applied"))
-    values = [F.col(quoted(c.name)) for c in segment.columns]
-    each = F.array_compact(
-        F.array(F.when(F.col("⌗has_old"), F.lit(-1)), F.when(F.col("⌗new"), F.lit(1)))
-    )
-    both = good.withColumn("⌗copies", F.explode(each))
-    chosen = [
-        F.when(F.col("⌗copies") < 0, F.col("⌗old").getField(c.name))
-        .otherwise(F.col(quoted(c.name)))
-        .alias(c.name)
-        for c in segment.columns
-    ]
+    new = F.struct(*(F.col(quoted(c.name)) for c in segment.columns))
+    each = _copies((F.col("⌗has_old"), -1, F.col("⌗old")), (F.col("⌗new"), 1, new))
+    changes = good.select(*_PLACE, "⌗commit_ts", "⌗overwrites", F.inline(each))
+    if segment.overwrites:
+        changes = _with_overwritten(segment, changes, rows)
     segment.result = (
-        both.select(*chosen, "⌗copies", "⌗commit_ts")
-        .groupBy(*values)
+        changes.select("`⌗row`.*", "⌗copies", "⌗commit_ts")
+        .groupBy(*(F.col(quoted(c.name)) for c in segment.columns))
         .agg(F.sum("⌗copies").alias("⌗copies"), F.max("⌗commit_ts").alias(COMMIT_TS))
     )
     return segment.result
+
+
+_PLACE = ("⌗at", "⌗dated", "⌗seq", "⌗index")
+
+
+def _copies(*parts: tuple[Column, int, Column]) -> Column:
+    """Those rows, and how many copies of them come, of which the condition holds."""
+    lines = (
+        F.when(holds, F.struct(F.lit(copies).alias("⌗copies"), row.alias("⌗row")))
+        for holds, copies, row in parts
+    )
+    return F.array_compact(F.array(*lines))
+
+
+def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> DataFrame:
+    """Add the going of rows that updates without old values overwrite.
+
+    Such a row is told by the unique keys, at least one of which has no NULL.  All of them have to
+    agree, and it has to be there from an earlier transaction on: otherwise the update has moved
+    another row there, which the stream does not tell.
+    """
+    names = list(dict.fromkeys(name for key in segment.unique_keys for name in key))
+    whole = F.struct(*(F.col(quoted(c.name)) for c in segment.columns)).alias("⌗row")
+    unique = {name: F.col("⌗row").getField(name) for name in names}
+    wanted = changes.where("`⌗overwrites`").select(*(unique[n].alias(n) for n in names))
+    there = rows.join(wanted, same_values(rows, wanted, names), "left_semi").select(
+        *(F.lit(-1).alias("⌗at"), F.lit(False).alias("⌗dated")),
+        *(F.lit(0).alias(name) for name in ("⌗seq", "⌗index", "⌗commit_ts")),
+        *(F.lit(False).alias("⌗overwrites"), F.lit(1).alias("⌗copies"), whole),
+    )
+    comes = F.col("⌗copies") > 0
+    place = [F.col(name) for name in _PLACE]
+    order = [place[0], comes, *place[2:]] if segment.exact else [*place, comes]
+    in_order = Window.partitionBy(*unique.values()).orderBy(*order)
+    last = F.lag(F.struct(comes.alias("comes"), place[0].alias("at"), F.col("⌗row").alias("row")))
+    both = changes.unionByName(there).withColumn("⌗last", last.over(in_order))
+    before = F.col("⌗last")
+    by = any_of(balanced(and_, [unique[n].isNotNull() for n in k]) for k in segment.unique_keys)
+    is_there = by & before["comes"] & (F.lit(not segment.exact) | (before["at"] < place[0]))
+    lost = F.concat(F.lit("at commit ts "), "⌗commit_ts", F.lit(f": {OLD_ROW_LOST}"))
+    old = F.when(F.coalesce(is_there, F.lit(False)), before["row"]).otherwise(stopping(lost))
+    each = _copies(
+        (F.col("⌗overwrites"), -1, old),
+        (comes, 1, F.col("⌗row")),
+        (~comes, -1, F.col("⌗row")),
+    )
+    return both.where("`⌗at` >= 0").select("⌗commit_ts", F.inline(each))
 
 
 def repeated(counts: DataFrame) -> DataFrame:

@@ -1,10 +1,10 @@
-"""Rows that could be decoded and not be applied, into the quarantine: which, and why."""
+"""Rows that could be decoded and not be applied: kept in the quarantine, or the end of a job."""
 
 from collections.abc import Iterable, Sequence
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import MalformedMessage, TicdcError, ValueProblem
@@ -15,7 +15,20 @@ from ticdc_assets.lake.tables import QUARANTINE, Lake
 from ticdc_assets.reference import problem
 from ticdc_assets.schema.types.row import RowReader
 
+# How a row that its table cannot go on without is told from any other failure of a job.
+_STOPPED = "cannot be carried out: "
 _NAMES = [part.split()[0] for part in QUARANTINE.split(",")]
+
+
+def stopping(reason: Column) -> Column:
+    """No value, but the end of the job; its table is paused for this reason."""
+    return F.raise_error(F.concat(F.lit(_STOPPED), reason))
+
+
+def why_stopped(failure: str) -> str | None:
+    """The reason of the row that a job failed for, if it was one."""
+    _, found, reason = failure.partition(_STOPPED)
+    return reason.splitlines()[0] if found else None
 
 
 def keep_refused(spark: SparkSession, lake: Lake, segments: Sequence[Segment]) -> None:

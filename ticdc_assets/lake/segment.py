@@ -77,6 +77,16 @@ class Segment:
         return [names[spelt] for spelt in _spelt_key(self.step.schema)]
 
     @property
+    def unique_keys(self) -> list[list[str]]:
+        names = delta_names(self.step.schema)
+        return [[names[spelt] for spelt in key] for key in self.step.schema.unique_keys]
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether the old rows of updates are not in the stream."""
+        return any(reading.seen.overwrites for reading in self.step.readings)
+
+    @property
     def columns(self) -> list[DeltaColumn]:
         return delta_columns(self.step.schema)
 

@@ -140,7 +140,7 @@ class Tables:
         due = [s for s in self._coming[key] if s.first <= high and s.last > low]
         if not due:
             return
-        if not table.schema.key and any(seen.overwrites for seen in due):
+        if not (table.schema.key or table.schema.unique_keys) and any(s.overwrites for s in due):
             self._pause(id, OLD_ROW_LOST, high[0])
             return
         try:

@@ -31,7 +31,7 @@ from ticdc_assets.reference.ddl_order import in_order
 from ticdc_assets.reference.inbox import DDLS, Due, Inbox
 from ticdc_assets.reference.problem import KEY_ONLY, OLD_KEY_LOST, OLD_ROW_LOST, Kind, Problem
 from ticdc_assets.reference.row_typing import Images, RowTyper, Settle
-from ticdc_assets.reference.table import Table
+from ticdc_assets.reference.table import Row, Table
 from ticdc_assets.reference.tables import Tables
 from ticdc_assets.schema.catalog import Catalog, TableKey, table_key
 
@@ -197,7 +197,7 @@ class Model:
             table.put(images.new)
 
     def _overwrite_by_unique_key(self, table: Table, images: Images) -> None:
-        found = self._with_old_row(table, images)
+        found = self._with_old_row(table, images, [])
         if found is not None and found.old is not None and found.new is not None:
             table.remove(found.old)
             table.put(found.new)
@@ -207,13 +207,18 @@ class Model:
         times: dict[int, Counter[_Content]] = defaultdict(Counter)
         changes: dict[_Content, Images] = {}
         for images, sender_pass in typed:
-            found = self._with_old_row(table, images) if images.overwrites else images
-            if found is None:
-                return
             content = (images.change.before, images.change.after)
             times[sender_pass][content] += 1
-            changes[content] = found
+            changes[content] = images
         copies = {c: max(counted[c] for counted in times.values()) for c in changes}
+        gone = [images.old for images in changes.values() if images.old is not None]
+        for content, images in changes.items():
+            if images.overwrites:
+                found = self._with_old_row(table, images, gone)
+                if found is None or found.old is None:
+                    return
+                gone.append(found.old)
+                changes[content], copies[content] = found, 1
         for content, images in changes.items():
             if images.old is not None:
                 table.remove(images.old, copies[content])
@@ -221,10 +226,13 @@ class Model:
             if images.new is not None:
                 table.put(images.new, copies[content])
 
-    def _with_old_row(self, table: Table, images: Images) -> Images | None:
-        """Find the row that an update without old values overwrites; pause the table if none."""
-        old = table.same_by_unique_key(images.new) if images.new is not None else None
-        if old is None:
+    def _with_old_row(self, table: Table, images: Images, gone: list[Row]) -> Images | None:
+        """Find the row that an update without old values overwrites; pause the table if none.
+
+        A row that its transaction took away otherwise is none: the update moved another one there.
+        """
+        old = table.same_by_unique_keys(images.new) if images.new is not None else None
+        if old is None or old in gone:
             self._pause_for(images.change, OLD_ROW_LOST)
             return None
         return replace(images, old=old)

@@ -86,16 +86,19 @@ class Table:
         identity = self.identity(row)
         return identity in self._rows or identity in self.incomplete
 
-    def same_by_unique_key(self, row: Row) -> Row | None:
-        """The row that a unique key over nullable columns says is the same one, if any.
+    def same_by_unique_keys(self, row: Row) -> Row | None:
+        """The row that unique keys over nullable columns say is the same one, if any.
 
-        Such a key is no identity, as many rows may have NULL in it; where it has none, it is.
+        Such a key is no identity, as many rows may have NULL in it; where it has none, it is.  All
+        of them have to agree: a row that has only one of them from another is that one no more.
         """
-        for index in self.schema.indexes:
-            if index.unique and all(row.get(name) is not None for name in index.columns):
-                for other in self:
-                    if all(other.get(name) == row[name] for name in index.columns):
-                        return other
+        keys = self.schema.unique_keys
+        if not any(all(row.get(name) is not None for name in key) for key in keys):
+            return None
+        names = {name for key in keys for name in key}
+        for other in self:
+            if all(other.get(name) == row.get(name) for name in names):
+                return other
         return None
 
     def forget(self, row: Row) -> None:
