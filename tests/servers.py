@@ -22,6 +22,9 @@ DELTA = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
+# For what is over in a minute: to compile it well takes longer than that gains.
+HASTY = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+
 
 def _environment() -> dict[str, str]:
     kept = {

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from resources.dump import read_dump
 from resources.reading import source_of
 from resources.storage import sink_folder
+from tests.servers import HASTY
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.demo import Options, Simulation, Step, prepare, row_lines
 from ticdc_assets.lake.advance import advance
@@ -58,6 +59,7 @@ class Runs:
             "TICDC_SPARK_MASTER": "local[2]",
             "TICDC_SPARK_MEMORY": "1g",
             "SPARK_CONF_DIR": str(root),
+            **HASTY,
         }
         self._steps: Iterator[Step] = iter(self.simulation)
         # Tables without rows come with the first that have some.

@@ -13,7 +13,7 @@ import pytest
 from resources import jars
 from resources.java import java
 from resources.spark import session
-from tests.servers import cluster, connect_server, free_port
+from tests.servers import HASTY, cluster, connect_server, free_port
 from ticdc_assets.errors import ConfigError
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -212,8 +212,12 @@ def test_a_connect_server_without_delta_is_told_what_it_needs(tmp_path: Path) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("server", [connect_server, cluster])
 def test_stages_run_on_every_kind_of_session(
-    server: Callable[[Path], AbstractContextManager[str]], tmp_path: Path
+    server: Callable[[Path], AbstractContextManager[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for name, value in HASTY.items():
+        monkeypatch.setenv(name, value)
     report = tmp_path / "report.xml"
     command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider"]
     command += ["-m", MARKED, f"--basetemp={tmp_path}/of it", f"--junitxml={report}"]
