@@ -252,8 +252,7 @@ def _require_server(url: str) -> None:
 def _no_session(url: str, error: Exception) -> ConfigError:
     # A URL of Spark Connect may carry a token behind the host, and an error may quote it.
     place, _, parameters = url.partition("/;")
-    # An error from Java says its reason in its second line.
-    said = "".join(str(error).strip().splitlines()[: 2 if isinstance(error, Py4JJavaError) else 1])
+    said = failure(error) or str(error)
     for parameter in filter(None, parameters.split(";")):
         said = said.replace(parameter.partition("=")[2] or parameter, "…")
     return ConfigError(f"no session at {place}: {said}", setting=MASTER)

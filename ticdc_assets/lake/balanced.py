@@ -1,11 +1,13 @@
 """Many columns, or frames, made one."""
 
-from collections.abc import Callable, Iterable
-from operator import or_
+from collections.abc import Callable, Iterable, Sequence
+from operator import and_, or_
 from typing import TypeVar
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+
+from ticdc_assets.lake.tables import quoted
 
 Part = TypeVar("Part")
 
@@ -26,3 +28,11 @@ def balanced(combine: Callable[[Part, Part], Part], parts: Iterable[Part]) -> Pa
 def any_of(conditions: Iterable[Column]) -> Column:
     """Whether one of them holds; of none, no."""
     return balanced(or_, [F.lit(False), *conditions])
+
+
+def same_values(one: DataFrame, other: DataFrame, names: Sequence[str]) -> Column:
+    """Whether rows are the same in these columns; NULL is a value, as a date may have no other."""
+    return balanced(
+        and_,
+        (one[quoted(name)].eqNullSafe(other[quoted(name)]) for name in names),
+    )

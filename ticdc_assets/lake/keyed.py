@@ -1,12 +1,12 @@
 """Tables with a key: a segment as what is left of its events in the end, one line a key."""
 
 from collections.abc import Sequence
-from operator import and_, or_
+from operator import or_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.balanced import balanced
+from ticdc_assets.lake.balanced import balanced, same_values
 from ticdc_assets.lake.segment import BAD, KEY_ONLY, Segment
 from ticdc_assets.lake.tables import COMMIT_TS, quoted
 
@@ -84,14 +84,6 @@ def lost_keys(segment: Segment, rows: DataFrame) -> DataFrame:
     first = orphans.where(F.col("⌗before").isNull())
     return gone.select("⌗commit_ts").union(
         first.join(rows, same_values(first, rows, segment.key), "left_anti").select("⌗commit_ts")
-    )
-
-
-def same_values(one: DataFrame, other: DataFrame, names: Sequence[str]) -> Column:
-    """Whether rows are the same in these columns; NULL is a value, as a date may have no other."""
-    return balanced(
-        and_,
-        (one[quoted(name)].eqNullSafe(other[quoted(name)]) for name in names),
     )
 
 

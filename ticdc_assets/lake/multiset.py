@@ -6,8 +6,7 @@ from operator import and_
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.balanced import any_of, balanced
-from ticdc_assets.lake.keyed import same_values
+from ticdc_assets.lake.balanced import any_of, balanced, same_values
 from ticdc_assets.lake.refusals import stopping
 from ticdc_assets.lake.row_types import DeltaColumn
 from ticdc_assets.lake.segment import BAD, KEY_ONLY, Segment
