@@ -22,8 +22,11 @@ DELTA = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
-# For what is over in a minute: to compile it well takes longer than that gains.
-HASTY = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+# For what is over in a minute: to compile it well takes longer than that gains.  Java sets aside
+# little for code that is compiled like this, and stops compiling when that is full.
+HASTY = {
+    "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
+}
 
 
 def _environment() -> dict[str, str]:
