@@ -69,6 +69,9 @@ _OF_PARQUET = {
     "parquet.enable.dictionary#before": "false",
 }
 
+# Delta's word for it that a commit came too late: a lake in an object store has no lock.
+_OUTRUN = re.compile(r"\[DELTA_(CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)\]")
+
 # What only a server, or the start of a session, can set.
 _OF_DELTA = {
     "spark.sql.extensions": _EXTENSION,
@@ -122,6 +125,8 @@ def failure(error: BaseException) -> str | None:
     if not isinstance(error, PySparkException | Py4JError):
         return None
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if found := _OUTRUN.search(str(error)):
+        return f"another run is at work in this lake, and has committed before this one {found[0]}"
     # Of an error from Java the first line says which call it was.
     said = lines[1:2] if isinstance(error, Py4JJavaError) else lines[:1]
     said += [line for line in lines if line.startswith("Caused by: ")][-1:]

@@ -6,10 +6,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
+from resources.spark import failure
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.lock import locked, wanted
 from ticdc_assets.lake.tables import Lake
@@ -51,6 +56,35 @@ def test_the_same_process_holds_it_once_and_gives_it_back(tmp_path: Path) -> Non
         pass
     with locked(lake):
         pass
+
+
+def test_without_a_lock_who_comes_second_is_told_so(spark: SparkSession, tmp_path: Path) -> None:
+    """In an object store a run is kept from doing twice what another does, by Delta."""
+    path, begun, go_on = (str(tmp_path / name) for name in ("table", "begun", "go on"))
+    rows = spark.range(0, 1, 1, numPartitions=1)
+    rows.write.format("delta").save(path)
+
+    def late(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        Path(begun).touch()
+        until = time.monotonic() + 60
+        while not Path(go_on).exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        yield from batches
+
+    def write(of: DataFrame) -> None:
+        same = {"txnAppId": "a run", "txnVersion": "1"}
+        of.write.format("delta").mode("append").options(**same).save(path)
+
+    with ThreadPoolExecutor() as pool:
+        second = pool.submit(write, rows.mapInArrow(late, rows.schema))
+        while not Path(begun).exists() and not second.done():
+            time.sleep(0.01)
+        write(rows)
+        Path(go_on).touch()
+    error = second.exception()
+    assert error is not None
+    assert (failure(error) or "").startswith("another run is at work in this lake")
+    assert spark.read.format("delta").load(path).count() == 2
 
 
 def test_who_waits_is_seen_by_who_has_it_and_comes_next(tmp_path: Path) -> None:
