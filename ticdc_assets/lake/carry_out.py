@@ -144,13 +144,16 @@ class _Carrier:
             self._table.merge(final, step.schema, segment.key)
 
     def _recount(self, segment: Segment) -> None:
-        counts = self._frames.counted(segment, self._now())
-        if segment.step.inserts_only:
+        only_inserts = segment.step.inserts_only
+        # Inserts overwrite nothing, so the rows there are need not be looked up for them.
+        rows = self._frames.empty(segment.step.schema) if only_inserts else self._now()
+        counts = self._frames.counted(segment, rows)
+        if only_inserts:
             self._table.append(repeated(counts))
             return
         # It is looked at several times.
         counts = counts.localCheckpoint()
-        lines = replaced(self._now(), counts, segment.columns)
+        lines = replaced(rows, counts, segment.columns)
         self._table.merge(lines, segment.step.schema, [])
 
     def _now(self) -> DataFrame:

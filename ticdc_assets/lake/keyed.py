@@ -30,7 +30,7 @@ def final_rows(segment: Segment) -> DataFrame:
         operations = good.select(*kept, F.lit(True).alias(_PUT), decides, *values)
     else:
         operations = _operations(segment, good, kept)
-    order = _order_of(segment.exact)
+    order = order_of(segment.exact)
     latest = Window.partitionBy(*key).orderBy(*(F.desc(name) for name in order))
     last = operations.withColumn("⌗nth", F.row_number().over(latest)).where("`⌗nth` = 1")
     counted = last.observe(segment.outcome, F.count_if(_DECIDES).alias("applied"))
@@ -38,7 +38,7 @@ def final_rows(segment: Segment) -> DataFrame:
     return segment.result
 
 
-def _order_of(exact: bool) -> list[str]:
+def order_of(exact: bool) -> list[str]:
     """At one commit ts what is put beats what is removed; otherwise events go one by one."""
     if exact:
         return ["⌗at", _PUT, "⌗seq", "⌗index"]
@@ -77,7 +77,7 @@ def lost_keys(segment: Segment, rows: DataFrame) -> DataFrame:
     kept = [F.col(name) for name in ("⌗at", "⌗dated", "⌗seq", "⌗index", "⌗commit_ts")]
     key = [F.col(quoted(name)) for name in segment.key]
     operations = _operations(segment, good, kept)
-    in_order = Window.partitionBy(*key).orderBy(*_order_of(segment.exact))
+    in_order = Window.partitionBy(*key).orderBy(*order_of(segment.exact))
     marked = operations.withColumn("⌗before", F.lag(_PUT).over(in_order))
     orphans = marked.where(F.col("⌗overwrites") & F.col(_PUT))
     gone = orphans.where(~F.col("⌗before"))

@@ -7,6 +7,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.balanced import any_of, balanced, same_values
+from ticdc_assets.lake.keyed import order_of
 from ticdc_assets.lake.refusals import stopping
 from ticdc_assets.lake.row_types import DeltaColumn
 from ticdc_assets.lake.segment import BAD, KEY_ONLY, Segment
@@ -78,21 +79,20 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
         *(F.lit(0).alias(name) for name in ("⌗seq", "⌗index", "⌗commit_ts")),
         *(F.lit(False).alias("⌗overwrites"), F.lit(1).alias("⌗copies"), whole),
     )
-    comes = F.col("⌗copies") > 0
-    place = [F.col(name) for name in _PLACE]
-    order = [place[0], comes, *place[2:]] if segment.exact else [*place, comes]
-    in_order = Window.partitionBy(*unique.values()).orderBy(*order)
-    last = F.lag(F.struct(comes.alias("comes"), place[0].alias("at"), F.col("⌗row").alias("row")))
-    both = changes.unionByName(there).withColumn("⌗last", last.over(in_order))
-    before = F.col("⌗last")
+    in_order = Window.partitionBy(*unique.values()).orderBy(*order_of(segment.exact))
+    both = changes.unionByName(there).withColumn("⌗put", F.col("⌗copies") > 0)
+    last = F.lag(F.struct("⌗put", "⌗at", "⌗row")).over(in_order)
+    both = both.withColumn("⌗last", last)
+    put, before = F.col("⌗put"), F.col("⌗last")
     by = any_of(balanced(and_, [unique[n].isNotNull() for n in k]) for k in segment.unique_keys)
-    is_there = by & before["comes"] & (F.lit(not segment.exact) | (before["at"] < place[0]))
+    is_earlier = F.lit(not segment.exact) | (before["⌗at"] < F.col("⌗at"))
+    is_there = by & before["⌗put"] & is_earlier
     lost = F.concat(F.lit("at commit ts "), "⌗commit_ts", F.lit(f": {OLD_ROW_LOST}"))
-    old = F.when(F.coalesce(is_there, F.lit(False)), before["row"]).otherwise(stopping(lost))
+    old = F.when(F.coalesce(is_there, F.lit(False)), before["⌗row"]).otherwise(stopping(lost))
     each = _copies(
         (F.col("⌗overwrites"), -1, old),
-        (comes, 1, F.col("⌗row")),
-        (~comes, -1, F.col("⌗row")),
+        (put, 1, F.col("⌗row")),
+        (~put, -1, F.col("⌗row")),
     )
     return both.where("`⌗at` >= 0").select("⌗commit_ts", F.inline(each))
 

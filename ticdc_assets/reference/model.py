@@ -197,10 +197,10 @@ class Model:
             table.put(images.new)
 
     def _overwrite_by_unique_key(self, table: Table, images: Images) -> None:
-        found = self._with_old_row(table, images, [])
-        if found is not None and found.old is not None and found.new is not None:
-            table.remove(found.old)
-            table.put(found.new)
+        old = self._old_row(table, images, [])
+        if old is not None and images.new is not None:
+            table.remove(old)
+            table.put(images.new)
 
     def _apply_to_multiset(self, table: Table, typed: list[tuple[Images, int]]) -> None:
         """The same change counts as often as the pass that sent it most often did."""
@@ -214,11 +214,11 @@ class Model:
         gone = [images.old for images in changes.values() if images.old is not None]
         for content, images in changes.items():
             if images.overwrites:
-                found = self._with_old_row(table, images, gone)
-                if found is None or found.old is None:
+                old = self._old_row(table, images, gone)
+                if old is None:
                     return
-                gone.append(found.old)
-                changes[content], copies[content] = found, 1
+                gone.append(old)
+                changes[content], copies[content] = replace(images, old=old), 1
         for content, images in changes.items():
             if images.old is not None:
                 table.remove(images.old, copies[content])
@@ -226,8 +226,8 @@ class Model:
             if images.new is not None:
                 table.put(images.new, copies[content])
 
-    def _with_old_row(self, table: Table, images: Images, gone: list[Row]) -> Images | None:
-        """Find the row that an update without old values overwrites; pause the table if none.
+    def _old_row(self, table: Table, images: Images, gone: list[Row]) -> Row | None:
+        """The row that an update without old values overwrites; pause the table if there is none.
 
         A row that its transaction took away otherwise is none: the update moved another one there.
         """
@@ -235,7 +235,7 @@ class Model:
         if old is None or old in gone:
             self._pause_for(images.change, OLD_ROW_LOST)
             return None
-        return replace(images, old=old)
+        return old
 
     def _check(self, change: RowChange) -> None:
         """Say of a row that it is not the one its checksum was computed from."""
