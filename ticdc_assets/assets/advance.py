@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import dagster as dg
@@ -12,9 +12,10 @@ from resources.deployment import LakeResource, SparkResource
 from resources.reading import source_of
 from ticdc_assets import naming
 from ticdc_assets.assets import results, specs
+from ticdc_assets.assets.checking import looked
 from ticdc_assets.assets.pace import Stay
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.checks import Window, evaluate, specs_for
+from ticdc_assets.checks import Window, specs_for
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.advance import Advanced, Source, advance, replay_tables, together
@@ -34,7 +35,7 @@ PREVIEW = "TICDC_PREVIEW_ROWS"
 # So many tables at most are looked into in one run, those with the most changes.
 _LOOKED_INTO = 20
 
-Results = Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]
+Results = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetCheckEvaluation]
 
 
 def feed_assets(feed: Changefeed, lake: Lake, catalog: Catalog) -> dg.AssetsDefinition:
@@ -67,13 +68,14 @@ def feed_assets(feed: Changefeed, lake: Lake, catalog: Catalog) -> dg.AssetsDefi
 
 
 def advance_job(feed: Changefeed, assets: dg.AssetsDefinition) -> Any:
-    """The job that a sensor asks for: all of a changefeed's assets, checks included.
+    """The job that a sensor asks for: all of a changefeed's assets.
 
-    What Dagster makes of it has no public type.
+    It is planned without checks, which its runs evaluate all the same: see `checking`.  What
+    Dagster makes of the job has no public type.
     """
     return dg.define_asset_job(
         f"advance_{identifier(feed.id)}_job",
-        selection=dg.AssetSelection.assets(*assets.keys),
+        selection=dg.AssetSelection.assets(*assets.keys).without_checks(),
         description=f"Bring the lake of changefeed {feed.id} to the newest checkpoint.",
         tags={FEED_TAG: feed.id},
     )
@@ -97,7 +99,7 @@ class _Run:
         self._lake = lake
         self._feed = feed
         self._selected = set(context.selected_asset_keys)
-        self._checks = set(context.selected_asset_check_keys)
+        self._planned = set(context.selected_asset_check_keys)
         self._rows = int(os.environ.get(PREVIEW) or 5)
 
     def run(self) -> Results:
@@ -109,9 +111,9 @@ class _Run:
                 yield from self._advance(before)
             elif self._selected:
                 yield from self._rebuild(before)
-            elif self._checks:
+            else:
                 # Checks alone: all there is, not only what a run has changed.
-                yield from self._evaluate(Window(0, before.seq), before)
+                yield from self._check(Window(0, before.seq), before, self._planned)
 
     def _advance(self, before: Catalog) -> Results:
         begun = time.monotonic()
@@ -133,7 +135,7 @@ class _Run:
         with compiling(spark, max(done.decoded.rows, done.applied.rows) > WORTHWHILE):
             yield from self._tables(changes(told, after, lines), after.ts, seconds)
             # Of a lake that no run has told of all is told, and what is new is checked.
-            yield from self._evaluate(Window(told.seq or before.seq, after.seq), after)
+            yield from self._check(Window(told.seq or before.seq, after.seq), after)
         if failed is not None:
             raise failed
 
@@ -198,7 +200,7 @@ class _Run:
         after = read_catalog(self._lake)
         found = changes(before, after, read_lines(self._lake, before.seq))
         yield from self._tables(found, after.ts, time.monotonic() - begun)
-        yield from self._evaluate(Window(before.seq, after.seq), after)
+        yield from self._check(Window(before.seq, after.seq), after, self._planned)
 
     # What is told
 
@@ -269,14 +271,13 @@ class _Run:
             yield dg.MaterializeResult(asset_key=key, metadata=told, data_version=version)
             return
         # It changed all the same: what was not asked for, or has no definition yet.
-        self._context.log_event(dg.AssetMaterialization(asset_key=key, metadata=told))
+        yield dg.AssetMaterialization(asset_key=key, metadata=told)
 
-    def _evaluate(self, window: Window, catalog: Catalog) -> Results:
-        if not self._checks:
-            return
-        spark = self._resource.session(self._lake.root)
-        keys = _table_keys(self._feed, catalog)
-        yield from evaluate(spark, self._lake, self._feed, window, keys, self._checks)
+    def _check(
+        self, window: Window, catalog: Catalog, checks: Collection[dg.AssetCheckKey] | None = None
+    ) -> Results:
+        context, spark, keys = self._context, self._resource, _table_keys(self._feed, catalog)
+        yield from looked(context, spark, self._lake, self._feed, window, keys, checks)
 
     def _said(self, done: Advanced, seconds: float) -> None:
         for problem in done.applied.problems:

@@ -1,6 +1,7 @@
 """The family of a changefeed's checks: their specs, and one evaluation of all over one window."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import dagster as dg
 from pyspark.sql import SparkSession
@@ -10,13 +11,19 @@ from ticdc_assets.checks import models, results
 from ticdc_assets.checks.invariants import (
     INVARIANTS,
     TABLE_INVARIANTS,
+    Found,
+    NotTold,
     Scene,
-    Severity,
+    TableInvariant,
     Window,
 )
 from ticdc_assets.lake.event_rows import table_name
 from ticdc_assets.lake.tables import Lake
 from ticdc_assets.naming import layer_key
+from ticdc_assets.plan.state import Incarnation
+
+# Whether a check failed when it was last evaluated.
+HasFailed = Callable[[dg.AssetCheckKey], bool]
 
 # Which asset shows the check of which table of the lake.
 _ASSET_OF = {
@@ -27,6 +34,8 @@ _ASSET_OF = {
     "tables": "checkpoints",
     "applied": "checkpoints",
 }
+# Whether a table goes on is what it is now: no window has a part in it.
+_OF_STOPS = TABLE_INVARIANTS[0]
 _SHAPE = (
     "The lake's table {} has the columns of its contract, and in them what belongs there: kinds and"
     " states that there are, numbers and timestamps that can be."
@@ -39,18 +48,16 @@ def specs_for(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list[d
     The name is what tells tables apart, `lake.event_rows.table_name(database, table)`.
     """
     specs = [
-        _spec(i.name, layer_key(feed, i.layer), i.promise, i.severity, i.blocking)
+        _spec(i.name, layer_key(feed, i.layer), i.promise, i)
         for i in INVARIANTS
         if i.holds_for(feed)
     ]
     specs += [
-        _spec(_shape_name(name), layer_key(feed, layer), _SHAPE.format(name), "ERROR", True)
+        _spec(_shape_name(name), layer_key(feed, layer), _SHAPE.format(name), results.CONTRACT)
         for name, layer in _ASSET_OF.items()
     ]
     specs += [
-        _spec(i.name, key, i.promise, i.severity, i.blocking)
-        for key in table_keys.values()
-        for i in TABLE_INVARIANTS
+        _spec(i.name, key, i.promise, i) for key in table_keys.values() for i in TABLE_INVARIANTS
     ]
     return specs
 
@@ -59,12 +66,10 @@ def _shape_name(table: str) -> str:
     return f"{table}_fits_its_contract"
 
 
-def _spec(
-    name: str, asset: dg.AssetKey, promise: str, severity: Severity, blocking: bool
-) -> dg.AssetCheckSpec:
-    said = {"ticdc/severity": severity}
+def _spec(name: str, asset: dg.AssetKey, promise: str, weight: results.Weight) -> dg.AssetCheckSpec:
+    said = {"ticdc/severity": weight.severity}
     return dg.AssetCheckSpec(
-        name, asset=asset, description=promise, blocking=blocking, metadata=said
+        name, asset=asset, description=promise, blocking=weight.blocking, metadata=said
     )
 
 
@@ -75,26 +80,40 @@ def evaluate(
     window: Window,
     table_keys: Mapping[str, dg.AssetKey],
     selected: Collection[dg.AssetCheckKey] | None = None,
-) -> Iterator[dg.AssetCheckResult]:
+    has_failed: HasFailed | None = None,
+) -> Iterator[dg.AssetCheckEvaluation]:
     """Look at what a window applied, and say of every selected check what was found.
 
     Nothing is said of tables that the window did not change, unless they are stopped; nor anything
-    at all of an empty window but that.
+    at all of an empty window but that.  A table that failed a check is looked at from its beginning
+    until it passes or is made anew: what is wrong with it need not lie in what has changed since.
     """
     with Scene(spark, lake, feed, window) as scene:
         if not window.is_empty:
             yield from _of_layers(scene, selected)
-        yield from _of_tables(scene, table_keys, selected)
+        asked = _asked(scene, table_keys, selected)
+        doubted = [] if has_failed is None else _doubted(scene, asked, has_failed)
+        apart = {one.check for one in doubted}
+        for one, found in _found(scene, [one for one in asked if one.check not in apart]):
+            yield _told(scene, one, found)
+    if doubted:
+        with Scene(
+            spark, lake, feed, Window(0, window.through), {one.table.id for one in doubted}
+        ) as scene:
+            for one, found in _found(scene, doubted):
+                # What cannot be told does not take back what was found.
+                if not isinstance(found, NotTold):
+                    yield _told(scene, one, found)
 
 
 def _of_layers(
     scene: Scene, selected: Collection[dg.AssetCheckKey] | None
-) -> Iterator[dg.AssetCheckResult]:
+) -> Iterator[dg.AssetCheckEvaluation]:
     feed, words = scene.feed, scene.words
     for invariant in INVARIANTS:
         check = dg.AssetCheckKey(layer_key(feed, invariant.layer), invariant.name)
         if invariant.holds_for(feed) and _is_chosen(check, selected):
-            yield results.told(check, invariant.find(scene), invariant.severity, words)
+            yield results.told(check, invariant.find(scene), invariant, words)
     shapes = {
         name: check
         for name in models.TABLES
@@ -117,11 +136,19 @@ def _new_rows(scene: Scene, name: str) -> str:
     return f"batch > {scene.before.batch} OR batch IS NULL"
 
 
-def _of_tables(
+class _Asked(NamedTuple):
+    """A check of a table that something is to be said of."""
+
+    invariant: TableInvariant
+    table: Incarnation
+    check: dg.AssetCheckKey
+
+
+def _asked(
     scene: Scene,
     table_keys: Mapping[str, dg.AssetKey],
     selected: Collection[dg.AssetCheckKey] | None,
-) -> Iterator[dg.AssetCheckResult]:
+) -> list[_Asked]:
     there = [
         (table, key)
         for table in scene.named
@@ -129,20 +156,42 @@ def _of_tables(
         if key is not None
     ]
     changed = {t.id for t, _ in there if not scene.window.is_empty and scene.has_changed(t)}
+    return [
+        _Asked(invariant, table, check)
+        for invariant in TABLE_INVARIANTS
+        for table, key in there
+        for check in [dg.AssetCheckKey(key, invariant.name)]
+        if table.id in changed or (table.stopped and invariant is _OF_STOPS)
+        if _is_chosen(check, selected)
+    ]
+
+
+def _doubted(scene: Scene, asked: Sequence[_Asked], has_failed: HasFailed) -> list[_Asked]:
+    """Those whose table failed the check when it was last looked at, and is the same still."""
+    if scene.window.is_whole:
+        return []
+    before = scene.before.state.incarnations
+    return [
+        one
+        for one in asked
+        if one.invariant is not _OF_STOPS
+        if one.table.id in before and one.table.id not in scene.replayed
+        if has_failed(one.check)
+    ]
+
+
+def _found(scene: Scene, asked: Sequence[_Asked]) -> Iterator[tuple[_Asked, Found | NotTold]]:
     for invariant in TABLE_INVARIANTS:
-        of_stops = invariant is TABLE_INVARIANTS[0]
-        show = results.stopped if of_stops else results.told
-        asked = [
-            (table, check)
-            for table, key in there
-            for check in [dg.AssetCheckKey(key, invariant.name)]
-            if table.id in changed or (table.stopped and of_stops)
-            if _is_chosen(check, selected)
-        ]
-        if asked:
-            found = invariant.find(scene, [table for table, _ in asked])
-            for table, check in asked:
-                yield show(check, found[table.id], invariant.severity, scene.words)
+        chosen = [one for one in asked if one.invariant is invariant]
+        if chosen:
+            found = invariant.find(scene, [one.table for one in chosen])
+            for one in chosen:
+                yield one, found[one.table.id]
+
+
+def _told(scene: Scene, one: _Asked, found: Found | NotTold) -> dg.AssetCheckEvaluation:
+    show = results.stopped if one.invariant is _OF_STOPS else results.told
+    return show(one.check, found, one.invariant, scene.words)
 
 
 def _is_chosen(check: dg.AssetCheckKey, selected: Collection[dg.AssetCheckKey] | None) -> bool:

@@ -5,8 +5,9 @@ Of a row only where it is and what is wrong is shown, never its values.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import dagster as dg
 import pyspark.sql.types as T
@@ -18,6 +19,26 @@ from ticdc_assets.checks import models
 from ticdc_assets.checks.invariants import Breaks, Found, NotTold, Scene, Severity
 from ticdc_assets.lake.balanced import balanced
 
+
+class Weight(Protocol):
+    """How much it matters that a promise is broken."""
+
+    @property
+    def severity(self) -> Severity: ...
+    @property
+    def blocking(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class _Weight:
+    severity: Severity
+    blocking: bool
+
+
+# A table of the lake that is not as agreed; a table that waits, which it does by itself.
+CONTRACT = _Weight("ERROR", blocking=True)
+_WAITS = _Weight("WARN", blocking=False)
+
 SAMPLE = 10
 _WIDEST = 500
 # JavaScript, which the UI is made of, has no greater whole numbers.
@@ -26,33 +47,30 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u20
 
 
 def told(
-    check: dg.AssetCheckKey,
-    found: Found | NotTold,
-    severity: Severity,
-    looked_at: str,
-) -> dg.AssetCheckResult:
+    check: dg.AssetCheckKey, found: Found | NotTold, weight: Weight, looked_at: str
+) -> dg.AssetCheckEvaluation:
     """The result of an invariant, from the rows that break it."""
     metadata: dict[str, Any] = {"ticdc/looked_at": looked_at}
     if isinstance(found, NotTold):
         metadata |= {"ticdc/violations": 0, "ticdc/not_told": found.reason}
         why = f"cannot be told: {found.reason}"
-        return _result(check, True, severity, metadata, why)
+        return _result(check, weight, True, metadata, why)
     rows, count = _sampled(found)
     metadata["ticdc/violations"] = count
     if not count:
-        return _result(check, True, severity, metadata)
+        return _result(check, weight, True, metadata)
     metadata["ticdc/sample"] = table(rows, found.columns)
-    return _result(check, False, severity, metadata, f"{count:,} found")
+    return _result(check, weight, False, metadata, f"{count:,} found")
 
 
 def stopped(
-    check: dg.AssetCheckKey, found: Found | NotTold, severity: Severity, looked_at: str
-) -> dg.AssetCheckResult:
+    check: dg.AssetCheckKey, found: Found | NotTold, weight: Weight, looked_at: str
+) -> dg.AssetCheckEvaluation:
     """The result for a table that may be stopped: why, at which DDL, and how to go on."""
     rows = [] if isinstance(found, NotTold) else found.collect()
     metadata: dict[str, Any] = {"ticdc/looked_at": looked_at, "ticdc/violations": len(rows)}
     if not rows:
-        return _result(check, True, severity, metadata)
+        return _result(check, weight, True, metadata)
     row = rows[0].asDict()
     said = {
         "ticdc/state": row["state"],
@@ -69,12 +87,12 @@ def stopped(
     if row["without"]:
         why += f" — or without the statement: {row['without']}"
     waits = row["state"] == "waiting"
-    return _result(check, False, "WARN" if waits else severity, metadata, why)
+    return _result(check, _WAITS if waits else weight, False, metadata, why)
 
 
 def shaped(
     checks: Mapping[str, dg.AssetCheckKey], scene: Scene, news: Mapping[str, str], looked_at: str
-) -> Iterator[dg.AssetCheckResult]:
+) -> Iterator[dg.AssetCheckEvaluation]:
     """Hold tables of the lake against their models: their columns, and the rows that are new."""
     models_of = {name: models.model(scene.spark, name, scene.feed) for name in checks}
     faults = {name: _faults(scene, name, model) for name, model in models_of.items()}
@@ -94,9 +112,9 @@ def shaped(
             errors = [_cell(fault) for fault in faults[name]]
             metadata |= {"ticdc/violations": len(errors), "ticdc/errors": errors}
             said = "the columns are not as they should be"
-            yield _result(check, False, "ERROR", metadata, said)
+            yield _result(check, CONTRACT, False, metadata, said)
         elif name not in broken:
-            yield _result(check, True, "ERROR", {**metadata, "ticdc/violations": 0})
+            yield _result(check, CONTRACT, True, {**metadata, "ticdc/violations": 0})
         else:
             rows, count = _sampled(wrong[name])
             few = scene.spark.createDataFrame(rows, wrong[name].schema)
@@ -105,7 +123,7 @@ def shaped(
                 "ticdc/errors": [_cell(e) for e in errors_of(models_of[name].validate(few))],
                 "ticdc/sample": table(rows, [c for c in _SHOWN if c in few.columns]),
             }
-            yield _result(check, False, "ERROR", metadata, f"{count:,} found")
+            yield _result(check, CONTRACT, False, metadata, f"{count:,} found")
 
 
 def _sampled(found: Found) -> tuple[list[Row], int]:
@@ -169,16 +187,17 @@ def _cell(value: Any, widest: int | None = _WIDEST) -> str | int | bool:
 
 def _result(
     check: dg.AssetCheckKey,
+    weight: Weight,
     passed: bool,
-    severity: Severity,
     metadata: Mapping[str, Any],
     description: str | None = None,
-) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
+) -> dg.AssetCheckEvaluation:
+    return dg.AssetCheckEvaluation(
         passed=passed,
         asset_key=check.asset_key,
         check_name=check.name,
-        severity=dg.AssetCheckSeverity(severity),
+        severity=dg.AssetCheckSeverity(weight.severity),
         metadata=dict(metadata),
         description=None if description is None else str(_cell(description, 2000)),
+        blocking=weight.blocking,
     )

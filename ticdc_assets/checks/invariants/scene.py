@@ -4,7 +4,7 @@ A check follows the change: rows are looked at when they fall due, tables when t
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
@@ -49,13 +49,24 @@ class Window:
 
 
 class Scene:
-    """A window with the frames that checks share; leave it, and Spark gives up what it kept."""
+    """A window with the frames that checks share; leave it, and Spark gives up what it kept.
 
-    def __init__(self, spark: SparkSession, lake: Lake, feed: Changefeed, window: Window) -> None:
+    Where it is about some `tables` only, there are no events of others in it.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        feed: Changefeed,
+        window: Window,
+        tables: Collection[str] | None = None,
+    ) -> None:
         self.spark = spark
         self.lake = lake
         self.feed = feed
         self.window = window
+        self._tables = tables
         self._kept: list[DataFrame] = []
 
     def __enter__(self) -> "Scene":
@@ -167,6 +178,10 @@ class Scene:
         chosen = self.read("events").where(
             (F.col("batch") <= after.batch) & (came | ts.between(before.ts, after.ts))
         )
+        if self._tables is not None:
+            lines = (line for id in self._tables for line in self.versions_of.get(id, ()))
+            names = {table_name(line["database"], line["table"]) for line in lines}
+            chosen = chosen.where(F.col("name").isin(names))
         told = chosen.join(F.broadcast(self._lives()), "name", "left")
         is_row = F.col("kind") == "row"
         due = is_row & (ts <= after.ts) & (came | (ts > before.ts))
@@ -272,7 +287,8 @@ class Scene:
     def named(self) -> list[Incarnation]:
         """The tables that are there."""
         state = self.after.state
-        return [state.incarnations[id] for _, id in state.names]
+        ids = [id for _, id in state.names if self._tables is None or id in self._tables]
+        return [state.incarnations[id] for id in ids]
 
     @cached_property
     def row_changes(self) -> dict[str, tuple[int, int]]:
