@@ -8,8 +8,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import dagster as dg
 import pytest
 
+from tests.assets.scripted import Runs
 from ticdc_assets.assets.advance import FEED_TAG
-from ticdc_assets.sensors.alert import WEBHOOK, alert, alert_sensors
+from ticdc_assets.sensors.alert import WEBHOOK, alert, alert_of_checks, alert_sensors
 
 
 @dg.op
@@ -60,6 +61,51 @@ def test_a_failed_run_is_posted(webhook: list[dict[str, str]]) -> None:
 
     (said,) = webhook
     assert said["text"].startswith("changefeed shop: run ")
+    assert said["text"].endswith("ValueError: no such folder")
+
+
+def test_a_check_is_posted_when_it_comes_to_fail(
+    webhook: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with dg.instance_for_test() as instance:
+        runs = Runs(instance, monkeypatch, blocking=False)
+        for found in ({"a": True, "b": False}, {"b": False}, {"b": True}, {"a": False, "b": False}):
+            result = runs.run("unplanned", **found)
+            alert_of_checks(
+                dg.build_run_status_sensor_context(
+                    sensor_name="alert_on_checks",
+                    dagster_event=result.get_run_success_event(),
+                    dagster_instance=instance,
+                    dagster_run=result.dagster_run,
+                )
+            )
+
+    first, second = (said["text"].splitlines() for said in webhook)
+    assert [line.partition(" {")[0] for line in first] == [
+        "unplanned: f/current/d/b: keys_are_unique:"
+    ]
+    assert [line.partition(" {")[0] for line in second] == [
+        "unplanned: f/current/d/a: keys_are_unique:",
+        "f/current/d/b: keys_are_unique:",
+    ]
+
+
+def test_a_run_that_a_check_has_failed_says_which(
+    webhook: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with dg.instance_for_test() as instance:
+        result = Runs(instance, monkeypatch).run("unplanned", b=False)
+        alert(
+            dg.build_run_status_sensor_context(
+                sensor_name="alert_on_failure",
+                dagster_event=result.get_run_failure_event(),
+                dagster_instance=instance,
+                dagster_run=result.dagster_run,
+            ).for_run_failure()
+        )
+
+    (said,) = webhook
+    assert said["text"].splitlines()[1].startswith("f/current/d/b: keys_are_unique: ")
 
 
 def test_an_unreachable_webhook_is_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:

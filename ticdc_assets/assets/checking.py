@@ -14,6 +14,9 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import Window, evaluate
 from ticdc_assets.lake.tables import Lake
 
+# The run in which a check that has failed failed first: whoever is told of it is told once.
+FIRST_FAILED = "ticdc/first_failed_in"
+
 
 def looked(
     context: dg.AssetExecutionContext,
@@ -34,11 +37,21 @@ def looked(
     session = spark.session(lake.root)
     for found in evaluate(session, lake, feed, window, tables, selected, has_failed):
         told.add(found.asset_check_key)
-        yield found
+        yield found if found.passed else _since(context, found)
     for check in context.selected_asset_check_keys - told:
         before = _last(context.instance, check)
         if before is not None:
             yield before
+
+
+def _since(
+    context: dg.AssetExecutionContext, found: dg.AssetCheckEvaluation
+) -> dg.AssetCheckEvaluation:
+    """What was found, with the run that found it first."""
+    before = _last(context.instance, found.asset_check_key)
+    first = None if before is None else before.metadata.get(FIRST_FAILED)
+    here = dg.MetadataValue.dagster_run(context.run.run_id)
+    return found.with_metadata({**found.metadata, FIRST_FAILED: first or here})
 
 
 def _last(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> dg.AssetCheckEvaluation | None:
