@@ -13,7 +13,8 @@ from random import Random
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
-from tests.lake.test_random_lake import IMAGE, History, Told, shown
+from tests.lake.histories import History
+from tests.lake.told import Told
 from tests.plan.engine import Engine
 from tests.plan.test_random_histories import Shown, Watched, of_model
 from tests.plan.test_random_histories import shown as in_memory
@@ -22,8 +23,6 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Event, Op, RowChange
 from ticdc_assets.lake.applied import last_applied
 from ticdc_assets.lake.apply import apply
-from ticdc_assets.lake.asof import picture
-from ticdc_assets.lake.row_writing import image
 from ticdc_assets.reference.model import Model
 from ticdc_assets.reference.problem import OLD_ROW_LOST
 
@@ -213,7 +212,7 @@ def test_the_lake_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
     for batch, (ts, piece) in enumerate(zip(cuts, pieces, strict=True), 1):
         told.take(batch, [event for events in piece for event in events], ts)
         apply(spark, told.lake, told.feed, last_applied(spark, told.lake), batch)
-        reasons, found = tables(told, ts)
+        reasons, found = told.pictured(ts)
         before, right = right, []
         for was_right, history, memory, events in zip(
             before, histories, memories, piece, strict=True
@@ -224,18 +223,3 @@ def test_the_lake_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
             assert is_right == (was_right and memory.take(ts, events))
             right.append(is_right)
     assert {*right} == {True, False}
-
-
-def tables(told: Told, ts: int) -> tuple[dict[str, str], dict[str, Shown]]:
-    """Why tables are paused, and what is in the others, by history."""
-    seen = picture(told.spark, told.lake, told.feed, ts)
-    reasons, found = dict[str, str](), dict[str, Shown]()
-    for table in seen.tables():
-        if table.reason is not None:
-            reasons[table.schema.database.removesuffix("shop")] = table.reason
-            continue
-        rows = seen.rows(table)
-        assert rows is not None
-        images = rows.select(image(table.schema).alias(IMAGE)).toArrow()
-        found |= shown([(table, images.column(IMAGE).to_pylist())])
-    return reasons, found

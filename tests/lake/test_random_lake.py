@@ -18,9 +18,7 @@ telling, and events that are told twice; where order says nothing, in any order,
 """
 
 import dataclasses
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -31,200 +29,21 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.lake.histories import History, histories
+from tests.lake.told import IMAGE, Told, shown
 from tests.plan.engine import Engine
-from tests.plan.test_random_histories import Shown, Watched
+from tests.plan.test_random_histories import Shown
 from tests.plan.test_random_histories import shown as in_memory
-from tests.reference.changefeeds import DATABASE, MANNERS, Teller, put
-from tests.reference.test_ddl_random import KINDS, Column
-from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
-from ticdc_assets.events import Event, FilePosition, RowChange, Watermark
+from tests.reference.changefeeds import DATABASE, MANNERS
 from ticdc_assets.lake.applied import Applied, last_applied
 from ticdc_assets.lake.apply import apply
-from ticdc_assets.lake.asof import picture
 from ticdc_assets.lake.control import read_control
-from ticdc_assets.lake.event_rows import Arrival, to_arrow
 from ticdc_assets.lake.frames import Frames
-from ticdc_assets.lake.row_work import mysql_lines
 from ticdc_assets.lake.row_writing import image
-from ticdc_assets.lake.tables import Lake, create
 from ticdc_assets.lake.window import planned
 from ticdc_assets.plan.state import Incarnation
 
 AT_ONCE = 3
-IMAGE = "⌗image"
-FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="random")
-
-
-class Workload(Watched):
-    """A world of a few steps, some of its tables without a key."""
-
-    def __init__(self, random: Random, steps: int, *, keyless: float) -> None:
-        super().__init__(random)
-        self.length, self.keyless = steps, keyless
-
-    def run(self) -> None:
-        rows = [self.insert] * 8 + [self.update, self.delete, self.twin] * 2
-        tables = [self.create] * 2 + [self.truncate, self.drop, self.rename, self.swap, self.copy]
-        columns = [self.add_column] * 2 + [self.drop_column, self.rename_column, self.retype]
-        columns += [self.move, self.change_key, self.alter_much]
-        partitions = [self.exchange, self.truncate_partition, self.drop_partition]
-        partitions += [self.repartition, self.reorganize, self.drop_database]
-        actions = rows + tables + columns + partitions
-        self.create()
-        self.keep()
-        while len(self.steps) < self.length:
-            self.random.choice(actions)()
-            self.keep()
-
-    def keep(self) -> None:
-        self.pictures[len(self.steps)] = {
-            f"{name}({', '.join(c.name for c in table.sent())})": table.shown()
-            for name, table in self.tables.items()
-        }
-
-    def create(self) -> None:
-        if (name := self.free()) is None:
-            return
-        new = self.partition()
-        if self.random.random() < self.keyless:
-            new.key = ()
-        for _ in range(self.random.randrange(4)):
-            new.columns.append(Column(f"c{next(self.numbers)}", self.random.choice([*KINDS])))
-        self.random.shuffle(new.columns)
-        self.tables[name] = new
-        self.say(f"CREATE TABLE @ ({new.definition()}){new.by()}", name)
-
-    def twin(self) -> None:
-        """A row once more, where there is no key."""
-        if (found := self.some()) is not None and found[1].rows and not found[1].key:
-            row = dict(self.random.choice(found[1].rows))
-            found[1].rows.append(row)
-            self.steps.append(put(found[0], **row))
-
-    def change_key(self) -> None:
-        keyed = {name: table for name, table in self.tables.items() if table.key}
-        if keyed:
-            everything, self.tables = self.tables, keyed
-            super().change_key()
-            self.tables = everything
-
-
-class History:
-    """A workload as it was told, in databases and places of its own."""
-
-    def __init__(self, seed: int, manner: str, *, steps: int) -> None:
-        self.seed = seed
-        self.random = Random(seed)
-        # Equal rows of a table without a key are told apart by the order in which they come.
-        self.in_order = self.random.random() < 0.4
-        self.world = self._world(steps)
-        self.world.run()
-        self.prefix = f"h{seed}_"
-        teller = Teller(manner, start=100 + seed % 10)
-        told = [teller.tell([step]) for step in self.world.steps]
-        self.times = [events[0].commit_ts for events in told]  # type: ignore[union-attr]
-        # Bootstraps come with the statement before them.
-        self.events = [
-            (ts, self._own(event))
-            for ts, events in zip(self.times, told, strict=True)
-            for event in events
-        ]
-
-    def _world(self, steps: int) -> Watched:
-        return Workload(self.random, steps, keyless=0.5 if self.in_order else 0.0)
-
-    def _own(self, event: Event) -> Event:
-        text = msgspec.json.encode(event)
-        for name in (DATABASE, "archive"):
-            text = text.replace(f"`{name}`".encode(), f"`{self.prefix}{name}`".encode())
-            text = text.replace(f'"{name}"'.encode(), f'"{self.prefix}{name}"'.encode())
-        text = text.replace(b':"topic"', f':"{self.prefix}topic"'.encode())
-        text = text.replace(b':"file', f':"{self.prefix}file'.encode())
-        return msgspec.json.decode(text, type=type(event))
-
-    def pieces(self, cuts: list[int]) -> Iterator[list[Event]]:
-        """What has come by each ts: some of it twice; if in no order, some of it early too."""
-        left, sent = list(self.events), list[tuple[int, Event]]()
-        for cut in cuts:
-            early = 0.0 if self.in_order else 0.05
-            now = [at for at in left if at[0] <= cut or self.random.random() < early]
-            taken = {id(at) for at in now}
-            left = [at for at in left if id(at) not in taken]
-            sent += now
-            if self.in_order:
-                now += self._repeated(now)
-            elif self.random.random() < 0.6:
-                now += self.random.sample(sent, min(len(sent), 6))
-                self.random.shuffle(now)
-            yield [event for _, event in now]
-
-    def _repeated(self, now: list[tuple[int, Event]]) -> list[tuple[int, Event]]:
-        """A sender that goes back: all from somewhere on once more."""
-        again = now[self.random.randrange(len(now)) :] if now else []
-        times = defaultdict(set)
-        for ts, event in again:
-            times[_sender(event)].add(ts)
-        # Of a sender that repeats only its last transaction nothing shows that it went back.
-        return [(ts, event) for ts, event in again if len(times[_sender(event)]) > 1]
-
-    def picture(self, ts: int) -> Shown | None:
-        """What was there upstream; None where the ts is inside of a step of several statements."""
-        steps = bisect_right(self.times, ts)
-        return self.world.pictures.get(steps) if steps else {}
-
-
-def _sender(event: Event) -> tuple[str, str, int | None] | None:
-    """What a row came through, and of which table: of files each version has its own."""
-    if isinstance(event, RowChange):
-        return event.database, event.table, event.schema_version
-    return None
-
-
-class Told:
-    """Histories that go through one lake together."""
-
-    def __init__(
-        self, spark: SparkSession, root: Path, histories: Sequence[History], feed: Changefeed = FEED
-    ) -> None:
-        self.spark = spark
-        self.histories = histories
-        self.feed = feed
-        self.lake = Lake(str(root), self.feed.id)
-        create(spark, self.lake, of_records=False)
-        self.end = max(history.times[-1] for history in histories)
-        self._seq = 0
-
-    def take(self, batch: int, events: list[Event], ts: int) -> None:
-        """Write a batch of events, and up to where all is told."""
-        events = [*events, Watermark(ts=ts, position=FilePosition("metadata"))]
-        arrivals = [Arrival(batch, self._seq + n, 0, event) for n, event in enumerate(events, 1)]
-        self._seq += len(arrivals)
-        rows = self.spark.createDataFrame(pa.Table.from_batches(to_arrow(arrivals)))
-        rows.write.format("delta").mode("append").save(self.lake.path("events"))
-
-    def cuts(self, random: Random, windows: int) -> list[int]:
-        return [*sorted(random.sample(range(100, self.end), windows - 1)), self.end]
-
-    def check(self, ts: int, found: dict[str, Shown]) -> None:
-        for history in self.histories:
-            expected = history.picture(ts)
-            if expected is not None:
-                assert found.get(history.prefix, {}) == expected, (history.seed, ts)
-
-
-def shown(tables: Iterable[tuple[Incarnation, list[str]]]) -> dict[str, Shown]:
-    """Tables by history, as upstream shows them."""
-    found: dict[str, Shown] = defaultdict(dict)
-    for table, images in tables:
-        assert not table.stopped, table.reason
-        schema = table.schema
-        number, _, database = schema.database.partition("_")
-        columns = [c.name for c in schema.columns if c.generated != "virtual"]
-        title = schema.table if database == DATABASE else f"{database}/{schema.table}"
-        lines = [msgspec.json.decode(line) for line in mysql_lines(images, schema)]
-        rows = [tuple(line.get(c, "absent") for c in columns) for line in lines]
-        found[f"{number}_"][f"{title}({', '.join(columns)})"] = sorted(rows, key=str)
-    return found
 
 
 def composed(told: Told, random: Random, windows: int) -> int:
@@ -277,10 +96,6 @@ def _as_kept(
     return frames.start(incarnation)
 
 
-def histories(seeds: Iterable[int], *, steps: int) -> list[History]:
-    return [History(seed, MANNERS[seed % len(MANNERS)], steps=steps) for seed in seeds]
-
-
 def committed(told: Told, random: Random, windows: int) -> set[str]:
     """Carry histories through `apply`, window by window; which operations it committed."""
     spark, lake = told.spark, told.lake
@@ -290,9 +105,9 @@ def committed(told: Told, random: Random, windows: int) -> set[str]:
         told.take(batch, [event for events in piece for event in events], ts)
         done = apply(spark, lake, told.feed, last_applied(spark, lake), batch)
         assert (done.resolved_ts, done.problems, done.quarantined) == (ts, [], 0)
-        told.check(ts, pictured(told, ts))
+        told.check(ts, right(told, ts))
     between = random.randrange(cuts[0], cuts[-1])
-    told.check(between, pictured(told, between))
+    told.check(between, right(told, between))
     applied = last_applied(spark, lake)
     operations = set()
     for id in applied.versions:
@@ -301,15 +116,11 @@ def committed(told: Told, random: Random, windows: int) -> set[str]:
     return operations
 
 
-def pictured(told: Told, ts: int) -> dict[str, Shown]:
-    seen = picture(told.spark, told.lake, told.feed, ts)
-    found = []
-    for table in seen.tables():
-        rows = seen.rows(table)
-        assert rows is not None, table.reason
-        images = rows.select(image(table.schema).alias(IMAGE)).toArrow()
-        found.append((table, images.column(IMAGE).to_pylist()))
-    return shown(found)
+def right(told: Told, ts: int) -> dict[str, Shown]:
+    """What a lake shows in which no table is paused."""
+    reasons, found = told.pictured(ts)
+    assert reasons == {}
+    return found
 
 
 @pytest.fixture

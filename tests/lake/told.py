@@ -1,0 +1,91 @@
+"""Histories that go through one lake, and what it shows of them."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from tests.lake.histories import History
+from tests.plan.test_random_histories import Shown
+from tests.reference.changefeeds import DATABASE
+from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
+from ticdc_assets.events import Event, FilePosition, Watermark
+from ticdc_assets.lake.asof import picture
+from ticdc_assets.lake.event_rows import Arrival, to_arrow
+from ticdc_assets.lake.row_work import mysql_lines
+from ticdc_assets.lake.row_writing import image
+from ticdc_assets.lake.tables import Lake, create
+from ticdc_assets.plan.state import Incarnation
+
+IMAGE = "⌗image"
+FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="random")
+
+
+class Told:
+    """Histories that go through one lake together."""
+
+    def __init__(
+        self, spark: SparkSession, root: Path, histories: Sequence[History], feed: Changefeed = FEED
+    ) -> None:
+        self.spark = spark
+        self.histories = histories
+        self.feed = feed
+        self.lake = Lake(str(root), self.feed.id)
+        create(spark, self.lake, of_records=False)
+        self.end = max(history.times[-1] for history in histories)
+        self._seq = 0
+
+    def take(self, batch: int, events: list[Event], ts: int) -> None:
+        """Write a batch of events, and up to where all is told."""
+        events = [*events, Watermark(ts=ts, position=FilePosition("metadata"))]
+        arrivals = [Arrival(batch, self._seq + n, 0, event) for n, event in enumerate(events, 1)]
+        self._seq += len(arrivals)
+        rows = self.spark.createDataFrame(pa.Table.from_batches(to_arrow(arrivals)))
+        rows.write.format("delta").mode("append").save(self.lake.path("events"))
+
+    def cuts(self, random: Random, windows: int) -> list[int]:
+        return [*sorted(random.sample(range(100, self.end), windows - 1)), self.end]
+
+    def check(self, ts: int, found: dict[str, Shown]) -> None:
+        for history in self.histories:
+            expected = history.picture(ts)
+            if expected is not None:
+                assert found.get(history.prefix, {}) == expected, (history.seed, ts)
+
+    def pictured(self, ts: int) -> tuple[dict[str, str], dict[str, Shown]]:
+        """By history why tables are paused, and what is in the others, as the lake shows it."""
+        seen = picture(self.spark, self.lake, self.feed, ts)
+        reasons, found = dict[str, str](), list[tuple[Incarnation, list[str]]]()
+        for table in seen.tables():
+            rows = seen.rows(table)
+            if table.reason is not None:
+                reasons[_prefix(table)] = table.reason
+            else:
+                assert rows is not None
+                images = rows.select(image(table.schema).alias(IMAGE)).toArrow()
+                found.append((table, images.column(IMAGE).to_pylist()))
+        return reasons, shown(found)
+
+
+def shown(tables: Iterable[tuple[Incarnation, list[str]]]) -> dict[str, Shown]:
+    """Tables by history, as upstream shows them."""
+    found: dict[str, Shown] = defaultdict(dict)
+    for table, images in tables:
+        assert not table.stopped, table.reason
+        schema = table.schema
+        database = schema.database.removeprefix(_prefix(table))
+        columns = [c.name for c in schema.columns if c.generated != "virtual"]
+        title = schema.table if database == DATABASE else f"{database}/{schema.table}"
+        lines = [msgspec.json.decode(line) for line in mysql_lines(images, schema)]
+        rows = [tuple(line.get(c, "absent") for c in columns) for line in lines]
+        found[_prefix(table)][f"{title}({', '.join(columns)})"] = sorted(rows, key=str)
+    return found
+
+
+def _prefix(table: Incarnation) -> str:
+    """What the databases of a history begin with."""
+    return table.schema.database.partition("_")[0] + "_"
