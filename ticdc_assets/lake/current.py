@@ -13,7 +13,7 @@ from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.balanced import balanced
 from ticdc_assets.lake.commits import newest_commits
 from ticdc_assets.lake.row_types import DeltaColumn, alike, delta_columns, delta_names
-from ticdc_assets.lake.tables import COMMIT_TS, Lake, literal, quoted
+from ticdc_assets.lake.tables import COMMIT_TS, Lake, create_table, literal, quoted
 from ticdc_assets.schema.conversion.convert import backfill, only_widens
 from ticdc_assets.schema.effect import (
     ColumnAdded,
@@ -120,11 +120,7 @@ class CurrentTable:
         columns = [_definition(column) for column in delta_columns(schema)]
         comment = literal(_COMMIT_TS_COMMENT)
         columns.append(f"{quoted(COMMIT_TS)} bigint COMMENT {comment}")
-        listed = ", ".join(f"'{name}' = '{value}'" for name, value in _PROPERTIES.items())
-        self._spark.sql(
-            f"CREATE TABLE {self.sql} ({', '.join(columns)}) USING delta"
-            f"{_clustered(schema)} TBLPROPERTIES ({listed})"
-        )
+        create_table(self._spark, self.path, ", ".join(columns), _layout(schema), _PROPERTIES)
 
     def _exists(self) -> bool:
         try:
@@ -159,8 +155,8 @@ class CurrentTable:
         self.cluster(schema)
 
     def cluster(self, schema: TableSchema) -> None:
-        clustered = _clustered(schema) or " CLUSTER BY NONE"
-        self._spark.sql(f"ALTER TABLE {self.sql}{clustered}")
+        by = ", ".join(map(quoted, _layout(schema)))
+        self._alter(f"CLUSTER BY ({by})" if by else "CLUSTER BY NONE")
 
     def merge(self, final: DataFrame, schema: TableSchema, key: Sequence[str]) -> None:
         """Bring in what a segment makes of the rows, one line a key.
@@ -195,7 +191,7 @@ class CurrentTable:
             if column.name in moves and _fits(column.type, fitting[moves[column.name]].type)
         }
         gone = [column.name for column in was if column.name not in moved]
-        recluster = bool(gone) or _clustered(before) != _clustered(after)
+        recluster = bool(gone) or _layout(before) != _layout(after)
         if recluster:
             self._alter("CLUSTER BY NONE")
         if gone:
@@ -256,15 +252,13 @@ def _definition(column: DeltaColumn) -> str:
     return f"{quoted(column.name)} {column.type} COMMENT {literal(column.comment)}"
 
 
-def _clustered(schema: TableSchema) -> str:
-    """The layout of a table: by its key, as far as Delta can."""
+def _layout(schema: TableSchema) -> list[str]:
+    """The columns that a table is laid out by: those of its key, as far as Delta can."""
     columns = delta_columns(schema)[:_WITH_STATISTICS]
     names = delta_names(schema)
     key = {names[c.name] for k in schema.key if (c := schema.column(k)) and c.name in names}
     by = [c.name for c in columns if c.name in key and not c.type.startswith(_UNCLUSTERED)]
-    if not by:
-        return ""
-    return f" CLUSTER BY ({', '.join(map(quoted, by[:_MOST_CLUSTERED]))})"
+    return by[:_MOST_CLUSTERED]
 
 
 def column_moves(before: TableSchema, steps: Sequence[Step], after: TableSchema) -> dict[str, str]:

@@ -18,6 +18,7 @@ A batch is what one ingest took in; it numbers the commits of `raw`, and all tha
 
 import hashlib
 import re
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -184,19 +185,39 @@ def create(spark: SparkSession, lake: Lake, *, of_records: bool) -> None:
     contracts = {"raw": RAW_RECORDS if of_records else RAW_FILES, **CONTRACTS}
 
     def make(name: str) -> None:
-        layout = LAYOUT.get(name)
-        clustered = f" CLUSTER BY ({', '.join(map(quoted, layout))})" if layout else ""
         properties = {"delta.checkpointInterval": "20"}
         if name in STATISTICS:
             properties["delta.dataSkippingStatsColumns"] = ",".join(STATISTICS[name])
-        listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
-        spark.sql(
-            f"CREATE TABLE IF NOT EXISTS {lake.sql(name)} ({contracts[name]})"
-            f" USING delta{clustered} TBLPROPERTIES ({listed})"
-        )
+        create_table(spark, lake.path(name), contracts[name], LAYOUT.get(name, ()), properties)
 
     # The last one says that all are there.
     *first, last = contracts
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(make, first))
     make(last)
+
+
+def create_table(
+    spark: SparkSession,
+    path: str,
+    columns: str,
+    layout: Sequence[str],
+    properties: Mapping[str, str],
+) -> None:
+    """Make the Delta table at a path, clustered by the columns of its layout; one there stays."""
+    clustered = f"CLUSTER BY ({', '.join(map(quoted, layout))})" if layout else ""
+    listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    table = f"delta.{quoted(path)}"
+    try:
+        spark.sql(
+            f"CREATE TABLE {table} ({columns}) USING delta {clustered} TBLPROPERTIES ({listed})"
+        )
+    except AnalysisException as error:
+        if error.getCondition() != "TABLE_OR_VIEW_ALREADY_EXISTS":
+            raise
+        # It is there, or SQL takes for it what a run has left that was killed before its commit: a
+        # folder for a log, and nothing in it.  That can be written to, but not be made in SQL.
+        empty = spark.createDataFrame([], columns)
+        empty.write.format("delta").mode("ignore").options(**properties).save(path)
+        if clustered:
+            spark.sql(f"ALTER TABLE {table} {clustered}")

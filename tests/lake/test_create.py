@@ -1,0 +1,67 @@
+"""Tables of which a run that was killed left a log without a commit: made all the same."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tests.lake.canal import FEED, ddl, placed, row, watermark
+from ticdc_assets.lake.advance import Source, advance
+from ticdc_assets.lake.asof import picture
+from ticdc_assets.lake.tables import CONTRACTS, Lake, create
+
+SQL = "CREATE TABLE `t` (`id` INT PRIMARY KEY COMMENT 'it''s', `a.b` VARCHAR(20), `c,d` JSON)"
+CAME = placed(
+    [
+        ddl("d", "t", 10, "CREATE", SQL),
+        row("d", "t", 20, **{"id": "1", "a.b": "x", "c,d": "[]"}),
+        watermark(30),
+    ]
+)
+
+
+def made(spark: SparkSession, lake: Lake) -> dict[str, Any]:
+    """What an advance makes of the changefeed: every table of the lake as Delta describes it."""
+    done = advance(spark, lake, FEED, Source(records=lambda: CAME))
+    assert done.applied.problems == []
+    (table,) = picture(spark, lake, FEED).tables()
+    assert list(picture(spark, lake, FEED).lines(table)) == [b'{"id":"1","a.b":"x","c,d":"[]"}\n']
+    return {name: described(spark, lake.path(name)) for name in names(lake)}
+
+
+def names(lake: Lake) -> list[str]:
+    folder = Path(lake.path("current"))
+    return ["raw", *CONTRACTS, *(f"current/{path.name}" for path in folder.iterdir())]
+
+
+def described(spark: SparkSession, path: str) -> tuple[Any, ...]:
+    rows = spark.read.format("delta").load(path)
+    columns = [
+        (field.name, field.dataType, field.metadata.get("comment")) for field in rows.schema.fields
+    ]
+    (detail,) = spark.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()
+    properties = {
+        name: value
+        for name, value in detail["properties"].items()
+        if not name.startswith("delta.columnMapping.max")
+    }
+    return columns, detail["clusteringColumns"], properties, sorted(detail["tableFeatures"])
+
+
+def test_what_was_begun_and_not_committed_is_made(spark: SparkSession, tmp_path: Path) -> None:
+    untouched, begun = (Lake(str(tmp_path / name), FEED.id) for name in ("untouched", "begun"))
+    wanted = made(spark, untouched)
+    assert sum(name.startswith("current/") for name in wanted) == 1
+    for name in wanted:
+        log = Path(begun.path(name), "_delta_log")
+        log.mkdir(parents=True)
+        (log / ".00000000000000000000.json.5d1f.tmp").write_text('{"commitInfo":')
+    assert made(spark, begun) == wanted
+
+    # The last table that is made is not there, but all others are.
+    shutil.rmtree(begun.path("applied"))
+    events = begun.read(spark, "events").count()
+    create(spark, begun, of_records=True)
+    assert {name: described(spark, begun.path(name)) for name in wanted} == wanted
+    assert begun.read(spark, "events").count() == events
