@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Literal
 
 import dagster as dg
 import pytest
@@ -69,7 +70,13 @@ def test_a_check_is_posted_when_it_comes_to_fail(
 ) -> None:
     with dg.instance_for_test() as instance:
         runs = Runs(instance, monkeypatch, blocking=False)
-        for found in ({"a": True, "b": False}, {"b": False}, {"b": True}, {"a": False, "b": False}):
+        of_runs: list[dict[str, bool | Literal["warns"]]] = [
+            {"a": True, "b": False},
+            {"b": False},
+            {"a": "warns", "b": True},
+            {"a": False, "b": False},
+        ]
+        for found in of_runs:
             result = runs.run("unplanned", **found)
             alert_of_checks(
                 dg.build_run_status_sensor_context(

@@ -49,7 +49,10 @@ def _since(
 ) -> dg.AssetCheckEvaluation:
     """What was found, with the run that found it first."""
     before = _last(context.instance, found.asset_check_key)
-    first = None if before is None else before.metadata.get(FIRST_FAILED)
+    first = None
+    # What warned before and is an error now is news.
+    if before is not None and before.severity == found.severity:
+        first = before.metadata.get(FIRST_FAILED)
     here = dg.MetadataValue.dagster_run(context.run.run_id)
     return found.with_metadata({**found.metadata, FIRST_FAILED: first or here})
 

@@ -19,6 +19,12 @@ from ticdc_assets.checks import models
 from ticdc_assets.checks.invariants import Breaks, Found, NotTold, Scene, Severity
 from ticdc_assets.lake.balanced import balanced
 
+SAMPLE = 10
+_WIDEST = 500
+# JavaScript, which the UI is made of, has no greater whole numbers.
+_GREATEST = 1 << 53
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
 
 class Weight(Protocol):
     """How much it matters that a promise is broken."""
@@ -38,12 +44,6 @@ class _Weight:
 # A table of the lake that is not as agreed; a table that waits, which it does by itself.
 CONTRACT = _Weight("ERROR", blocking=True)
 _WAITS = _Weight("WARN", blocking=False)
-
-SAMPLE = 10
-_WIDEST = 500
-# JavaScript, which the UI is made of, has no greater whole numbers.
-_GREATEST = 1 << 53
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def told(
