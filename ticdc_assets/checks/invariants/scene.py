@@ -66,7 +66,7 @@ class Scene:
         self.lake = lake
         self.feed = feed
         self.window = window
-        self._tables = tables
+        self._only = tables
         self._kept: list[DataFrame] = []
 
     def __enter__(self) -> "Scene":
@@ -178,8 +178,8 @@ class Scene:
         chosen = self.read("events").where(
             (F.col("batch") <= after.batch) & (came | ts.between(before.ts, after.ts))
         )
-        if self._tables is not None:
-            lines = (line for id in self._tables for line in self.versions_of.get(id, ()))
+        if self._only is not None:
+            lines = (line for id in self._only for line in self.versions_of.get(id, ()))
             names = {table_name(line["database"], line["table"]) for line in lines}
             chosen = chosen.where(F.col("name").isin(names))
         told = chosen.join(F.broadcast(self._lives()), "name", "left")
@@ -287,7 +287,7 @@ class Scene:
     def named(self) -> list[Incarnation]:
         """The tables that are there."""
         state = self.after.state
-        ids = [id for _, id in state.names if self._tables is None or id in self._tables]
+        ids = [id for _, id in state.names if self._only is None or id in self._only]
         return [state.incarnations[id] for id in ids]
 
     @cached_property
