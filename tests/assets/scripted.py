@@ -1,6 +1,6 @@
 """Runs of a job over two tables whose checks find what a test wants them to find."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import dagster as dg
@@ -78,9 +78,13 @@ class Runs:
 
     def shown(self) -> dict[str, str]:
         """What a page shows of the checks."""
-        records = self._instance.event_log_storage.get_latest_asset_check_execution_by_key([A, B])
-        return {
-            check.asset_key.path[-1]: record.status.value
-            for check in (A, B)
-            if (record := records.get(check)) is not None
-        }
+        shown = statuses(self._instance, [A, B])
+        return {check.asset_key.path[-1]: status for check, status in shown.items()}
+
+
+def statuses(
+    instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]
+) -> dict[dg.AssetCheckKey, str]:
+    """What pages show of checks, of those that there is something of."""
+    records = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
+    return {check: record.status.value for check, record in records.items()}

@@ -19,10 +19,12 @@ from resources.catalog import read_catalog, read_lines
 from resources.deployment import LakeResource, SparkResource
 from resources.reading import source_of
 from resources.source import newest_checkpoint
+from tests.assets.scripted import statuses
 from tests.lake.conftest import spark
 from ticdc_assets import definitions, naming
 from ticdc_assets.assets import pace
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
+from ticdc_assets.checks.invariants import TABLE_INVARIANTS
 from ticdc_assets.demo import Options, Simulation, Step, prepare, row_lines
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import advance
@@ -64,10 +66,9 @@ class Shop:
         """What the pages of tables show of their checks."""
         graph = definitions.graph([self.feed], self.root).resolve_asset_graph()
         checks = [check for check in graph.asset_check_keys if naming.table_of(check.asset_key)]
-        storage = self.instance.event_log_storage
         shown: dict[dg.AssetKey, dict[str, str]] = defaultdict(dict)
-        for check, record in storage.get_latest_asset_check_execution_by_key(checks).items():
-            shown[check.asset_key][check.name] = record.status.value
+        for check, status in statuses(self.instance, checks).items():
+            shown[check.asset_key][check.name] = status
         return shown
 
     def key(self, table: str, layer: str = CURRENT) -> dg.AssetKey:
@@ -154,6 +155,7 @@ def test_runs_tell_what_they_changed_and_nothing_else(shop: Shop) -> None:
     # Nothing new: nothing is materialized.  What a run of the sensor's job does not look at keeps
     # its result.
     found = shop.found()
+    assert len(found[shop.key("orders")]) == len(TABLE_INVARIANTS)
     assert found[shop.key("orders")] == dict.fromkeys(found[shop.key("orders")], "SUCCEEDED")
     nothing = shop.run_job()
     assert told(nothing) == {}

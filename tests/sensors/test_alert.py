@@ -48,12 +48,20 @@ def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, str]]]:
 
 def failure(instance: dg.DagsterInstance) -> dg.RunFailureSensorContext:
     result = failing.execute_in_process(instance=instance, raise_on_error=False)
+    return ended(instance, result).for_run_failure()
+
+
+def ended(
+    instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult
+) -> dg.RunStatusSensorContext:
+    """What a sensor is given when a run has ended."""
+    success = result.success
     return dg.build_run_status_sensor_context(
-        sensor_name="alert_on_failure",
-        dagster_event=result.get_run_failure_event(),
+        sensor_name="alert",
+        dagster_event=result.get_run_success_event() if success else result.get_run_failure_event(),
         dagster_instance=instance,
         dagster_run=result.dagster_run,
-    ).for_run_failure()
+    )
 
 
 def test_a_failed_run_is_posted(webhook: list[dict[str, str]]) -> None:
@@ -77,15 +85,7 @@ def test_a_check_is_posted_when_it_comes_to_fail(
             {"a": False, "b": False},
         ]
         for found in of_runs:
-            result = runs.run("unplanned", **found)
-            alert_of_checks(
-                dg.build_run_status_sensor_context(
-                    sensor_name="alert_on_checks",
-                    dagster_event=result.get_run_success_event(),
-                    dagster_instance=instance,
-                    dagster_run=result.dagster_run,
-                )
-            )
+            alert_of_checks(ended(instance, runs.run("unplanned", **found)))
 
     first, second = (said["text"].splitlines() for said in webhook)
     assert [line.partition(" {")[0] for line in first] == [
@@ -102,14 +102,7 @@ def test_a_run_that_a_check_has_failed_says_which(
 ) -> None:
     with dg.instance_for_test() as instance:
         result = Runs(instance, monkeypatch).run("unplanned", b=False)
-        alert(
-            dg.build_run_status_sensor_context(
-                sensor_name="alert_on_failure",
-                dagster_event=result.get_run_failure_event(),
-                dagster_instance=instance,
-                dagster_run=result.dagster_run,
-            ).for_run_failure()
-        )
+        alert(ended(instance, result).for_run_failure())
 
     (said,) = webhook
     assert said["text"].splitlines()[1].startswith("f/current/d/b: keys_are_unique: ")

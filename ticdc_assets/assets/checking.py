@@ -28,6 +28,8 @@ def looked(
     selected: Collection[dg.AssetCheckKey] | None = None,
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """What checks find in a window: all of them, or the selected ones."""
+    if selected is not None and not selected:
+        return
     told: set[dg.AssetCheckKey] = set()
 
     def has_failed(check: dg.AssetCheckKey) -> bool:

@@ -13,7 +13,7 @@ from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.balanced import balanced
 from ticdc_assets.lake.commits import newest_commits
 from ticdc_assets.lake.row_types import DeltaColumn, alike, delta_columns, delta_names
-from ticdc_assets.lake.tables import COMMIT_TS, Lake, create_table, literal, quoted
+from ticdc_assets.lake.tables import COMMIT_TS, Lake, create_table, literal, quoted, table_at
 from ticdc_assets.schema.conversion.convert import backfill, only_widens
 from ticdc_assets.schema.effect import (
     ColumnAdded,
@@ -95,7 +95,7 @@ class CurrentTable:
     def __init__(self, spark: SparkSession, lake: Lake, incarnation: str) -> None:
         self._spark = spark
         self.path = lake.current(incarnation)
-        self.sql = f"delta.{quoted(self.path)}"
+        self.sql = table_at(self.path)
 
     @property
     def version(self) -> int:

@@ -138,6 +138,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def table_at(path: str) -> str:
+    """The Delta table at a path, as SQL names it."""
+    return f"delta.{quoted(path)}"
+
+
 def literal(text: str) -> str:
     """A text as an SQL literal, whatever is in it."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
@@ -163,7 +168,7 @@ class Lake:
 
     def sql(self, table: str) -> str:
         """A table as SQL names it."""
-        return f"delta.{quoted(self.path(table))}"
+        return table_at(self.path(table))
 
     def read(self, spark: SparkSession, table: str) -> DataFrame:
         return spark.read.format("delta").load(self.path(table))
@@ -207,7 +212,7 @@ def create_table(
     """Make the Delta table at a path, clustered by the columns of its layout; one there stays."""
     clustered = f"CLUSTER BY ({', '.join(map(quoted, layout))})" if layout else ""
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
-    table = f"delta.{quoted(path)}"
+    table = table_at(path)
     try:
         spark.sql(
             f"CREATE TABLE {table} ({columns}) USING delta {clustered} TBLPROPERTIES ({listed})"
