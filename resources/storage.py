@@ -7,6 +7,7 @@ the environment; they are never part of an error.
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import NamedTuple
 
 from pyarrow import ArrowException, fs
@@ -16,6 +17,8 @@ from ticdc_assets.errors import ConfigError
 
 # Where TiCDC looks for an Azure account's credentials that the sink URI does not give.
 _OF_AZURE = ("AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN")
+# Google's library would go on for a quarter of an hour where nothing answers.
+_PATIENCE = timedelta(seconds=30)
 # A signed URL has its signature behind the question mark.
 _PARAMETERS = re.compile(r"\?[^\s'\"]+")
 
@@ -171,7 +174,8 @@ def _gcs(options: Mapping[str, str]) -> fs.FileSystem:
         os.environ.setdefault("GOOGLE_APPLICATION_CREDENTIALS", options["credentials-file"])
     # Without encryption it is an emulator, which asks for no credentials.
     settings = {"endpoint_override": host, "scheme": scheme, "anonymous": scheme == "http"}
-    return fs.GcsFileSystem(**{name: value for name, value in settings.items() if value})
+    chosen = {name: value for name, value in settings.items() if value}
+    return fs.GcsFileSystem(retry_time_limit=_PATIENCE, **chosen)
 
 
 def _azure(options: Mapping[str, str]) -> fs.FileSystem:

@@ -3,11 +3,13 @@
 import os
 import shutil
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from pyarrow import fs
 
+from resources import storage
 from resources.storage import Folder, claim_check_folder, sink_folder
 from tests.golden import GOLDEN, storage_tree
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
@@ -182,3 +184,12 @@ def test_a_bucket_that_cannot_be_read_is_one_line_without_secrets(
     assert caught.value.setting == "sink-uri"
     assert "SECRET" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_bucket_of_google_that_does_not_answer_is_said_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(storage, "_PATIENCE", timedelta(seconds=1))
+    uri = "gcs://bucket/x?protocol=csv&endpoint=http://127.0.0.1:1"
+    with pytest.raises(ConfigError, match=r"bucket/x cannot be read: .*connect"):
+        sink_folder(changefeed_from_uri(uri)).exists()
