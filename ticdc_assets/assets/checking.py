@@ -6,6 +6,7 @@ and what a person has planned keeps its last result where there is nothing new.
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache, partial
 
 import dagster as dg
 
@@ -30,32 +31,35 @@ def looked(
     """What checks find in a window: all of them, or the selected ones."""
     if selected is not None and not selected:
         return
+    last = cache(partial(_last, context.instance))
     told: set[dg.AssetCheckKey] = set()
 
     def has_failed(check: dg.AssetCheckKey) -> bool:
-        before = _last(context.instance, check)
+        before = last(check)
         return before is not None and not before.passed
 
     session = spark.session(lake.root)
     for found in evaluate(session, lake, feed, window, tables, selected, has_failed):
         told.add(found.asset_check_key)
-        yield found if found.passed else _since(context, found)
+        if found.passed:
+            yield found
+        else:
+            yield _since(last(found.asset_check_key), found, context.run.run_id)
     for check in context.selected_asset_check_keys - told:
-        before = _last(context.instance, check)
+        before = last(check)
         if before is not None:
             yield before
 
 
 def _since(
-    context: dg.AssetExecutionContext, found: dg.AssetCheckEvaluation
+    before: dg.AssetCheckEvaluation | None, found: dg.AssetCheckEvaluation, run: str
 ) -> dg.AssetCheckEvaluation:
-    """What was found, with the run that found it first."""
-    before = _last(context.instance, found.asset_check_key)
+    """What was found, with the run that found it first, which is this one if it is news."""
     first = None
     # What warned before and is an error now is news.
     if before is not None and before.severity == found.severity:
         first = before.metadata.get(FIRST_FAILED)
-    here = dg.MetadataValue.dagster_run(context.run.run_id)
+    here = dg.MetadataValue.dagster_run(run)
     return found.with_metadata({**found.metadata, FIRST_FAILED: first or here})
 
 
