@@ -2,8 +2,9 @@
 
 Run as `python -m bench.lake`; sizes are options.  One advance of a warm session brings all files of
 a simulated changefeed into current tables; plain Spark and DuckDB get the same files in the same
-run.  Then a change of a fixed size comes to lakes that differ in all else.  Nothing here passes or
-fails, but it is said when the three do not come to the same rows.
+run, and Spark once more with a copy of every row as JSON between, as a lake's events are.  Then a
+change of a fixed size comes to lakes that differ in all else.  Nothing here passes or fails, but it
+is said when they do not come to the same rows.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from bench.lake_baselines import files_of, in_duckdb, plain_spark
+from bench.lake_baselines import files_of, in_duckdb, plain_spark, plain_spark_twice
 from bench.lake_changes import Size, changes, show_growth
 from bench.lake_work import STAGES, Work
 from resources.spark import session
@@ -112,6 +113,7 @@ def _warm_up(spark: SparkSession, folder: Path) -> None:
     work.write(work.simulation.options.transactions)
     work.advance()
     plain_spark(spark, work.data, folder / "spark")
+    plain_spark_twice(spark, work.data, folder / "twice")
     in_duckdb(work.data, folder / "duckdb")
 
 
@@ -124,12 +126,18 @@ def _take_in(spark: SparkSession, folder: Path, load: Load) -> None:
     print(f"\n{load.name}: {rows:,} events in {len(files)} files, {size / 1e6:.0f} MB")
     run = work.advance()
     copied, keys = plain_spark(spark, work.data, folder / "spark")
+    twice = plain_spark_twice(spark, work.data, folder / "twice")
     settled, expected = in_duckdb(work.data, folder / "duckdb")
-    took = {"lake": (run.seconds, run.processor), "plain Spark": copied, "DuckDB": settled}
-    print(f"  {'':12}{'s':>8}{'events/s':>12}{'x lake':>8}{'processor s':>13}{'x lake':>8}")
+    took = {
+        "lake": (run.seconds, run.processor),
+        "plain Spark": copied,
+        "twice, as JSON": twice,
+        "DuckDB": settled,
+    }
+    print(f"  {'':14}{'s':>8}{'events/s':>12}{'x lake':>8}{'processor s':>13}{'x lake':>8}")
     for name, (seconds, processor) in took.items():
         print(
-            f"  {name:12}{seconds:8.2f}{rows / seconds:12,.0f}{run.seconds / seconds:8.1f}"
+            f"  {name:14}{seconds:8.2f}{rows / seconds:12,.0f}{run.seconds / seconds:8.1f}"
             f"{processor:13.2f}{run.processor / processor:8.1f}"
         )
     stages = ", ".join(f"{name} {run.stages[name]:.2f}" for name in STAGES)
