@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from resources.storage import said
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.catalog import AppliedLine, Catalog, LakeTable, RowCounts, SchemaStep
@@ -133,9 +134,7 @@ def _options(path: str) -> dict[str, str] | None:
 
 
 def _unreadable(lake: Lake, error: Exception) -> ConfigError:
-    said = str(error).strip().splitlines() or [type(error).__name__]
-    # What stands behind a question mark may be a signature.
-    reason = f"cannot be read: {said[0].partition('?')[0]}"
+    reason = f"cannot be read: {said(error) or type(error).__name__}"
     return ConfigError(reason, file=lake.root, setting="TICDC_LAKE")
 
 

@@ -78,13 +78,16 @@ _OF_DELTA = {
     "spark.sql.catalog.spark_catalog": _CATALOG,
 }
 
-# Stores that Spark needs more for than it ships: the jar that must be there, and how to have it.
+# Stores that Spark needs more for than it ships: the jar that must be there, and the package that
+# brings it with what it depends on.
 _STORES = {
-    "s3a": ("hadoop-aws", f"{jars.S3A} and what it depends on"),
-    "gs": ("gcs-connector", "Google's connector for Hadoop, the jar with its dependencies inside"),
-    "abfs": ("hadoop-azure", "org.apache.hadoop:hadoop-azure:3.4.2 and what it depends on"),
-    "abfss": ("hadoop-azure", "org.apache.hadoop:hadoop-azure:3.4.2 and what it depends on"),
+    "s3a": ("hadoop-aws", jars.S3A),
+    "gs": ("gcs-connector", None),
+    "abfs": ("hadoop-azure", jars.AZURE),
+    "abfss": ("hadoop-azure", jars.AZURE),
 }
+# Hadoop knows by itself who speaks to the other stores.
+_OF_GOOGLE = {"spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem"}
 
 
 def session(
@@ -190,15 +193,16 @@ def _jars_for(lake: str, master: str) -> dict[str, str]:
     wanted = []
     if not _has(here, "delta-spark"):
         wanted.append(jars.DELTA)
-    needed, how = _STORES.get(scheme, ("", ""))
-    if scheme == "s3a" and not _has(here, needed):
-        wanted.append(jars.S3A)
+    needed, package = _STORES.get(scheme, ("", None))
+    if package and not _has(here, needed):
+        wanted.append(package)
     elif not _has(here, needed) and here and master.startswith("local"):
-        raise ConfigError(f"a lake at {scheme}:// needs {how}: put them there", setting=jars.FOLDER)
+        reason = f"a lake at {scheme}:// needs Google's {jars.GOOGLE}: put it beside Delta's jars"
+        raise ConfigError(reason, setting=jars.FOLDER)
     if wanted and os.environ.get(jars.FOLDER):
         # A folder was named so that nothing is asked of the network.
         raise ConfigError(f"missing there: {', '.join(wanted)}", setting=jars.FOLDER)
-    chosen = {}
+    chosen = dict(_OF_GOOGLE) if scheme == "gs" else {}
     if here:
         chosen["spark.jars"] = ",".join(path.as_uri() for path in here)
     if wanted:

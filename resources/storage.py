@@ -21,6 +21,8 @@ _OF_AZURE = ("AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN")
 _PATIENCE = timedelta(seconds=30)
 # A signed URL has its signature behind the question mark.
 _PARAMETERS = re.compile(r"\?[^\s'\"]+")
+# Colours of a terminal, and arrows from line to line.
+_MARKS = re.compile(r"\x1b\[[0-9;]*m|↳")
 
 
 class FileEntry(NamedTuple):
@@ -91,11 +93,15 @@ class Folder:
         return ConfigError(f"{self._root or '/'} {reason}", setting="sink-uri")
 
     def _said(self, error: Exception) -> str:
-        """What went wrong, on one line, without what could be a credential."""
-        text = _PARAMETERS.sub("?…", " ".join(str(error).split()))
+        text = said(error)
         for secret in self._secrets:
             text = text.replace(secret, "…")
         return text
+
+
+def said(error: Exception) -> str:
+    """What went wrong with a store, on one line, without what could be a credential."""
+    return _PARAMETERS.sub("?…", " ".join(_MARKS.sub(" ", str(error)).split()))
 
 
 def sink_folder(feed: Changefeed) -> Folder:

@@ -105,3 +105,14 @@ def test_a_lakes_catalog_is_read_where_the_environment_says(server: str, tmp_pat
     assert (found.ts, found.versions) == (expected.ts, {"t0": 3})
     assert os.listdir(tmp_path) == ["shop"]
     assert not Path("s3a:").exists()
+
+
+def test_a_lake_that_is_not_reached_is_said_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ALLOW_HTTP": "true"}
+    for name, value in (ACCOUNT | at).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=r"Connection refused") as refused:
+        read_catalog(Lake("s3a://lakes/deep", "shop"))
+    assert refused.value.setting == "TICDC_LAKE"
+    assert refused.value.reason.isprintable()
+    assert ACCOUNT["AWS_SECRET_ACCESS_KEY"] not in str(refused.value)
