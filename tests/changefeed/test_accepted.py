@@ -1,0 +1,168 @@
+"""Declarations that work: what a changefeed is taken to be."""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.changefeed.sinks import CANAL_FILES, CLAIM, CSV, KAFKA, LARGE
+from ticdc_assets.changefeed import (
+    Changefeed,
+    changefeed_from_uri,
+    find_changefeeds_file,
+)
+from ticdc_assets.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("uri", "transport", "scheme", "location", "topic"),
+    [
+        ("kafka://a:1,b:2,[::1]:3/t.x_y-z", "kafka", "kafka", "a:1,b:2,[::1]:3", "t.x_y-z"),
+        ("kafka+ssl://me:pw@a:1/t", "kafka", "kafka+ssl", "a:1", "t"),
+        ("dump:///x%20y/records.jsonl.gz", "dump", "dump", "/x y/records.jsonl.gz", None),
+        ("file:///my%2Ddata/a@b/", "storage", "file", "/my-data/a@b", None),
+        ("nfs:///data", "storage", "file", "/data", None),
+        ("s3://bucket/pre%20fix/x?endpoint=http://h:9000/", "storage", "s3", None, None),
+        ("gs://bucket/x/", "storage", "gcs", "gcs://bucket/x", None),
+        ("gcs://bucket", "storage", "gcs", "gcs://bucket", None),
+        ("azblob://container/x", "storage", "azure", "azure://container/x", None),
+        ("AZURE://container/x", "storage", "azure", "azure://container/x", None),
+    ],
+)
+def test_a_location_is_unescaped_and_without_userinfo_and_parameters(
+    uri: str, transport: str, scheme: str, location: str | None, topic: str | None
+) -> None:
+    uri += ("&" if "?" in uri else "?") + "protocol=canal-json"
+    feed = changefeed_from_uri(uri)
+    assert (feed.transport, feed.scheme, feed.topic) == (transport, scheme, topic)
+    assert feed.location == (location or "s3://bucket/pre fix/x")
+
+
+def test_the_uri_wins_over_the_toml_and_each_may_say_it_alone(
+    declare: Callable[..., Changefeed],
+) -> None:
+    config = """
+        [sink]
+        protocol = "Canal-JSON"
+        content-compatible = true
+        [sink.open]
+        output-old-value = false
+        [sink.kafka-config]
+        partition-num = 4
+        sasl-user = "file"
+        sasl-mechanism = "plain"
+        enable-tls = true
+        [sink.kafka-config.codec-config]
+        enable-tidb-extension = true
+        encoding-format = "avro"
+        [sink.cloud-storage-config]
+        flush-interval = "2m"
+        use-table-id-as-path = true
+        output-column-id = true
+        output-raw-change-event = true
+        [filter]
+        rules = ["*.*"]
+        [[filter.event-filters]]
+        matcher = ["a.b"]
+        [sink.mysql-config]
+        whatever = 1
+    """
+    feed = declare("kafka://a:1/t", config)
+    assert (feed.protocol, feed.partition_num, feed.flush_interval) == ("canal-json", 4, 120)
+    assert feed.enable_tidb_extension
+    assert feed.content_compatible
+    assert feed.only_output_updated_columns
+    assert feed.use_table_id_as_path
+    assert feed.output_column_id
+    assert not feed.output_raw_change_event
+    assert not feed.open_output_old_value
+    assert feed.encoding_format == "json"  # the Simple protocol's, and this is not Simple
+    assert dict(feed.options) == {
+        "sasl-user": "file",
+        "sasl-mechanism": "plain",
+        "enable-tls": "true",
+    }
+
+    feed = declare(
+        "kafka://a:1/t?protocol=simple&partition-num=%2B5&sasl-user=uri&flush-interval=90s", config
+    )
+    assert (feed.protocol, feed.partition_num, feed.flush_interval) == ("simple", 5, 90)
+    assert (feed.encoding_format, feed.options["sasl-user"]) == ("avro", "uri")
+
+    assert declare("s3://b/p?protocol=csv", config).output_raw_change_event
+    files = declare(
+        CANAL_FILES + "&enable-tidb-extension=1",
+        f"{LARGE}large-message-handle-option = 'handle-key-only'\n"
+        "large-message-handle-compression = 'lz4'",
+    )
+    assert files.large_message_handle_option == "none"  # files know no large messages
+    assert files.large_message_handle_compression == "none"
+    assert declare("kafka://a:1/t").protocol == "open-protocol"
+    assert declare("kafka://a:1/t?protocol=default").protocol == "open-protocol"
+
+
+def test_claim_checks_are_where_the_owner_says_or_else_where_the_toml_says(
+    declare: Callable[..., Changefeed], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    config = CLAIM + "claim-check-storage-uri = 's3://b/claims?Access_Key=k'"
+    feed = declare(KAFKA + "simple", config)
+    assert feed.claim_check_storage == "s3://b/claims"
+    assert dict(feed.claim_check_options) == {"access-key": "k"}
+    for ours, there in [
+        ("file:///mnt/claims", "/mnt/claims"),
+        ("/mnt/claims/", "/mnt/claims"),
+        ("gs://c/d?credentials-file=x", "gcs://c/d"),
+    ]:
+        for toml in (config, CLAIM):
+            feed = declare(KAFKA + "simple", toml, f"claim-check-storage = '{ours}'")
+            assert feed.claim_check_storage == there
+    beside = declare(KAFKA + "simple", CLAIM, "claim-check-storage = 'claims'").claim_check_storage
+    assert beside is not None
+    assert Path(beside).is_relative_to(tmp_path_factory.getbasetemp())
+
+
+def test_keys_of_tables_are_as_declared() -> None:
+    keys = {"shop.stock": ["sku", "warehouse"], "a.b.c": ["id"]}
+    feed = changefeed_from_uri(CSV, keys=keys)
+    assert feed.keys == {"shop.stock": ("sku", "warehouse"), "a.b.c": ("id",)}
+    assert hash(feed) == hash(pickle.loads(pickle.dumps(feed)))
+
+
+def test_the_changefeeds_file_is_the_named_one_or_the_environments_or_the_one_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TICDC_CHANGEFEEDS", raising=False)
+    with pytest.raises(ConfigError, match=r"changefeeds\.toml"):
+        find_changefeeds_file(None)
+    for name in ("changefeeds.toml", "b.toml", "c.toml"):
+        (tmp_path / name).touch()
+    assert find_changefeeds_file(None) == Path("changefeeds.toml")
+    monkeypatch.setenv("TICDC_CHANGEFEEDS", "b.toml")
+    assert find_changefeeds_file(None) == Path("b.toml")
+    assert find_changefeeds_file(Path("c.toml")) == Path("c.toml")
+    with pytest.raises(ConfigError, match="gone"):
+        find_changefeeds_file(Path("gone.toml"))
+
+
+@pytest.mark.parametrize("truth", [True, False])
+def test_booleans_of_the_uri_are_those_of_go(truth: bool) -> None:
+    texts = ["1", "t", "T", "TRUE", "true", "True"]
+    if not truth:
+        texts = ["0", "f", "F", "FALSE", "false", "False", ""]
+    for text in texts:
+        feed = changefeed_from_uri(f"{KAFKA}canal-json&enable-tidb-extension={text}")
+        assert feed.enable_tidb_extension is truth
+    for text in ("tRUE", "yes", "on", "2", "%20true"):
+        with pytest.raises(ConfigError, match="enable-tidb-extension"):
+            changefeed_from_uri(f"{KAFKA}canal-json&enable-tidb-extension={text}")
+
+
+@given(st.integers(0, 99), st.integers(0, 99), st.decimals(0, 99, places=3), st.integers(1, 999))
+def test_durations_of_the_uri_are_those_of_go(h: int, m: int, s: object, ms: int) -> None:
+    feed = changefeed_from_uri(f"{CSV}&flush-interval={h}h{m}m{s}s{ms}ms")
+    assert feed.flush_interval == pytest.approx(h * 3600 + m * 60 + float(str(s)) + ms / 1000)
+    assert changefeed_from_uri(f"{CSV}&flush-interval={ms}µs").flush_interval == ms * 1e-6

@@ -1,0 +1,190 @@
+"""Declarations that cannot work: one error each, which names the file and the setting."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.changefeed.sinks import CLAIM, CSV, KAFKA, LARGE
+from ticdc_assets.changefeed import (
+    Changefeed,
+    load_changefeeds,
+)
+from ticdc_assets.changefeed.toml import KNOWN
+from ticdc_assets.errors import ConfigError
+
+CANNOT_WORK: list[tuple[str, str, str, str]] = [
+    # sink URI, changefeed TOML, the setting that the error names, a word of the reason
+    (KAFKA + "csv", "", "protocol", "csv is not supported on kafka"),
+    (KAFKA + "avro", "", "protocol", "avro is not supported on kafka, only simple"),
+    (KAFKA + "debezium", "", "protocol", "debezium is not supported"),
+    (KAFKA + "canal", "", "protocol", "canal is not supported"),
+    (KAFKA + "maxwell", "", "protocol", "maxwell is not supported"),
+    (KAFKA + "json", "", "protocol", "only simple, canal-json, open-protocol"),
+    ("dump:///x/records.jsonl?protocol=csv", "", "protocol", "csv is not supported on dump"),
+    ("file:///data?protocol=simple", "", "protocol", "simple is not supported on storage"),
+    ("gs://bucket/x?protocol=default", "", "protocol", "default is not supported on storage"),
+    ("nfs:///data", "", "sink-uri", "sets no protocol"),
+    ("file:///data", "[sink]\nprotocol = 'simple'", "sink.protocol", "simple is not supported"),
+    ("mysql://root@h:3306/", "", "sink-uri", "must start with one of kafka://"),
+    ("broker:9092/topic", "", "sink-uri", "must start with one of kafka://"),
+    ("kafka://broker/topic", "", "sink-uri", "host:port"),
+    ("kafka://broker:9092", "", "sink-uri", "no topic"),
+    ("kafka://broker:9092/a/b", "", "sink-uri", "no topic"),
+    ("file://data/prefix?protocol=csv", "", "sink-uri", "absolute path"),
+    ("dump:///folder/?protocol=simple", "", "sink-uri", "must name a file"),
+    ("s3:///prefix?protocol=csv", "", "sink-uri", "must name a bucket"),
+    (CSV + "&a=b#c", "", "sink-uri", "%23"),
+    (CSV + "&endpoint=%zz", "", "sink-uri", "%25"),
+    (CSV + "&flush-interval=5", "", "flush-interval", "not a duration"),
+    (CSV + "&flush-interval=-5s", "", "flush-interval", "not a duration"),
+    (CSV + "&flush-interval=0s", "", "flush-interval", "more than nothing"),
+    (CSV + "&flush-intervall=5s", "", "flush-intervall", "did you mean flush-interval?"),
+    (CSV + "&date-separator=none", "", "date-separator", "is not a setting that TiCDC reads"),
+    (CSV + "&use-table-id-as-path=yes", "", "use-table-id-as-path", "not true or false"),
+    (CSV + "&protocol=canal-json", "", "protocol", "given twice"),
+    (KAFKA + "simple&partition-num=three", "", "partition-num", "not an integer"),
+    (KAFKA + "simple&partition-num=0", "", "partition-num", "1 or more"),
+    (KAFKA + "simple&encoding-format=xml", "", "encoding-format", "json or avro"),
+    (CSV, "[sink]\ndate-separator = 'hour'", "sink.date-separator", "day or none or year or month"),
+    (CSV, "[sink]\ndate-separator = 1", "sink.date-separator", "must be a string"),
+    (CSV, "[sink]\nfile-index-digit = 5", "sink.file-index-digit", "6 to 20"),
+    (CSV, "[sink]\nfile-index-digit = 21", "sink.file-index-digit", "6 to 20"),
+    (CSV, "[sink]\nfile-index-digit = '6'", "sink.file-index-digit", "whole number"),
+    (CSV, "[sink]\nenable-partition-separator = 1", "enable-partition-separator", "true or false"),
+    (CSV, "[sink.csv]\ndelimiter = ''", "sink.csv.delimiter", "1 to 3"),
+    (CSV, "[sink.csv]\ndelimiter = '||||'", "sink.csv.delimiter", "1 to 3"),
+    (CSV, '[sink.csv]\ndelimiter = "a\\n"', "sink.csv.delimiter", "line break"),
+    (CSV, "[sink.csv]\ndelimiter = '|\"'", "sink.csv.delimiter", "quote"),
+    (CSV, "[sink.csv]\nquote = '--'", "sink.csv.quote", "one ASCII character"),
+    (CSV, "[sink.csv]\nbinary-encoding-method = 'raw'", "binary-encoding-method", "base64 or hex"),
+    (
+        CSV,
+        "[sink]\ndelete-only-output-handle-key-columns = true",
+        "sink.delete-only-output-handle-key-columns",
+        "csv",
+    ),
+    (
+        KAFKA + "open-protocol",
+        "force-replicate = true\n[sink]\ndelete-only-output-handle-key-columns = true",
+        "sink.delete-only-output-handle-key-columns",
+        "force-replicate",
+    ),
+    (KAFKA + "simple", CLAIM, "claim-check-storage-uri", "is missing"),
+    (
+        KAFKA + "simple",
+        CLAIM + "claim-check-storage-uri = 'kafka://a:1/b'",
+        "claim-check-storage-uri",
+        "folder or a bucket",
+    ),
+    (
+        KAFKA + "open-protocol",
+        CLAIM + "claim-check-storage-uri = 'file:///c'\nclaim-check-raw-value = true",
+        "claim-check-raw-value",
+        "open-protocol",
+    ),
+    (
+        KAFKA + "canal-json",
+        CLAIM + "claim-check-storage-uri = 'file:///c'",
+        "large-message-handle-option",
+        "enable-tidb-extension",
+    ),
+    (
+        KAFKA + "canal-json",
+        LARGE + "large-message-handle-option = 'handle-key-only'",
+        "large-message-handle-option",
+        "enable-tidb-extension",
+    ),
+    (CSV, CLAIM + "claim-check-storage-uri = 'file:///c'", "large-message-handle-option", "Kafka"),
+    (KAFKA + "simple", LARGE + "large-message-handle-option = 'split'", "handle-option", "none or"),
+    (
+        KAFKA + "simple",
+        LARGE + "large-message-handle-compression = 'zstd'",
+        "large-message-handle-compression",
+        "none or snappy or lz4",
+    ),
+    (
+        KAFKA + "simple",
+        "[sink]\ndispatchers = [{matcher = ['*.*'], partition = 'ts', dispatcher = 'ts'}]",
+        "sink.dispatchers[0].dispatcher",
+        "old name",
+    ),
+    (
+        KAFKA + "simple",
+        "[sink]\ndispatchers = [{matcher = ['a.*']}, {matchers = ['*.*']}]",
+        "sink.dispatchers[1].matchers",
+        "did you mean matcher?",
+    ),
+    (CSV, "[sink]\ndispatchers = 'index-value'", "sink.dispatchers", "list of tables"),
+    (CSV, "[sink]\ncsv = 'yes'", "sink.csv", "must be a table"),
+    (CSV, "[sink]\nterminators = ''", "sink.terminators", "did you mean terminator?"),
+    (CSV, "[csv]\nquote = ''", "csv", "it belongs in [sink]"),
+    (CSV, "include-commit-ts = true", "include-commit-ts", "it belongs in [sink.csv]"),
+    (CSV, "[sink]\nforce-replicate = true", "sink.force-replicate", "at the top"),
+    (CSV, "[sink]\nprotocol =\n", "feed.toml", "line 2"),
+]
+
+
+@pytest.mark.parametrize(("uri", "config", "setting", "reason"), CANNOT_WORK)
+def test_a_declaration_that_cannot_work_is_one_error_that_names_file_and_setting(
+    declare: Callable[..., Changefeed], uri: str, config: str, setting: str, reason: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        declare(uri, config)
+    assert reason in raised.value.reason
+    assert setting in f"{raised.value.file} {raised.value.setting}"
+    assert Path(raised.value.file or "").name in ("changefeeds.toml", "feed.toml")
+
+
+@pytest.mark.parametrize(
+    ("content", "setting", "reason"),
+    [
+        ("", "changefeed", "there is none"),
+        ("[changefeed]\nid = 'a'", "changefeed", "[[changefeed]]"),
+        ("[[changefeeds]]\nid = 'a'", "changefeeds", "did you mean changefeed?"),
+        ("[[changefeed]]\nid = 'a' oops", None, "line 2"),
+        ("[[changefeed]]\nsink-uri = 'x'", "changefeed 1.id", "letters"),
+        ("[[changefeed]]\nid = 'a b'", "changefeed 1.id", "letters"),
+        ("[[changefeed]]\nid = 'a'", "changefeed a.sink-uri", "missing"),
+        ("[[changefeed]]\nid = 'a'\nsink-uri = 3", "changefeed a.sink-uri", "string"),
+        ("[[changefeed]]\nid = 'a'\nsink_uri = 'x'", "changefeed a.sink_uri", "mean sink-uri?"),
+        ("{feed}config = 'gone.toml'", "changefeed a.config", "no such file"),
+        ("{feed}tz = 'Mars/Olympus'", "changefeed a.tz", "time zone"),
+        ("{feed}tz = '../../etc/passwd'", "changefeed a.tz", "time zone"),
+        ("{feed}tz = 'America'", "changefeed a.tz", "time zone"),
+        ("{feed}tz = 'System'", "changefeed a.tz", "TiCDC's own machine"),
+        ("{feed}claim-check-storage = 'http://x/y'", "changefeed a.claim-check-storage", "start"),
+        ("{feed}keys = 'id'", "changefeed a.keys", "table"),
+        ("{feed}keys = {{shop.stock = ['id']}}", "changefeed a.keys.shop", "in quotes"),
+        ("{feed}keys = {{'s.t' = []}}", 'changefeed a.keys."s.t"', "column names"),
+        ("{feed}keys = {{'s.t' = ['a', 'a']}}", 'changefeed a.keys."s.t"', "column names"),
+        ("{feed}{feed}", "changefeed a", "declared twice"),
+    ],
+)
+def test_a_changefeeds_file_that_cannot_work_is_an_error_with_its_place(
+    tmp_path: Path, content: str, setting: str | None, reason: str
+) -> None:
+    feed = "[[changefeed]]\nid = 'a'\nsink-uri = 'file:///data?protocol=csv'\n"
+    path = tmp_path / "changefeeds.toml"
+    path.write_text(content.format(feed=feed) if "{feed}" in content else content)
+    with pytest.raises(ConfigError) as raised:
+        load_changefeeds(path)
+    assert (raised.value.file, raised.value.setting) == (str(path), setting)
+    assert reason in raised.value.reason
+
+
+def test_every_known_setting_may_have_any_value_without_another_error_than_ours(
+    declare: Callable[..., Changefeed],
+) -> None:
+    loaded = 0
+    for table, names in KNOWN.items():
+        for name, value in itertools.product(names, ["1", "true", "''", "[1]", "{a = 1}", "1.5"]):
+            row = table in ("sink.dispatchers", "sink.column-selectors", "filter.event-filters")
+            header = f"[[{table}]]" if row else f"[{table}]" if table else ""
+            try:
+                declare(KAFKA + "canal-json", f"{header}\n{name} = {value}")
+                loaded += 1
+            except ConfigError as error:
+                assert name in str(error)  # noqa: PT017
+    assert loaded > sum(map(len, KNOWN.values()))
