@@ -4,10 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ticdc_assets.changefeed import (
-    Changefeed,
-    load_changefeeds,
-)
+from ticdc_assets.changefeed import Changefeed, load_changefeeds
 
 
 @pytest.fixture(scope="module")

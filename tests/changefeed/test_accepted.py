@@ -9,11 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.changefeed.sinks import CANAL_FILES, CLAIM, CSV, KAFKA, LARGE
-from ticdc_assets.changefeed import (
-    Changefeed,
-    changefeed_from_uri,
-    find_changefeeds_file,
-)
+from ticdc_assets.changefeed import Changefeed, changefeed_from_uri, find_changefeeds_file
 from ticdc_assets.errors import ConfigError
 
 

@@ -13,11 +13,7 @@ import pytest
 
 from tests.changefeed.sinks import LARGE
 from tests.golden import GOLDEN, datasets, meta
-from ticdc_assets.changefeed import (
-    CsvDialect,
-    Dispatcher,
-    load_changefeeds,
-)
+from ticdc_assets.changefeed import CsvDialect, Dispatcher, load_changefeeds
 
 ARRIVES_AS = {
     "protocol": "protocol",

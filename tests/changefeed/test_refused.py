@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.changefeed.sinks import CLAIM, CSV, KAFKA, LARGE
-from ticdc_assets.changefeed import (
-    Changefeed,
-    load_changefeeds,
-)
+from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.changefeed.toml import KNOWN
 from ticdc_assets.errors import ConfigError
 

@@ -9,10 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.changefeed.sinks import CSV, KAFKA, LARGE
-from ticdc_assets.changefeed import (
-    Changefeed,
-    changefeed_from_uri,
-)
+from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.changefeed.sink_uri import CONNECTION, KAFKA_CONNECTION
 from ticdc_assets.errors import ConfigError
 

@@ -12,13 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.golden import GOLDEN, datasets, meta, open_lines
-from tests.lake.golden_runs import (
-    GoldenLake,
-    compare,
-    cuts,
-    points_of,
-    unexpected_problems,
-)
+from tests.lake.golden_runs import GoldenLake, compare, cuts, points_of, unexpected_problems
 from tests.reference.test_golden_replay import DROPPED_STAY, UNUSABLE, allowed, replicated
 from tests.truth import truth
 from ticdc_assets.events.table_schema import folded

@@ -3,9 +3,7 @@
 from msgspec import json
 
 from tests.plan.engine import Engine
-from tests.reference.changefeeds import (
-    Ddl,
-)
+from tests.reference.changefeeds import Ddl
 from ticdc_assets.events import (
     Bootstrap,
     Column,

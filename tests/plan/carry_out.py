@@ -6,10 +6,7 @@ from copy import copy
 
 from tests.plan.arrived import Alike, Arrived, alike_of
 from ticdc_assets.errors import MalformedMessage, TicdcError, UnhonourableDdl, ValueProblem
-from ticdc_assets.events import (
-    Op,
-    RowChange,
-)
+from ticdc_assets.events import Op, RowChange
 from ticdc_assets.plan.steps import Alter, EmptyPartitions, Exchange, Reading, Rows
 from ticdc_assets.reference.problem import OLD_ROW_LOST, Problem
 from ticdc_assets.reference.table import Row, Table

@@ -3,9 +3,7 @@
 from msgspec.structs import replace
 
 from tests.plan.by_hand import bootstrap, ddl, schema
-from ticdc_assets.events import (
-    FilePosition,
-)
+from ticdc_assets.events import FilePosition
 from ticdc_assets.events.written import from_json, to_json
 from ticdc_assets.plan.state import State, ddl_name
 from ticdc_assets.reference.resolved import Heard

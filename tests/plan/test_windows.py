@@ -8,17 +8,8 @@ from msgspec.structs import replace
 from tests.plan.by_hand import T, create, ddl, row, schema, sent
 from tests.plan.engine import Engine
 from tests.plan.test_random_histories import shown
-from tests.reference.changefeeds import (
-    Ddl,
-    Teller,
-    put,
-    rename_all,
-    together,
-)
-from ticdc_assets.events import (
-    Event,
-    FilePosition,
-)
+from tests.reference.changefeeds import Ddl, Teller, put, rename_all, together
+from ticdc_assets.events import Event, FilePosition
 from ticdc_assets.plan.follow import Rules
 from ticdc_assets.plan.plan import Window, plan
 from ticdc_assets.plan.seen import Seen

@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 from tests.golden import GOLDEN, datasets, open_lines, records, storage_tree
 from ticdc_assets.errors import DecodeError, MalformedMessage, UnknownMessage
 from ticdc_assets.events import Bootstrap, Column, ColumnType, FilePosition, SchemaChange
-from ticdc_assets.storage_sink.schema_file import (
-    SchemaFile,
-    checksum,
-    read_schema_file,
-    to_event,
-)
+from ticdc_assets.storage_sink.schema_file import SchemaFile, checksum, read_schema_file, to_event
 
 HERE = FilePosition("a/b/meta/schema_1_0000000001.json")
 

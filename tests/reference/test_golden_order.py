@@ -1,0 +1,151 @@
+"""Order is by commit ts: however real changefeeds arrive, the tables are those that upstream had.
+
+They come in pieces, a piece at a time carried out as far as it is resolved.
+"""
+
+from functools import cache
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from msgspec import json
+
+from resources.storage import claim_check_folder
+from tests.golden import GOLDEN, meta, open_lines, records, storage_tree
+from tests.reference.arriving import SEEDS, cut, delivered, earlier, said
+from tests.reference.test_golden_replay import feed_of
+from tests.truth import truth
+from ticdc_assets.events import Event, TopicPosition
+from ticdc_assets.reference.output import row_lines
+from ticdc_assets.reference.reading import folder_events, topic_events
+from ticdc_assets.reference.replay import Replay
+
+# Rows of every table; None for a paused one.
+Picture = dict[tuple[str, str], tuple[bytes, ...] | None]
+
+
+def picture(replay: Replay) -> Picture:
+    return {
+        (table.schema.database, table.schema.table): (
+            tuple(row_lines(table)) if table.paused is None else None
+        )
+        for table in replay.model.tables
+    }
+
+
+@cache
+def events_of(dataset: str) -> list[Event]:
+    feed = feed_of(dataset)
+    return list(topic_events(feed, records(dataset), claim_check_folder(feed)))
+
+
+@cache
+def points(dataset: str) -> list[int]:
+    started = meta(dataset)["changefeed_start_ts"]
+    return [ts for ts in sorted(truth(dataset.split("/")[0])) if ts >= started]
+
+
+@cache
+def at_once(dataset: str) -> tuple[dict[int, Picture], set[str]]:
+    """The tables at every truth point, and what is said, when everything is there at once."""
+    replay = Replay(feed_of(dataset))
+    replay.add(events_of(dataset))
+    pictures = {}
+    for ts in points(dataset):
+        replay.advance(ts)
+        pictures[ts] = picture(replay)
+    assert replay.default_ts == points(dataset)[-1]
+    return pictures, said(replay)
+
+
+def in_pieces(dataset: str, events: list[Event], random: Random) -> tuple[dict, set[str]]:
+    """The same, when the model goes along with what arrives."""
+    replay = Replay(feed_of(dataset))
+    pictures = {}
+    for piece in cut(events, random):
+        replay.add(piece)
+        resolved = replay.default_ts
+        for ts in points(dataset):
+            if replay.model.applied_ts < ts <= resolved:
+                replay.advance(ts)
+                pictures[ts] = picture(replay)
+        replay.advance(resolved)
+    return pictures, said(replay)
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        "lifecycle/simple-json",
+        "lifecycle/newarch-open-protocol",
+        "lifecycle/canal-json-ext-replayed",
+        "lifecycle/simple-json-topic-per-table",
+        "lifecycle/canal-json-ext-topic-per-table",
+        "lifecycle/open-protocol-restart",
+        "lifecycle/simple-avro-bootstrap-p0",
+        "types/open-protocol-force-replicate",
+    ],
+)
+@settings(max_examples=4)
+@given(seed=SEEDS)
+def test_a_stream_may_be_cut_anywhere(dataset: str, seed: int) -> None:
+    assert in_pieces(dataset, events_of(dataset), Random(seed)) == at_once(dataset)
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        "lifecycle/newarch-simple-json",
+        "lifecycle/canal-json-ext-raw-change",
+        "lifecycle/open-protocol-only-updated",
+        "types/simple-avro",
+    ],
+)
+@settings(max_examples=4)
+@given(seed=SEEDS)
+def test_partitions_may_run_ahead_and_back_and_say_things_twice(dataset: str, seed: int) -> None:
+    random = Random(seed)
+    arriving = list(delivered(by_partition(events_of(dataset)), random, twice=True))
+    assert in_pieces(dataset, arriving, random) == at_once(dataset)
+
+
+@settings(max_examples=4)
+@given(seed=SEEDS)
+def test_partitions_of_tables_without_a_key_may_run_ahead_and_back(seed: int) -> None:
+    random = Random(seed)
+    dataset = "types/simple-json-force-replicate"
+    arriving = list(delivered(by_partition(events_of(dataset)), random, back_to=earlier))
+    assert in_pieces(dataset, arriving, random) == at_once(dataset)
+
+
+def by_partition(events: list[Event]) -> list[list[Event]]:
+    partitions: dict[int, list[Event]] = {}
+    for event in events:
+        assert isinstance(event.position, TopicPosition)
+        partitions.setdefault(event.position.partition, []).append(event)
+    return list(partitions.values())
+
+
+@pytest.mark.parametrize(
+    "dataset", ["lifecycle/storage-csv-full", "types/newarch-storage-canal-json"]
+)
+def test_a_folder_may_be_read_while_it_grows(dataset: str) -> None:
+    tree, there = storage_tree(dataset), dict[str, bytes]()
+    compared = 0
+    whole = Replay(feed_of(dataset))
+    whole.add(folder_events(feed_of(dataset), tree, tree.__getitem__))
+    for step in open_lines(GOLDEN / dataset / "manifest.jsonl"):
+        for file in step["files"] or ():
+            there[file["path"]] = tree[file["path"]]
+        if step["ts"] in points(dataset) and "truth" in step["after"]:
+            # Data of what comes next may be there already.
+            ahead = {path: tree[path] for path in sorted(tree)[:: 2 + compared]}
+            grown = {**ahead, **there, "metadata": json.encode({"checkpoint-ts": step["ts"]})}
+            replay = Replay(feed_of(dataset))
+            replay.add(folder_events(feed_of(dataset), grown, grown.__getitem__))
+            replay.check([step["ts"]])
+            for side in (replay, whole):
+                side.advance(step["ts"])
+            assert picture(replay) == picture(whole)
+            compared += 1
+    assert compared == len(points(dataset))
