@@ -22,7 +22,7 @@ from pyarrow import csv as arrow_csv
 
 from tests.golden import records
 from tests.protocols.simple_avro_schema import SCHEMA
-from tests.reference.test_golden_replay import feed_of
+from tests.reference.golden_feeds import feed_of
 from ticdc_assets.changefeed import CsvDialect
 from ticdc_assets.events import Column, ColumnType, RowChange, TableSchema
 from ticdc_assets.protocols.canal_json.message import CanalMessage

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from resources.storage import claim_check_folder, sink_folder
 from tests.golden import GOLDEN, meta, open_lines, storage_tree
-from tests.reference.test_golden_replay import (
+from tests.reference.golden_feeds import (
     DROPPED_STAY,
     EARLIER_ROWS,
     END_STATE_ONLY,

@@ -7,9 +7,9 @@ from random import Random
 
 import msgspec
 
-from tests.plan.test_random_histories import Shown, Watched
+from tests.plan.pictures import Shown, Watched
 from tests.reference.changefeeds import DATABASE, MANNERS, Teller, put
-from tests.reference.test_ddl_random import KINDS, Column
+from tests.reference.random_upstream import KINDS, Column
 from ticdc_assets.events import Event, RowChange
 
 

@@ -10,7 +10,7 @@ from resources.dump import read_dump
 from resources.storage import claim_check_folder
 from tests.golden import GOLDEN, open_lines, records, storage_tree
 from tests.lake.intake import Intake, told
-from tests.reference.test_golden_replay import feed_of
+from tests.reference.golden_feeds import feed_of
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import FilePosition, Rejected, RowChange
 from ticdc_assets.lake import decode as decode_module

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.golden import GOLDEN, datasets, meta, open_lines
 from tests.lake.golden_runs import GoldenLake, compare, cuts, points_of, unexpected_problems
-from tests.reference.test_golden_replay import DROPPED_STAY, UNUSABLE, allowed, replicated
+from tests.reference.golden_feeds import DROPPED_STAY, UNUSABLE, allowed, replicated
 from tests.truth import truth
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.schema.ddl.reader import read_ddl

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from tests.lake.histories import History
 from tests.lake.told import Told
 from tests.plan.engine import Engine
-from tests.plan.test_random_histories import Shown, Watched, of_model
-from tests.plan.test_random_histories import shown as in_memory
+from tests.plan.pictures import Shown, Watched, of_model
+from tests.plan.pictures import shown as in_memory
 from tests.reference.changefeeds import Ddl, Row, Step, Value, together
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Event, Op, RowChange

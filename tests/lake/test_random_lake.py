@@ -32,8 +32,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.lake.histories import History, histories
 from tests.lake.told import IMAGE, Told, shown
 from tests.plan.engine import Engine
-from tests.plan.test_random_histories import Shown
-from tests.plan.test_random_histories import shown as in_memory
+from tests.plan.pictures import Shown
+from tests.plan.pictures import shown as in_memory
 from tests.reference.changefeeds import DATABASE, MANNERS
 from ticdc_assets.lake.applied import Applied, last_applied
 from ticdc_assets.lake.apply import apply

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tests.lake.histories import History
-from tests.plan.test_random_histories import Shown
+from tests.plan.pictures import Shown
 from tests.reference.changefeeds import DATABASE
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events import Event, FilePosition, Watermark

@@ -16,7 +16,7 @@ import pytest
 from resources.storage import claim_check_folder
 from tests.golden import GOLDEN, datasets, meta, open_lines, storage_tree
 from tests.plan.engine import Engine
-from tests.reference.test_golden_replay import (
+from tests.reference.golden_feeds import (
     DROPPED_STAY,
     EARLIER_ROWS,
     END_STATE_ONLY,

@@ -4,7 +4,7 @@ import pytest
 
 from tests.plan.by_hand import RANGE, T, bootstrap, create, row, schema, sent
 from tests.plan.engine import Engine
-from tests.plan.test_random_histories import shown
+from tests.plan.pictures import shown
 from tests.reference.changefeeds import Ddl, Teller, cut, edit, exchange, put
 from ticdc_assets.events import RowChange, SchemaChange
 

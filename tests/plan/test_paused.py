@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from tests.plan.by_hand import UNREADABLE, T, create, sent
 from tests.plan.engine import Engine
-from tests.plan.test_random_histories import shown
+from tests.plan.pictures import shown
 from tests.reference.changefeeds import Ddl, Teller, put, rename
 from ticdc_assets.events import SchemaChange, TopicPosition
 from ticdc_assets.plan.state import ddl_name

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from tests.plan.engine import Engine
-from tests.plan.test_random_histories import of_model, shown
+from tests.plan.pictures import of_model, shown
 from tests.reference import (
     test_ddl_column_scenarios,
     test_ddl_midstream,

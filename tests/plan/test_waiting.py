@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tests.plan.by_hand import RANGE, T, bootstrap, create, ddl, row, schema, sent
 from tests.plan.engine import Engine
-from tests.plan.test_random_histories import shown
+from tests.plan.pictures import shown
 from tests.reference.changefeeds import Ddl, Teller, exchange, put
 from ticdc_assets.events import Bootstrap, SchemaChange, TopicPosition
 from ticdc_assets.plan.seen import Missing

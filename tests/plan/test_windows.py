@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.plan.by_hand import T, create, ddl, row, schema, sent
 from tests.plan.engine import Engine
-from tests.plan.test_random_histories import shown
+from tests.plan.pictures import shown
 from tests.reference.changefeeds import Ddl, Teller, put, rename_all, together
 from ticdc_assets.events import Event, FilePosition
 from ticdc_assets.plan.follow import Rules

@@ -128,3 +128,18 @@ def write(kind: str, **payload: Any) -> bytes:
     branch = (f"com.pingcap.simple.avro.{record_name}", payload)
     fastavro.schemaless_writer(out, SCHEMA, {"type": kind, "payload": branch})
     return out.getvalue()
+
+
+def insert(data: dict[str, Any] | None, **fields: Any) -> bytes:
+    row = {
+        "version": 1,
+        "database": "d",
+        "table": "t",
+        "tableID": 9,
+        "type": "INSERT",
+        "commitTs": 5,
+        "buildTs": 6,
+        "schemaVersion": 7,
+        "data": data,
+    }
+    return write("DML", **(row | fields))

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests import golden
-from tests.protocols.simple_avro_schema import read, write
-from tests.protocols.test_simple_json import (
+from tests.protocols.simple_avro_schema import insert, read, write
+from tests.protocols.simple_messages import (
     Folder,
     compression_of,
     in_utc,
@@ -34,21 +34,6 @@ from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
 
 DATASETS = golden.datasets("simple-avro*") + golden.datasets("newarch-simple-avro*")
 UTC = ZoneInfo("UTC")
-
-
-def insert(data: dict[str, Any] | None, **fields: Any) -> bytes:
-    row = {
-        "version": 1,
-        "database": "d",
-        "table": "t",
-        "tableID": 9,
-        "type": "INSERT",
-        "commitTs": 5,
-        "buildTs": 6,
-        "schemaVersion": 7,
-        "data": data,
-    }
-    return write("DML", **(row | fields))
 
 
 def decode(value: bytes | None, **settings: Any) -> Event:

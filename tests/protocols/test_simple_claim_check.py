@@ -8,7 +8,7 @@ import lz4.frame  # type: ignore[import-untyped]
 import pytest
 
 from tests import golden
-from tests.protocols.test_simple_json import Folder, decode, loaded, row
+from tests.protocols.simple_messages import Folder, decode, loaded, row
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import Rejected, RowChange
 from ticdc_assets.protocols import payload

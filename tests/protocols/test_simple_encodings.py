@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests import golden
-from tests.protocols.test_simple_json import loaded
+from tests.protocols.simple_messages import loaded
 from ticdc_assets.events import Bootstrap, Event, RowChange, SchemaChange, TableSchema
 from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
 from ticdc_assets.protocols.simple.json import SimpleJsonDecoder

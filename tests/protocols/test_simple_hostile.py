@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import golden
-from tests.protocols.test_simple_avro import insert
-from tests.protocols.test_simple_json import row
+from tests.protocols.simple_avro_schema import insert
+from tests.protocols.simple_messages import row
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import Rejected, RowChange, row_image
 from ticdc_assets.protocols.message import Message

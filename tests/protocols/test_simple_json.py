@@ -1,16 +1,23 @@
 """Simple in JSON: every golden message against a plain reading of it, and the edges by hand."""
 
 import json
-from base64 import b64decode
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from tests import golden
+from tests.protocols.simple_messages import (
+    Folder,
+    compression_of,
+    decode,
+    in_utc,
+    loaded,
+    row,
+    step_of,
+    unwrapped,
+)
 from ticdc_assets.events import (
     Bootstrap,
     Checksum,
@@ -21,57 +28,13 @@ from ticdc_assets.events import (
     SchemaChange,
     TopicPosition,
     Watermark,
-    row_image,
 )
-from ticdc_assets.protocols.compression import MESSAGE_LIMIT, Compression, decompress
+from ticdc_assets.protocols.compression import MESSAGE_LIMIT, decompress
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
 
 DATASETS = golden.datasets("simple-json*") + golden.datasets("newarch-simple-json*")
-# Thousands of messages that differ from another dataset's in order only: every n-th is compared.
-REPEATS = ("-replayed", "-restart", "-unpatched")
 NEW_YORK = ZoneInfo("America/New_York")
-
-
-class Folder:
-    """A claim-check storage that is a folder."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def fetch(self, name: str) -> bytes:
-        return (self._path / name).read_bytes()
-
-
-def step_of(dataset: str) -> int:
-    return 10 if dataset.startswith("random_") and dataset.endswith(REPEATS) else 1
-
-
-def compression_of(dataset: str) -> Compression:
-    return "lz4" if "lz4" in dataset else "snappy" if "snappy" in dataset else "none"
-
-
-def decode(value: bytes | str | None, **settings: Any) -> Event:
-    raw = value.encode() if isinstance(value, str) else value
-    settings = {"tz": ZoneInfo("UTC")} | settings
-    (event,) = SimpleJsonDecoder(**settings).decode(Message("topic", 1, 7, None, raw))
-    return event
-
-
-def row(data: str = '{"id":"1"}', **fields: Any) -> str:
-    """An INSERT with these images; fields of value None are left out."""
-    envelope = {
-        "version": 1,
-        "database": "d",
-        "table": "t",
-        "tableID": 9,
-        "type": "INSERT",
-        "commitTs": 5,
-        "buildTs": 6,
-        "schemaVersion": 7,
-    } | fields
-    head = json.dumps({name: value for name, value in envelope.items() if value is not None})
-    return f'{head[:-1]},"data":{data}}}'
 
 
 def plainly(image: dict[str, Any] | None) -> dict[str, str | None] | None:
@@ -81,19 +44,6 @@ def plainly(image: dict[str, Any] | None) -> dict[str, str | None] | None:
     return {
         name: in_utc(value) if isinstance(value, dict) else value for name, value in image.items()
     }
-
-
-def in_utc(stamp: dict[str, str]) -> str:
-    seconds, dot, fraction = stamp["value"].partition(".")
-    if seconds.startswith("0000"):
-        return stamp["value"]
-    local = datetime.strptime(seconds, "%Y-%m-%d %H:%M:%S")
-    utc = local.replace(tzinfo=ZoneInfo(stamp["location"])).astimezone(UTC)
-    return utc.strftime("%Y-%m-%d %H:%M:%S") + dot + fraction
-
-
-def loaded(image: str | None) -> dict[str, str | None] | None:
-    return None if image is None else row_image.load(image)
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
@@ -111,10 +61,6 @@ def test_every_message_decodes_to_what_a_plain_reading_finds(dataset: str) -> No
         if location := stated.get("claimCheckLocation"):
             stated = json.loads(unwrapped(folder / location.rsplit("/", 1)[1]))
         assert event == expected(stated, event, record)
-
-
-def unwrapped(path: Path) -> bytes:
-    return b64decode(json.loads(path.read_bytes())["value"])
 
 
 def expected(stated: dict[str, Any], event: Event, record: Message) -> Event:

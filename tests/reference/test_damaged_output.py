@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.golden import datasets, storage_tree
-from tests.reference.test_golden_replay import feed_of, messages
+from tests.reference.golden_feeds import feed_of, messages
 from ticdc_assets.reference.reading import folder_events, topic_events
 from ticdc_assets.reference.replay import Replay
 

@@ -13,7 +13,7 @@ from msgspec import json
 from resources.storage import claim_check_folder
 from tests.golden import GOLDEN, meta, open_lines, records, storage_tree
 from tests.reference.arriving import SEEDS, cut, delivered, earlier, said
-from tests.reference.test_golden_replay import feed_of
+from tests.reference.golden_feeds import feed_of
 from tests.truth import truth
 from ticdc_assets.events import Event, TopicPosition
 from ticdc_assets.reference.output import row_lines

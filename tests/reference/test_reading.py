@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from tests.golden import records, storage_tree
-from tests.reference.test_golden_replay import feed_of
+from tests.reference.golden_feeds import feed_of
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import FilePosition, Rejected, RowChange, SchemaChange
 from ticdc_assets.reference.reading import folder_events, topic_events

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.golden import records
-from tests.reference.test_golden_replay import feed_of
+from tests.reference.golden_feeds import feed_of
 from tests.truth import truth
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
