@@ -141,8 +141,8 @@ def _of_process(master: str) -> dict[str, str]:
     chosen = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # For each call that builds a part of a plan Spark would be told where in Python it stands: a
-        # quarter of the time that it takes to build them.
+        # With each call that builds a part of a plan Spark would be told where in Python that is: a
+        # quarter of the time that it takes.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": _file("fairscheduler.xml"),
