@@ -32,9 +32,6 @@ from ticdc_assets.plan.state import DdlName, State, ddl_name, stopped
 from ticdc_assets.reference.problem import Problem
 from ticdc_assets.schema.catalog import TableKey, table_key
 
-# Commits of small tables wait for each other's locks and logs more than for the processor.
-_AT_ONCE = 4
-
 Progress = Callable[[int, int], None]
 
 
@@ -153,7 +150,8 @@ class _Applier:
 
         outcomes: dict[str, Outcome] = {}
         is_much = way.rows > WORTHWHILE * max(len(work), 1)
-        with compiling(self._spark, is_much), ThreadPoolExecutor(_AT_ONCE) as pool:
+        # A table mostly waits, for logs and the store: as many as Python has threads for that.
+        with compiling(self._spark, is_much), ThreadPoolExecutor() as pool:
             for incarnation, outcome in zip(work, pool.map(one, work), strict=True):
                 outcomes[incarnation] = outcome
                 if self._progress is not None:

@@ -42,13 +42,11 @@ _MOST_CLUSTERED = 4
 # What Delta's log has of files that a commit adds and takes away.
 _FILE = "struct<stats: string, deletionVector: struct<cardinality: bigint>>"
 _ACTIONS = f"add {_FILE}, remove {_FILE}"
-# So many tables at once: it is their logs that take time.
-_AT_ONCE = 4
 
 
 def row_counts(spark: SparkSession, lake: Lake, versions: Mapping[str, int]) -> dict[str, int]:
     """How many rows tables have at Delta versions; no data is read, only Delta's log."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor() as pool:
         counts = pool.map(
             lambda one: CurrentTable(spark, lake, one[0]).count(one[1]), versions.items()
         )

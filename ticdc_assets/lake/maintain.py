@@ -28,7 +28,6 @@ from ticdc_assets.lake.tables import CONTRACTS, Lake
 
 # Delta refuses less: a file that a long run writes could be taken for one that nobody needs.
 LEAST_DAYS = 7
-_AT_ONCE = 4
 # Many small files: so many, of so many bytes on average.
 _MANY = 8
 _SMALL = 16 << 20
@@ -83,7 +82,7 @@ class _Keeper:
 
     def own(self, names: Sequence[str]) -> list[_Done]:
         """The lake's own tables: nobody asks for an old version of them."""
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ThreadPoolExecutor() as pool:
             return list(pool.map(lambda name: self._table(self._lake.sql(name)), names))
 
     def current(self) -> list[_Done]:
@@ -96,7 +95,7 @@ class _Keeper:
             done = self._table(table.sql)
             return incarnation, table.version, done
 
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ThreadPoolExecutor() as pool:
             kept = list(pool.map(one, versions))
         moved = {id: version for id, version, _ in kept if version != versions[id]}
         if moved:

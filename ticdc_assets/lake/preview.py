@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 from ticdc_assets.lake.current import CurrentTable
 from ticdc_assets.lake.tables import Lake, quoted
 
-_AT_ONCE = 4
 # Of a value, since a page shows a line.
 _WIDTH = 60
 
@@ -39,7 +38,7 @@ def previews(
         shown = tuple(tuple(_cut(value) for value in row) for row in rows)
         return Preview(count, tuple(frame.columns), shown)
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor() as pool:
         return dict(zip(versions, pool.map(one, versions), strict=True))
 
 

@@ -129,7 +129,6 @@ STATISTICS = {
 # The one column that current tables have beside the user's own.
 COMMIT_TS = "_commit_ts"
 
-_AT_ONCE = 4
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -197,7 +196,7 @@ def create(spark: SparkSession, lake: Lake, *, of_records: bool) -> None:
 
     # The last one says that all are there.
     *first, last = contracts
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor() as pool:
         list(pool.map(make, first))
     make(last)
 
