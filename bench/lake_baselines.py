@@ -35,8 +35,6 @@ _COLUMNS = {
 }
 # Seconds, and seconds of processors.
 Took = tuple[float, float]
-# As many tables at once as the lake.
-_AT_ONCE = 4
 
 
 def files_of(data: Path) -> dict[str, list[str]]:
@@ -96,7 +94,8 @@ def _ddl(columns: dict[str, str]) -> str:
 def _each_table(data: Path, copy: Callable[[str, list[str]], None]) -> Took:
     clock = Clock()
     tables = files_of(data)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    # As many tables at once as the lake.
+    with ThreadPoolExecutor() as pool:
         list(pool.map(copy, tables, tables.values()))
     return clock.read()
 

@@ -20,9 +20,9 @@ DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
 # Made for the Hadoop that this Spark ships.
 S3A = "org.apache.hadoop:hadoop-aws:3.4.2"
 AZURE = "org.apache.hadoop:hadoop-azure:3.4.2"
-# One jar with all that it depends on, which no package has: to be put into a folder by hand.  Later
-# ones ask Hadoop for what it has no more.
-GOOGLE = "gcs-connector-hadoop3-2.2.28-shaded.jar"
+# One jar with all that it depends on, which no package has: to be put into a folder by hand.  Of
+# those published so, later ones ask Hadoop for what it has no more.
+GOOGLE = "gcs-connector-hadoop3-2.2.28-shaded.jar of com.google.cloud.bigdataoss"
 
 # What those ask for and Spark ships already.
 EXCLUDES = (

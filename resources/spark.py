@@ -200,7 +200,7 @@ def _jars_for(lake: str, master: str) -> dict[str, str]:
     if package and not _has(here, needed):
         wanted.append(package)
     elif not _has(here, needed) and here and master.startswith("local"):
-        reason = f"a lake at {scheme}:// needs Google's {jars.GOOGLE}: put it beside Delta's jars"
+        reason = f"a lake at {scheme}:// needs {jars.GOOGLE}: put it beside Delta's jars"
         raise ConfigError(reason, setting=jars.FOLDER)
     if wanted and os.environ.get(jars.FOLDER):
         # A folder was named so that nothing is asked of the network.

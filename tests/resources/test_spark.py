@@ -75,7 +75,7 @@ def java_of(home: Path, script: str) -> Path:
     [
         ("s3://b/lake", ["delta-spark.jar"], "as s3a://, not as s3://"),
         ("s3a://b/lake", ["delta-spark.jar"], r"missing there: org.apache.hadoop:hadoop-aws:3.4.2"),
-        ("gs://b/lake", ["delta-spark.jar"], "TICDC_SPARK_JARS: a lake at gs:// needs Google"),
+        ("gs://b/lake", ["delta-spark.jar"], "TICDC_SPARK_JARS: a lake at gs:// needs gcs-conn"),
         ("abfss://b@a/lake", ["delta-spark.jar"], r"missing there: .*:hadoop-azure:3.4.2"),
         ("/lake", ["other.jar"], r"missing there: io.delta:delta-spark_4.1_2.13:4.4.0"),
         ("/lake", [], "TICDC_SPARK_JARS: there is no jar in "),
