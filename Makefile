@@ -37,13 +37,13 @@ dev: $(INSTALLED) $(JARS) ## A simulated changefeed and Dagster's UI at http://l
 test: $(INSTALLED) $(JARS) ## Run the tests (sets up first)
 	$(RUN) -m pytest -n auto --maxprocesses 4
 
-test-all: $(INSTALLED) $(JARS) ## Run the tests over all recorded data too (minutes)
+test-all: $(INSTALLED) $(JARS) ## Run the tests over all recorded data too (hours)
 	$(RUN) -m pytest -n auto --maxprocesses 4 --dist load -m "not soak"
 
 test-ui: $(INSTALLED) $(JARS) ## Look at the UI in Chromium; pictures go to artefacts/ui
 	$(RUN) -m pytest -m browser
 
-soak: $(INSTALLED) $(JARS) ## Run the long random tests
+soak: $(INSTALLED) $(JARS) ## Run the long random tests (hours)
 	$(RUN) -m pytest -n auto --maxprocesses 4 --dist load -m soak
 
 check: $(INSTALLED) ## Lint, formatting and types
