@@ -2,43 +2,31 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
 import msgspec
 
-from tests.plan.pictures import Shown, Watched
 from tests.reference.changefeeds import DATABASE, MANNERS, Teller, put
-from tests.reference.random_upstream import KINDS, Column
+from tests.reference.random_upstream import KINDS, Column, Shown, World
 from ticdc_assets.events import Event, RowChange
 
 
-class Workload(Watched):
+class Workload(World):
     """A world of a few steps, some of its tables without a key."""
 
     def __init__(self, random: Random, steps: int, *, keyless: float) -> None:
-        super().__init__(random)
-        self.length, self.keyless = steps, keyless
+        super().__init__(random, steps)
+        self.keyless = keyless
 
-    def run(self) -> None:
+    def actions(self) -> list[Callable[[], None]]:
         rows = [self.insert] * 8 + [self.update, self.delete, self.twin] * 2
         tables = [self.create] * 2 + [self.truncate, self.drop, self.rename, self.swap, self.copy]
         columns = [self.add_column] * 2 + [self.drop_column, self.rename_column, self.retype]
         columns += [self.move, self.change_key, self.alter_much]
         partitions = [self.exchange, self.truncate_partition, self.drop_partition]
         partitions += [self.repartition, self.reorganize, self.drop_database]
-        actions = rows + tables + columns + partitions
-        self.create()
-        self.keep()
-        while len(self.steps) < self.length:
-            self.random.choice(actions)()
-            self.keep()
-
-    def keep(self) -> None:
-        self.pictures[len(self.steps)] = {
-            f"{name}({', '.join(c.name for c in table.sent())})": table.shown()
-            for name, table in self.tables.items()
-        }
+        return rows + tables + columns + partitions
 
     def create(self) -> None:
         if (name := self.free()) is None:
@@ -88,7 +76,7 @@ class History:
             for event in events
         ]
 
-    def _world(self, steps: int) -> Watched:
+    def _world(self, steps: int) -> World:
         return Workload(self.random, steps, keyless=0.5 if self.in_order else 0.0)
 
     def _own(self, event: Event) -> Event:

@@ -16,9 +16,10 @@ from pyspark.sql import SparkSession
 from tests.lake.histories import History
 from tests.lake.told import Told
 from tests.plan.engine import Engine
-from tests.plan.pictures import Shown, Watched, of_model
+from tests.plan.pictures import of_model
 from tests.plan.pictures import shown as in_memory
 from tests.reference.changefeeds import Ddl, Row, Step, Value, together
+from tests.reference.random_upstream import Shown, World
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Event, Op, RowChange
 from ticdc_assets.lake.applied import last_applied
@@ -37,11 +38,11 @@ TITLE = "t(a, b, v)"
 _Row = dict[str, Value]
 
 
-class Unkeyed(Watched):
+class Unkeyed(World):
     """One table, in transactions of a few rows; now and then an update that cannot be followed."""
 
     def __init__(self, random: Random) -> None:
-        super().__init__(random)
+        super().__init__(random, 40)
         self.keys = random.choice(KEYS)
         self.unique = {name for key in self.keys for name in key}
         # How rows may come to unique keys that another row had.
@@ -55,12 +56,12 @@ class Unkeyed(Watched):
     def run(self) -> None:
         keys = ", ".join(f"unique key ({', '.join(key)})" for key in self.keys)
         self.steps.append(Ddl(f"CREATE TABLE `t` (a int, b int, v int, {keys})", "t"))
-        self._keep()
-        while len(self.steps) < 40:
+        self.keep()
+        while len(self.steps) < self.length:
             self._transaction()
-            self._keep()
+            self.keep()
 
-    def _keep(self) -> None:
+    def keep(self) -> None:
         texts = ([v if v is None else str(v) for v in row.values()] for row in self.rows)
         rows = sorted((tuple(row) for row in texts), key=str)
         self.pictures[len(self.steps)] = {TITLE: rows}

@@ -32,9 +32,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.lake.histories import History, histories
 from tests.lake.told import IMAGE, Told, shown
 from tests.plan.engine import Engine
-from tests.plan.pictures import Shown
 from tests.plan.pictures import shown as in_memory
 from tests.reference.changefeeds import DATABASE, MANNERS
+from tests.reference.random_upstream import Shown
 from ticdc_assets.lake.applied import Applied, last_applied
 from ticdc_assets.lake.apply import apply
 from ticdc_assets.lake.control import read_control

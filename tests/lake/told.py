@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tests.lake.histories import History
-from tests.plan.pictures import Shown
 from tests.reference.changefeeds import DATABASE
+from tests.reference.random_upstream import Shown
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events import Event, FilePosition, Watermark
 from ticdc_assets.lake.asof import picture

@@ -1,26 +1,25 @@
 """Random workloads, window by window: the lake has what the model and a naive upstream have."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 import pytest
 from msgspec.structs import replace
 
 from tests.plan.engine import Engine
-from tests.plan.pictures import Watched, of_model, shown
+from tests.plan.pictures import of_model, shown
 from tests.reference.changefeeds import MANNERS, Teller, exchange, put
-from tests.reference.random_upstream import Column, Upstream
+from tests.reference.random_upstream import World
 from ticdc_assets.events import Event, RowChange, SchemaChange
 from ticdc_assets.reference.model import Model
 
 
-class Unreadable(Watched):
+class Unreadable(World):
     """A world with statements that nobody can read, and rows that lie in wrong partitions."""
 
-    def __init__(self, random: Random) -> None:
-        super().__init__(random)
-        self.more = [self.frobnicate, self.stray, self.stray]
+    def actions(self) -> list[Callable[[], None]]:
+        return [*super().actions(), self.frobnicate, self.stray, self.stray]
 
     def frobnicate(self) -> None:
         if (found := self.some()) is not None:
@@ -30,9 +29,7 @@ class Unreadable(Watched):
         if (found := self.some_parted()) is None or (other := self.free()) is None:
             return
         name, table = found
-        fresh = Upstream([Column(c.name, c.kind) for c in table.columns], table.key)
-        self.tables[other] = fresh
-        self.say(f"CREATE TABLE @ ({fresh.definition()})", other)
+        fresh = self.like(table, other)
         row = {c.name: self.value(c.kind) for c in fresh.sent()}
         row["id"] = 79
         self.steps.append(put(other, **row))
@@ -44,7 +41,7 @@ class Unreadable(Watched):
 @pytest.mark.parametrize("seed", range(50))
 def test_windows_cut_anywhere_give_what_upstream_had(seed: int, manner: str) -> None:
     random = Random(seed)
-    world = Watched(random)
+    world = World(random)
     world.run()
     teller = Teller(manner)
     told = [teller.tell([step]) for step in world.steps]
@@ -70,7 +67,7 @@ def test_windows_cut_anywhere_give_what_upstream_had(seed: int, manner: str) -> 
 @pytest.mark.parametrize("seed", range(1000, 1030))
 def test_what_comes_too_late_is_mended(seed: int, manner: str) -> None:
     random = Random(seed)
-    world = Watched(random)
+    world = World(random)
     world.run()
     events = Teller(manner).tell(world.steps)
     pieces = [(ts, piece) for ts, piece, _ in windows(events, random)]
@@ -93,7 +90,7 @@ def test_what_comes_too_late_is_mended(seed: int, manner: str) -> None:
 def test_rows_without_a_commit_ts_are_applied_as_they_come(seed: int, manner: str) -> None:
     """To the millisecond, or by the version of their table; what is resolved is known besides."""
     random = Random(seed)
-    world = Watched(random)
+    world = World(random)
     world.run()
     engine = Engine()
     left = list(timed(Teller(manner).tell(world.steps)))

@@ -3,6 +3,7 @@
 It knows tables as lists of rows and partitions by arithmetic; it reads no SQL.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -17,6 +18,9 @@ from tests.reference.changefeeds import (
     rename_all,
     together,
 )
+
+# The rows of tables; a title has the columns too.
+Shown = dict[str, list[tuple[str | None, ...]]]
 
 STEPS = 60
 NAMES = ("a", "b", "c", "archive/a", "archive/d")
@@ -113,21 +117,37 @@ def _shown(value: Value, kind: str) -> str | None:
 class World:
     """Tables upstream, and the steps that made them."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, length: int = STEPS) -> None:
         self.random = random
+        self.length = length
         self.tables: dict[str, Upstream] = {}
         self.steps: list[Step] = []
+        # What the tables were like after so many steps.
+        self.pictures: dict[int, Shown] = {}
         self.numbers = iter(range(1, 10_000))
 
-    def run(self) -> None:
+    def actions(self) -> list[Callable[[], None]]:
+        """What may happen, as often as it is likely."""
         actions = [self.insert] * 6 + [self.update, self.delete] * 2 + [self.create] * 2
         actions += [self.add_column, self.drop_column, self.rename_column, self.retype, self.move]
         actions += [self.truncate, self.drop, self.rename, self.swap, self.copy, self.exchange]
         actions += [self.truncate_partition, self.drop_partition, self.repartition]
         actions += [self.reorganize, self.change_key, self.alter_much, self.drop_database]
+        return actions
+
+    def run(self) -> None:
+        actions = self.actions()
         self.create()
-        while len(self.steps) < STEPS:
+        self.keep()
+        while len(self.steps) < self.length:
             self.random.choice(actions)()
+            self.keep()
+
+    def keep(self) -> None:
+        self.pictures[len(self.steps)] = {
+            f"{name}({', '.join(c.name for c in table.sent())})": table.shown()
+            for name, table in self.tables.items()
+        }
 
     def some(self) -> tuple[str, Upstream] | None:
         return self.random.choice(list(self.tables.items())) if self.tables else None
@@ -405,10 +425,15 @@ class World:
         if (found := self.some_parted()) is None or (other := self.free()) is None:
             return
         name, table = found
-        fresh = Upstream([Column(c.name, c.kind) for c in table.columns], table.key)
-        self.tables[other] = fresh
-        self.say(f"CREATE TABLE @ ({fresh.definition()})", other)
+        fresh = self.like(table, other)
         partition = self.random.choice(table.partitions())
         fresh.rows = [row for row in table.rows if table.partition_of(row) == partition]
         table.rows = [row for row in table.rows if table.partition_of(row) != partition]
         self.steps.append(exchange(name, partition, other))
+
+    def like(self, table: Upstream, name: str) -> Upstream:
+        """A new table with the columns of another one, and no partitions."""
+        fresh = Upstream([Column(c.name, c.kind) for c in table.columns], table.key)
+        self.tables[name] = fresh
+        self.say(f"CREATE TABLE @ ({fresh.definition()})", name)
+        return fresh
