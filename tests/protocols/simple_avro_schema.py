@@ -5,6 +5,8 @@ from typing import Any
 
 import fastavro
 
+from tests.protocols.simple_messages import INSERT
+
 
 def record(name: str, /, **fields: Any) -> dict[str, Any]:
     return {
@@ -131,15 +133,4 @@ def write(kind: str, **payload: Any) -> bytes:
 
 
 def insert(data: dict[str, Any] | None, **fields: Any) -> bytes:
-    row = {
-        "version": 1,
-        "database": "d",
-        "table": "t",
-        "tableID": 9,
-        "type": "INSERT",
-        "commitTs": 5,
-        "buildTs": 6,
-        "schemaVersion": 7,
-        "data": data,
-    }
-    return write("DML", **(row | fields))
+    return write("DML", **(INSERT | {"data": data} | fields))

@@ -14,6 +14,17 @@ from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
 
 # Thousands of messages that differ from another dataset's in order only: every n-th is compared.
 REPEATS = ("-replayed", "-restart", "-unpatched")
+# An INSERT but for its images.
+INSERT: dict[str, Any] = {
+    "version": 1,
+    "database": "d",
+    "table": "t",
+    "tableID": 9,
+    "type": "INSERT",
+    "commitTs": 5,
+    "buildTs": 6,
+    "schemaVersion": 7,
+}
 
 
 class Folder:
@@ -43,16 +54,7 @@ def decode(value: bytes | str | None, **settings: Any) -> Event:
 
 def row(data: str = '{"id":"1"}', **fields: Any) -> str:
     """An INSERT with these images; fields of value None are left out."""
-    envelope = {
-        "version": 1,
-        "database": "d",
-        "table": "t",
-        "tableID": 9,
-        "type": "INSERT",
-        "commitTs": 5,
-        "buildTs": 6,
-        "schemaVersion": 7,
-    } | fields
+    envelope = INSERT | fields
     head = json.dumps({name: value for name, value in envelope.items() if value is not None})
     return f'{head[:-1]},"data":{data}}}'
 
