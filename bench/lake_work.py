@@ -24,7 +24,7 @@ from resources.storage import sink_folder
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import Options, prepare
 from ticdc_assets.lake.advance import Source, advance
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.store.contracts import Lake
 
 # Which functions make a stage, by where they are called from.
 _STAGES = {

@@ -17,8 +17,8 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from resources.storage import said
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.catalog import AppliedLine, Catalog, LakeTable, RowCounts, SchemaStep
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.log.catalog import AppliedLine, Catalog, LakeTable, RowCounts, SchemaStep
+from ticdc_assets.lake.store.contracts import Lake
 
 # A line that has everything is so many lines back at most.
 _WHOLE_WITHIN = 50

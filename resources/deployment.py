@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from resources.lake import lake_root
 from resources.spark import session
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.store.contracts import Lake
 
 
 class SparkResource(LazyPySparkResource):

@@ -20,8 +20,8 @@ from ticdc_assets.assets.advance import advance_job, feed_assets
 from ticdc_assets.assets.maintenance import maintenance_job
 from ticdc_assets.changefeed import Changefeed, find_changefeeds_file, load_changefeeds
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.catalog import Catalog
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.log.catalog import Catalog
+from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.naming import identifier
 from ticdc_assets.sensors.alert import alert_sensors
 from ticdc_assets.sensors.checkpoint import checkpoint_sensor

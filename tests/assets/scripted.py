@@ -8,10 +8,10 @@ import pytest
 
 from resources import deployment
 from resources.deployment import SparkResource
-from ticdc_assets.assets import checking
+from ticdc_assets.assets import check_results as checking
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.checks import Window
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.store.contracts import Lake
 
 FEED = changefeed_from_uri("file:///data?protocol=csv", id="f")
 TABLES = [dg.AssetKey(["f", "current", "d", name]) for name in "ab"]

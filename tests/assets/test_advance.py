@@ -22,14 +22,14 @@ from resources.source import newest_checkpoint
 from tests.assets.scripted import statuses
 from tests.lake.conftest import spark
 from ticdc_assets import definitions, naming
-from ticdc_assets.assets import pace
+from ticdc_assets.assets import run_budget as pace
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.checks.invariants import TABLE_INVARIANTS
 from ticdc_assets.demo import Options, Simulation, Step, prepare, row_lines
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import advance
-from ticdc_assets.lake.catalog import changes
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.log.catalog import changes
+from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.naming import CURRENT, HISTORY, table_key
 
 __all__ = ["spark"]

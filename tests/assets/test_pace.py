@@ -10,12 +10,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from ticdc_assets.assets import pace
-from ticdc_assets.assets.pace import Stay
+from ticdc_assets.assets import run_budget as pace
+from ticdc_assets.assets.run_budget import Stay
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.lake.catalog import AppliedLine, Catalog, LakeTable
-from ticdc_assets.lake.lock import locked, wanted
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.log.catalog import AppliedLine, Catalog, LakeTable
+from ticdc_assets.lake.store.lock import locked, wanted
+from ticdc_assets.lake.store.contracts import Lake
 
 T1, T2, T3 = (470628459884838913 + (n << 30) for n in range(3))
 

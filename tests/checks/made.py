@@ -10,9 +10,9 @@ from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.checks import models
 from ticdc_assets.checks.invariants import Scene, Window
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
-from ticdc_assets.lake.applied import Applied
-from ticdc_assets.lake.event_rows import table_name, to_json
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.log.applied import Applied
+from ticdc_assets.lake.events.event_rows import table_name, to_json
+from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.plan.state import Incarnation, State
 
 SIMPLE = changefeed_from_uri("kafka://h:9092/t?protocol=simple", id="simple")

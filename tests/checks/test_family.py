@@ -19,10 +19,10 @@ from ticdc_assets.checks.invariants.current import (
     row_count_is_inserts_less_deletes,
 )
 from ticdc_assets.lake.advance import Source, advance, replay_tables
-from ticdc_assets.lake.applied import last_applied, write_applied
-from ticdc_assets.lake.apply import Replay
-from ticdc_assets.lake.event_rows import table_name
-from ticdc_assets.lake.tables import Lake, quoted
+from ticdc_assets.lake.log.applied import last_applied, write_applied
+from ticdc_assets.lake.apply.apply import Replay
+from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.store.contracts import Lake, quoted
 from ticdc_assets.naming import layer_key
 from ticdc_assets.protocols.message import Message
 

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from tests.lake.golden_runs import GoldenLake, cuts, points_of
 from ticdc_assets.checks import Window, evaluate
-from ticdc_assets.lake.applied import last_applied
-from ticdc_assets.lake.event_rows import table_name
+from ticdc_assets.lake.log.applied import last_applied
+from ticdc_assets.lake.events.event_rows import table_name
 
 
 @pytest.mark.all_golden

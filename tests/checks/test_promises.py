@@ -21,8 +21,8 @@ from tests.checks.made import (
 )
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.checks.invariants import INVARIANTS, Invariant, Scene
-from ticdc_assets.checks.invariants.asked import has_old_values
-from ticdc_assets.checks.invariants.books import ledger_adds_up, nothing_is_in_quarantine_since
+from ticdc_assets.checks.invariants.row_conditions import has_old_values
+from ticdc_assets.checks.invariants.accounting import ledger_adds_up, nothing_is_in_quarantine_since
 from ticdc_assets.checks.invariants.folder import (
     data_file_can_be_read,
     data_file_is_never_rewritten,
@@ -46,7 +46,7 @@ from ticdc_assets.checks.invariants.rows import (
     update_has_old_and_new,
 )
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.event_rows import to_json
+from ticdc_assets.lake.events.event_rows import to_json
 from ticdc_assets.schema.types.checksum import row_checksum
 from ticdc_assets.storage_sink.schema_file import read_schema_file
 

@@ -11,7 +11,7 @@ from ticdc_assets.changefeed import CsvDialect, load_changefeeds
 from ticdc_assets.demo import Options, Simulation, prepare, simulate
 from ticdc_assets.demo import row_lines as truth_lines
 from ticdc_assets.reference.output import row_lines
-from ticdc_assets.reference.reading import folder_events, topic_events
+from ticdc_assets.stream.reading import folder_events, topic_events
 from ticdc_assets.reference.replay import Replay
 
 CSV_DEFAULT = CsvDialect()

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from resources.spark import session
-from ticdc_assets.lake.compiling import INTERPRETED
+from ticdc_assets.lake.store.codegen import INTERPRETED
 
 
 @pytest.fixture(scope="session")

@@ -24,12 +24,12 @@ from tests.servers import HASTY
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.demo import Options, Simulation, Step, prepare, row_lines
 from ticdc_assets.lake.advance import advance
-from ticdc_assets.lake.applied import last_applied
-from ticdc_assets.lake.asof import picture
-from ticdc_assets.lake.compiling import INTERPRETED
-from ticdc_assets.lake.current import CurrentTable
-from ticdc_assets.lake.ledger import ledger
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.log.applied import last_applied
+from ticdc_assets.lake.views.asof import picture
+from ticdc_assets.lake.store.codegen import INTERPRETED
+from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.views.ledger import ledger
+from ticdc_assets.lake.store.contracts import Lake
 
 # The tables that a stage writes, and how many files it may leave there in a run.
 STAGES = {

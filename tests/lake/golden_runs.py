@@ -40,12 +40,12 @@ from tests.reference.golden_feeds import (
 from tests.truth import Name, TrueTable, truth
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import Advanced, Source, advance
-from ticdc_assets.lake.asof import Picture, picture
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.views.asof import Picture, picture
+from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.reference.output import row_lines
-from ticdc_assets.reference.reading import topic_events
-from ticdc_assets.reference.resolved import Progress
+from ticdc_assets.stream.reading import topic_events
+from ticdc_assets.stream.resolved_ts import Progress
 
 _AT_ONCE = 4
 _DATES = ("date", "datetime", "timestamp")

@@ -24,13 +24,13 @@ from ticdc_assets.events import (
     TopicPosition,
     Watermark,
 )
-from ticdc_assets.lake import event_rows
-from ticdc_assets.lake.decode import Decoded, decode
-from ticdc_assets.lake.ingest import Ingested, ingest_records
-from ticdc_assets.lake.ingest_folder import ingest_folder
-from ticdc_assets.lake.tables import Lake, create
+from ticdc_assets.lake.events import event_rows
+from ticdc_assets.lake.events.decode import Decoded, decode
+from ticdc_assets.lake.raw.ingest_records import Ingested, ingest_records
+from ticdc_assets.lake.raw.ingest_folder import ingest_folder
+from ticdc_assets.lake.store.contracts import Lake, create
 from ticdc_assets.protocols.message import Message
-from ticdc_assets.reference.reading import schema_versions
+from ticdc_assets.stream.reading import schema_versions
 
 
 class Intake:

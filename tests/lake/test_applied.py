@@ -6,9 +6,9 @@ from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, placed, row, watermark
 from ticdc_assets.lake.advance import Source, advance
-from ticdc_assets.lake.applied import applied_at, last_applied
-from ticdc_assets.lake.asof import picture
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.log.applied import applied_at, last_applied
+from ticdc_assets.lake.views.asof import picture
+from ticdc_assets.lake.store.contracts import Lake
 
 
 def test_a_changefeed_may_say_how_far_it_is_before_it_has_a_table(

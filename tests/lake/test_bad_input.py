@@ -15,11 +15,11 @@ from ticdc_assets.demo.csv_lines import CsvLines
 from ticdc_assets.demo.statement import Session
 from ticdc_assets.demo.storage import StorageWriter
 from ticdc_assets.demo.upstream import Upstream
-from ticdc_assets.lake import overview
+from ticdc_assets.lake.views import overview
 from ticdc_assets.lake.advance import Advanced, Source, advance
-from ticdc_assets.lake.applied import last_applied
-from ticdc_assets.lake.asof import picture
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.log.applied import last_applied
+from ticdc_assets.lake.views.asof import picture
+from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.storage_sink.path import DataPath, Layout, TableSchemaPath, parse
 
 LAYOUT = Layout(date_separator="none")

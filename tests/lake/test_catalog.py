@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tests.made_lake import schema
-from ticdc_assets.lake.catalog import (
+from ticdc_assets.lake.log.catalog import (
     AppliedLine,
     Catalog,
     LakeTable,

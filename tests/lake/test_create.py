@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, ddl, placed, row, watermark
 from ticdc_assets.lake.advance import Source, advance
-from ticdc_assets.lake.asof import picture
-from ticdc_assets.lake.tables import CONTRACTS, Lake, create
+from ticdc_assets.lake.views.asof import picture
+from ticdc_assets.lake.store.contracts import CONTRACTS, Lake, create
 
 SQL = "CREATE TABLE `t` (`id` INT PRIMARY KEY COMMENT 'it''s', `a.b` VARCHAR(20), `c,d` JSON)"
 CAME = placed(

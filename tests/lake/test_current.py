@@ -10,10 +10,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
-from ticdc_assets.lake.current import CurrentTable, growth, row_counts
-from ticdc_assets.lake.multiset import replaced
-from ticdc_assets.lake.row_types import delta_columns
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.apply.current_table import CurrentTable, growth, row_counts
+from ticdc_assets.lake.apply.multiset import replaced
+from ticdc_assets.lake.columns.types import delta_columns
+from ticdc_assets.lake.store.contracts import Lake
 
 SCHEMA = TableSchema(
     "d",

@@ -13,8 +13,8 @@ from tests.lake.intake import Intake, told
 from tests.reference.golden_feeds import feed_of
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import FilePosition, Rejected, RowChange
-from ticdc_assets.lake import decode as decode_module
-from ticdc_assets.reference.reading import folder_events, topic_events
+from ticdc_assets.lake.events import decode as decode_module
+from ticdc_assets.stream.reading import folder_events, topic_events
 
 CSV = "lifecycle/storage-csv-full"
 

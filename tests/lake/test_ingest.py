@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.lake.intake import Intake
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.lake import ingest
+from ticdc_assets.lake.raw import ingest_records as ingest
 from ticdc_assets.protocols.message import Message
 
 TOPIC = changefeed_from_uri("dump:///d?protocol=open-protocol")

@@ -14,11 +14,11 @@ from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.demo import Options, prepare
 from ticdc_assets.events import RowChange
 from ticdc_assets.lake.advance import Source, advance
-from ticdc_assets.lake.applied import last_applied
-from ticdc_assets.lake.event_rows import table_name
-from ticdc_assets.lake.ledger import Ledger, ledger
-from ticdc_assets.lake.tables import Lake
-from ticdc_assets.reference.reading import folder_events
+from ticdc_assets.lake.log.applied import last_applied
+from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.views.ledger import Ledger, ledger
+from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.stream.reading import folder_events
 
 
 class Kept(NamedTuple):

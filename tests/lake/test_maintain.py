@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 from tests.lake.canal import FEED, placed, row, watermark
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import Source, advance
-from ticdc_assets.lake.applied import last_applied
-from ticdc_assets.lake.asof import picture
-from ticdc_assets.lake.current import CurrentTable
+from ticdc_assets.lake.log.applied import last_applied
+from ticdc_assets.lake.views.asof import picture
+from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.maintain import maintain
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.protocols.message import Message
 
 

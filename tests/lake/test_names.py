@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import Source, advance, replay_tables
-from ticdc_assets.lake.applied import last_applied
-from ticdc_assets.lake.apply import Replay
-from ticdc_assets.lake.asof import picture
-from ticdc_assets.lake.current import CurrentTable
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.log.applied import last_applied
+from ticdc_assets.lake.apply.apply import Replay
+from ticdc_assets.lake.views.asof import picture
+from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.protocols.message import Message
 
 # What Delta, Spark and the lake call columns of their own, and signs that mean something to them.

@@ -22,10 +22,10 @@ from tests.reference.changefeeds import Ddl, Row, Step, Value, together
 from tests.reference.random_upstream import Shown, World
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Event, Op, RowChange
-from ticdc_assets.lake.applied import last_applied
-from ticdc_assets.lake.apply import apply
+from ticdc_assets.lake.log.applied import last_applied
+from ticdc_assets.lake.apply.apply import apply
 from ticdc_assets.reference.model import Model
-from ticdc_assets.reference.problem import OLD_ROW_LOST
+from ticdc_assets.stream.problem import OLD_ROW_LOST
 
 FEED = dataclasses.replace(
     changefeed_from_uri("file:///nowhere?protocol=csv", id="random"), force_replicate=True

@@ -35,12 +35,12 @@ from tests.plan.engine import Engine
 from tests.plan.pictures import shown as in_memory
 from tests.reference.changefeeds import DATABASE, MANNERS
 from tests.reference.random_upstream import Shown
-from ticdc_assets.lake.applied import Applied, last_applied
-from ticdc_assets.lake.apply import apply
-from ticdc_assets.lake.control import read_control
-from ticdc_assets.lake.frames import Frames
-from ticdc_assets.lake.row_writing import image
-from ticdc_assets.lake.window import planned
+from ticdc_assets.lake.log.applied import Applied, last_applied
+from ticdc_assets.lake.apply.apply import apply
+from ticdc_assets.lake.apply.control_events import read_control
+from ticdc_assets.lake.apply.frames import Frames
+from ticdc_assets.lake.columns.writing import image
+from ticdc_assets.lake.apply.window import planned
 from ticdc_assets.plan.state import Incarnation
 
 AT_ONCE = 3

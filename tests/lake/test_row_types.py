@@ -14,9 +14,9 @@ from tests.lake.texts import CASES, TEXTS, UNKNOWN
 from ticdc_assets.errors import MalformedMessage, ValueProblem
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.row_image import dump, load
-from ticdc_assets.lake.row_reading import malformed, parsed, typed, undecodable, unknown_columns
-from ticdc_assets.lake.row_types import delta_columns, delta_name, delta_names, mysql_type_text
-from ticdc_assets.lake.row_writing import image
+from ticdc_assets.lake.columns.reading import malformed, parsed, typed, undecodable, unknown_columns
+from ticdc_assets.lake.columns.types import delta_columns, delta_name, delta_names, mysql_type_text
+from ticdc_assets.lake.columns.writing import image
 from ticdc_assets.schema.types.mysql_type import describe, parse_type
 from ticdc_assets.schema.types.value import mysql_text, read_value
 

@@ -10,8 +10,8 @@ from tests.golden import GOLDEN, open_lines
 from ticdc_assets.errors import UnhonourableDdl, ValueProblem
 from ticdc_assets.events import Column, ColumnType, Partition, Partitioning, TableSchema
 from ticdc_assets.events.row_image import dump, load
-from ticdc_assets.lake.row_reading import parsed, typed
-from ticdc_assets.lake.row_work import (
+from ticdc_assets.lake.columns.reading import parsed, typed
+from ticdc_assets.lake.columns.conversion import (
     check_partitioning,
     check_steps,
     converted,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ticdc_assets.lake import tables
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.store import contracts as tables
+from ticdc_assets.lake.store.contracts import Lake
 
 pytestmark = pytest.mark.any_spark
 

@@ -14,11 +14,11 @@ from tests.reference.changefeeds import DATABASE
 from tests.reference.random_upstream import Shown
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events import Event, FilePosition, Watermark
-from ticdc_assets.lake.asof import picture
-from ticdc_assets.lake.event_rows import Arrival, to_arrow
-from ticdc_assets.lake.row_work import mysql_lines
-from ticdc_assets.lake.row_writing import image
-from ticdc_assets.lake.tables import Lake, create
+from ticdc_assets.lake.views.asof import picture
+from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
+from ticdc_assets.lake.columns.conversion import mysql_lines
+from ticdc_assets.lake.columns.writing import image
+from ticdc_assets.lake.store.contracts import Lake, create
 from ticdc_assets.plan.state import Incarnation
 
 IMAGE = "⌗image"

@@ -5,7 +5,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ticdc_assets.events import Op, RowChange
-from ticdc_assets.plan.seen import DATED, ROWS, Place, Seen
+from ticdc_assets.plan.row_group import DATED, ROWS, Place, Seen
 from ticdc_assets.schema.catalog import TableKey, table_key
 
 Alike = tuple[object, ...]

@@ -8,7 +8,7 @@ from tests.plan.arrived import Alike, Arrived, alike_of
 from ticdc_assets.errors import MalformedMessage, TicdcError, UnhonourableDdl, ValueProblem
 from ticdc_assets.events import Op, RowChange
 from ticdc_assets.plan.steps import Alter, EmptyPartitions, Exchange, Reading, Rows
-from ticdc_assets.reference.problem import OLD_ROW_LOST, Problem
+from ticdc_assets.stream.problem import OLD_ROW_LOST, Problem
 from ticdc_assets.reference.table import Row, Table
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.partition.locate import locator

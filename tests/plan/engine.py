@@ -25,14 +25,14 @@ from ticdc_assets.events import (
     Watermark,
 )
 from ticdc_assets.events.written import from_json, to_json
-from ticdc_assets.plan.follow import Rules
+from ticdc_assets.plan.ddl import Rules
 from ticdc_assets.plan.plan import Plan, Window, plan, replayed
 from ticdc_assets.plan.replay import named_by, takers, targets
-from ticdc_assets.plan.seen import Missing, Seen
+from ticdc_assets.plan.row_group import Missing, Seen
 from ticdc_assets.plan.state import State, ddl_name, stopped
 from ticdc_assets.protocols.open_protocol import flags as open_flags
-from ticdc_assets.reference.problem import Problem
-from ticdc_assets.reference.resolved import Progress
+from ticdc_assets.stream.problem import Problem
+from ticdc_assets.stream.resolved_ts import Progress
 from ticdc_assets.reference.table import Table
 from ticdc_assets.schema.catalog import TableKey, table_key
 

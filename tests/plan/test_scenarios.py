@@ -17,7 +17,7 @@ from tests.reference import (
 from tests.reference.changefeeds import DATABASE, MANNERS, Step, Teller, paused
 from ticdc_assets.events import Event, RowChange
 from ticdc_assets.reference.model import Model
-from ticdc_assets.reference.problem import Problem
+from ticdc_assets.stream.problem import Problem
 
 SCENARIOS: dict[str, tuple[str | None, Sequence[Step]]] = {
     **{title: (None, steps) for title, (steps, _) in test_ddl_scenarios.SCENARIOS.items()},

@@ -6,7 +6,7 @@ from tests.plan.by_hand import bootstrap, ddl, schema
 from ticdc_assets.events import FilePosition
 from ticdc_assets.events.written import from_json, to_json
 from ticdc_assets.plan.state import State, ddl_name
-from ticdc_assets.reference.resolved import Heard
+from ticdc_assets.stream.resolved_ts import Heard
 
 
 def test_a_state_comes_back_as_it_was_written_whatever_is_in_it() -> None:

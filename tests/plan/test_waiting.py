@@ -8,7 +8,7 @@ from tests.plan.engine import Engine
 from tests.plan.pictures import shown
 from tests.reference.changefeeds import Ddl, Teller, exchange, put
 from ticdc_assets.events import Bootstrap, SchemaChange, TopicPosition
-from ticdc_assets.plan.seen import Missing
+from ticdc_assets.plan.row_group import Missing
 
 
 def test_rows_of_an_unknown_name_wait_and_no_other_table_does() -> None:

@@ -10,9 +10,9 @@ from tests.plan.engine import Engine
 from tests.plan.pictures import shown
 from tests.reference.changefeeds import Ddl, Teller, put, rename_all, together
 from ticdc_assets.events import Event, FilePosition
-from ticdc_assets.plan.follow import Rules
+from ticdc_assets.plan.ddl import Rules
 from ticdc_assets.plan.plan import Window, plan
-from ticdc_assets.plan.seen import Seen
+from ticdc_assets.plan.row_group import Seen
 from ticdc_assets.plan.state import State, ddl_name
 from ticdc_assets.plan.steps import Rows
 

@@ -15,7 +15,7 @@ from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events import Rejected, TableSchema
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.output import row_lines
-from ticdc_assets.reference.reading import folder_events, topic_events
+from ticdc_assets.stream.reading import folder_events, topic_events
 from ticdc_assets.reference.replay import Replay
 from ticdc_assets.schema.types.mysql_type import parse_type
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.golden import datasets, storage_tree
 from tests.reference.golden_feeds import feed_of, messages
-from ticdc_assets.reference.reading import folder_events, topic_events
+from ticdc_assets.stream.reading import folder_events, topic_events
 from ticdc_assets.reference.replay import Replay
 
 SEEDS = range(24)

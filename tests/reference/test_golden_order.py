@@ -17,7 +17,7 @@ from tests.reference.golden_feeds import feed_of
 from tests.truth import truth
 from ticdc_assets.events import Event, TopicPosition
 from ticdc_assets.reference.output import row_lines
-from ticdc_assets.reference.reading import folder_events, topic_events
+from ticdc_assets.stream.reading import folder_events, topic_events
 from ticdc_assets.reference.replay import Replay
 
 # Rows of every table; None for a paused one.

@@ -6,7 +6,7 @@ from tests.golden import records, storage_tree
 from tests.reference.golden_feeds import feed_of
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import FilePosition, Rejected, RowChange, SchemaChange
-from ticdc_assets.reference.reading import folder_events, topic_events
+from ticdc_assets.stream.reading import folder_events, topic_events
 from ticdc_assets.reference.replay import Replay
 
 DATASET = "lifecycle/storage-csv-full"

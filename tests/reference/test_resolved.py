@@ -22,9 +22,9 @@ from ticdc_assets.events import (
     TopicPosition,
     Watermark,
 )
-from ticdc_assets.reference.reading import topic_events
-from ticdc_assets.reference.resolved import Progress
-from ticdc_assets.reference.routing import topic_of
+from ticdc_assets.stream.reading import topic_events
+from ticdc_assets.stream.resolved_ts import Progress
+from ticdc_assets.stream.routing import topic_of
 
 PER_TABLE = '[{matcher = ["*.*"], topic = "{schema}.{table}"}]'
 WITHOUT_EXTENSION = "kafka://h:9092/main?protocol=canal-json"

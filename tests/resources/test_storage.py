@@ -15,7 +15,7 @@ from tests.golden import GOLDEN, storage_tree
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import FilePosition, Rejected, RowChange, Watermark
-from ticdc_assets.reference.reading import folder_events
+from ticdc_assets.stream.reading import folder_events
 
 DATASET = "types/storage-csv-full"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_assets.events import Column, ColumnType, Index, SchemaChange, TableSchema, TopicPosition
-from ticdc_assets.reference.ddl_order import in_order
+from ticdc_assets.stream.ddl_order import in_order
 from ticdc_assets.schema.catalog import Catalog, table_key
 from ticdc_assets.schema.effect import (
     Effect,

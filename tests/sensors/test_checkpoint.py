@@ -10,10 +10,10 @@ import pytest
 from resources.deployment import LakeResource
 from tests.made_lake import write_line
 from ticdc_assets.assets.advance import FEED_TAG
-from ticdc_assets.assets.pace import interval
+from ticdc_assets.assets.run_budget import interval
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.sensors import checkpoint
 from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
 

@@ -12,21 +12,21 @@ from resources.deployment import LakeResource, SparkResource
 from resources.reading import source_of
 from ticdc_assets import naming
 from ticdc_assets.assets import results, specs
-from ticdc_assets.assets.checking import looked
-from ticdc_assets.assets.pace import Stay
+from ticdc_assets.assets.check_results import looked
+from ticdc_assets.assets.run_budget import Stay
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import Window, specs_for
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.advance import Advanced, Source, advance, replay_tables, together
-from ticdc_assets.lake.apply import Replay
-from ticdc_assets.lake.catalog import Catalog, TableChange, changes
-from ticdc_assets.lake.compiling import WORTHWHILE, compiling
-from ticdc_assets.lake.event_rows import table_name
-from ticdc_assets.lake.lock import locked
-from ticdc_assets.lake.overview import open_lake
-from ticdc_assets.lake.preview import Preview, previews
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.apply.apply import Replay
+from ticdc_assets.lake.log.catalog import Catalog, TableChange, changes
+from ticdc_assets.lake.store.codegen import WORTHWHILE, compiling
+from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.store.lock import locked
+from ticdc_assets.lake.views.overview import open_lake
+from ticdc_assets.lake.views.preview import Preview, previews
+from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.naming import identifier, layer_key, output_name, table_key
 
 # Which changefeed a run is about: sensors, the run queue and alerts go by it.

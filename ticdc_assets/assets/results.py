@@ -12,9 +12,9 @@ from ticdc_assets.assets.specs import code_block, columns_metadata, escaped, lin
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.advance import Advanced
-from ticdc_assets.lake.catalog import AppliedLine, Catalog, RowCounts, SchemaStep, TableChange
-from ticdc_assets.lake.preview import Preview
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.log.catalog import AppliedLine, Catalog, RowCounts, SchemaStep, TableChange
+from ticdc_assets.lake.views.preview import Preview
+from ticdc_assets.lake.store.contracts import Lake
 
 Metadata = dict[str, Any]
 # What a run has read before it told of it: the Delta versions of the lake's own tables.

@@ -11,9 +11,9 @@ from ticdc_assets import naming
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ValueProblem
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.catalog import Catalog, LakeTable
-from ticdc_assets.lake.row_types import DeltaColumn, delta_columns
-from ticdc_assets.lake.tables import COMMIT_TS, Lake
+from ticdc_assets.lake.log.catalog import Catalog, LakeTable
+from ticdc_assets.lake.columns.types import DeltaColumn, delta_columns
+from ticdc_assets.lake.store.contracts import COMMIT_TS, Lake
 from ticdc_assets.naming import layer_key, table_key
 
 OWNERS = "TICDC_OWNERS"

@@ -17,8 +17,8 @@ from ticdc_assets.checks.invariants import (
     TableInvariant,
     Window,
 )
-from ticdc_assets.lake.event_rows import table_name
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.naming import layer_key
 from ticdc_assets.plan.state import Incarnation
 

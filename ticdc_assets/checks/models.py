@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Op, TsKind
-from ticdc_assets.lake.balanced import any_of
-from ticdc_assets.lake.tables import CONTRACTS, RAW_FILES, RAW_RECORDS
+from ticdc_assets.lake.columns.expressions import any_of
+from ticdc_assets.lake.store.contracts import CONTRACTS, RAW_FILES, RAW_RECORDS
 from ticdc_assets.plan.state import Status
 
 KINDS = ("row", "ddl", "bootstrap", "watermark", "rejected", "file", "batch")

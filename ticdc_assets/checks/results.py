@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.checks import models
 from ticdc_assets.checks.invariants import Breaks, Found, NotTold, Scene, Severity
-from ticdc_assets.lake.balanced import balanced
+from ticdc_assets.lake.columns.expressions import balanced
 
 SAMPLE = 10
 _WIDEST = 500

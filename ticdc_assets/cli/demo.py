@@ -16,12 +16,12 @@ from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.schema_text import schema_lines
 from ticdc_assets.cli.show import table_lines
 from ticdc_assets.demo import Options, Simulation, prepare, row_lines
-from ticdc_assets.lake import overview
+from ticdc_assets.lake.views import overview
 from ticdc_assets.lake.advance import Advanced, advance
-from ticdc_assets.lake.asof import Picture, picture
-from ticdc_assets.lake.lock import locked
-from ticdc_assets.lake.tables import Lake
-from ticdc_assets.reference.problem import Problem
+from ticdc_assets.lake.views.asof import Picture, picture
+from ticdc_assets.lake.store.lock import locked
+from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.stream.problem import Problem
 
 # One more happens first, when the warehouse is filled, and the last statements at the end add some:
 # three runs.

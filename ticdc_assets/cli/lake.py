@@ -14,13 +14,13 @@ from ticdc_assets.cli.source import again, changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import Advanced, replay_tables
 from ticdc_assets.lake.advance import advance as advance_lake
-from ticdc_assets.lake.applied import Applied, last_applied
-from ticdc_assets.lake.apply import Replay
-from ticdc_assets.lake.lock import locked
+from ticdc_assets.lake.log.applied import Applied, last_applied
+from ticdc_assets.lake.apply.apply import Replay
+from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.maintain import maintain as maintain_lake
-from ticdc_assets.lake.overview import absent, find, open_lake, stopped_at
-from ticdc_assets.lake.tables import Lake
-from ticdc_assets.reference.problem import Problem
+from ticdc_assets.lake.views.overview import absent, find, open_lake, stopped_at
+from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.stream.problem import Problem
 from ticdc_assets.reference.replay import notes
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from ticdc_assets.cli import texts
 from ticdc_assets.events import Column, TableSchema
 from ticdc_assets.events.table_schema import folded
-from ticdc_assets.lake.overview import SchemaLine
-from ticdc_assets.lake.row_types import mysql_type_text
+from ticdc_assets.lake.views.overview import SchemaLine
+from ticdc_assets.lake.columns.types import mysql_type_text
 
 _RENAMING = ("RENAME", "CHANGE")
 

@@ -14,10 +14,10 @@ from ticdc_assets.cli.schema_text import schema_lines
 from ticdc_assets.cli.source import again
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange
-from ticdc_assets.lake import overview
-from ticdc_assets.lake.asof import Picture, picture
-from ticdc_assets.lake.ledger import Ledger
-from ticdc_assets.lake.ledger import ledger as recount
+from ticdc_assets.lake.views import overview
+from ticdc_assets.lake.views.asof import Picture, picture
+from ticdc_assets.lake.views.ledger import Ledger
+from ticdc_assets.lake.views.ledger import ledger as recount
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.reference.output import event_line
 from ticdc_assets.reference.replay import encoded

@@ -17,7 +17,7 @@ from ticdc_assets.changefeed import (
 )
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event
-from ticdc_assets.reference.reading import folder_events, topic_events
+from ticdc_assets.stream.reading import folder_events, topic_events
 
 
 def changefeed(options: argparse.Namespace) -> Changefeed:

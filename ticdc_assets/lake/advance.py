@@ -8,16 +8,16 @@ from pyspark.sql import SparkSession
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Rejected
-from ticdc_assets.lake import tables
-from ticdc_assets.lake.applied import Applied, last_applied
-from ticdc_assets.lake.apply import AppliedWindow, Replay, apply
-from ticdc_assets.lake.compiling import WORTHWHILE, compiling
-from ticdc_assets.lake.decode import Decoded, decode
-from ticdc_assets.lake.decode_workers import Reader
-from ticdc_assets.lake.history import SchemasFor
-from ticdc_assets.lake.ingest import Ingested, ingest_records
-from ticdc_assets.lake.ingest_folder import Folder, ingest_folder
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.store import contracts as tables
+from ticdc_assets.lake.log.applied import Applied, last_applied
+from ticdc_assets.lake.apply.apply import AppliedWindow, Replay, apply
+from ticdc_assets.lake.store.codegen import WORTHWHILE, compiling
+from ticdc_assets.lake.events.decode import Decoded, decode
+from ticdc_assets.lake.events.decode_workers import Reader
+from ticdc_assets.lake.log.schema_history import SchemasFor
+from ticdc_assets.lake.raw.ingest_records import Ingested, ingest_records
+from ticdc_assets.lake.raw.ingest_folder import Folder, ingest_folder
+from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore
 

@@ -22,9 +22,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.applied import Applied, write_applied
-from ticdc_assets.lake.current import CurrentTable
-from ticdc_assets.lake.tables import CONTRACTS, Lake
+from ticdc_assets.lake.log.applied import Applied, write_applied
+from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.store.contracts import CONTRACTS, Lake
 
 # Delta refuses less: a file that a long run writes could be taken for one that nobody needs.
 LEAST_DAYS = 7

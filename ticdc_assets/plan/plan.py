@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from ticdc_assets.errors import TicdcError
 from ticdc_assets.events import Bootstrap, SchemaChange
-from ticdc_assets.plan.follow import Follower, Rules, Sample, Stated
-from ticdc_assets.plan.seen import DATED, DDLS, Missing, Place, Seen
+from ticdc_assets.plan.ddl import Follower, Rules, Sample, Stated
+from ticdc_assets.plan.row_group import DATED, DDLS, Missing, Place, Seen
 from ticdc_assets.plan.state import State, ddl_name
 from ticdc_assets.plan.steps import Version, Work
-from ticdc_assets.reference.ddl_order import in_order
-from ticdc_assets.reference.problem import Problem
+from ticdc_assets.stream.ddl_order import in_order
+from ticdc_assets.stream.problem import Problem
 
 _Item = Bootstrap | Missing | SchemaChange | Seen
 _SKIPPED = "a person decided to go on without this statement"

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ticdc_assets.events import SchemaChange
 from ticdc_assets.plan.plan import Plan
-from ticdc_assets.plan.seen import Place
+from ticdc_assets.plan.row_group import Place
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.plan.steps import Exchange, Rows
 from ticdc_assets.schema.catalog import TableKey, table_key

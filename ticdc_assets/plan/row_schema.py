@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from ticdc_assets.errors import MissingSchema
 from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
-from ticdc_assets.plan.seen import Seen
+from ticdc_assets.plan.row_group import Seen
 from ticdc_assets.plan.steps import Reading
 from ticdc_assets.schema.inference import confirm, infer
 from ticdc_assets.schema.stated import reconcile

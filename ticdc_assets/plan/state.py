@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ticdc_assets.events import Bootstrap, SchemaChange, TableSchema
-from ticdc_assets.plan.seen import Missing
-from ticdc_assets.reference.resolved import Heard
+from ticdc_assets.plan.row_group import Missing
+from ticdc_assets.stream.resolved_ts import Heard
 from ticdc_assets.schema.catalog import TableKey
 from ticdc_assets.schema.known_tables import Known
 

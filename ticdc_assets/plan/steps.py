@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from ticdc_assets.events import Partitioning, TableSchema
-from ticdc_assets.plan.seen import Place, Seen
+from ticdc_assets.plan.row_group import Place, Seen
 from ticdc_assets.schema.effect import Step as RowStep
 
 

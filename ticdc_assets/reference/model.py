@@ -27,9 +27,9 @@ from ticdc_assets.errors import (
     ValueProblem,
 )
 from ticdc_assets.events import Bootstrap, Event, Rejected, RowChange, SchemaChange
-from ticdc_assets.reference.ddl_order import in_order
-from ticdc_assets.reference.inbox import DDLS, Due, Inbox
-from ticdc_assets.reference.problem import KEY_ONLY, OLD_KEY_LOST, OLD_ROW_LOST, Kind, Problem
+from ticdc_assets.stream.ddl_order import in_order
+from ticdc_assets.reference.event_buffer import DDLS, Due, Inbox
+from ticdc_assets.stream.problem import KEY_ONLY, OLD_KEY_LOST, OLD_ROW_LOST, Kind, Problem
 from ticdc_assets.reference.row_typing import Images, RowTyper, Settle
 from ticdc_assets.reference.table import Row, Table
 from ticdc_assets.reference.tables import Tables

@@ -14,7 +14,7 @@ from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.protocols.open_protocol import flags as open_flags
 from ticdc_assets.reference.model import Model
 from ticdc_assets.reference.output import row_lines
-from ticdc_assets.reference.resolved import Progress
+from ticdc_assets.stream.resolved_ts import Progress
 from ticdc_assets.reference.table import Table
 
 _END = (1 << 63) - 1

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from ticdc_assets.errors import MalformedMessage, MissingSchema
 from ticdc_assets.events import Op, RowChange, TableSchema
-from ticdc_assets.reference.inbox import Inbox
+from ticdc_assets.reference.event_buffer import Inbox
 from ticdc_assets.reference.table import Row, Table
 from ticdc_assets.reference.tables import Tables
 from ticdc_assets.schema.catalog import Catalog

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ticdc_assets.errors import TicdcError, UnhonourableDdl
 from ticdc_assets.events import TableSchema
-from ticdc_assets.reference.problem import STRAYED, TIME_OF_DDL, UNNAMED, Problem
+from ticdc_assets.stream.problem import STRAYED, TIME_OF_DDL, UNNAMED, Problem
 from ticdc_assets.reference.table import Table
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.effect import (

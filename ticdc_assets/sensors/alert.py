@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from ticdc_assets.assets.advance import FEED_TAG
-from ticdc_assets.assets.checking import FIRST_FAILED
+from ticdc_assets.assets.check_results import FIRST_FAILED
 
 WEBHOOK = "TICDC_ALERT_WEBHOOK"
 _LINES = 20

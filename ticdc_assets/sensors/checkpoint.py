@@ -23,9 +23,9 @@ from resources.source import dump_size, newest_checkpoint
 from ticdc_assets import naming
 from ticdc_assets.assets import results
 from ticdc_assets.assets.advance import FEED_TAG
-from ticdc_assets.assets.pace import interval
+from ticdc_assets.assets.run_budget import interval
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.lake.tables import Lake
+from ticdc_assets.lake.store.contracts import Lake
 
 CHECKPOINT_TAG = "ticdc/checkpoint"
 _UNDER_WAY = [

@@ -4,7 +4,8 @@
 lake promises of itself.  What corrupts blocks, what only smells warns.
 """
 
-from ticdc_assets.checks.invariants import books, current, folder, order, rows
+from ticdc_assets.checks.invariants import current, folder, order, rows
+from ticdc_assets.checks.invariants import accounting as books
 from ticdc_assets.checks.invariants.invariant import (
     Breaks,
     Found,
@@ -14,7 +15,7 @@ from ticdc_assets.checks.invariants.invariant import (
     Severity,
     TableInvariant,
 )
-from ticdc_assets.checks.invariants.scene import Scene, Window
+from ticdc_assets.checks.invariants.context import Scene, Window
 
 INVARIANTS: tuple[Invariant, ...] = (
     folder.data_file_number_follows,

@@ -16,13 +16,13 @@ from ticdc_assets.checks.invariants.invariant import (
     NotTold,
     promised_of_tables,
 )
-from ticdc_assets.checks.invariants.scene import Scene
+from ticdc_assets.checks.invariants.context import Scene
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.balanced import balanced
-from ticdc_assets.lake.current import CurrentTable, growth, row_counts
-from ticdc_assets.lake.overview import stopped_at
-from ticdc_assets.lake.row_types import delta_columns, delta_names
-from ticdc_assets.lake.tables import COMMIT_TS, quoted
+from ticdc_assets.lake.columns.expressions import balanced
+from ticdc_assets.lake.apply.current_table import CurrentTable, growth, row_counts
+from ticdc_assets.lake.views.overview import stopped_at
+from ticdc_assets.lake.columns.types import delta_columns, delta_names
+from ticdc_assets.lake.store.contracts import COMMIT_TS, quoted
 from ticdc_assets.plan.state import Incarnation
 
 _STOPPED = ("state", "since_ts", "reason", "ddl", "go_on", "without")

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.invariants.invariant import Breaks, Found, promised
-from ticdc_assets.checks.invariants.scene import Scene
+from ticdc_assets.checks.invariants.context import Scene
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.storage_sink.schema_file import read_schema_file
 

@@ -8,7 +8,7 @@ from typing import Literal
 from pyspark.sql import DataFrame, Row
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.checks.invariants.scene import Scene
+from ticdc_assets.checks.invariants.context import Scene
 from ticdc_assets.plan.state import Incarnation
 
 Layer = Literal["raw", "events", "quarantine", "checkpoints"]

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.invariants.invariant import Breaks, Found, promised
 from ticdc_assets.checks.invariants.rows import SHOWN
-from ticdc_assets.checks.invariants.scene import Scene
+from ticdc_assets.checks.invariants.context import Scene
 
 _BACK = ("line", "partition", "ts_before", "ts")
 _LATE = (*SHOWN, "resolved_before")

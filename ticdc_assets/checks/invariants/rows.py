@@ -7,12 +7,12 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from ticdc_assets.checks.invariants.asked import Fault, faults
+from ticdc_assets.checks.invariants.row_conditions import Fault, faults
 from ticdc_assets.checks.invariants.invariant import Breaks, Found, promised
-from ticdc_assets.checks.invariants.scene import Scene
+from ticdc_assets.checks.invariants.context import Scene
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import from_json, to_json
-from ticdc_assets.lake.event_rows import row_change, statements, table_name
+from ticdc_assets.lake.events.event_rows import row_change, statements, table_name
 from ticdc_assets.schema.types.checksum import verify
 
 SHOWN = ("database", "table", "commit_ts", "op", "place")

@@ -1,0 +1,313 @@
+"""Apply: from events to current tables, up to the newest resolved ts.
+
+One window goes from the last line of `applied` to that ts.  Before it, whatever could not go on
+and now can is replayed from the line before it stopped: tables that waited for a schema, rows and
+DDLs that came too late, and what a person asked for.
+"""
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+from pyspark.sql import SparkSession
+
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.events import SchemaChange
+from ticdc_assets.lake.log.applied import Applied, Count, applied_at, valid_line, write_applied
+from ticdc_assets.lake.apply.table_work import Outcome, carry_out
+from ticdc_assets.lake.store.codegen import WORTHWHILE, compiling
+from ticdc_assets.lake.apply.control_events import Control, read_control
+from ticdc_assets.lake.apply.pending_rows import Span, came_late
+from ticdc_assets.lake.log.schema_history import write_history, write_tables
+from ticdc_assets.lake.apply.quarantined_rows import keep_refused
+from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.apply.window import Planned, planned
+from ticdc_assets.plan.plan import replayed
+from ticdc_assets.plan.replay import named_by, takers
+from ticdc_assets.plan.replay import targets as replay_targets
+from ticdc_assets.plan.row_group import ROWS, Missing
+from ticdc_assets.plan.state import DdlName, State, ddl_name, stopped
+from ticdc_assets.stream.problem import Problem
+from ticdc_assets.schema.catalog import TableKey, table_key
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class AppliedWindow:
+    """What one apply did."""
+
+    resolved_ts: int
+    tables: int = 0
+    rows: int = 0
+    ddls: int = 0
+    quarantined: int = 0
+    replayed: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a person asked for: tables to be replayed from a line on, without some DDLs."""
+
+    incarnations: frozenset[str]
+    seq: int
+    skip: tuple[tuple[int, DdlName], ...] = ()
+
+
+def apply(
+    spark: SparkSession,
+    lake: Lake,
+    feed: Changefeed,
+    applied: Applied,
+    batch: int,
+    *,
+    decoded: int | None = None,
+    missing: Collection[Missing] | None = None,
+    replay: Replay | None = None,
+    progress: Progress | None = None,
+) -> AppliedWindow:
+    """Bring the current tables up to what the batches up to `batch` resolve.
+
+    `decoded` is the batch up to which no file waits to be decoded, `missing` what those that do
+    would tell of; without it that is as it was at the last line.
+    """
+    through = batch if decoded is None else decoded
+    unread = applied.state.missing if missing is None else missing
+    return _Applier(spark, lake, feed, batch, through, unread, progress).run(applied, replay)
+
+
+class _Applier:
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        feed: Changefeed,
+        batch: int,
+        decoded: int,
+        missing: Collection[Missing],
+        progress: Progress | None,
+    ) -> None:
+        self._spark = spark
+        self._lake = lake
+        self._feed = feed
+        self._batch = batch
+        self._decoded = decoded
+        self._missing = missing
+        self._progress = progress
+        self._done = AppliedWindow(0)
+
+    def run(self, applied: Applied, replay: Replay | None) -> AppliedWindow:
+        self._done = AppliedWindow(applied.ts)
+        control = read_control(self._spark, self._lake, self._feed, applied, self._batch)
+        applied = self._replay_what_can(applied, control, replay)
+        at_once = [ddl for ddl in control.ddls if ddl.commit_ts == applied.ts]
+        if any(_is_new(ddl, applied.state) for ddl in at_once) and control.resolved_ts > applied.ts:
+            # They belong to the picture of a ts that was applied before they came.
+            applied = self._advance(applied, control, applied.ts, applied.batch)
+        if self._batch > applied.batch or control.resolved_ts > applied.ts:
+            applied = self._advance(applied, control, control.resolved_ts, self._batch)
+        return dataclasses.replace(self._done, resolved_ts=applied.ts)
+
+    # One window
+
+    def _advance(self, applied: Applied, control: Control, ts: int, batch: int) -> Applied:
+        way = planned(
+            self._spark,
+            self._lake,
+            self._feed,
+            applied,
+            control,
+            ts=ts,
+            batch=batch,
+            missing=self._missing,
+        )
+        made = way.plan
+        with ThreadPoolExecutor(1) as beside:
+            # No row depends on it.
+            written = beside.submit(
+                write_history, self._spark, self._lake, made.history, applied.ts
+            )
+            versions, counts, state = self._carry_out(way, made.work)
+            written.result()
+        if batch == self._batch:
+            state = replace(state, heard=control.heard)
+        self._note(made.problems, ddls=len(made.history))
+        return self._finish(applied, state, batch, versions, control, counts)
+
+    def _carry_out(
+        self, way: Planned, work: Collection[str]
+    ) -> tuple[dict[str, int], list[Count], State]:
+        """Carry out the work on tables, several at once; tables that refuse are paused."""
+        made, start = way.plan, way.start
+        split = not self._feed.output_raw_change_event
+
+        def one(incarnation: str) -> Outcome:
+            version = start.versions.get(incarnation)
+            return carry_out(way.frames, made.work[incarnation], version, updates_split=split)
+
+        outcomes: dict[str, Outcome] = {}
+        is_much = way.rows > WORTHWHILE * max(len(work), 1)
+        # A table mostly waits, for logs and the store: as many as Python has threads for that.
+        with compiling(self._spark, is_much), ThreadPoolExecutor() as pool:
+            for incarnation, outcome in zip(work, pool.map(one, work), strict=True):
+                outcomes[incarnation] = outcome
+                if self._progress is not None:
+                    self._progress(len(outcomes), len(work))
+        tables = dict(made.state.incarnations)
+        counts: list[Count] = []
+        for incarnation, outcome in outcomes.items():
+            table = tables[incarnation]
+            if outcome.refused is not None:
+                tables[incarnation] = stopped(
+                    table, "paused", outcome.refused, (start.ts, start.seq)
+                )
+                name = table.schema.database, table.schema.table
+                self._note([Problem("paused", outcome.refused, *name, way.span.ts)])
+            elif outcome.strayed:
+                tables[incarnation] = replace(table, strayed=True)
+            counts += outcome.counts
+        versions = {i: o.version for i, o in outcomes.items() if o.version is not None}
+        refused = [s for o in outcomes.values() if o.refused is None for s in o.segments]
+        keep_refused(self._spark, self._lake, refused)
+        return versions, counts, replace(made.state, incarnations=tables)
+
+    def _finish(
+        self,
+        applied: Applied,
+        state: State,
+        batch: int,
+        versions: Mapping[str, int],
+        control: Control,
+        counts: Sequence[Count],
+        replays: int | None = None,
+    ) -> Applied:
+        write_tables(self._spark, self._lake, applied.state, state)
+        written = write_applied(
+            self._spark,
+            self._lake,
+            applied,
+            state,
+            batch=batch,
+            decoded=min(batch, self._decoded),
+            versions=versions,
+            watermarks=control.watermarks,
+            counts=counts,
+            replays=replays,
+        )
+        done = self._done
+        self._done = dataclasses.replace(
+            done,
+            tables=done.tables + len(versions),
+            rows=done.rows + sum(count.rows.read for count in counts),
+            quarantined=done.quarantined + sum(count.rows.quarantined for count in counts),
+        )
+        return written
+
+    # Replays
+
+    def _replay_what_can(self, applied: Applied, control: Control, asked: Replay | None) -> Applied:
+        """Replay tables from the line before they stopped being right."""
+        if asked is not None and asked.skip:
+            skipped = [*applied.state.skipped, *asked.skip]
+            applied = dataclasses.replace(applied, state=replace(applied.state, skipped=skipped))
+        targets, seqs = set(asked.incarnations) if asked else set(), []
+        if asked is not None:
+            seqs.append(asked.seq)
+        news = _stated_names(control)
+        came = {m.key for m in applied.state.missing} - {m.key for m in self._missing}
+        names: set[TableKey] = set()
+        for table in applied.state.incarnations.values():
+            # It may have another name by now than its rows and their schema.
+            if table.waits and (news or came):
+                targets.add(table.id)
+                seqs.append(table.stopped_seq or 0)
+        for unknown in applied.state.unknown:
+            name = table_key(unknown.database, unknown.table)
+            if name in news or name in came:
+                names.add(name)
+                seqs.append(unknown.stopped_seq)
+        late = self._late(applied) if applied.seq else []
+        least = [ts for _, _, ts in late] + [ddl.commit_ts for ddl in control.late]
+        if least:
+            seqs.append(valid_line(self._spark, self._lake, applied.seq, min(least)))
+        if not seqs:
+            return applied
+        return self._replay(applied, control, targets, names, late, min(seqs))
+
+    def _late(self, applied: Applied) -> list[tuple[str, str, int]]:
+        """Tables that are wrong for rows that came too late, and since when."""
+        span = Span(applied.ts, applied.batch, applied.ts, self._batch)
+        return came_late(self._spark, self._lake, span)
+
+    def _replay(
+        self,
+        applied: Applied,
+        control: Control,
+        targets: Collection[str],
+        names: Collection[TableKey],
+        late: Collection[tuple[str, str, int]],
+        seq: int,
+    ) -> Applied:
+        seq = valid_line(self._spark, self._lake, seq)
+        then = applied_at(self._spark, self._lake, seq)
+        if then.ts >= applied.ts and then.batch >= applied.batch:
+            return applied
+        past = read_control(self._spark, self._lake, self._feed, then, self._batch)
+        way = planned(
+            self._spark,
+            self._lake,
+            self._feed,
+            then,
+            past,
+            ts=applied.ts,
+            batch=applied.batch,
+            ddls=_in_window(past.ddls, applied),
+            skipped=applied.state.skipped,
+            missing=self._missing,
+        )
+        made = way.plan
+        asked = set(targets)
+        for name in names:
+            asked |= takers(made, name, (0, ROWS))
+        for database, table, ts in late:
+            asked |= takers(made, table_key(database, table), (ts, ROWS))
+        for ddl in control.late:
+            asked |= named_by(made, ddl)
+        chosen = replay_targets(applied.state, made, asked)
+        to_do = [id for id in made.work if id in chosen]
+        versions, counts, after = self._carry_out(way, to_do)
+        state = replayed(applied.state, replace(made, state=after), chosen, applied.seq)
+        changed = [v for v in made.history if v.incarnation in chosen]
+        write_history(self._spark, self._lake, changed, then.ts)
+        self._note(made.problems)
+        self._done = dataclasses.replace(self._done, replayed=self._done.replayed + len(chosen))
+        return self._finish(applied, state, applied.batch, versions, control, counts, replays=seq)
+
+    def _note(self, problems: Iterable[Problem], *, ddls: int = 0) -> None:
+        done = self._done
+        self._done = dataclasses.replace(
+            done, problems=[*done.problems, *problems], ddls=done.ddls + ddls
+        )
+
+
+def _stated_names(control: Control) -> set[TableKey]:
+    """The tables of which something new was stated."""
+    schemas = [ddl.schema for ddl in control.ddls] + [b.schema for _, b in control.bootstraps]
+    return {table_key(s.database, s.table) for s in schemas if s is not None}
+
+
+def _is_new(ddl: SchemaChange, state: State) -> bool:
+    return ddl_name(ddl) not in state.done
+
+
+def _in_window(ddls: Iterable[SchemaChange], applied: Applied) -> list[SchemaChange]:
+    """The DDLs up to what was applied; those of just that ts only as far as they were done."""
+    return [
+        ddl
+        for ddl in ddls
+        if ddl.commit_ts < applied.ts
+        or (ddl.commit_ts == applied.ts and not _is_new(ddl, applied.state))
+    ]

@@ -1,0 +1,314 @@
+"""Delta tables of current rows: making them, changing their shape, and their versions."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from operator import and_
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ticdc_assets.events import TableSchema
+from ticdc_assets.events.table_schema import folded
+from ticdc_assets.lake.columns.expressions import balanced
+from ticdc_assets.lake.store.commits import newest_commits
+from ticdc_assets.lake.columns.types import DeltaColumn, alike, delta_columns, delta_names
+from ticdc_assets.lake.store.contracts import COMMIT_TS, Lake, create_table, literal, quoted, table_at
+from ticdc_assets.schema.conversion.convert import backfill, only_widens
+from ticdc_assets.schema.effect import (
+    ColumnAdded,
+    ColumnConverted,
+    ColumnDropped,
+    ColumnRenamed,
+    Step,
+)
+from ticdc_assets.schema.types.mysql_type import delta_type
+
+_PROPERTIES = {
+    # Lines of `applied` name versions; what can be given up of them is for maintenance to say.
+    "delta.logRetentionDuration": "interval 3650 days",
+    "delta.columnMapping.mode": "name",
+    "delta.enableDeletionVectors": "true",
+    "delta.enableChangeDataFeed": "true",
+    "delta.enableTypeWidening": "true",
+    # Otherwise a table that has no DATETIME could not have one later.
+    "delta.feature.timestampNtz": "supported",
+}
+_COMMIT_TS_COMMENT = "commit ts of the last change of this row"
+# What Delta can cluster by: types with statistics, among the columns that have them.
+_UNCLUSTERED = ("binary", "array", "boolean", "timestamp_ntz")
+_WITH_STATISTICS = 32
+_MOST_CLUSTERED = 4
+# What Delta's log has of files that a commit adds and takes away.
+_FILE = "struct<stats: string, deletionVector: struct<cardinality: bigint>>"
+_ACTIONS = f"add {_FILE}, remove {_FILE}"
+
+
+def row_counts(spark: SparkSession, lake: Lake, versions: Mapping[str, int]) -> dict[str, int]:
+    """How many rows tables have at Delta versions; no data is read, only Delta's log."""
+    with ThreadPoolExecutor() as pool:
+        counts = pool.map(
+            lambda one: CurrentTable(spark, lake, one[0]).count(one[1]), versions.items()
+        )
+        return dict(zip(versions, counts, strict=True))
+
+
+def growth(spark: SparkSession, lake: Lake, spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+    """By how many rows tables grew from one Delta version to another, as the commits between tell.
+
+    One job for all tables, where counting at an old version makes Delta read its log anew.  A
+    table is left out where a commit does not tell, as one that overwrites does not.
+    """
+    grew = {id: 0 for id, (since, through) in spans.items() if since == through}
+    logs = [
+        f"{lake.current(id)}/_delta_log/{version:020}.json"
+        for id, (since, through) in spans.items()
+        for version in range(since + 1, through + 1)
+    ]
+    if not logs:
+        return grew
+
+    def rows(action: str) -> Column:
+        file = F.col(action)
+        said = F.get_json_object(file["stats"], "$.numRecords").cast("bigint")
+        gone = F.coalesce(file["deletionVector"]["cardinality"], F.lit(0))
+        return F.when(file.isNull(), 0).otherwise(said - gone)
+
+    change = rows("add") - rows("remove")
+    told = (
+        spark.read.schema(_ACTIONS)
+        .json(logs)
+        .select(
+            F.regexp_extract("_metadata.file_path", "([^/]+)/_delta_log/[^/]+$", 1).alias("id"),
+            change.alias("change"),
+        )
+    )
+    found = told.groupBy("id").agg(F.sum("change"), F.max(F.col("change").isNull())).collect()
+    return grew | {id: change for id, change, is_unsure in found if not is_unsure}
+
+
+class CurrentTable:
+    """One table's Delta table."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, incarnation: str) -> None:
+        self._spark = spark
+        self.path = lake.current(incarnation)
+        self.sql = table_at(self.path)
+
+    @property
+    def version(self) -> int:
+        """Its newest Delta version."""
+        return newest_commits(self._spark, self.path, 1)[0].version
+
+    def rows(self, version: int) -> DataFrame:
+        """Its rows at a Delta version."""
+        return self._spark.read.format("delta").option("versionAsOf", version).load(self.path)
+
+    def count(self, version: int) -> int:
+        """How many rows it has at a Delta version; Delta's log knows, if it is asked in SQL."""
+        counted = self._spark.sql(f"SELECT count(*) FROM {self.sql} VERSION AS OF {version}")
+        return int(counted.collect()[0][0])
+
+    def create(self, schema: TableSchema) -> None:
+        """Make it, without rows; what a run that was killed has left there goes."""
+        if self._exists():
+            # By its path a table cannot be replaced: it would keep its rows, and its columns.
+            self._empty(schema)
+            return
+        columns = [_definition(column) for column in delta_columns(schema)]
+        comment = literal(_COMMIT_TS_COMMENT)
+        columns.append(f"{quoted(COMMIT_TS)} bigint COMMENT {comment}")
+        create_table(self._spark, self.path, ", ".join(columns), _layout(schema), _PROPERTIES)
+
+    def _exists(self) -> bool:
+        try:
+            return self.version >= 0
+        except AnalysisException as error:
+            if not (error.getCondition() or "").startswith(("DELTA_", "PATH_NOT_FOUND")):
+                raise
+            return False
+
+    def _empty(self, schema: TableSchema) -> None:
+        """Take away all rows, and all columns but the one of our own, and have the schema's."""
+        self._spark.sql(f"DELETE FROM {self.sql}").collect()
+        self._alter("CLUSTER BY NONE")
+        there = self._spark.read.format("delta").load(self.path).columns
+        gone = [name for name in there if name != COMMIT_TS]
+        if gone:
+            self._alter(f"DROP COLUMNS ({', '.join(map(quoted, gone))})")
+        self._place([], delta_columns(schema))
+        self.cluster(schema)
+
+    def restore(self, version: int) -> None:
+        """Undo what a run that was killed has done to it."""
+        if self.version != version:
+            self._spark.sql(f"RESTORE TABLE {self.sql} TO VERSION AS OF {version}").collect()
+
+    def append(self, rows: DataFrame) -> None:
+        rows.write.format("delta").mode("append").save(self.path)
+
+    def overwrite(self, rows: DataFrame, schema: TableSchema) -> None:
+        """Have these rows and no others; overwriting takes the layout away."""
+        rows.write.format("delta").mode("overwrite").save(self.path)
+        self.cluster(schema)
+
+    def cluster(self, schema: TableSchema) -> None:
+        by = ", ".join(map(quoted, _layout(schema)))
+        self._alter(f"CLUSTER BY ({by})" if by else "CLUSTER BY NONE")
+
+    def merge(self, final: DataFrame, schema: TableSchema, key: Sequence[str]) -> None:
+        """Bring in what a segment makes of the rows, one line a key.
+
+        Without a key a line that is not `⌗put` stands for all rows that are equal to it, and one
+        that is `⌗put` for a row more.
+        """
+        columns = [*(c.name for c in delta_columns(schema)), COMMIT_TS]
+        # In one column, so that no name means both of a row that is there and of one that comes.
+        came = F.struct(*(F.col(quoted(n)).alias(f"c{at}") for at, n in enumerate(columns)))
+        news = final.select("⌗put", came.alias("⌗came"))
+        values = {n: F.col(f"`⌗came`.c{at}") for at, n in enumerate(columns)}
+        types = {c.name: c.type for c in delta_columns(schema)}
+        if key:
+            same = balanced(and_, (_same(F.col(quoted(n)), values[n], types[n]) for n in key))
+        else:
+            equal = (F.col(quoted(n)).eqNullSafe(values[n]) for n in columns if n != COMMIT_TS)
+            same = balanced(and_, [~F.col("⌗put"), *equal])
+        every = {quoted(n): value for n, value in values.items()}
+        merge = news.mergeInto(self.sql, same)
+        merge = merge.whenMatched(~F.col("⌗put")).delete().whenMatched().update(every)
+        merge.whenNotMatched(F.col("⌗put")).insert(every).merge()
+
+    def reshape(self, before: TableSchema, steps: Sequence[Step], after: TableSchema) -> None:
+        """Have the columns of a new schema; values of a column that is converted are lost."""
+        was, wanted = delta_columns(before), delta_columns(after)
+        moves = column_moves(before, steps, after)
+        fitting = {column.name: column for column in wanted}
+        moved = {
+            column.name: fitting[moves[column.name]]
+            for column in was
+            if column.name in moves and _fits(column.type, fitting[moves[column.name]].type)
+        }
+        gone = [column.name for column in was if column.name not in moved]
+        recluster = bool(gone) or _layout(before) != _layout(after)
+        if recluster:
+            self._alter("CLUSTER BY NONE")
+        if gone:
+            self._alter(f"DROP COLUMNS ({', '.join(map(quoted, gone))})")
+        self._rename({old: new.name for old, new in moved.items() if old != new.name})
+        types = {moved[c.name].name: c.type for c in was if c.name in moved}
+        for column in wanted:
+            if types.get(column.name, column.type) != column.type:
+                self._alter(f"ALTER COLUMN {quoted(column.name)} TYPE {column.type}")
+        order = [moved[column.name].name for column in was if column.name in moved]
+        self._place(order, wanted)
+        comments = {moved[c.name].name: c.comment for c in was if c.name in moved}
+        for column in wanted:
+            if comments.get(column.name, column.comment) != column.comment:
+                comment = literal(column.comment)
+                self._alter(f"ALTER COLUMN {quoted(column.name)} COMMENT {comment}")
+        if recluster:
+            self.cluster(after)
+
+    def _rename(self, names: dict[str, str]) -> None:
+        """Rename columns, also in circles."""
+        waiting = dict(names)
+        while waiting:
+            taken = {alike(old) for old in waiting}
+            free = next((old for old, new in waiting.items() if alike(new) not in taken), None)
+            if free is None:
+                old = next(iter(waiting))
+                aside = f"{old}⌗aside"
+                self._alter(f"RENAME COLUMN {quoted(old)} TO {quoted(aside)}")
+                waiting[aside] = waiting.pop(old)
+                continue
+            new = waiting.pop(free)
+            self._alter(f"RENAME COLUMN {quoted(free)} TO {quoted(new)}")
+
+    def _place(self, order: list[str], wanted: Sequence[DeltaColumn]) -> None:
+        """Add the columns that are not there, and have all in the order that is wanted."""
+        for position, column in enumerate(wanted):
+            where = f"AFTER {quoted(wanted[position - 1].name)}" if position else "FIRST"
+            if column.name not in order:
+                self._alter(f"ADD COLUMNS ({_definition(column)} {where})")
+            elif order[position] == column.name:
+                continue
+            else:
+                self._alter(f"ALTER COLUMN {quoted(column.name)} {where}")
+                order.remove(column.name)
+            order.insert(position, column.name)
+
+    def _alter(self, action: str) -> None:
+        self._spark.sql(f"ALTER TABLE {self.sql} {action}")
+
+
+def _same(one: Column, other: Column, type: str) -> Column:
+    """Whether values of a key are the same; NULL is one, as a date may have no other."""
+    return one.eqNullSafe(other) if type.startswith(("date", "timestamp")) else one == other
+
+
+def _definition(column: DeltaColumn) -> str:
+    return f"{quoted(column.name)} {column.type} COMMENT {literal(column.comment)}"
+
+
+def _layout(schema: TableSchema) -> list[str]:
+    """The columns that a table is laid out by: those of its key, as far as Delta can."""
+    columns = delta_columns(schema)[:_WITH_STATISTICS]
+    names = delta_names(schema)
+    key = {names[c.name] for k in schema.key if (c := schema.column(k)) and c.name in names}
+    by = [c.name for c in columns if c.name in key and not c.type.startswith(_UNCLUSTERED)]
+    return by[:_MOST_CLUSTERED]
+
+
+def column_moves(before: TableSchema, steps: Sequence[Step], after: TableSchema) -> dict[str, str]:
+    """Which Delta column of before is which one afterwards."""
+    was = {column.column: column.name for column in delta_columns(before)}
+    will_be = {column.column: column.name for column in delta_columns(after)}
+    folded_names = {folded(name): name for name in will_be}
+    moves = {}
+    for old, new in _followed(was, steps).items():
+        spelt = new if new in will_be else folded_names.get(folded(new))
+        if spelt is not None:
+            moves[was[old]] = will_be[spelt]
+    return moves
+
+
+def _followed(columns: Iterable[str], steps: Sequence[Step]) -> dict[str, str]:
+    """Which column of before is which one after steps."""
+    now = {name: name for name in columns}
+    for step in steps:
+        back = {new: old for old, new in now.items()}
+        match step:
+            case ColumnDropped(name) if name in back:
+                del now[back[name]]
+            case ColumnRenamed(old, new) if old in back:
+                now[back[old]] = new
+    return now
+
+
+def _fits(old: str, new: str) -> bool:
+    """Whether Delta can widen a type without touching a row."""
+    whole = ("tinyint", "smallint", "int", "bigint")
+    if old in whole and new in whole:
+        return whole.index(old) <= whole.index(new)
+    if old.startswith("decimal") and new.startswith("decimal"):
+        (wide, scale), (wider, finer) = _shape(old), _shape(new)
+        return finer >= scale and wider - finer >= wide - scale
+    return old == new
+
+
+def _shape(decimal: str) -> tuple[int, int]:
+    precision, scale = decimal.removeprefix("decimal(").removesuffix(")").split(",")
+    return int(precision), int(scale)
+
+
+def changes_shape_only(steps: Sequence[Step], ts: int) -> bool:
+    """Whether steps change columns and no row; raise `TicdcError` where they cannot be done."""
+    for step in steps:
+        match step:
+            case ColumnAdded(column) if backfill(column, ts) is not None:
+                return False
+            case ColumnConverted(_, old, new) if not (
+                only_widens(old, new) and _fits(delta_type(old), delta_type(new))
+            ):
+                return False
+    return True

@@ -1,0 +1,59 @@
+"""Steps without those that no Delta table shows, so that rows are brought in by fewer commits.
+
+An index or a comment cuts a table's events as any other DDL does, and changes nothing of its rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.columns.types import DeltaColumn, delta_columns
+from ticdc_assets.plan.row_group import Seen
+from ticdc_assets.plan.steps import Alter, Reading, Rows, Step
+from ticdc_assets.schema.catalog import TableKey, table_key
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """All of a schema that its Delta table shows."""
+
+    columns: tuple[DeltaColumn, ...]
+    key: tuple[str, ...]
+
+
+def condensed(before: TableSchema, steps: Sequence[Step]) -> list[Step]:
+    """The steps of a table that had the schema `before`, as few as they can be."""
+    shape = _shape(before)
+    kept: list[Step] = []
+    for step in steps:
+        if isinstance(step, Alter) and not step.steps and _shape(step.schema) == shape:
+            continue
+        last = kept[-1] if kept else None
+        if isinstance(step, Rows) and isinstance(last, Rows) and _name(last) == _name(step):
+            kept[-1] = Rows(step.schema, last.low, step.high, _joined(last, step))
+        else:
+            kept.append(step)
+        shape = _shape(step.schema)
+    return kept
+
+
+def _name(rows: Rows) -> TableKey:
+    """The name that events have: a rename changes nothing but that."""
+    return table_key(rows.schema.database, rows.schema.table)
+
+
+def _shape(schema: TableSchema) -> _Shape:
+    return _Shape(tuple(delta_columns(schema)), schema.key)
+
+
+def _joined(one: Rows, other: Rows) -> tuple[Reading, ...]:
+    """The readings of both; rows that are told apart by nothing are read by the newer schema."""
+    newest = {_told_by(reading.seen): reading for reading in (*one.readings, *other.readings)}
+    seen = {reading.seen: None for reading in (*one.readings, *other.readings)}
+    return tuple(replace(newest[_told_by(each)], seen=each) for each in seen)
+
+
+def _told_by(seen: Seen) -> tuple[object, ...]:
+    return seen.schema_version, seen.observed, seen.member_names

@@ -1,0 +1,137 @@
+"""Tables without a key: a segment as more, or fewer, copies of equal rows."""
+
+from collections.abc import Sequence
+from operator import and_
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from ticdc_assets.lake.columns.expressions import any_of, balanced, same_values
+from ticdc_assets.lake.apply.keyed import order_of
+from ticdc_assets.lake.apply.quarantined_rows import stopping
+from ticdc_assets.lake.columns.types import DeltaColumn
+from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, Segment
+from ticdc_assets.lake.store.contracts import COMMIT_TS, quoted
+from ticdc_assets.stream.problem import OLD_ROW_LOST
+
+
+def changed_counts(segment: Segment, rows: DataFrame, passes: DataFrame | None) -> DataFrame:
+    """How many copies more, or fewer, of which rows a segment makes of a table without a key.
+
+    One transaction's equal changes count as often as one pass of their sender sent them; `passes`
+    tells the pass by `seq` and `index`.  Without it every change counts.  `rows` is the table
+    before the segment.
+    """
+    good = segment.typed.where(~F.col(BAD) & ~F.col(KEY_ONLY))
+    if passes is not None:
+        good = good.join(passes, ["⌗seq", "⌗index"])
+        one_pass = Window.partitionBy("⌗at", "⌗before_text", "⌗after_text", "⌗pass")
+        counted = good.withColumn("⌗nth", F.row_number().over(one_pass.orderBy("⌗seq", "⌗index")))
+        most = counted.withColumn(
+            "⌗copy",
+            F.row_number().over(
+                Window.partitionBy("⌗at", "⌗before_text", "⌗after_text", "⌗nth").orderBy(
+                    "⌗seq", "⌗index"
+                )
+            ),
+        )
+        # What overwrites a row does so once.
+        good = most.where("`⌗copy` = 1 AND (`⌗nth` = 1 OR NOT `⌗overwrites`)")
+    good = good.observe(segment.outcome, F.count(F.lit(1)).alias("applied"))
+    new = F.struct(*(F.col(quoted(c.name)) for c in segment.columns))
+    each = _copies((F.col("⌗has_old"), -1, F.col("⌗old")), (F.col("⌗new"), 1, new))
+    changes = good.select(*_PLACE, "⌗commit_ts", "⌗overwrites", F.inline(each))
+    if segment.overwrites:
+        changes = _with_overwritten(segment, changes, rows)
+    segment.result = (
+        changes.select("`⌗row`.*", "⌗copies", "⌗commit_ts")
+        .groupBy(*(F.col(quoted(c.name)) for c in segment.columns))
+        .agg(F.sum("⌗copies").alias("⌗copies"), F.max("⌗commit_ts").alias(COMMIT_TS))
+    )
+    return segment.result
+
+
+_PLACE = ("⌗at", "⌗dated", "⌗seq", "⌗index")
+
+
+def _copies(*parts: tuple[Column, int, Column]) -> Column:
+    """Those rows, and how many copies of them come, of which the condition holds."""
+    lines = (
+        F.when(holds, F.struct(F.lit(copies).alias("⌗copies"), row.alias("⌗row")))
+        for holds, copies, row in parts
+    )
+    return F.array_compact(F.array(*lines))
+
+
+def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> DataFrame:
+    """Add the going of rows that updates without old values overwrite.
+
+    Such a row is told by the unique keys, at least one of which has no NULL.  All of them have to
+    agree, and it has to be there from an earlier transaction on: otherwise the update has moved
+    another row there, which the stream does not tell.
+    """
+    names = list(dict.fromkeys(name for key in segment.unique_keys for name in key))
+    whole = F.struct(*(F.col(quoted(c.name)) for c in segment.columns)).alias("⌗row")
+    unique = {name: F.col("⌗row").getField(name) for name in names}
+    wanted = changes.where("`⌗overwrites`").select(*(unique[n].alias(n) for n in names))
+    there = rows.join(wanted, same_values(rows, wanted, names), "left_semi").select(
+        *(F.lit(-1).alias("⌗at"), F.lit(False).alias("⌗dated")),
+        *(F.lit(0).alias(name) for name in ("⌗seq", "⌗index", "⌗commit_ts")),
+        *(F.lit(False).alias("⌗overwrites"), F.lit(1).alias("⌗copies"), whole),
+    )
+    in_order = Window.partitionBy(*unique.values()).orderBy(*order_of(segment.exact))
+    both = changes.unionByName(there).withColumn("⌗put", F.col("⌗copies") > 0)
+    last = F.lag(F.struct("⌗put", "⌗at", "⌗row")).over(in_order)
+    both = both.withColumn("⌗last", last)
+    put, before = F.col("⌗put"), F.col("⌗last")
+    by = any_of(balanced(and_, [unique[n].isNotNull() for n in k]) for k in segment.unique_keys)
+    is_earlier = F.lit(not segment.exact) | (before["⌗at"] < F.col("⌗at"))
+    is_there = by & before["⌗put"] & is_earlier
+    lost = F.concat(F.lit("at commit ts "), "⌗commit_ts", F.lit(f": {OLD_ROW_LOST}"))
+    old = F.when(F.coalesce(is_there, F.lit(False)), before["⌗row"]).otherwise(stopping(lost))
+    each = _copies(
+        (F.col("⌗overwrites"), -1, old),
+        (put, 1, F.col("⌗row")),
+        (~put, -1, F.col("⌗row")),
+    )
+    return both.where("`⌗at` >= 0").select("⌗commit_ts", F.inline(each))
+
+
+def repeated(counts: DataFrame) -> DataFrame:
+    """Rows as often as they are counted."""
+    times = F.sequence(F.lit(1), F.col("⌗copies").cast("int"))
+    return counts.where("`⌗copies` > 0").withColumn("⌗copies", F.explode(times)).drop("⌗copies")
+
+
+def recounted(rows: DataFrame, changes: DataFrame, columns: Sequence[DeltaColumn]) -> DataFrame:
+    """A table's rows after a segment, where they have no key."""
+    values = [F.col(quoted(c.name)) for c in columns]
+    there = rows.withColumn("⌗copies", F.lit(1).cast("bigint"))
+    joined = there.unionByName(changes).groupBy(*values)
+    sums = joined.agg(F.sum("⌗copies").alias("⌗copies"), F.max(COMMIT_TS).alias(COMMIT_TS))
+    return repeated(sums)
+
+
+def replaced(rows: DataFrame, changes: DataFrame, columns: Sequence[DeltaColumn]) -> DataFrame:
+    """The same as lines for `CurrentTable.merge`: rows that go, and rows that come.
+
+    Only of what becomes fewer the table's own copies are looked for.
+    """
+    fewer = changes.where("`⌗copies` < 0")
+    affected = rows.join(fewer, same_values(rows, fewer, [c.name for c in columns]), "left_semi")
+    come = recounted(affected, fewer, columns).unionByName(repeated(changes))
+    gone = fewer.drop("⌗copies").withColumn("⌗put", F.lit(False))
+    return gone.unionByName(come.withColumn("⌗put", F.lit(True)))
+
+
+def sender_passes(events: DataFrame) -> DataFrame:
+    """How often the sender had gone back in time before it sent a row, by `seq` and `index`."""
+    sender = Window.partitionBy("source_of", "partition").orderBy("seq", "index")
+    of_file = F.concat_ws("/", "schema_version", "table_id")
+    named = events.withColumn(
+        "source_of", F.when(F.col("partition").isNull(), of_file).otherwise(F.col("source"))
+    )
+    back = (F.col("commit_ts") < F.lag("commit_ts").over(sender)).cast("int")
+    turned = named.withColumn("⌗back", F.coalesce(back, F.lit(0)))
+    place = (F.col("seq").alias("⌗seq"), F.col("index").alias("⌗index"))
+    return turned.select(*place, F.sum("⌗back").over(sender).alias("⌗pass"))

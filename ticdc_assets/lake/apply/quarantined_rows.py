@@ -1,0 +1,97 @@
+"""Rows that could be decoded and not be applied: kept in the quarantine, or the end of a job."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ticdc_assets.errors import MalformedMessage, TicdcError, ValueProblem
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.columns.expressions import balanced
+from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, ORIGIN, Segment
+from ticdc_assets.lake.store.contracts import QUARANTINE, Lake
+from ticdc_assets.stream import problem
+from ticdc_assets.schema.types.row import RowReader
+
+# How a row that its table cannot go on without is told from any other failure of a job.
+_STOPPED = "cannot be carried out: "
+_NAMES = [part.split()[0] for part in QUARANTINE.split(",")]
+
+
+def stopping(reason: Column) -> Column:
+    """No value, but the end of the job; its table is paused for this reason."""
+    return F.raise_error(F.concat(F.lit(_STOPPED), reason))
+
+
+def why_stopped(failure: str) -> str | None:
+    """The reason of the row that a job failed for, if it was one."""
+    _, found, reason = failure.partition(_STOPPED)
+    return reason.splitlines()[0] if found else None
+
+
+def keep_refused(spark: SparkSession, lake: Lake, segments: Sequence[Segment]) -> None:
+    """Write what a window refused, once.
+
+    The commit has no transaction id: a run that was killed may have written for the line of
+    `applied` that this window will have, and with less to go by.
+    """
+    refused = [_refused(s) for s in segments if s.metrics.get["bad"] or s.metrics.get["key_only"]]
+    if not refused:
+        return
+    rows = balanced(DataFrame.unionByName, refused)
+    # A row that is replayed is refused again, and said once.
+    known = lake.read(spark, "quarantine").where("stage = 'apply'").select("seq", "index")
+    new = rows.join(known, ["seq", "index"], "left_anti").select(*_NAMES)
+    new.coalesce(1).write.format("delta").mode("append").save(lake.path("quarantine"))
+
+
+def _refused(segment: Segment) -> DataFrame:
+    reading = segment.step.readings[0]
+    written = msgspec.json.encode(reading.schema)
+    names, key = reading.seen.member_names, segment.step.schema.key
+    origin = [F.col(f"⌗{name}").alias(name) for name in ORIGIN]
+    rows = segment.typed.where(F.col(BAD) | F.col(KEY_ONLY)).select(
+        *origin, KEY_ONLY, "⌗before_text", "⌗after_text"
+    )
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        schema = msgspec.json.decode(written, type=TableSchema)
+        for batch in batches:
+            yield refused_batch(batch, schema, names, key)
+
+    return rows.mapInArrow(work, QUARANTINE)
+
+
+def refused_batch(
+    batch: pa.RecordBatch, schema: TableSchema, member_names: bool, key: Sequence[str]
+) -> pa.RecordBatch:
+    """Say of each row why it is refused."""
+    read = RowReader(schema, member_names=member_names)
+    rows = batch.to_pylist()
+    errors = [
+        ("MissingPayload", problem.KEY_ONLY) if row[KEY_ONLY] else _why(row, read, key)
+        for row in rows
+    ]
+    count = len(rows)
+    columns = {name: batch.column(name) for name in ORIGIN}
+    columns["stage"] = pa.array(["apply"] * count, pa.string())
+    columns["error"] = pa.array([error for error, _ in errors], pa.string())
+    columns["reason"] = pa.array([reason for _, reason in errors], pa.string())
+    texts = [row["⌗after_text"] or row["⌗before_text"] or "" for row in rows]
+    columns["raw"] = pa.array([text.encode() for text in texts], pa.binary())
+    return pa.RecordBatch.from_arrays([columns[name] for name in _NAMES], names=_NAMES)
+
+
+def _why(row: dict[str, str | None], read: RowReader, key: Sequence[str]) -> tuple[str, str]:
+    try:
+        images = [read(text) for name in ("⌗before_text", "⌗after_text") if (text := row[name])]
+    except TicdcError as error:
+        kind = type(error) if isinstance(error, MalformedMessage | ValueProblem) else TicdcError
+        return kind.__name__, str(error)
+    merged = {name: value for image in images for name, value in image.items()}
+    lacking = [name for name in key if merged.get(name) is None]
+    if lacking:
+        return "MalformedMessage", f"the row lacks its key: {', '.join(lacking)}"
+    return "ValueProblem", "a value that Delta's type of the column cannot hold"

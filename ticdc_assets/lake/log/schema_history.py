@@ -1,0 +1,211 @@
+"""The schema history, and the catalog of tables: what people and later stages read of schemas."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.errors import ValueProblem
+from ticdc_assets.events import Bootstrap, Column, SchemaChange, TableSchema
+from ticdc_assets.lake.log.applied import Applied
+from ticdc_assets.lake.events.event_rows import statements, table_name
+from ticdc_assets.lake.columns.types import mysql_type_text
+from ticdc_assets.lake.store.contracts import SCHEMA_HISTORY, TABLES, Lake, literal
+from ticdc_assets.plan.state import State
+from ticdc_assets.plan.steps import Version
+from ticdc_assets.stream.reading import schema_versions
+from ticdc_assets.schema.known_tables import Known
+from ticdc_assets.schema.stated import reconcile
+from ticdc_assets.schema.types.mysql_type import delta_type
+
+# A table at one of its versions.
+TableVersion = tuple[str, str, int]
+_FIELDS = (
+    *("incarnation", "database", "table", "valid_from", "valid_to", "schema_version"),
+    *("came_from", "ddl_type", "sql", "columns", "key", "schema"),
+)
+
+
+class SchemasFor:
+    """Finds the schemas that data files were written under, for those that cannot do without."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, feed: Changefeed, applied: Applied) -> None:
+        self._spark = spark
+        self._lake = lake
+        self._feed = feed
+        self._applied = applied
+
+    def __call__(
+        self, wanted: Collection[TableVersion], fresh: list[SchemaChange | Bootstrap]
+    ) -> Mapping[TableVersion, TableSchema]:
+        if not wanted:
+            return {}
+        known = self._applied.state.catalog
+        pending = [*self._pending(), *fresh]
+        now = (table.schema for table in self._applied.state.incarnations.values())
+        found = {
+            (schema.database, schema.table, schema.version): schema
+            for schema in now
+            if schema.version is not None
+        }
+        found |= schema_versions(pending, self._feed.keys, known)
+        past = {want for want in wanted if want not in found}
+        if past:
+            found |= self._past(past, known)
+        return {want: found[want] for want in wanted if want in found}
+
+    def _pending(self) -> list[SchemaChange | Bootstrap]:
+        """What was stated, and is not part of the applied state."""
+        ts, batch = self._applied.ts, self._applied.batch
+        events = self._lake.read(self._spark, "events").where(
+            f"(kind = 'ddl' AND commit_ts > {ts}) OR (kind = 'bootstrap' AND batch > {batch})"
+        )
+        return _stated(events)
+
+    def _past(
+        self, wanted: Collection[TableVersion], known: Known
+    ) -> dict[TableVersion, TableSchema]:
+        """Versions of before, completed by the schema history where it has them."""
+        versions = ", ".join(str(version) for version in sorted({want[2] for want in wanted}))
+        names = {table_name(database, table) for database, table, _ in wanted}
+        events = self._lake.read(self._spark, "events").where(
+            f"kind IN ('ddl', 'bootstrap') AND schema_version IN ({versions})"
+        )
+        history = self._lake.read(self._spark, "schema_history").where(
+            f"schema_version IN ({versions})"
+        )
+        found: dict[TableVersion, TableSchema] = {}
+        current = {table_name(t.database, t.table): t for t in known.tables}
+        for change in _stated(events):
+            schema = change.schema
+            if schema is None or schema.version is None:
+                continue
+            name = table_name(schema.database, schema.table)
+            if name in names:
+                now = current.get(name)
+                completed = reconcile(now, schema) if now is not None else schema
+                found[schema.database, schema.table, schema.version] = completed
+        for row in history.select("database", "table", "schema_version", "schema").collect():
+            want = row["database"], row["table"], row["schema_version"]
+            if want in wanted:
+                found[want] = msgspec.json.decode(row["schema"], type=TableSchema)
+        return found
+
+
+def _stated(events: DataFrame) -> list[SchemaChange | Bootstrap]:
+    rows = events.orderBy("seq", "index").select("kind", "statement").collect()
+    return statements(row.asDict() for row in rows)
+
+
+def write_history(
+    spark: SparkSession, lake: Lake, versions: Sequence[Version], after_ts: int
+) -> None:
+    """Write what a window beyond `after_ts` made of schemas; writing it again changes nothing."""
+    if not versions:
+        return
+    concerned = sorted({version.incarnation for version in versions})
+    table = lake.read(spark, "schema_history")
+    known = table.where(_of(concerned) & (F.col("valid_from") <= after_ts))
+    # What a window of just that ts adds is told from what was there by its statement.
+    new = {(v.incarnation, v.valid_from, v.sql) for v in versions}
+    lines = [
+        row.asDict()
+        for row in known.orderBy("valid_from").collect()
+        if (row["incarnation"], row["valid_from"], row["sql"]) not in new
+    ]
+    lines += [_line(version) for version in versions]
+    rows = spark.createDataFrame(_with_ends(lines), SCHEMA_HISTORY)
+    writer = rows.coalesce(1).write.format("delta").mode("overwrite")
+    writer.option("replaceWhere", _of_sql(concerned)).save(lake.path("schema_history"))
+
+
+def _of(incarnations: Sequence[str]) -> Any:
+    return F.expr(_of_sql(incarnations))
+
+
+def _of_sql(incarnations: Sequence[str]) -> str:
+    return f"incarnation IN ({', '.join(map(literal, incarnations))})"
+
+
+def _line(version: Version) -> dict[str, Any]:
+    schema = version.schema
+    return {
+        "incarnation": version.incarnation,
+        "database": schema.database,
+        "table": schema.table,
+        "valid_from": version.valid_from,
+        "valid_to": version.valid_from if version.ends else None,
+        "schema_version": schema.version,
+        "came_from": version.came_from,
+        "ddl_type": version.ddl_type,
+        "sql": version.sql,
+        "columns": [_column(column) for column in schema.columns],
+        "key": list(schema.key),
+        "schema": msgspec.json.encode(schema).decode(),
+    }
+
+
+def _column(column: Column) -> tuple[Any, ...]:
+    try:
+        delta = None if column.generated == "virtual" else delta_type(column.type)
+    except ValueProblem:
+        delta = None
+    return (
+        column.name,
+        mysql_type_text(column.type),
+        delta,
+        column.nullable,
+        column.default,
+        column.generated,
+        column.comment,
+    )
+
+
+def _with_ends(lines: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Each version of a table is valid until the next one is."""
+    by_table: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        by_table.setdefault(line["incarnation"], []).append(line)
+    for table, versions in by_table.items():
+        versions.sort(key=lambda line: line["valid_from"])
+        for line, following in pairwise(versions):
+            if table:
+                line["valid_to"] = following["valid_from"]
+    return [
+        tuple(line[name] for name in _FIELDS) for versions in by_table.values() for line in versions
+    ]
+
+
+def write_tables(spark: SparkSession, lake: Lake, before: State, after: State) -> None:
+    """Write the lines of tables that are not as they were."""
+    changed = [
+        table for id, table in after.incarnations.items() if before.incarnations.get(id) != table
+    ]
+    gone = [id for id in before.incarnations if id not in after.incarnations]
+    if not changed and not gone:
+        return
+    lines = [
+        (
+            table.id,
+            table.schema.database,
+            table.schema.table,
+            f"current/{table.id}",
+            table.status,
+            table.reason,
+            table.stopped_ts,
+            table.created_ts,
+            table.dropped_ts,
+            table.schema.version,
+            list(table.schema.key),
+            len(table.schema.columns),
+        )
+        for table in changed
+    ]
+    rows = spark.createDataFrame(lines, TABLES).coalesce(1)
+    replaced = _of_sql(sorted([*gone, *(table.id for table in changed)]))
+    writer = rows.write.format("delta").mode("overwrite")
+    writer.option("replaceWhere", replaced).save(lake.path("tables"))

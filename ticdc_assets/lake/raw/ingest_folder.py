@@ -1,0 +1,298 @@
+"""Ingest of a storage-sink folder: which files are new or changed, and what the small ones hold.
+
+Roles: `data`, `schema`, `metadata`, `stray` (a data file by its name, whose path does not fit the
+declared layout).  Where a path was taken in before with another content it is `changed data` or
+`changed schema`; a schema file that was only written again is `same schema`.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+from msgspec import structs
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.lake.store.arrow_text import array
+from ticdc_assets.lake.raw.ingest_records import Ingested, Progress, RawState, append, raw_state
+from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.stream.reading import (
+    layout_of,
+    looks_like_data,
+    misfit,
+    reading_order,
+)
+from ticdc_assets.storage_sink.path import (
+    DatabaseSchemaPath,
+    DataPath,
+    Layout,
+    TableSchemaPath,
+    parse,
+)
+
+METADATA = "metadata"
+_MOST_CONTENT = 16 << 20
+_MOST = (1 << 63) - 1
+_AT_ONCE = 8
+# How much data a batch speaks of: what is decoded in one go, or lost when a run is killed.
+BYTES_PER_BATCH = 4 << 30
+
+FILES = pa.schema(
+    [
+        ("batch", pa.int64()),
+        ("seq", pa.int64()),
+        ("path", pa.string()),
+        ("role", pa.string()),
+        ("database", pa.string()),
+        ("table", pa.string()),
+        ("version", pa.int64()),
+        ("partition_id", pa.int64()),
+        ("table_id", pa.int64()),
+        ("date", pa.string()),
+        ("dispatcher", pa.string()),
+        ("number", pa.int64()),
+        ("checksum", pa.int64()),
+        ("size", pa.int64()),
+        ("modified", pa.timestamp("us", "UTC")),
+        ("content", pa.binary()),
+        ("problem", pa.string()),
+    ]
+)
+_LISTING = pa.schema(
+    [("path", pa.string()), ("size", pa.int64()), ("modified", pa.timestamp("us", "UTC"))]
+)
+
+
+class Folder(Protocol):
+    """What is asked of a storage-sink folder."""
+
+    def entries(self) -> Iterable[tuple[str, int, int]]:
+        """Every file: path below the prefix, size, time of change in Unix nanoseconds."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """A whole file; raise OSError, `FileNotFoundError` if there is none."""
+        ...
+
+
+class _Found(NamedTuple):
+    path: str
+    size: int
+    modified: datetime
+    # Whether the path was taken in before, with another size or time of change.
+    known: bool
+
+
+def ingest_folder(
+    spark: SparkSession,
+    lake: Lake,
+    feed: Changefeed,
+    folder: Folder,
+    *,
+    bytes_per_batch: int = BYTES_PER_BATCH,
+    progress: Progress | None = None,
+) -> Ingested:
+    """Take in the files that are new or changed since they were taken in last.
+
+    The checkpoint is read before the files are listed, and written after all of them: it is about
+    files that were there before it.
+    """
+    state = raw_state(spark, lake)
+    layout = layout_of(feed)
+    checkpoint, digest = _checkpoint(folder, _known_digest(spark, lake, state))
+    rows = _rows(_new_files(spark, lake, state, folder, layout), layout)
+    rows = list(_with_contents(rows, folder, _known_schemas(spark, lake, rows)))
+    batch, seq, items, taken = state.batch, state.seq, 0, 0
+    if checkpoint is not None:
+        rows.append(checkpoint)
+    for chunk in _chunks(rows, bytes_per_batch):
+        last = seq + len(chunk)
+        said: dict[str, Any] = {"seq": last}
+        # The digest is of a checkpoint that has been written.
+        if checkpoint is None or chunk[-1] is checkpoint:
+            said["metadata"] = digest
+        size = sum(len(row["content"] or b"") for row in chunk)
+        if not append(spark, lake, _table(chunk, batch + 1, seq + 1), batch + 1, size=size, **said):
+            break
+        batch, seq, items = batch + 1, last, items + len(chunk)
+        taken += sum(row["size"] for row in chunk)
+        if progress is not None:
+            progress(taken, items)
+    return Ingested(batch - state.batch, items, taken, batch)
+
+
+def _known_digest(spark: SparkSession, lake: Lake, state: RawState) -> str | None:
+    """The digest of the checkpoint taken in last."""
+    if not state.batch or "metadata" in state.said:
+        return state.said.get("metadata")
+    raw = lake.read(spark, "raw").where("role = 'metadata'")
+    newest = raw.orderBy("seq", ascending=False).select("content", "problem").limit(1).collect()
+    return _digest(newest[0]["content"], newest[0]["problem"]) if newest else None
+
+
+def _digest(content: bytes | None, problem: str | None) -> str:
+    data = bytes(content) if content is not None else (problem or "").encode()
+    return hashlib.sha256(data).hexdigest()
+
+
+def _checkpoint(folder: Folder, known: str | None) -> tuple[dict[str, Any] | None, str | None]:
+    """The row of `metadata` if it has changed, and its digest."""
+    content: bytes | None = None
+    problem: str | None = None
+    try:
+        content = folder.read(METADATA)
+    except FileNotFoundError:
+        # There is none before the first flush.
+        return None, known
+    except OSError as error:
+        problem = str(error)
+    if content is not None and len(content) > _MOST_CONTENT:
+        problem = f"{len(content)} bytes are no checkpoint"
+        content = None
+    digest = _digest(content, problem)
+    if digest == known:
+        return None, known
+    size = 0 if content is None else len(content)
+    row = {"path": METADATA, "role": "metadata", "size": size, "modified": None}
+    return {**row, "content": content, "problem": problem}, digest
+
+
+def _new_files(
+    spark: SparkSession, lake: Lake, state: RawState, folder: Folder, layout: Layout
+) -> list[_Found]:
+    listed = _listing(folder, layout)
+    if not state.batch:
+        return [_Found(path, size, at, known=False) for path, size, at in _entries(listed)]
+    raw = lake.read(spark, "raw").where("path <> 'metadata'")
+    manifest = raw.groupBy("path").agg(
+        # The newest row of a path is what the file was like last.
+        F.max_by("size", "seq").alias("size"),
+        F.max_by("modified", "seq").alias("modified"),
+    )
+    both = spark.createDataFrame(listed).alias("l").join(manifest.alias("m"), "path", "left")
+    changed = both.where("m.size is null or l.size <> m.size or l.modified <> m.modified")
+    columns = ("path", "l.size", "l.modified", "m.size is not null as known")
+    # As Arrow: it knows what a timestamp is without the driver's own time zone.
+    return [_Found(*entry) for entry in _entries(changed.selectExpr(*columns).toArrow())]
+
+
+def _entries(table: pa.Table) -> Iterator[Any]:
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+
+def _listing(folder: Folder, layout: Layout) -> pa.Table:
+    """What the folder holds, without index files and what is none of TiCDC's."""
+    paths: list[str] = []
+    sizes: list[int] = []
+    times: list[int] = []
+    for path, size, modified_ns in folder.entries():
+        name = path.rpartition("/")[2]
+        schema_file = name.startswith("schema_") and name.endswith(".json")
+        if schema_file or looks_like_data(path, layout):
+            paths.append(path)
+            sizes.append(size)
+            times.append(modified_ns // 1000)
+    columns = (paths, sizes, times)
+    arrays = [array(values, f.type) for values, f in zip(columns, _LISTING, strict=True)]  # type: ignore[arg-type]
+    return pa.Table.from_arrays(arrays, schema=_LISTING)
+
+
+def _rows(found: list[_Found], layout: Layout) -> list[dict[str, Any]]:
+    """The raw rows of files in reading order: schema files, strays, data files."""
+    schemas, strays, data = [], [], []
+    for entry in found:
+        parsed = parse(entry.path, layout)
+        row: dict[str, Any] = {"path": entry.path, "size": entry.size, "modified": entry.modified}
+        row |= {"content": None, "problem": None}
+        changed = "changed " if entry.known else ""
+        if isinstance(parsed, TableSchemaPath | DatabaseSchemaPath | DataPath):
+            row |= _parts(parsed)
+        if isinstance(parsed, TableSchemaPath | DatabaseSchemaPath):
+            schemas.append(row | {"role": f"{changed}schema"})
+        elif isinstance(parsed, DataPath) and row["problem"] is None:
+            data.append(((entry.path, parsed), row | {"role": f"{changed}data"}))
+        elif looks_like_data(entry.path, layout):
+            strays.append(row | {"role": "stray", "problem": row["problem"] or misfit(layout)})
+    schemas.sort(key=_path)
+    strays.sort(key=_path)
+    data.sort(key=lambda pair: (*reading_order(pair[0]), pair[0][0]))
+    return [*schemas, *strays, *(row for _, row in data)]
+
+
+def _path(row: dict[str, Any]) -> str:
+    return str(row["path"])
+
+
+def _parts(parsed: TableSchemaPath | DatabaseSchemaPath | DataPath) -> dict[str, Any]:
+    parts = structs.asdict(parsed)
+    large = [name for name, part in parts.items() if isinstance(part, int) and part > _MOST]
+    if not large:
+        return parts
+    reason = f"its path has a {large[0].replace('_', ' ')} that no server gives"
+    return {**parts, **dict.fromkeys(large), "problem": reason}
+
+
+def _known_schemas(
+    spark: SparkSession, lake: Lake, rows: list[dict[str, Any]]
+) -> dict[str, bytes | None]:
+    """What the schema files that were written again held before."""
+    paths = [row["path"] for row in rows if row["role"] == "changed schema"]
+    if not paths:
+        return {}
+    raw = lake.read(spark, "raw").where("role in ('schema', 'changed schema')")
+    wanted = spark.createDataFrame(pa.table({"path": array(paths, pa.string())}))
+    newest = raw.join(wanted, "path", "left_semi").orderBy("seq").select("path", "content")
+    return {row["path"]: row["content"] for row in newest.collect()}
+
+
+def _with_contents(
+    rows: list[dict[str, Any]], folder: Folder, known: dict[str, bytes | None]
+) -> Iterator[dict[str, Any]]:
+    """The rows, those of schema files with their contents, in order."""
+
+    def read(row: dict[str, Any]) -> dict[str, Any] | None:
+        if "schema" not in row["role"] or row["problem"] is not None:
+            return row
+        if row["size"] > _MOST_CONTENT:
+            return row | {"problem": f"{row['size']} bytes are no schema file"}
+        try:
+            content = folder.read(row["path"])
+        except OSError:
+            # The next run finds it again: there is no row of it.
+            return None
+        before = known.get(row["path"])
+        if before is not None and bytes(before) == content:
+            return row | {"role": "same schema"}
+        return row | {"content": content}
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for row in pool.map(read, rows):
+            if row is not None:
+                yield row
+
+
+def _chunks(rows: list[dict[str, Any]], most: int) -> Iterator[list[dict[str, Any]]]:
+    chunk: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        if chunk and size + row["size"] > most:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(row)
+        size += row["size"]
+    if chunk:
+        yield chunk
+
+
+def _table(chunk: list[dict[str, Any]], batch: int, seq: int) -> pa.Table:
+    count = len(chunk)
+    columns: dict[str, Any] = {"batch": [batch] * count, "seq": range(seq, seq + count)}
+    for field in FILES:
+        if field.name not in columns:
+            columns[field.name] = [row.get(field.name) for row in chunk]
+    arrays = [array(columns[field.name], field.type) for field in FILES]
+    return pa.Table.from_arrays(arrays, schema=FILES)

@@ -1,0 +1,190 @@
+"""Ingest: what the source holds goes into `raw` as it came, once.
+
+A batch is one commit; how far the source was read is in the commit's own mark, so a run that is
+killed anywhere is taken up where the last commit ended.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from ticdc_assets.events import FilePosition, Rejected
+from ticdc_assets.lake.store.arrow_text import array
+from ticdc_assets.lake.store.stage_commits import last_mark, marked, was_committed
+from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.protocols.message import Message
+
+STAGE = "ingest"
+BYTES_PER_BATCH = 64 << 20
+# Below this a batch is one file.
+SMALL = 8 << 20
+_LATEST_MS = 1 << 48
+
+RECORDS = pa.schema(
+    [
+        ("batch", pa.int64()),
+        ("seq", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("path", pa.string()),
+        ("line", pa.int64()),
+        ("problem", pa.string()),
+    ]
+)
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What one ingest took in: batches committed, records or files in them, and their bytes."""
+
+    batches: int
+    items: int
+    bytes: int
+    # The newest batch of `raw`, 0 if there is none.
+    last_batch: int
+
+
+@dataclass(frozen=True)
+class RawState:
+    """Where `raw` ends."""
+
+    batch: int
+    seq: int
+    said: Mapping[str, Any]
+    found: bool
+
+
+def raw_state(spark: SparkSession, lake: Lake) -> RawState:
+    """Where `raw` ends, by its last commit's mark, or else by its rows."""
+    mark = last_mark(spark, lake, "raw", STAGE)
+    if mark.found:
+        return RawState(mark.number, mark.said.get("seq", 0), mark.said, found=True)
+    ends = lake.read(spark, "raw").agg(F.max("batch").alias("batch"), F.max("seq").alias("seq"))
+    row = ends.collect()[0]
+    return RawState(max(row["batch"] or 0, mark.number), row["seq"] or 0, {}, found=False)
+
+
+def append(
+    spark: SparkSession, lake: Lake, rows: pa.Table, number: int, *, size: int, **said: Any
+) -> bool:
+    """Commit a batch; False if another run has committed one of that number."""
+    frame = spark.createDataFrame(rows)
+    if size < SMALL:
+        frame = frame.coalesce(1)
+    writer, token = marked(frame.write.mode("append"), STAGE, number, **said)
+    writer.save(lake.path("raw"))
+    return was_committed(spark, lake, "raw", token)
+
+
+def ingest_records(
+    spark: SparkSession,
+    lake: Lake,
+    records: Iterable[Message | Rejected],
+    *,
+    bytes_per_batch: int = BYTES_PER_BATCH,
+    progress: Progress | None = None,
+) -> Ingested:
+    """Take in the records of a topic that are newer than all that is known of their partition."""
+    state = raw_state(spark, lake)
+    known = _known_offsets(spark, lake, state)
+    lines: set[tuple[str, int]] | None = None
+    batch, seq, items, taken = state.batch, state.seq, 0, 0
+
+    def new(records: Iterable[Message | Rejected]) -> Iterator[Message | Rejected]:
+        nonlocal lines
+        for record in records:
+            if isinstance(record, Rejected):
+                if lines is None:
+                    lines = _known_lines(spark, lake) if state.batch else set()
+                place = _line(record)
+                if place in lines:
+                    continue
+                lines.add(place)
+            else:
+                partition = f"{record.topic}-{record.partition}"
+                if record.offset <= known.get(partition, -1):
+                    continue
+                known[partition] = record.offset
+            yield record
+
+    for chunk, size in _chunks(new(records), bytes_per_batch):
+        # What `known` says is of this chunk: the next one is not begun before this is written.
+        rows = _table(chunk, batch + 1, seq + 1)
+        offsets = dict(known)
+        last = seq + len(chunk)
+        if not append(spark, lake, rows, batch + 1, size=size, seq=last, offsets=offsets):
+            # Another run is at the same source; what it has not taken in is for the next one.
+            break
+        batch, seq, items, taken = batch + 1, last, items + len(chunk), taken + size
+        if progress is not None:
+            progress(taken, items)
+    return Ingested(batch - state.batch, items, taken, batch)
+
+
+def _known_offsets(spark: SparkSession, lake: Lake, state: RawState) -> dict[str, int]:
+    if state.found:
+        return dict(state.said.get("offsets", {}))
+    if not state.batch:
+        return {}
+    raw = lake.read(spark, "raw").where("offset is not null")
+    newest = raw.groupBy("topic", "partition").agg(F.max("offset").alias("offset"))
+    return {f"{row['topic']}-{row['partition']}": row["offset"] for row in newest.collect()}
+
+
+def _known_lines(spark: SparkSession, lake: Lake) -> set[tuple[str, int]]:
+    lines = lake.read(spark, "raw").where("line is not null").select("path", "line")
+    return {(row["path"], row["line"]) for row in lines.collect()}
+
+
+def _line(rejected: Rejected) -> tuple[str, int]:
+    position = rejected.position
+    if isinstance(position, FilePosition):
+        return position.path, position.record
+    return position.topic, position.offset
+
+
+def _chunks(
+    records: Iterable[Message | Rejected], most: int
+) -> Iterator[tuple[list[Message | Rejected], int]]:
+    chunk: list[Message | Rejected] = []
+    size = 0
+    for record in records:
+        chunk.append(record)
+        if isinstance(record, Message):
+            size += len(record.key or b"") + len(record.value or b"")
+        # Small records weigh more than their bytes.
+        if size + 64 * len(chunk) >= most:
+            yield chunk, size
+            chunk, size = [], 0
+    if chunk:
+        yield chunk, size
+
+
+def _table(chunk: list[Message | Rejected], batch: int, seq: int) -> pa.Table:
+    rows: list[tuple[Any, ...]] = []
+    for record in chunk:
+        if isinstance(record, Rejected):
+            rows.append((None, None, None, None, None, None, *_line(record), record.reason))
+            continue
+        ms = record.timestamp_ms
+        moment = None if ms is None or abs(ms) > _LATEST_MS else ms * 1000
+        place = (record.topic, record.partition, record.offset)
+        rows.append((*place, moment, record.key, record.value, None, None, None))
+    count = len(chunk)
+    names = [name for name in RECORDS.names if name not in ("batch", "seq", "headers")]
+    columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
+    columns |= {"batch": [batch] * count, "seq": range(seq, seq + count)}
+    columns["headers"] = [None] * count
+    arrays = [array(columns[field.name], field.type) for field in RECORDS]
+    return pa.Table.from_arrays(arrays, schema=RECORDS)

@@ -1,0 +1,314 @@
+"""The ledger: every input of the lake recounted, against what is said to have become of it.
+
+Of row events, by table name:
+
+    input        rows in `events`
+    applied      tell what a row is in the end, by the counts of `applied`; a replay's counts stand
+                 in the place of all that it replayed
+    superseded   likewise: a later event of the same window tells it
+    quarantined  likewise: they were refused, and are in the quarantine
+    waiting      no window has had them: they are beyond the applied ts or have not been considered,
+                 or are of a table that is paused, waits, or was dropped when it was
+    repeated     came when their commit ts had been applied, and had come before: they say nothing
+                 new.  Of what no window had, so many as there are such events can be this
+    missing      input less all of these.  Below zero, more was applied than has come
+
+Of the source: every data file has its `file` marker or waits; every batch that was considered has
+its `batch` marker, which speaks for its records, and for its schema files; every refused input is
+in the quarantine.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pyspark.sql import DataFrame, GroupedData, SparkSession
+from pyspark.sql import functions as F
+
+from ticdc_assets.lake.log.applied import Applied
+from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.plan.state import Incarnation
+
+# Columns of events that make a row the same row, however often it is sent.
+_CONTENT = ("name", "commit_ts", "op", "before", "after", "schema_version", "table_id")
+_COUNTS = ("read", "applied", "superseded", "quarantined")
+
+
+@dataclass(frozen=True)
+class TableLedger:
+    """What became of the row events of one name."""
+
+    name: str
+    input: int
+    applied: int
+    superseded: int
+    quarantined: int
+    waiting: int
+    repeated: int
+    missing: int
+
+    @property
+    def adds_up(self) -> bool:
+        return self.missing == 0
+
+
+@dataclass(frozen=True)
+class SourceLedger:
+    """What became of the records or files of a changefeed."""
+
+    what: str
+    input: int
+    decoded: int
+    waiting: int
+    rejected: int
+    # What does not fit together, in words.
+    faults: tuple[str, ...]
+
+    @property
+    def adds_up(self) -> bool:
+        return not self.faults
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The whole of it."""
+
+    source: SourceLedger
+    tables: list[TableLedger]
+
+    @property
+    def adds_up(self) -> bool:
+        return self.source.adds_up and all(table.adds_up for table in self.tables)
+
+
+@dataclass(frozen=True)
+class _Line:
+    seq: int
+    ts: int
+    batch: int
+    replays: int | None
+    counts: list[tuple[str, str, tuple[int, ...]]]
+
+
+def ledger(spark: SparkSession, lake: Lake, applied: Applied) -> Ledger:
+    """Recount everything."""
+    return _Ledger(spark, lake, applied).run()
+
+
+class _Ledger:
+    def __init__(self, spark: SparkSession, lake: Lake, applied: Applied) -> None:
+        self._spark = spark
+        self._applied = applied
+        self._events = lake.read(spark, "events")
+        self._raw = lake.read(spark, "raw")
+        self._quarantine = lake.read(spark, "quarantine")
+        self._history = lake.read(spark, "schema_history")
+        rows = lake.read(spark, "applied").where(f"seq <= {applied.seq}").orderBy("seq")
+        self._lines = [
+            _Line(
+                row["seq"],
+                row["resolved_ts"],
+                row["batch"],
+                row["replays"],
+                [
+                    (c["incarnation"], c["name"], tuple(c[n] or 0 for n in _COUNTS))
+                    for c in row["counts"] or ()
+                ],
+            )
+            for row in rows.select("seq", "resolved_ts", "batch", "replays", "counts").collect()
+        ]
+
+    def run(self) -> Ledger:
+        counts, ahead = self._counts()
+        input, waiting = self._input_and_waiting()
+        late, strange = self._late()
+        tables = []
+        for name in sorted({*input, *counts}):
+            read, done, superseded, refused = counts.get(name, (0, 0, 0, 0))
+            came, waits = input.get(name, 0), waiting.get(name, 0) - ahead.get(name, 0)
+            unread = came - waits - read
+            repeated = min(max(unread, 0), late.get(name, 0))
+            # A window's own sum has to be right too.
+            missing = (
+                unread - repeated or read - done - superseded - refused or strange.get(name, 0)
+            )
+            tables.append(
+                TableLedger(name, came, done, superseded, refused, waits, repeated, missing)
+            )
+        return Ledger(self._source(sum(count[3] for count in counts.values())), tables)
+
+    def _counts(self) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+        """By name, what the windows count that no replay has replaced.
+
+        And how much of that a table that is stopped read in the window in which it stopped.
+        """
+        standing: list[tuple[int, str, str, tuple[int, ...]]] = []
+        for line in self._lines:
+            if line.replays is not None:
+                replaced = {incarnation for incarnation, _, _ in line.counts}
+                standing = [
+                    one for one in standing if not (one[1] in replaced and one[0] > line.replays)
+                ]
+            standing += [(line.seq, *count) for count in line.counts]
+        stops = {table.id: table.stopped_seq or 0 for table in self._stopped_tables()}
+        sums: dict[str, tuple[int, ...]] = {}
+        ahead: dict[str, int] = defaultdict(int)
+        for seq, incarnation, name, counted in standing:
+            before = sums.get(name, (0,) * len(_COUNTS))
+            sums[name] = tuple(a + b for a, b in zip(before, counted, strict=True))
+            if incarnation in stops and seq > stops[incarnation]:
+                ahead[name] += counted[0]
+        return sums, ahead
+
+    def _stopped_tables(self) -> list[Incarnation]:
+        """Tables that go no further, or did not when they were dropped."""
+        tables = self._applied.state.incarnations.values()
+        return [table for table in tables if table.stopped or table.held is not None]
+
+    def _input_and_waiting(self) -> tuple[dict[str, int], dict[str, int]]:
+        ts, batch = self._applied.ts, self._applied.batch
+        waits = (F.col("commit_ts") > ts) | (F.col("batch") > batch)
+        for name, after, through in self._stopped():
+            beyond = F.col("commit_ts") > after
+            waits = waits | ((F.col("name") == name) & beyond & (F.col("commit_ts") <= through))
+        rows = self._events.where("kind = 'row'").groupBy("name")
+        found = rows.agg(F.count(F.lit(1)).alias("input"), F.count_if(waits).alias("waiting"))
+        lines = found.collect()
+        return (
+            {row["name"]: row["input"] for row in lines},
+            {row["name"]: row["waiting"] for row in lines},
+        )
+
+    def _stopped(self) -> list[tuple[str, int, int]]:
+        """Names with the commit ts after which, and up to which, their rows wait."""
+        state = self._applied.state
+        found = [
+            (table_name(u.database, u.table) or "", u.stopped_ts, state.ts) for u in state.unknown
+        ]
+        tables = self._stopped_tables()
+        if not tables:
+            return found
+        ids = [table.id for table in tables]
+        called = self._history.where(F.col("incarnation").isin(ids)).select(
+            "incarnation", "database", "table", "valid_from", "valid_to"
+        )
+        names = defaultdict(list)
+        for row in called.collect():
+            name = table_name(row["database"], row["table"]) or ""
+            through = state.ts if row["valid_to"] is None else row["valid_to"]
+            if through > row["valid_from"] or row["valid_to"] is None:
+                names[row["incarnation"]].append((name, row["valid_from"], through))
+        for table in tables:
+            since, end = table.stopped_ts or 0, table.dropped_ts or state.ts
+            own = table_name(table.schema.database, table.schema.table) or ""
+            lives = names[table.id] or [(own, 0, end)]
+            first = min(lives, key=lambda life: life[1])
+            for life in lives:
+                # Rows may have come before the first that is known of a table.
+                low = since if life is first else max(since, life[1])
+                found.append((life[0], low, min(end, life[2])))
+        return found
+
+    def _late(self) -> tuple[dict[str, int], dict[str, int]]:
+        """By name, events that came when their commit ts was applied: sent again, or new.
+
+        New ones make a run replay what they concern; those that one has are not told here.
+        """
+        lines = [line for line in self._lines if line.replays is None]
+        replays = [(line.replays, line.seq) for line in self._lines if line.replays is not None]
+        pairs = [(_Line(0, 0, 0, None, []), line) for line in lines[:1]] + list(pairwise(lines))
+        spans = [
+            (a.ts, b.ts, b.batch, any(start < b.seq < end for start, end in replays))
+            for a, b in pairs
+            if b.ts > a.ts
+        ]
+        if not spans:
+            return {}, {}
+        frame = self._spark.createDataFrame(
+            spans, "after_ts long, ts long, line_batch long, replayed boolean"
+        )
+        considered = f"batch <= {self._applied.batch}"
+        rows = self._events.where(f"kind = 'row' AND ts_kind <> 'version' AND {considered}")
+        covered = F.expr("commit_ts > after_ts AND commit_ts <= ts AND batch > line_batch")
+        late = rows.join(F.broadcast(frame), covered)
+        if late.isEmpty():
+            return {}, {}
+        same = [F.col(f"late.{name}").eqNullSafe(F.col(f"known.{name}")) for name in _CONTENT]
+        earlier = F.col("known.batch") < F.col("late.batch")
+
+        def counted(how: str) -> dict[str, int]:
+            found = late.alias("late").join(rows.alias("known"), [*same, earlier], how)
+            if how == "left_anti":
+                # Rows of milliseconds have no place of their own: they are due when they come.
+                found = found.where("NOT replayed AND ts_kind = 'commit'")
+            return {row["name"]: row["count"] for row in found.groupBy("name").count().collect()}
+
+        return counted("left_semi"), counted("left_anti")
+
+    # The source
+
+    def _source(self, quarantined: int) -> SourceLedger:
+        folder = "role" in self._raw.columns
+        rejected = self._events.where("kind = 'rejected'").count()
+        faults = self._batch_faults() + self._quarantine_faults(rejected, quarantined)
+        if folder:
+            newest = self._raw.where("role IN ('data', 'changed data')").groupBy("path")
+            last = (F.max("seq").alias("seq"), F.max_by("batch", "seq").alias("batch"))
+            files = newest.agg(*last).alias("f")
+            marks = self._events.where("kind = 'file'").alias("m")
+            marked = files.join(marks, F.expr("m.source = f.path AND m.seq = f.seq"), "left")
+            row = marked.selectExpr(
+                "count(*) AS marks",
+                "count(DISTINCT f.path) AS files",
+                "count(m.seq) AS done",
+                f"count_if(m.seq IS NULL AND f.batch <= {self._applied.decoded}) AS lost",
+            ).collect()[0]
+            if row["lost"]:
+                faults.append(f"{row['lost']} files were considered decoded, and are not marked")
+            if row["marks"] != row["files"]:
+                faults.append("a file is marked as decoded more than once")
+            what, input, decoded = "data files", row["files"], row["done"]
+        else:
+            batches = self._events.where("kind = 'batch'").select("batch")
+            what, input = "records", self._raw.count()
+            decoded = self._raw.join(batches, "batch", "left_semi").count()
+        return SourceLedger(what, input, decoded, input - decoded, rejected, tuple(faults))
+
+    def _batch_faults(self) -> list[str]:
+        """Batches that were considered and not marked, and events of no batch."""
+        done = self._applied.batch
+        marks = self._events.where("kind = 'batch'").groupBy("batch")
+        marked = {r["batch"]: (r["count"], r["seq"]) for r in _with_seq(marks).collect()}
+        ends = {r["batch"]: r["seq"] for r in _with_seq(self._raw.groupBy("batch")).collect()}
+        faults = []
+        for batch, seq in sorted(ends.items()):
+            count, last = marked.get(batch, (0, seq))
+            if not count and batch <= done:
+                faults.append(f"batch {batch} was considered, and is not marked as decoded")
+            elif count > 1:
+                faults.append(f"batch {batch} is marked as decoded {count} times")
+            elif last < seq:
+                faults.append(f"batch {batch} ends beyond what is marked as decoded")
+        twice = self._events.where("kind = 'row'").groupBy("batch", "seq", "index", "source")
+        same = twice.count().where("count > 1").count()
+        if same:
+            faults.append(f"{same} row events are in the lake more than once")
+        return faults
+
+    def _quarantine_faults(self, rejected: int, refused: int) -> list[str]:
+        stages = self._quarantine.groupBy("stage").count().collect()
+        kept: Mapping[str, int] = {row["stage"]: row["count"] for row in stages}
+        faults = []
+        if kept.get("decode", 0) != rejected:
+            held = kept.get("decode", 0)
+            faults.append(f"{rejected} inputs were rejected, and {held} are in the quarantine")
+        if kept.get("apply", 0) < refused:
+            held = kept.get("apply", 0)
+            faults.append(f"{refused} row events were refused, and {held} are in the quarantine")
+        return faults
+
+
+def _with_seq(groups: GroupedData) -> DataFrame:
+    return groups.agg(F.count(F.lit(1)).alias("count"), F.max("seq").alias("seq"))
