@@ -17,7 +17,13 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from resources.storage import said
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.log.catalog import AppliedLine, Catalog, LakeTable, RowCounts, SchemaStep
+from ticdc_assets.lake.log.catalog import (
+    AppliedRow,
+    LakeCatalog,
+    LakeTable,
+    RowCounts,
+    SchemaVersionEntry,
+)
 from ticdc_assets.lake.store.contracts import Lake
 
 # A line that has everything is so many lines back at most.
@@ -33,19 +39,19 @@ _OF_TABLE = (
 )
 
 
-def read_catalog(lake: Lake, pinned: Mapping[str, int] | None = None) -> Catalog:
+def read_catalog(lake: Lake, pinned: Mapping[str, int] | None = None) -> LakeCatalog:
     """What there is now, or was at the Delta versions `pinned`; empty if there is no lake yet.
 
     Pinned to nothing is pinned to no lake; to versions that were given up since, to the newest.
     """
     if pinned is not None and not pinned:
-        return Catalog()
+        return LakeCatalog()
     try:
         tables, history, applied = (
             _open(lake, name, pinned) for name in ("tables", "schema_history", "applied")
         )
     except TableNotFoundError:
-        return Catalog()
+        return LakeCatalog()
     except (DeltaError, OSError) as error:
         if pinned is not None:
             return read_catalog(lake)
@@ -56,12 +62,12 @@ def read_catalog(lake: Lake, pinned: Mapping[str, int] | None = None) -> Catalog
     ).to_pylist()
     schemas = _newest_schemas(rows)
     found = tables.to_pyarrow_table(columns=list(_OF_TABLE)).to_pylist()
-    return Catalog(
+    return LakeCatalog(
         {row["incarnation"]: _table(row, schemas.get(row["incarnation"])) for row in found},
         lines[-1] if lines else None,
         _versions(lines),
         [
-            SchemaStep(
+            SchemaVersionEntry(
                 *(row["incarnation"], row["database"], row["table"]),
                 *(row["valid_from"], row["ddl_type"] or "", row["sql"] or ""),
             )
@@ -76,7 +82,7 @@ def read_catalog(lake: Lake, pinned: Mapping[str, int] | None = None) -> Catalog
     )
 
 
-def read_lines(lake: Lake, after_seq: int) -> list[AppliedLine]:
+def read_lines(lake: Lake, after_seq: int) -> list[AppliedRow]:
     """The lines of `applied` behind one of them, in order."""
     try:
         return _lines(_open(lake, "applied", None), after_seq)
@@ -86,7 +92,7 @@ def read_lines(lake: Lake, after_seq: int) -> list[AppliedLine]:
         raise _unreadable(lake, error) from None
 
 
-def last_line(lake: Lake) -> AppliedLine | None:
+def last_line(lake: Lake) -> AppliedRow | None:
     """The newest line of `applied`; None if there is no lake yet, or nothing in it."""
     try:
         applied = _open(lake, "applied", None)
@@ -138,12 +144,12 @@ def _unreadable(lake: Lake, error: Exception) -> ConfigError:
     return ConfigError(reason, file=lake.root, setting="TICDC_LAKE")
 
 
-def _lines(applied: DeltaTable, after_seq: int) -> list[AppliedLine]:
+def _lines(applied: DeltaTable, after_seq: int) -> list[AppliedRow]:
     chosen = applied.to_pyarrow_dataset().to_table(
         columns=list(_OF_LINE), filter=pc.field("seq") > after_seq
     )
     lines = [
-        AppliedLine(
+        AppliedRow(
             *(row["seq"], row["at"], row["resolved_ts"], row["batch"]),
             dict(row["watermarks"] or ()),
             dict(row["versions"] or ()),
@@ -159,7 +165,7 @@ def _lines(applied: DeltaTable, after_seq: int) -> list[AppliedLine]:
     return sorted(lines, key=lambda line: line.seq)
 
 
-def _versions(lines: list[AppliedLine]) -> dict[str, int]:
+def _versions(lines: list[AppliedRow]) -> dict[str, int]:
     """Every table's Delta version at the last line: from the one that names all of them on."""
     versions: dict[str, int] = {}
     for line in lines:

@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.events import FilePosition, Rejected
+from ticdc_assets.events import FilePosition, Quarantined
 from ticdc_assets.protocols.message import Message
 
 _Partition = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
@@ -38,8 +38,8 @@ class _Line(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Line).decode
 
 
-def read_dump(path: Path) -> Iterator[Message | Rejected]:
-    """Read the records in the order of the file; a line that is none becomes a `Rejected`."""
+def read_dump(path: Path) -> Iterator[Message | Quarantined]:
+    """Read the records in the order of the file; a line that is none becomes a `Quarantined`."""
     try:
         file = path.open("rb")
     except OSError as error:
@@ -57,7 +57,7 @@ def read_dump(path: Path) -> Iterator[Message | Rejected]:
             yield _rejected(path, number + 1, f"the file cannot be read to its end: {error}")
 
 
-def _record(line: bytes, path: Path, number: int) -> Message | Rejected:
+def _record(line: bytes, path: Path, number: int) -> Message | Quarantined:
     try:
         record = _decode(line)
         if record.value_b64 is not msgspec.UNSET:
@@ -73,9 +73,9 @@ def _record(line: bytes, path: Path, number: int) -> Message | Rejected:
     return Message(record.topic, record.partition, record.offset, key, value, timestamp)
 
 
-def _rejected(path: Path, number: int, reason: str) -> Rejected:
+def _rejected(path: Path, number: int, reason: str) -> Quarantined:
     position = FilePosition(str(path), number)
-    return Rejected(position=position, error="MalformedMessage", reason=reason)
+    return Quarantined(position=position, error="MalformedMessage", reason=reason)
 
 
 def _base64(text: str | None) -> bytes | None:

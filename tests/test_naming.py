@@ -11,10 +11,10 @@ from ticdc_assets.naming import (
     HISTORY,
     identifier,
     key_part,
-    layer_key,
+    layer_asset_key,
     name_of,
     output_name,
-    table_key,
+    table_asset_key,
     table_of,
 )
 
@@ -46,12 +46,14 @@ def test_usual_names_stay_as_they_are(name: str) -> None:
 
 @given(NAMES, NAMES)
 def test_a_table_comes_back_from_its_key(database: str, table: str) -> None:
-    assert table_of(table_key(FEED, CURRENT, database, table)) == (database, table)
-    assert table_of(layer_key(FEED, "raw")) is None
+    assert table_of(table_asset_key(FEED, CURRENT, database, table)) == (database, table)
+    assert table_of(layer_asset_key(FEED, "raw")) is None
 
 
 def test_every_selection_finds_its_table() -> None:
-    keys = [table_key(FEED, CURRENT, "a b", name) for name in ("表", 'x"y', "x.y", "*", "a/b")]
+    keys = [
+        table_asset_key(FEED, CURRENT, "a b", name) for name in ("表", 'x"y', "x.y", "*", "a/b")
+    ]
     graph = dg.Definitions(assets=[dg.AssetSpec(key) for key in keys]).resolve_asset_graph()
 
     for key in keys:
@@ -61,14 +63,14 @@ def test_every_selection_finds_its_table() -> None:
 
 def test_outputs_of_names_that_look_alike_are_told_apart() -> None:
     keys = [
-        table_key(FEED, layer, database, table)
+        table_asset_key(FEED, layer, database, table)
         for layer in (HISTORY, CURRENT)
         for database, table in [("a", "b__c"), ("a__b", "c"), ("a", "b_c"), ("a", "b-c")]
     ]
     outputs = [output_name(key) for key in keys]
     outputs += [output_name(key, "c") for key in keys]
     # A table that is called like another one with a check.
-    outputs += [output_name(table_key(FEED, CURRENT, "a", "b__c_c"))]
+    outputs += [output_name(table_asset_key(FEED, CURRENT, "a", "b__c_c"))]
 
     assert len(set(outputs)) == len(outputs)
     assert all(name.isidentifier() and name.isascii() for name in outputs)

@@ -20,7 +20,7 @@ from ticdc_assets.assets.advance import advance_job, feed_assets
 from ticdc_assets.assets.maintenance import maintenance_job
 from ticdc_assets.changefeed import Changefeed, find_changefeeds_file, load_changefeeds
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.log.catalog import Catalog
+from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.naming import identifier
 from ticdc_assets.sensors.alert import alert_sensors
@@ -60,7 +60,7 @@ def graph(
     return dg.Definitions.merge(*parts)
 
 
-def _of(feed: Changefeed, lake: Lake, catalog: Catalog) -> dg.Definitions:
+def _of(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.Definitions:
     assets = feed_assets(feed, lake, catalog)
     advance, maintain = advance_job(feed, assets), maintenance_job(feed)
     s3 = _s3(feed)

@@ -67,7 +67,7 @@ class ChecksumMismatch(DecodeError):
     """Content that is not what its stated checksum says; it is used all the same."""
 
 
-class ValueProblem(TicdcError):
+class InvalidValue(TicdcError):
     """A text that its column's type cannot hold."""
 
     def __init__(self, reason: str, *, column: str | None = None) -> None:
@@ -85,7 +85,7 @@ class UnreadableDdl(TicdcError):
         super().__init__(f"{reason}: {sql}")
 
 
-class UnhonourableDdl(TicdcError):
+class UnsupportedDdl(TicdcError):
     """A statement that is understood but cannot be carried out on what is known."""
 
     def __init__(self, reason: str, sql: str) -> None:

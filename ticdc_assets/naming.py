@@ -39,12 +39,12 @@ def name_of(part: str) -> str:
     return "" if part == "~~" else _ESCAPED.sub(lambda found: chr(int(found[1], 16)), part)
 
 
-def layer_key(feed: Changefeed, layer: str) -> dg.AssetKey:
+def layer_asset_key(feed: Changefeed, layer: str) -> dg.AssetKey:
     """The key of one of the layers that a changefeed has once."""
     return dg.AssetKey([feed.id, layer])
 
 
-def table_key(feed: Changefeed, layer: str, database: str, table: str) -> dg.AssetKey:
+def table_asset_key(feed: Changefeed, layer: str, database: str, table: str) -> dg.AssetKey:
     """The key of a table in one of the layers that have a part for every table."""
     return dg.AssetKey([feed.id, layer, key_part(database), key_part(table)])
 

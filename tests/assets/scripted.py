@@ -8,7 +8,7 @@ import pytest
 
 from resources import deployment
 from resources.deployment import SparkResource
-from ticdc_assets.assets import check_results as checking
+from ticdc_assets.assets import check_results
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.checks import Window
 from ticdc_assets.lake.store.contracts import Lake
@@ -25,7 +25,9 @@ A, B = (dg.AssetCheckKey(key, "keys_are_unique") for key in TABLES)
 )
 def tables(context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckEvaluation]:
     lake = Lake("unused", "f")
-    yield from checking.looked(context, SparkResource(), lake, FEED, Window(1, 2), {})
+    yield from check_results.evaluate_run_checks(
+        context, SparkResource(), lake, FEED, Window(1, 2), {}
+    )
 
 
 DEFINITIONS = dg.Definitions(
@@ -68,7 +70,7 @@ class Runs:
                         blocking=self._blocking,
                     )
 
-        self._patch.setattr(checking, "evaluate", evaluate)
+        self._patch.setattr(check_results, "evaluate_checks", evaluate)
         job_ = DEFINITIONS.resolve_job_def(job)
         return job_.execute_in_process(instance=self._instance, raise_on_error=False)
 

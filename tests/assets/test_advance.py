@@ -22,15 +22,15 @@ from resources.source import newest_checkpoint
 from tests.assets.scripted import statuses
 from tests.lake.conftest import spark
 from ticdc_assets import definitions, naming
-from ticdc_assets.assets import run_budget as pace
+from ticdc_assets.assets import run_budget
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.checks.invariants import TABLE_INVARIANTS
-from ticdc_assets.demo import Options, Simulation, Step, prepare, row_lines
+from ticdc_assets.demo import Options, Simulation, SimulationStep, prepare, row_lines
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import advance
-from ticdc_assets.lake.log.catalog import changes
+from ticdc_assets.lake.log.catalog import table_changes
 from ticdc_assets.lake.store.contracts import Lake
-from ticdc_assets.naming import CURRENT, HISTORY, table_key
+from ticdc_assets.naming import CURRENT, HISTORY, table_asset_key
 
 __all__ = ["spark"]
 
@@ -40,7 +40,7 @@ class Shop:
     """A shop that goes on, its lake, and an instance that remembers."""
 
     simulation: Simulation
-    steps: Iterator[Step]
+    steps: Iterator[SimulationStep]
     feed: Changefeed
     root: str
     instance: dg.DagsterInstance
@@ -72,7 +72,7 @@ class Shop:
         return shown
 
     def key(self, table: str, layer: str = CURRENT) -> dg.AssetKey:
-        return table_key(self.feed, layer, "shop", table)
+        return table_asset_key(self.feed, layer, "shop", table)
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +191,7 @@ def test_a_run_goes_on_while_its_source_does_and_tells_all_whatever_comes(
     next(shop.steps)
     untold = read_catalog(lake)
     advance(spark, lake, shop.feed, source_of(shop.feed))
-    came: list[Step] = []
+    came: list[SimulationStep] = []
     # Whether the source has more, at each look; the first one is before any work.
     looks = iter((False, True, True))
 
@@ -203,8 +203,8 @@ def test_a_run_goes_on_while_its_source_does_and_tells_all_whatever_comes(
             came.append(next(shop.steps))
         return newest_checkpoint(feed)
 
-    monkeypatch.setattr(pace, "newest_checkpoint", look)
-    monkeypatch.setenv(pace.INTERVAL, "1")
+    monkeypatch.setattr(run_budget, "newest_checkpoint", look)
+    monkeypatch.setenv(run_budget.INTERVAL, "1")
     before = read_catalog(lake)
     result = shop.run(fails=True)
     after = read_catalog(lake)
@@ -227,7 +227,7 @@ def test_a_run_goes_on_while_its_source_does_and_tells_all_whatever_comes(
     events = pages[dg.AssetKey(["shop", "events"])]
     assert events["ticdc/row_changes"] == rows_read(lake, before.seq)
     # So is what the run that was killed has done to tables, whether or not they changed since.
-    found = changes(untold, after, read_lines(lake, untold.seq))
+    found = table_changes(untold, after, read_lines(lake, untold.seq))
     assert {shop.key(change.table.table) for change in found.values()} <= pages.keys()
     for change in found.values():
         # But for what was made anew since a run told of everything.

@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.checks import models
-from ticdc_assets.checks.invariants import Scene, Window
+from ticdc_assets.checks.invariants import CheckContext, SnapshotRange
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
-from ticdc_assets.lake.log.applied import Applied
 from ticdc_assets.lake.events.event_rows import table_name, to_json
+from ticdc_assets.lake.log.applied import Snapshot
 from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.plan.state import Incarnation, State
 
@@ -71,7 +71,7 @@ def count(name: str, read: int, applied: int, superseded: int) -> tuple[object, 
     return (f"{name}1", table_name("d", name), read, applied, superseded, 0, 0)
 
 
-class Made(Scene):
+class Made(CheckContext):
     """A window from ts 100, batch 1 to ts 200, batch 2 over tables that are made up."""
 
     def __init__(
@@ -84,14 +84,14 @@ class Made(Scene):
         incarnations: Sequence[Incarnation] = (),
         decoded: int = 2,
     ) -> None:
-        super().__init__(spark, Lake("/nowhere", feed.id), feed, Window(since, 2))
+        super().__init__(spark, Lake("/nowhere", feed.id), feed, SnapshotRange(since, 2))
         self._tables = dict(tables)
         known = {one.id: one for one in incarnations or [table()]}
         before = State(ts=100, seq=1, incarnations=known)
         # What is worked out once can be given just as well.
-        self.before = Applied(before, batch=1, decoded=1) if since else Applied()
+        self.before = Snapshot(before, batch=1, decoded=1) if since else Snapshot()
         after = State(ts=200, seq=2, incarnations=known)
-        self.after = Applied(after, batch=2, decoded=decoded)
+        self.after = Snapshot(after, batch=2, decoded=decoded)
 
     def read(self, table: str) -> DataFrame:
         columns = models.contract(self.spark, table, self.feed)

@@ -11,19 +11,19 @@ from pyspark.sql import SparkSession
 
 from tests.lake.canal import ddl, row, watermark
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.checks import Window, evaluate, specs_for
-from ticdc_assets.checks.invariants import NotTold, Scene, current
+from ticdc_assets.checks import Window, check_specs, evaluate_checks
+from ticdc_assets.checks.invariants import CheckContext, NotEvaluated, current
 from ticdc_assets.checks.invariants.current import (
     columns_are_those_of_the_schema_history,
     keys_are_unique,
     row_count_is_inserts_less_deletes,
 )
 from ticdc_assets.lake.advance import Source, advance, replay_tables
-from ticdc_assets.lake.log.applied import last_applied, write_applied
-from ticdc_assets.lake.apply.apply import Replay
+from ticdc_assets.lake.apply.apply import ReplayRequest
 from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.log.applied import read_last_snapshot, write_snapshot
 from ticdc_assets.lake.store.contracts import Lake, quoted
-from ticdc_assets.naming import layer_key
+from ticdc_assets.naming import layer_asset_key
 from ticdc_assets.protocols.message import Message
 
 FEED = changefeed_from_uri(
@@ -42,11 +42,11 @@ class Kept(NamedTuple):
 
     def run(self, *messages: Message) -> Window:
         """Advance, and say which window that was."""
-        since = last_applied(self.spark, self.lake).seq if self.messages else 0
+        since = read_last_snapshot(self.spark, self.lake).seq if self.messages else 0
         self.messages.extend(messages)
         sent = [Message("t", 0, n, None, m.value, 1) for n, m in enumerate(self.messages)]
         advance(self.spark, self.lake, FEED, Source(records=lambda: sent))
-        return Window(since, last_applied(self.spark, self.lake).seq)
+        return Window(since, read_last_snapshot(self.spark, self.lake).seq)
 
     def results(
         self,
@@ -54,7 +54,7 @@ class Kept(NamedTuple):
         selected: Collection[dg.AssetCheckKey] | None = None,
         had_failed: Collection[str] = (),
     ) -> dict[str, dg.AssetCheckEvaluation]:
-        found = evaluate(
+        found = evaluate_checks(
             self.spark,
             *(self.lake, FEED, window, keys(), selected),
             lambda check: _short(check) in had_failed,
@@ -63,9 +63,9 @@ class Kept(NamedTuple):
 
     def have(self, incarnation: str, version: int) -> Window:
         """Have the lake name another version of a table, as nothing of ours would."""
-        before = last_applied(self.spark, self.lake)
+        before = read_last_snapshot(self.spark, self.lake)
         line = self.lake.read(self.spark, "applied").where(f"seq = {before.seq}")
-        after = write_applied(
+        after = write_snapshot(
             self.spark,
             self.lake,
             before,
@@ -78,9 +78,9 @@ class Kept(NamedTuple):
         )
         return Window(before.seq, after.seq)
 
-    def scene(self, incarnation: str, version: int, window: Window) -> Scene:
+    def scene(self, incarnation: str, version: int, window: Window) -> CheckContext:
         """The lake as if a table were at another version."""
-        scene = Scene(self.spark, self.lake, FEED, window)
+        scene = CheckContext(self.spark, self.lake, FEED, window)
         scene.after = replace(scene.after, versions={**scene.after.versions, incarnation: version})
         return scene
 
@@ -116,14 +116,14 @@ def test_all_is_green_where_all_is_right(kept: tuple[Kept, Window]) -> None:
     lake, window = kept
     whole = lake.results(Window(0, window.through))
     assert [(name, r.description) for name, r in whole.items() if not r.passed] == []
-    assert len(whole) == len(specs_for(FEED, keys()))
+    assert len(whole) == len(check_specs(FEED, keys()))
     # The second window changed one of the tables, and nothing is said of the other.
     new = lake.results(window)
     assert [(name, r.description) for name, r in new.items() if not r.passed] == []
     assert {name.partition(":")[0] for name in new} >= {"0", "events", "checkpoints"}
     assert not any(name.startswith("1:") for name in new)
     assert not [name for name, r in new.items() if "ticdc/not_told" in r.metadata]
-    one = {dg.AssetCheckKey(layer_key(FEED, "events"), "insert_has_no_old")}
+    one = {dg.AssetCheckKey(layer_asset_key(FEED, "events"), "insert_has_no_old")}
     assert list(lake.results(window, one)) == ["events: insert_has_no_old"]
     assert lake.results(Window(window.through, window.through)) == {}
 
@@ -132,7 +132,7 @@ def test_a_table_that_was_tampered_with_is_found(
     kept: tuple[Kept, Window], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake, window = kept
-    applied = last_applied(lake.spark, lake.lake)
+    applied = read_last_snapshot(lake.spark, lake.lake)
     (id,) = [i for i, t in applied.state.incarnations.items() if t.schema.table == "a"]
     path = f"delta.{quoted(lake.lake.current(id))}"
     version = applied.versions[id]
@@ -147,12 +147,12 @@ def test_a_table_that_was_tampered_with_is_found(
                 columns_are_those_of_the_schema_history,
             ):
                 breaks = invariant.find(scene, [applied.state.incarnations[id]])[id]
-                assert not isinstance(breaks, NotTold)
+                assert not isinstance(breaks, NotEvaluated)
                 found.append([tuple(line.asDict().values()) for line in breaks.collect()])
             # Keys of large tables are looked for in another way.
             monkeypatch.setattr(current, "_SMALL", 0)
             breaks = keys_are_unique.find(scene, [applied.state.incarnations[id]])[id]
-            assert not isinstance(breaks, NotTold)
+            assert not isinstance(breaks, NotEvaluated)
             assert [tuple(line.asDict().values()) for line in breaks.collect()] == found[0]
     finally:
         lake.spark.sql(f"RESTORE TABLE {path} TO VERSION AS OF {version}").collect()
@@ -165,13 +165,13 @@ def test_a_table_that_failed_is_doubted_until_it_is_right_or_made_anew(
     kept: tuple[Kept, Window],
 ) -> None:
     lake, _ = kept
-    state = last_applied(lake.spark, lake.lake).state
+    state = read_last_snapshot(lake.spark, lake.lake).state
     (id,) = [i for i, t in state.incarnations.items() if t.schema.table == "a"]
     path = f"delta.{quoted(lake.lake.current(id))}"
     lake.spark.sql(f"INSERT INTO {path} VALUES (1, 'again', 45)")
-    tampered = lake.have(id, last_applied(lake.spark, lake.lake).versions[id] + 1)
+    tampered = lake.have(id, read_last_snapshot(lake.spark, lake.lake).versions[id] + 1)
     wrong = {"0: keys_are_unique", "0: row_count_is_inserts_less_deletes"}
-    chosen = {spec.key for spec in specs_for(FEED, keys()) if spec.asset_key in keys().values()}
+    chosen = {spec.key for spec in check_specs(FEED, keys()) if spec.asset_key in keys().values()}
     found = lake.results(Window(0, tampered.through), chosen)
     assert {name for name, one in found.items() if not one.passed} == wrong
 
@@ -191,9 +191,9 @@ def test_a_table_that_failed_is_doubted_until_it_is_right_or_made_anew(
     # Of other tables no more is looked at than has changed.
     assert not any(name.startswith("1:") for name in found)
 
-    before = last_applied(lake.spark, lake.lake)
-    replay_tables(lake.spark, lake.lake, FEED, before, Replay(frozenset({id}), 0), _quiet)
-    anew = Window(before.seq, last_applied(lake.spark, lake.lake).seq)
+    before = read_last_snapshot(lake.spark, lake.lake)
+    replay_tables(lake.spark, lake.lake, FEED, before, ReplayRequest(frozenset({id}), 0), _quiet)
+    anew = Window(before.seq, read_last_snapshot(lake.spark, lake.lake).seq)
     found = lake.results(anew, chosen, wrong)
     assert {name for name, one in found.items() if not one.passed} == set()
     assert wrong <= found.keys()
@@ -223,18 +223,18 @@ def test_what_was_refused_is_red_and_a_paused_table_says_how_to_go_on(
     told = {name for name, r in found.items() if not r.passed}
     assert told == {"quarantine: nothing_is_in_quarantine_since", "0: table_goes_on"}
     # It stays red while it is so, whatever the next window does.
-    now = last_applied(lake.spark, lake.lake).seq
+    now = read_last_snapshot(lake.spark, lake.lake).seq
     assert list(lake.results(Window(now, now))) == ["0: table_goes_on"]
 
 
 def test_a_table_of_the_lake_that_is_not_as_agreed_is_red(kept: tuple[Kept, Window]) -> None:
     lake, _ = kept
     events, raw = lake.lake.sql("events"), lake.lake.sql("raw")
-    through = last_applied(lake.spark, lake.lake).seq
+    through = read_last_snapshot(lake.spark, lake.lake).seq
     lake.spark.sql(f"UPDATE {events} SET op = 'merge' WHERE kind = 'row' AND commit_ts = 40")
     lake.spark.sql(f"ALTER TABLE {raw} ADD COLUMNS (surplus STRING)")
     names = [("events", "events_fits_its_contract"), ("raw", "raw_fits_its_contract")]
-    chosen = {dg.AssetCheckKey(layer_key(FEED, layer), name) for layer, name in names}
+    chosen = {dg.AssetCheckKey(layer_asset_key(FEED, layer), name) for layer, name in names}
     found = lake.results(Window(0, through), chosen)
     wrong = found["events: events_fits_its_contract"]
     assert wrong.metadata["ticdc/violations"].value == 1
@@ -244,7 +244,7 @@ def test_a_table_of_the_lake_that_is_not_as_agreed_is_red(kept: tuple[Kept, Wind
 
 
 def test_every_check_has_a_promise_and_a_name_of_its_own() -> None:
-    specs = specs_for(FEED, keys())
+    specs = check_specs(FEED, keys())
     assert len({spec.key for spec in specs}) == len(specs)
     assert all(spec.description for spec in specs)
     assert {s.name for s in specs if s.blocking} >= {"keys_are_unique", "ledger_adds_up"}

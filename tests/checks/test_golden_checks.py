@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.lake.golden_runs import GoldenLake, cuts, points_of
-from ticdc_assets.checks import Window, evaluate
-from ticdc_assets.lake.log.applied import last_applied
+from ticdc_assets.checks import Window, evaluate_checks
 from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.log.applied import read_last_snapshot
 
 
 @pytest.mark.all_golden
@@ -22,7 +22,7 @@ def test_no_check_fails_on_real_output(spark: SparkSession, tmp_path: Path, data
     seq = 0
     for cut in cuts(dataset, random.sample(points_of(dataset)[:-1], 1), random):
         golden.advance(cut)
-        through = last_applied(spark, golden.lake).seq
+        through = read_last_snapshot(spark, golden.lake).seq
         assert failed(golden, Window(seq, through)) == []
         seq = through
     assert failed(golden, Window(0, seq)) == []
@@ -30,11 +30,11 @@ def test_no_check_fails_on_real_output(spark: SparkSession, tmp_path: Path, data
 
 def failed(golden: GoldenLake, window: Window) -> list[tuple[str, str | None]]:
     keys: dict[str, dg.AssetKey] = {}
-    state = last_applied(golden.spark, golden.lake).state
+    state = read_last_snapshot(golden.spark, golden.lake).state
     for number, (_, incarnation) in enumerate(state.names):
         schema = state.incarnations[incarnation].schema
         name = table_name(schema.database, schema.table) or ""
         keys[name] = dg.AssetKey(["golden", "current", str(number)])
-    results = list(evaluate(golden.spark, golden.lake, golden.feed, window, keys))
+    results = list(evaluate_checks(golden.spark, golden.lake, golden.feed, window, keys))
     assert len(results) > len(keys)
     return [(str(one.check_name), one.description) for one in results if not one.passed]

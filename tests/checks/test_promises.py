@@ -20,8 +20,7 @@ from tests.checks.made import (
     version,
 )
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.checks.invariants import INVARIANTS, Invariant, Scene
-from ticdc_assets.checks.invariants.row_conditions import has_old_values
+from ticdc_assets.checks.invariants import INVARIANTS, CheckContext, Invariant
 from ticdc_assets.checks.invariants.accounting import ledger_adds_up, nothing_is_in_quarantine_since
 from ticdc_assets.checks.invariants.folder import (
     data_file_can_be_read,
@@ -36,6 +35,7 @@ from ticdc_assets.checks.invariants.order import (
     resolved_ts_only_grows,
     table_version_grows,
 )
+from ticdc_assets.checks.invariants.row_conditions import has_old_values
 from ticdc_assets.checks.invariants.rows import (
     delete_has_no_new,
     handle_key_is_there_and_not_null,
@@ -129,18 +129,18 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def simple(spark: SparkSession) -> Iterator[Scene]:
+def simple(spark: SparkSession) -> Iterator[CheckContext]:
     with Made(spark, SIMPLE, RIGHT) as scene:
         yield scene
 
 
 @pytest.fixture(scope="module")
-def folder(spark: SparkSession) -> Iterator[Scene]:
+def folder(spark: SparkSession) -> Iterator[CheckContext]:
     with Made(spark, FOLDER, FILES) as scene:
         yield scene
 
 
-def test_nothing_is_found_where_all_is_right(simple: Scene, folder: Scene) -> None:
+def test_nothing_is_found_where_all_is_right(simple: CheckContext, folder: CheckContext) -> None:
     for scene in (simple, folder):
         for invariant in INVARIANTS:
             if invariant.holds_for(scene.feed):
@@ -186,7 +186,7 @@ BROKEN_FOLDER = {
 
 
 @pytest.fixture(scope="module")
-def broken(spark: SparkSession) -> Iterator[Scene]:
+def broken(spark: SparkSession) -> Iterator[CheckContext]:
     history = [*HISTORY, version("b", 160, 5)]
     lines = [
         line(1, 100, 1, watermarks={"t-0": 190, "t-1": 100}),
@@ -202,7 +202,7 @@ def broken(spark: SparkSession) -> Iterator[Scene]:
 
 
 @pytest.fixture(scope="module")
-def broken_folder(spark: SparkSession) -> Iterator[Scene]:
+def broken_folder(spark: SparkSession) -> Iterator[CheckContext]:
     with Made(spark, FOLDER, BROKEN_FOLDER, decoded=1) as scene:
         yield scene
 
@@ -235,7 +235,7 @@ def broken_folder(spark: SparkSession) -> Iterator[Scene]:
     ids=lambda given: getattr(given, "name", ""),
 )
 def test_what_breaks_a_promise_is_found(
-    broken: Scene, invariant: Invariant, column: str, expected: list[str]
+    broken: CheckContext, invariant: Invariant, column: str, expected: list[str]
 ) -> None:
     assert of_column(invariant, broken, column) == expected
 
@@ -252,7 +252,7 @@ def test_what_breaks_a_promise_is_found(
     ids=lambda given: getattr(given, "name", ""),
 )
 def test_what_breaks_a_promise_of_the_folder_is_found(
-    broken_folder: Scene, invariant: Invariant, column: str, expected: list[str]
+    broken_folder: CheckContext, invariant: Invariant, column: str, expected: list[str]
 ) -> None:
     assert of_column(invariant, broken_folder, column) == expected
 
@@ -284,9 +284,9 @@ def test_a_file_numbered_below_the_first_fills_no_gap(spark: SparkSession) -> No
         assert of_column(data_file_number_follows, scene, "first_missing") == ["2"]
 
 
-def found(invariant: Invariant, scene: Scene) -> list[Any]:
+def found(invariant: Invariant, scene: CheckContext) -> list[Any]:
     return invariant.find(scene).collect()
 
 
-def of_column(invariant: Invariant, scene: Scene, column: str) -> list[str]:
+def of_column(invariant: Invariant, scene: CheckContext, column: str) -> list[str]:
     return sorted(str(one[column]) for one in found(invariant, scene))

@@ -9,8 +9,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.lake.canal import ddl, row, watermark
 from ticdc_assets.lake.store import lock
-from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.protocols.message import Message
 
 ODD = "ALTER TABLE `d`.`t` FROBNICATE `id`"

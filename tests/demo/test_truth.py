@@ -10,9 +10,9 @@ from resources.storage import sink_folder
 from ticdc_assets.changefeed import CsvDialect, load_changefeeds
 from ticdc_assets.demo import Options, Simulation, prepare, simulate
 from ticdc_assets.demo import row_lines as truth_lines
-from ticdc_assets.reference.output import row_lines
+from ticdc_assets.reference.replay import ModelReplay
+from ticdc_assets.reference.row_lines import row_lines
 from ticdc_assets.stream.reading import folder_events, topic_events
-from ticdc_assets.reference.replay import Replay
 
 CSV_DEFAULT = CsvDialect()
 CSV_ODD = CsvDialect(
@@ -49,10 +49,10 @@ MANNERS = {
 }
 
 
-def replayed(simulation: Simulation) -> Replay:
+def replayed(simulation: Simulation) -> ModelReplay:
     """Everything that was written, as its declaration says."""
     (feed,) = load_changefeeds(simulation.changefeeds).values()
-    replay = Replay(feed)
+    replay = ModelReplay(feed)
     if feed.transport == "storage":
         folder = sink_folder(feed)
         replay.add(folder_events(feed, folder.paths(), folder.read))
@@ -61,7 +61,7 @@ def replayed(simulation: Simulation) -> Replay:
     return replay
 
 
-def tables(replay: Replay) -> dict[tuple[str, str], list[bytes]]:
+def tables(replay: ModelReplay) -> dict[tuple[str, str], list[bytes]]:
     return {(t.schema.database, t.schema.table): row_lines(t) for t in replay.model.tables}
 
 

@@ -22,14 +22,14 @@ from resources.reading import source_of
 from resources.storage import sink_folder
 from tests.servers import HASTY
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
-from ticdc_assets.demo import Options, Simulation, Step, prepare, row_lines
+from ticdc_assets.demo import Options, Simulation, SimulationStep, prepare, row_lines
 from ticdc_assets.lake.advance import advance
-from ticdc_assets.lake.log.applied import last_applied
-from ticdc_assets.lake.views.asof import picture
-from ticdc_assets.lake.store.codegen import INTERPRETED
 from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.views.ledger import ledger
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.store.codegen import INTERPRETED
 from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.views.asof import as_of
+from ticdc_assets.lake.views.ledger import build_ledger
 
 # The tables that a stage writes, and how many files it may leave there in a run.
 STAGES = {
@@ -61,7 +61,7 @@ class Runs:
             "SPARK_CONF_DIR": str(root),
             **HASTY,
         }
-        self._steps: Iterator[Step] = iter(self.simulation)
+        self._steps: Iterator[SimulationStep] = iter(self.simulation)
         # Tables without rows come with the first that have some.
         next(self._steps)
         self.goes_on()
@@ -142,12 +142,12 @@ class Runs:
         """Who reads the lake sees what was true at the last ts that was applied, at any moment."""
         if not any(Path(self.lake.path("applied"), "_delta_log").glob("*.json")):
             return 0
-        if not last_applied(spark, self.lake).seq:
+        if not read_last_snapshot(spark, self.lake).seq:
             return 0
-        shown = picture(spark, self.lake, self.feed)
+        shown = as_of(spark, self.lake, self.feed)
         found = {(t.schema.database, t.schema.table): list(shown.lines(t)) for t in shown.tables()}
         assert found == row_lines(self.simulation.truth(shown.ts)), self.kills
-        assert not any(table.stopped for table in shown.tables())
+        assert not any(table.is_stopped for table in shown.tables())
         return shown.ts
 
     def check_once(self, spark: SparkSession) -> None:
@@ -177,14 +177,14 @@ class Runs:
             values = [line[name] for line in lines]
             assert values == sorted(values), (name, self.kills)
         assert all(line["replays"] is None for line in lines)
-        applied = last_applied(spark, self.lake)
+        applied = read_last_snapshot(spark, self.lake)
         assert applied.ts == self.simulation.checkpoints[-1]
         live = [t.id for t in applied.state.incarnations.values() if t.status == "live"]
         assert live
         for incarnation in live:
             table = CurrentTable(spark, self.lake, incarnation)
             assert table.version == applied.versions[incarnation], self.kills
-        done = ledger(spark, self.lake, applied)
+        done = build_ledger(spark, self.lake, applied)
         assert done.adds_up, (done, self.kills)
 
 

@@ -39,13 +39,13 @@ from tests.reference.golden_feeds import (
 )
 from tests.truth import Name, TrueTable, truth
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.advance import Advanced, Source, advance
-from ticdc_assets.lake.views.asof import Picture, picture
+from ticdc_assets.lake.advance import AdvanceResult, Source, advance
 from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.plan.state import Incarnation
-from ticdc_assets.reference.output import row_lines
+from ticdc_assets.reference.row_lines import row_lines
 from ticdc_assets.stream.reading import topic_events
-from ticdc_assets.stream.resolved_ts import Progress
+from ticdc_assets.stream.resolved_ts import ResolvedTsTracker
 
 _AT_ONCE = 4
 _DATES = ("date", "datetime", "timestamp")
@@ -87,9 +87,9 @@ class GoldenLake:
             folder.mkdir()
             self.feed = dataclasses.replace(self.feed, location=str(folder))
         self.lake = Lake(str(root / "lake"), "golden")
-        self.runs: list[Advanced] = []
+        self.runs: list[AdvanceResult] = []
 
-    def advance(self, cut: Cut) -> Advanced:
+    def advance(self, cut: Cut) -> AdvanceResult:
         done = advance(self.spark, self.lake, self.feed, self._source(cut))
         self.runs.append(done)
         return done
@@ -124,8 +124,8 @@ class GoldenLake:
         in_milliseconds = feed.protocol == "canal-json" and not feed.enable_tidb_extension
         return feed.transport == "storage" or not in_milliseconds
 
-    def picture(self, ts: int | None) -> Picture:
-        return picture(self.spark, self.lake, self.feed, ts)
+    def as_of(self, ts: int | None) -> AsOfView:
+        return as_of(self.spark, self.lake, self.feed, ts)
 
 
 def cuts(dataset: str, resolved: Collection[int], random: Random, others: int = 0) -> list[Cut]:
@@ -143,7 +143,7 @@ def cuts(dataset: str, resolved: Collection[int], random: Random, others: int = 
 def _resolved_by_record(dataset: str) -> list[tuple[int, int | None]]:
     """How far the stream is resolved after so many records."""
     feed = feed_of(dataset)
-    progress = Progress(feed)
+    progress = ResolvedTsTracker(feed)
     found = []
     for number, message in enumerate(messages(feed), 1):
         progress.hear(topic_events(feed, [message], claim_check_folder(feed)))
@@ -180,7 +180,7 @@ def compare(golden: GoldenLake, ts: int, sample: Random | None = None) -> None:
     dataset = golden.dataset
     may, workload = allowed(dataset), dataset.split("/")[0]
     expected = replicated(dataset, truth(workload)[ts])
-    shown = golden.picture(ts if golden.is_dated else None)
+    shown = golden.as_of(ts if golden.is_dated else None)
     assert shown.ts == ts or not golden.is_dated
     tables = {(t.schema.database, t.schema.table): t for t in shown.tables()}
     assert set(expected) <= set(tables)
@@ -206,7 +206,7 @@ def _compare(
     dataset = golden.dataset
     may, schema = allowed(dataset), table.schema
     name = schema.database, schema.table
-    if table.stopped:
+    if table.is_stopped:
         assert PAUSED_REPORTED in may, f"{name}: {table.reason}"
         assert _model(dataset, ts)[name].paused is not None, f"{name}: {table.reason}"
         return

@@ -17,7 +17,7 @@ from ticdc_assets.events import (
     Bootstrap,
     Event,
     FilePosition,
-    Rejected,
+    Quarantined,
     RowChange,
     SchemaChange,
     TableSchema,
@@ -25,9 +25,9 @@ from ticdc_assets.events import (
     Watermark,
 )
 from ticdc_assets.lake.events import event_rows
-from ticdc_assets.lake.events.decode import Decoded, decode
-from ticdc_assets.lake.raw.ingest_records import Ingested, ingest_records
+from ticdc_assets.lake.events.decode import DecodeResult, decode
 from ticdc_assets.lake.raw.ingest_folder import ingest_folder
+from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
 from ticdc_assets.lake.store.contracts import Lake, create
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.stream.reading import schema_versions
@@ -52,12 +52,14 @@ class Intake:
     def open_folder(self) -> Folder:
         return Folder(fs.LocalFileSystem(), str(self.folder))
 
-    def ingest(self, records: Iterable[Message | Rejected] = (), **settings: int) -> Ingested:
+    def ingest(
+        self, records: Iterable[Message | Quarantined] = (), **settings: int
+    ) -> IngestResult:
         if self.feed.transport == "storage":
             return ingest_folder(self.spark, self.lake, self.feed, self.open_folder(), **settings)
         return ingest_records(self.spark, self.lake, records, **settings)
 
-    def decode(self, since: int = 0) -> Decoded:
+    def decode(self, since: int = 0) -> DecodeResult:
         return decode(
             self.spark,
             self.lake,
@@ -97,7 +99,7 @@ def _event(row: dict) -> Event | None:
         case "watermark":
             return Watermark(ts=row["commit_ts"], position=position, build_ts=row["build_ts"])
         case "rejected":
-            return Rejected(position=position, error=row["error"], reason=row["statement"])
+            return Quarantined(position=position, error=row["error"], reason=row["statement"])
     return None
 
 

@@ -6,9 +6,9 @@ from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, placed, row, watermark
 from ticdc_assets.lake.advance import Source, advance
-from ticdc_assets.lake.log.applied import applied_at, last_applied
-from ticdc_assets.lake.views.asof import picture
+from ticdc_assets.lake.log.applied import read_last_snapshot, read_snapshot
 from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.views.asof import as_of
 
 
 def test_a_changefeed_may_say_how_far_it_is_before_it_has_a_table(
@@ -19,8 +19,8 @@ def test_a_changefeed_may_say_how_far_it_is_before_it_has_a_table(
     for count, resolved in ((1, 5), (2, 7), (4, 9)):
         came = placed(sent[:count])
         advance(spark, lake, FEED, Source(records=lambda came=came: came))
-        assert last_applied(spark, lake).ts == resolved
-    assert [applied_at(spark, lake, seq).ts for seq in range(4)] == [0, 5, 7, 9]
-    assert picture(spark, lake, FEED, 7).tables() == []
-    (table,) = picture(spark, lake, FEED).tables()
-    assert list(picture(spark, lake, FEED).lines(table)) == [b'{"id":"1"}\n']
+        assert read_last_snapshot(spark, lake).ts == resolved
+    assert [read_snapshot(spark, lake, seq).ts for seq in range(4)] == [0, 5, 7, 9]
+    assert as_of(spark, lake, FEED, 7).tables() == []
+    (table,) = as_of(spark, lake, FEED).tables()
+    assert list(as_of(spark, lake, FEED).lines(table)) == [b'{"id":"1"}\n']

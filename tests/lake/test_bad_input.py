@@ -15,11 +15,11 @@ from ticdc_assets.demo.csv_lines import CsvLines
 from ticdc_assets.demo.statement import Session
 from ticdc_assets.demo.storage import StorageWriter
 from ticdc_assets.demo.upstream import Upstream
-from ticdc_assets.lake.views import overview
-from ticdc_assets.lake.advance import Advanced, Source, advance
-from ticdc_assets.lake.log.applied import last_applied
-from ticdc_assets.lake.views.asof import picture
+from ticdc_assets.lake.advance import AdvanceResult, Source, advance
+from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.views import overview
+from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.storage_sink.path import DataPath, Layout, TableSchemaPath, parse
 
 LAYOUT = Layout(date_separator="none")
@@ -96,14 +96,14 @@ class Damaged:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_bytes(content)
 
-    def advance(self) -> Advanced:
+    def advance(self) -> AdvanceResult:
         folder = partial(sink_folder, self._feed)
         source = Source(folder=folder(), open_folder=folder)
         return advance(self._spark, self.lake, self._feed, source)
 
-    def tables(self) -> dict[str, overview.TableLine]:
-        applied = last_applied(self._spark, self.lake)
-        lines = overview.tables(self._spark, self.lake, applied, dropped=False)
+    def tables(self) -> dict[str, overview.TableOverview]:
+        applied = read_last_snapshot(self._spark, self.lake)
+        lines = overview.list_tables(self._spark, self.lake, applied, dropped=False)
         return {line.table: line for line in lines}
 
     def refused(self) -> dict[tuple[str, int], str]:
@@ -113,7 +113,7 @@ class Damaged:
 
     def wrong(self, ts: int) -> dict[str, tuple[int, int] | str]:
         """Tables that are not what they were upstream: how many rows are too many, and lack."""
-        shown = picture(self._spark, self.lake, self._feed, ts)
+        shown = as_of(self._spark, self.lake, self._feed, ts)
         tables = {table.schema.table: table for table in shown.tables()}
         true = {
             name: Counter(rows) for (_, name), rows in row_lines(self.upstream.truth(ts)).items()
@@ -121,7 +121,7 @@ class Damaged:
         found: dict[str, tuple[int, int] | str] = {}
         for name in {*tables, *true}:
             table = tables.get(name)
-            if table is None or table.stopped:
+            if table is None or table.is_stopped:
                 found[name] = "not there" if table is None else table.status
                 continue
             ours, theirs = Counter(shown.lines(table)), Counter(true.get(name))

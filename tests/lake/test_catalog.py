@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 from tests.made_lake import schema
 from ticdc_assets.lake.log.catalog import (
-    AppliedLine,
-    Catalog,
+    AppliedRow,
+    LakeCatalog,
     LakeTable,
     RowCounts,
-    SchemaStep,
-    changes,
+    SchemaVersionEntry,
+    table_changes,
 )
 
 
@@ -19,20 +19,20 @@ def table(incarnation: str, name: str, state: str = "live", created_ts: int = 1)
     return LakeTable(incarnation, "shop", name, state, None, None, created_ts, None, stated)
 
 
-def line(seq: int, **counts: RowCounts) -> AppliedLine:
-    return AppliedLine(seq, datetime.now(UTC), seq, seq, {}, {}, list(counts.items()), None, 1)
+def line(seq: int, **counts: RowCounts) -> AppliedRow:
+    return AppliedRow(seq, datetime.now(UTC), seq, seq, {}, {}, list(counts.items()), None, 1)
 
 
 def catalog(
-    *tables: LakeTable, versions: dict[str, int], steps: tuple[SchemaStep, ...] = ()
-) -> Catalog:
-    return Catalog({t.incarnation: t for t in tables}, line(1), versions, steps)
+    *tables: LakeTable, versions: dict[str, int], steps: tuple[SchemaVersionEntry, ...] = ()
+) -> LakeCatalog:
+    return LakeCatalog({t.incarnation: t for t in tables}, line(1), versions, steps)
 
 
 def test_only_what_is_not_as_it_was_has_changed() -> None:
     kept, grown, gone = table("a", "kept"), table("b", "grown"), table("c", "gone")
     before = catalog(kept, grown, gone, versions={"a": 1, "b": 1, "c": 1})
-    came, made = table("d", "came"), SchemaStep("d", "shop", "came", 5, "3", "CREATE")
+    came, made = table("d", "came"), SchemaVersionEntry("d", "shop", "came", 5, "3", "CREATE")
     after = catalog(
         *(kept, grown, replace(gone, state="dropped"), came),
         versions={"a": 1, "b": 3, "c": 1, "d": 0},
@@ -40,7 +40,7 @@ def test_only_what_is_not_as_it_was_has_changed() -> None:
     )
     lines = [line(2, b=RowCounts(5, 3, 2)), line(3, b=RowCounts(2, 1, 0, 1))]
 
-    found = changes(before, after, lines)
+    found = table_changes(before, after, lines)
 
     assert set(found) == {"b", "c", "d"}
     assert found["b"].counts == RowCounts(7, 4, 2, 1)
@@ -55,15 +55,17 @@ def test_rows_that_changed_nothing_are_told_of_too() -> None:
     one = table("a", "one")
     same = catalog(one, versions={"a": 1})
 
-    assert changes(same, same, []) == {}
-    assert changes(same, same, [line(2, a=RowCounts(1, 0, 0, 1))])["a"].counts.quarantined == 1
+    assert table_changes(same, same, []) == {}
+    assert (
+        table_changes(same, same, [line(2, a=RowCounts(1, 0, 0, 1))])["a"].counts.quarantined == 1
+    )
 
 
 def test_a_new_name_is_a_change() -> None:
     before = catalog(table("a", "old"), versions={"a": 1})
     after = catalog(table("a", "new"), versions={"a": 1})
 
-    assert changes(before, after, [])["a"].renamed
+    assert table_changes(before, after, [])["a"].renamed
 
 
 def test_of_one_name_the_youngest_that_is_there_counts() -> None:

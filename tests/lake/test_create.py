@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, ddl, placed, row, watermark
 from ticdc_assets.lake.advance import Source, advance
-from ticdc_assets.lake.views.asof import picture
 from ticdc_assets.lake.store.contracts import CONTRACTS, Lake, create
+from ticdc_assets.lake.views.asof import as_of
 
 SQL = "CREATE TABLE `t` (`id` INT PRIMARY KEY COMMENT 'it''s', `a.b` VARCHAR(20), `c,d` JSON)"
 CAME = placed(
@@ -25,8 +25,8 @@ def made(spark: SparkSession, lake: Lake) -> dict[str, Any]:
     """What an advance makes of the changefeed: every table of the lake as Delta describes it."""
     done = advance(spark, lake, FEED, Source(records=lambda: CAME))
     assert done.applied.problems == []
-    (table,) = picture(spark, lake, FEED).tables()
-    assert list(picture(spark, lake, FEED).lines(table)) == [b'{"id":"1","a.b":"x","c,d":"[]"}\n']
+    (table,) = as_of(spark, lake, FEED).tables()
+    assert list(as_of(spark, lake, FEED).lines(table)) == [b'{"id":"1","a.b":"x","c,d":"[]"}\n']
     return {name: described(spark, lake.path(name)) for name in names(lake)}
 
 

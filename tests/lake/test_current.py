@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
-from ticdc_assets.lake.apply.current_table import CurrentTable, growth, row_counts
+from ticdc_assets.lake.apply.current_table import CurrentTable, row_count_growth, row_counts
 from ticdc_assets.lake.apply.multiset import replaced
 from ticdc_assets.lake.columns.types import delta_columns
 from ticdc_assets.lake.store.contracts import Lake
@@ -44,11 +44,11 @@ def test_growth_is_the_difference_of_counts(spark: SparkSession, tmp_path: Path)
     assert counts[-1] == 7
     assert row_counts(spark, lake, {"t1": 2}) == {"t1": 90}
     for since, through in combinations_with_replacement(range(len(counts)), 2):
-        grew = growth(spark, lake, {"t1": (since, through)})
+        grew = row_count_growth(spark, lake, {"t1": (since, through)})
         right = {"t1": counts[through] - counts[since]}
         # What overwrites does not tell how many rows there were.
         assert grew == right or (through > told and grew == {})
-    assert growth(spark, lake, {}) == {}
+    assert row_count_growth(spark, lake, {}) == {}
 
 
 # Each value may be any column's NULL, and names may be what a merge calls its own.

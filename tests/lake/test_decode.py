@@ -12,7 +12,7 @@ from tests.golden import GOLDEN, open_lines, records, storage_tree
 from tests.lake.intake import Intake, told
 from tests.reference.golden_feeds import feed_of
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.events import FilePosition, Rejected, RowChange
+from ticdc_assets.events import FilePosition, Quarantined, RowChange
 from ticdc_assets.lake.events import decode as decode_module
 from ticdc_assets.stream.reading import folder_events, topic_events
 
@@ -108,7 +108,7 @@ def test_files_that_wait_change_and_vanish(spark: SparkSession, tmp_path: Path) 
     intake.ingest()
     second = intake.decode()
     assert (len(second.waiting), second.done_through) == (0, 2)
-    lost = Rejected(
+    lost = Quarantined(
         position=FilePosition(gone), error="MissingFile", reason="there is no such file"
     )
     whole = {path: content for path, content in tree.items() if path != gone}
@@ -137,7 +137,7 @@ def test_a_dump_whose_last_line_is_cut_off(spark: SparkSession, tmp_path: Path) 
     assert intake.decode().rows == 1
     events = intake.events()
     whole = list(topic_events(feed, read_dump(dump), None))
-    cut = [e for e in events if isinstance(e, Rejected) and isinstance(e.position, FilePosition)]
+    cut = [e for e in events if isinstance(e, Quarantined) and isinstance(e.position, FilePosition)]
     assert [e.position.record for e in cut] == [3]
     assert told(e for e in events if e not in cut) == told(whole)
     names = intake.lake.read(spark, "events").where("kind = 'row'").select("name").collect()
@@ -195,7 +195,7 @@ def test_killed_between_its_commits(
 ) -> None:
     dataset = "lifecycle/canal-json"
     feed, sent = feed_of(dataset), list(records(dataset))
-    sent.insert(5, Rejected(position=FilePosition("d", 6), error="MalformedMessage", reason="?"))
+    sent.insert(5, Quarantined(position=FilePosition("d", 6), error="MalformedMessage", reason="?"))
     intake = Intake(spark, tmp_path, feed)
 
     def die(*_: object, **__: object) -> None:

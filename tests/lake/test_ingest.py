@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.lake.intake import Intake
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.lake.raw import ingest_records as ingest
+from ticdc_assets.lake.raw import ingest_records
 from ticdc_assets.protocols.message import Message
 
 TOPIC = changefeed_from_uri("dump:///d?protocol=open-protocol")
@@ -47,11 +47,11 @@ def test_of_two_runs_that_take_in_the_same_one_counts(
 ) -> None:
     intake = Intake(spark, tmp_path, TOPIC)
     sent = [Message("t", 0, offset, b"", b"v" * 100, 0) for offset in range(10)]
-    begun = ingest.raw_state(spark, intake.lake)
+    begun = ingest_records.read_raw_end(spark, intake.lake)
     intake.ingest(sent[:4])
     # This one began before the other was done, and has more.
     with monkeypatch.context() as patch:
-        patch.setattr(ingest, "raw_state", lambda *_: begun)
+        patch.setattr(ingest_records, "read_raw_end", lambda *_: begun)
         assert intake.ingest(sent, bytes_per_batch=500).items == 0
     assert intake.ingest(sent).items == 6
     offsets = intake.lake.read(spark, "raw").select("offset").collect()

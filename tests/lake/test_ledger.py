@@ -14,10 +14,10 @@ from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.demo import Options, prepare
 from ticdc_assets.events import RowChange
 from ticdc_assets.lake.advance import Source, advance
-from ticdc_assets.lake.log.applied import last_applied
 from ticdc_assets.lake.events.event_rows import table_name
-from ticdc_assets.lake.views.ledger import Ledger, ledger
+from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.views.ledger import Ledger, build_ledger
 from ticdc_assets.stream.reading import folder_events
 
 
@@ -26,8 +26,8 @@ class Kept(NamedTuple):
     lake: Lake
     spark: SparkSession
 
-    def ledger(self) -> Ledger:
-        return ledger(self.spark, self.lake, last_applied(self.spark, self.lake))
+    def build_ledger(self) -> Ledger:
+        return build_ledger(self.spark, self.lake, read_last_snapshot(self.spark, self.lake))
 
     def source(self) -> Source:
         opened = partial(sink_folder, self.feed)
@@ -53,7 +53,7 @@ def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept:
 
 
 def test_it_adds_up_and_its_input_is_what_the_folder_holds(kept: Kept) -> None:
-    done = kept.ledger()
+    done = kept.build_ledger()
     assert done.adds_up, done
     folder = sink_folder(kept.feed)
     sent = Counter(
@@ -88,9 +88,9 @@ def test_it_says_where_the_lake_was_tampered_with(kept: Kept, tmp_path: Path) ->
     spark.sql(f"UPDATE {applied} SET counts = {counts}")
     spark.sql(f"DELETE FROM {events} WHERE kind = 'batch' AND batch = 1")
     spark.sql(f"DELETE FROM {events} WHERE kind = 'file' AND batch = 1")
-    done = copy.ledger()
+    done = copy.build_ledger()
     assert not done.adds_up
-    before = {table.name: table for table in kept.ledger().tables}
+    before = {table.name: table for table in kept.build_ledger().tables}
     missing = {table.name: table.missing for table in done.tables if not table.adds_up}
     read = before[uncounted].applied + before[uncounted].superseded
     assert missing[uncounted] == read

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from resources.spark import failure
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.lock import locked, wanted
 from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lock import is_lock_wanted, locked
 
 HOLDER = """
 import sys, time
@@ -98,16 +98,16 @@ def test_who_waits_is_seen_by_who_has_it_and_comes_next(tmp_path: Path) -> None:
 
     waiter = threading.Thread(target=wait)
     with locked(lake):
-        assert not wanted(lake)
+        assert not is_lock_wanted(lake)
         waiter.start()
         until = time.monotonic() + 30
-        while not wanted(lake) and time.monotonic() < until:
+        while not is_lock_wanted(lake) and time.monotonic() < until:
             time.sleep(0.01)
-        assert wanted(lake)
+        assert is_lock_wanted(lake)
         assert not held.is_set()
     waiter.join(30)
     assert held.is_set()
-    assert not wanted(lake)
+    assert not is_lock_wanted(lake)
     assert len(said) == 1
     assert f"process {os.getpid()} " in said[0]
 
@@ -115,4 +115,4 @@ def test_who_waits_is_seen_by_who_has_it_and_comes_next(tmp_path: Path) -> None:
 def test_a_lake_in_an_object_store_has_no_lock() -> None:
     lake = Lake("s3a://bucket/lake", "feed")
     with locked(lake), locked(lake):
-        assert not wanted(lake)
+        assert not is_lock_wanted(lake)

@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 from tests.lake.canal import FEED, placed, row, watermark
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import Source, advance
-from ticdc_assets.lake.log.applied import last_applied
-from ticdc_assets.lake.views.asof import picture
 from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.protocols.message import Message
 
 
@@ -27,10 +27,10 @@ def test_files_are_joined_and_every_picture_stays(spark: SparkSession, tmp_path:
 
     for ts in (10, 20):
         run(ts)
-    before = last_applied(spark, lake)
+    before = read_last_snapshot(spark, lake)
     (incarnation,) = before.versions
     done = maintain(spark, lake, before, retain_days=7, expire_days=1, many=2)
-    after = last_applied(spark, lake)
+    after = read_last_snapshot(spark, lake)
     assert done.joined
     assert done.files_after < done.files_before
     assert (after.ts, after.seq, after.batch) == (before.ts, before.seq + 1, before.batch)
@@ -41,9 +41,9 @@ def test_files_are_joined_and_every_picture_stays(spark: SparkSession, tmp_path:
     assert done.expired == 3
     assert [r["offset"] for r in lake.read(spark, "raw").collect()] == [3]
     run(30)
-    assert last_applied(spark, lake).ts == 30
+    assert read_last_snapshot(spark, lake).ts == 30
     for ts in (10, 20, 30):
-        seen = picture(spark, lake, FEED, ts)
+        seen = as_of(spark, lake, FEED, ts)
         lines = list(seen.lines(seen.find("d.t")[0]))
         assert lines == [b'{"id":"%d"}\n' % id for id in (10, 20, 30) if id <= ts]
 

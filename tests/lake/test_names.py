@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import Source, advance, replay_tables
-from ticdc_assets.lake.log.applied import last_applied
-from ticdc_assets.lake.apply.apply import Replay
-from ticdc_assets.lake.views.asof import picture
+from ticdc_assets.lake.apply.apply import ReplayRequest
 from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.protocols.message import Message
 
 # What Delta, Spark and the lake call columns of their own, and signs that mean something to them.
@@ -60,7 +60,7 @@ def test_columns_of_any_name_go_through_every_kind_of_change(
         assert done.applied.problems == []
         if end == 10:
             # Nothing of our own environment comes into the lake.
-            (current,) = last_applied(spark, lake).versions
+            (current,) = read_last_snapshot(spark, lake).versions
             first = lake.read(spark, f"current/{current}").schema[0]
             assert "${env:HOME}" in first.metadata["comment"]
     expected = {
@@ -72,7 +72,7 @@ def test_columns_of_any_name_go_through_every_kind_of_change(
         ],
     }
     for ts, rows in expected.items():
-        seen = picture(spark, lake, FEED, ts)
+        seen = as_of(spark, lake, FEED, ts)
         (found,) = seen.tables()
         assert (found.schema.database, found.schema.table) == ("d", TABLE)
         assert sorted(map(json.loads, seen.lines(found)), key=lambda row: row["id"]) == rows
@@ -91,7 +91,7 @@ def test_a_table_that_spark_does_not_take_stops_alone(
         create(table, schema)
 
     def lines(name: str) -> list[Any]:
-        seen = picture(spark, lake, FEED)
+        seen = as_of(spark, lake, FEED)
         return list(map(json.loads, seen.lines(seen.find(name)[0])))
 
     # A client of Spark Connect sends nothing that is nested as deep as this table is wide.
@@ -105,7 +105,9 @@ def test_a_table_that_spark_does_not_take_stops_alone(
     assert "UNRESOLVED_COLUMN" in problem.reason
     assert (lines("d.odd"), lines("d.even")) == ([], [even])
 
-    applied = last_applied(spark, lake)
+    applied = read_last_snapshot(spark, lake)
     (odd,) = (t for t in applied.state.incarnations.values() if t.schema.table == "odd")
-    replay_tables(spark, lake, FEED, applied, Replay(frozenset((odd.id,)), 0), lambda *_: None)
+    replay_tables(
+        spark, lake, FEED, applied, ReplayRequest(frozenset((odd.id,)), 0), lambda *_: None
+    )
     assert (lines("d.odd"), lines("d.even")) == ([{"id": "1"}], [even])

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from tests.lake.histories import History
-from tests.lake.told import Told
+from tests.lake.history_lake import Told
 from tests.plan.engine import Engine
 from tests.plan.pictures import of_model
 from tests.plan.pictures import shown as in_memory
@@ -22,10 +22,10 @@ from tests.reference.changefeeds import Ddl, Row, Step, Value, together
 from tests.reference.random_upstream import Shown, World
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Event, Op, RowChange
-from ticdc_assets.lake.log.applied import last_applied
 from ticdc_assets.lake.apply.apply import apply
+from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.reference.model import Model
-from ticdc_assets.stream.problem import OLD_ROW_LOST
+from ticdc_assets.stream.problem import OLD_ROW_MISSING
 
 FEED = dataclasses.replace(
     changefeed_from_uri("file:///nowhere?protocol=csv", id="random"), force_replicate=True
@@ -161,7 +161,7 @@ class Forgetful(History):
     def check(self, ts: int, reason: str | None, found: Shown) -> bool:
         """A table is what it was upstream, or says why not; and it never says so for nothing."""
         if reason is not None:
-            assert OLD_ROW_LOST in reason
+            assert OLD_ROW_MISSING in reason
             assert self.is_lost_by(ts)
             return False
         assert found == self.picture(ts), (self.seed, ts)
@@ -212,7 +212,7 @@ def test_the_lake_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
     right = [True] * len(histories)
     for batch, (ts, piece) in enumerate(zip(cuts, pieces, strict=True), 1):
         told.take(batch, [event for events in piece for event in events], ts)
-        apply(spark, told.lake, told.feed, last_applied(spark, told.lake), batch)
+        apply(spark, told.lake, told.feed, read_last_snapshot(spark, told.lake), batch)
         reasons, found = told.pictured(ts)
         before, right = right, []
         for was_right, history, memory, events in zip(

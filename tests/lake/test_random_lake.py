@@ -30,17 +30,17 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.lake.histories import History, histories
-from tests.lake.told import IMAGE, Told, shown
+from tests.lake.history_lake import IMAGE, Told, shown
 from tests.plan.engine import Engine
 from tests.plan.pictures import shown as in_memory
 from tests.reference.changefeeds import DATABASE, MANNERS
 from tests.reference.random_upstream import Shown
-from ticdc_assets.lake.log.applied import Applied, last_applied
 from ticdc_assets.lake.apply.apply import apply
-from ticdc_assets.lake.apply.control_events import read_control
+from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.frames import Frames
+from ticdc_assets.lake.apply.window import prepare_window
 from ticdc_assets.lake.columns.writing import image
-from ticdc_assets.lake.apply.window import planned
+from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
 from ticdc_assets.plan.state import Incarnation
 
 AT_ONCE = 3
@@ -51,14 +51,14 @@ def composed(told: Told, random: Random, windows: int) -> int:
     spark, lake = told.spark, told.lake
     cuts = told.cuts(random, windows)
     pieces = zip(*(history.pieces(cuts) for history in told.histories), strict=True)
-    applied, kept, count = Applied(), dict[str, pa.Table](), 0
+    applied, kept, count = Snapshot(), dict[str, pa.Table](), 0
     frames: Frames | None = None
     for batch, (ts, piece) in enumerate(zip(cuts, pieces, strict=True), 1):
         told.take(batch, [event for events in piece for event in events], ts)
-        control = read_control(spark, lake, told.feed, applied, batch)
+        control = read_control_events(spark, lake, told.feed, applied, batch)
         assert (control.late, control.resolved_ts) == ((), ts)
         control = dataclasses.replace(control, more_may_come=False)
-        way = planned(spark, lake, told.feed, applied, control, ts=ts, batch=batch)
+        way = prepare_window(spark, lake, told.feed, applied, control, ts=ts, batch=batch)
         assert way.plan.problems == []
         frames, frames_before, before = way.frames, frames, kept
         frames.start = partial(_as_kept, spark, before, frames_before)
@@ -71,7 +71,7 @@ def composed(told: Told, random: Random, windows: int) -> int:
         count += len(tables)
         images = (rows.column(IMAGE).to_pylist() for rows in found)
         told.check(ts, shown(zip(tables, images, strict=True)))
-        applied = Applied(msgspec.structs.replace(state, seq=batch, heard=control.heard), batch)
+        applied = Snapshot(msgspec.structs.replace(state, seq=batch, heard=control.heard), batch)
     return count
 
 
@@ -103,12 +103,12 @@ def committed(told: Told, random: Random, windows: int) -> set[str]:
     pieces = zip(*(history.pieces(cuts) for history in told.histories), strict=True)
     for batch, (ts, piece) in enumerate(zip(cuts, pieces, strict=True), 1):
         told.take(batch, [event for events in piece for event in events], ts)
-        done = apply(spark, lake, told.feed, last_applied(spark, lake), batch)
+        done = apply(spark, lake, told.feed, read_last_snapshot(spark, lake), batch)
         assert (done.resolved_ts, done.problems, done.quarantined) == (ts, [], 0)
         told.check(ts, right(told, ts))
     between = random.randrange(cuts[0], cuts[-1])
     told.check(between, right(told, between))
-    applied = last_applied(spark, lake)
+    applied = read_last_snapshot(spark, lake)
     operations = set()
     for id in applied.versions:
         history = spark.sql(f"DESCRIBE HISTORY {lake.sql(f'current/{id}')}")

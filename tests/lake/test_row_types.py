@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.lake.texts import CASES, TEXTS, UNKNOWN
-from ticdc_assets.errors import MalformedMessage, ValueProblem
+from ticdc_assets.errors import InvalidValue, MalformedMessage
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.row_image import dump, load
 from ticdc_assets.lake.columns.reading import malformed, parsed, typed, undecodable, unknown_columns
@@ -76,7 +76,7 @@ def expected(text: str | None, type: ColumnType, member_names: bool) -> tuple[st
     """What MySQL prints, by the reader and the writer of the pure room, and what is wrong."""
     try:
         printed = mysql_text(read_value(text, type, member_names=member_names), type)
-    except ValueProblem:
+    except InvalidValue:
         return None, "invalid"
     if printed is None or text is None:
         return None, ""
@@ -185,7 +185,7 @@ def test_a_column_says_what_it_is_upstream() -> None:
     assert found[0].comment == "bigint unsigned NOT NULL: the 'key'"
     assert found[2].comment.startswith("decimal(60,2); kept as exact text")
     assert found[3].comment == "enum('a','it''s') NOT NULL"
-    with pytest.raises(ValueProblem, match="'g'"):
+    with pytest.raises(InvalidValue, match="'g'"):
         delta_columns(TableSchema("d", "t", (Column("g", ColumnType("geometry")),)))
 
 

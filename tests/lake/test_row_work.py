@@ -7,10 +7,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.golden import GOLDEN, open_lines
-from ticdc_assets.errors import UnhonourableDdl, ValueProblem
+from ticdc_assets.errors import InvalidValue, UnsupportedDdl
 from ticdc_assets.events import Column, ColumnType, Partition, Partitioning, TableSchema
 from ticdc_assets.events.row_image import dump, load
-from ticdc_assets.lake.columns.reading import parsed, typed
 from ticdc_assets.lake.columns.conversion import (
     check_partitioning,
     check_steps,
@@ -19,14 +18,15 @@ from ticdc_assets.lake.columns.conversion import (
     mysql_lines,
     shown,
 )
-from ticdc_assets.reference.output import row_lines
-from ticdc_assets.reference.table import Table
+from ticdc_assets.lake.columns.reading import parsed, typed
+from ticdc_assets.reference.row_lines import row_lines
+from ticdc_assets.reference.table import ModelTable
 from ticdc_assets.schema.effect import (
     ColumnAdded,
+    ColumnChange,
     ColumnConverted,
     ColumnDropped,
     ColumnRenamed,
-    Step,
 )
 from ticdc_assets.schema.types.mysql_type import parse_type
 from ticdc_assets.schema.types.row import RowReader
@@ -95,7 +95,7 @@ BEFORE = schema_of(
     id="bigint", price="decimal(10,2)", bin="varbinary(8)", day="datetime(3)", e="enum('a','b')",
     f="float", bits="bit(8)", gone="int", s="set('x','y')",
 )  # fmt: skip
-STEPS: tuple[Step, ...] = (
+STEPS: tuple[ColumnChange, ...] = (
     ColumnDropped("gone"),
     ColumnConverted("price", parse_type("decimal(10,2)"), parse_type("varchar(12)")),
     ColumnConverted("bin", parse_type("varbinary(8)"), parse_type("binary(4)")),
@@ -118,7 +118,7 @@ def test_rows_are_taken_through_steps_as_the_reference_takes_them(spark: SparkSe
         "f": "0.1", "bits": "200", "gone": "1", "s": "x,y",
     }  # fmt: skip
     images = [dump(row), dump(dict.fromkeys(row) | {"id": "8"}), dump({"id": "9", "f": "1e+20"})]
-    table = Table(BEFORE)
+    table = ModelTable(BEFORE)
     read = RowReader(BEFORE, member_names=True)
     for image in images:
         table.put(read(image))
@@ -161,8 +161,8 @@ def test_rows_that_cannot_be_converted_say_why(spark: SparkSession) -> None:
         ColumnAdded(Column("g", ColumnType("geometry"))),
     ],
 )  # fmt: skip
-def test_what_no_row_survives_is_refused_before_any_job(step: Step) -> None:
-    with pytest.raises(ValueProblem):
+def test_what_no_row_survives_is_refused_before_any_job(step: ColumnChange) -> None:
+    with pytest.raises(InvalidValue):
         check_steps(schema_of(id="int"), (step,), 1)
 
 
@@ -176,5 +176,5 @@ def test_rows_are_located_in_their_partitions(spark: SparkSession) -> None:
     found = rows.sort("at").collect()
     assert [row.partition for row in found] == ["low", "p`2", None, "low", None]
     assert [row.problem is None for row in found] == [True, True, True, True, False]
-    with pytest.raises(UnhonourableDdl):
+    with pytest.raises(UnsupportedDdl):
         check_partitioning(schema, Partitioning("range", parts, expression="sleep(id)"))

@@ -5,8 +5,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ticdc_assets.events import Op, RowChange
-from ticdc_assets.plan.row_group import DATED, ROWS, Place, Seen
+from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.schema.catalog import TableKey, table_key
+from ticdc_assets.stream.ordering import OrderKey, Phase
 
 Alike = tuple[object, ...]
 
@@ -33,24 +34,28 @@ class Arrived:
         c = self.change
         return (self.key, c.commit_ts, c.op, c.before, c.after, c.table_id)
 
-    def place(self, after: int) -> Place:
+    def place(self, after: int) -> OrderKey:
         ts, kind = self.change.commit_ts, self.change.ts_kind
         late = not self.exact and ts <= after
-        return (after, DATED) if late else (ts, DATED if kind == "version" else ROWS)
+        return (
+            (after, Phase.AFTER_DDLS)
+            if late
+            else (ts, Phase.AFTER_DDLS if kind == "version" else Phase.ROWS)
+        )
 
     def alike(self, after: int) -> Alike:
         c = self.change
         observed = (
             None if c.observed is None else json.dumps(json.loads(c.observed), sort_keys=True)
         )
-        is_dated = self.place(after)[1] == DATED
+        is_dated = self.place(after)[1] == Phase.AFTER_DDLS
         return (
             *(self.key, c.schema_version, observed, c.key_columns),
             *(c.member_names, self.exact, is_dated),
         )
 
 
-def seen_of(rows: list[Arrived], after: int) -> list[Seen]:
+def seen_of(rows: list[Arrived], after: int) -> list[RowGroup]:
     groups: dict[Alike, list[Arrived]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: (row.place(after), row.seq)):
         groups[row.alike(after)].append(row)
@@ -58,7 +63,7 @@ def seen_of(rows: list[Arrived], after: int) -> list[Seen]:
     for alike, same in groups.items():
         changes = [row.change for row in same]
         _, version, observed, keys, names, exact, dated = alike
-        seen = Seen(
+        group = RowGroup(
             database=changes[0].database,
             table=changes[0].table,
             schema_version=version,
@@ -74,13 +79,13 @@ def seen_of(rows: list[Arrived], after: int) -> list[Seen]:
             overwrites=sum(c.op is Op.UPDATE and c.before is None for c in changes),
             key_only=sum(c.handle_key_only for c in changes),
         )
-        found.append(seen)
+        found.append(group)
     return found
 
 
-def alike_of(seen: Seen) -> Alike:
-    key = table_key(seen.database, seen.table)
+def alike_of(group: RowGroup) -> Alike:
+    key = table_key(group.database, group.table)
     return (
-        *(key, seen.schema_version, seen.observed, seen.key_columns),
-        *(seen.member_names, seen.exact, seen.dated),
+        *(key, group.schema_version, group.observed, group.key_columns),
+        *(group.member_names, group.exact, group.dated),
     )

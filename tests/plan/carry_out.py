@@ -5,14 +5,14 @@ from collections.abc import Callable
 from copy import copy
 
 from tests.plan.arrived import Alike, Arrived, alike_of
-from ticdc_assets.errors import MalformedMessage, TicdcError, UnhonourableDdl, ValueProblem
+from ticdc_assets.errors import InvalidValue, MalformedMessage, TicdcError, UnsupportedDdl
 from ticdc_assets.events import Op, RowChange
-from ticdc_assets.plan.steps import Alter, EmptyPartitions, Exchange, Reading, Rows
-from ticdc_assets.stream.problem import OLD_ROW_LOST, Problem
-from ticdc_assets.reference.table import Row, Table
+from ticdc_assets.plan.steps import Alter, ApplyRows, EmptyPartitions, Exchange, TypedRowGroup
+from ticdc_assets.reference.table import ModelTable, Row
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.partition.locate import locator
 from ticdc_assets.schema.types.row import RowReader
+from ticdc_assets.stream.problem import OLD_ROW_MISSING, Problem
 
 
 class Job:
@@ -26,7 +26,7 @@ class Job:
         self.due: dict[TableKey, list[Arrived]] = defaultdict(list)
         for row in due:
             self.due[row.key].append(row)
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[str, ModelTable] = {}
         self.failed: dict[str, str] = {}
         self.done: dict[str, int] = {}
 
@@ -36,7 +36,7 @@ class Job:
             known = self.start.get(id)
             work = self.work[id]
             assert (known is None) == work.is_new, id
-            self.tables[id] = Table(work.before) if known is None else copied(known)
+            self.tables[id] = ModelTable(work.before) if known is None else copied(known)
             assert self.tables[id].schema == work.before, id
             self.done[id] = 0
         while id not in self.failed and self.done[id] < upto:
@@ -46,9 +46,9 @@ class Job:
             except TicdcError as error:
                 self.failed[id] = str(error)
 
-    def step(self, id: str, table: Table, step) -> None:
+    def step(self, id: str, table: ModelTable, step) -> None:
         match step:
-            case Rows():
+            case ApplyRows():
                 assert table.schema == step.schema, (table.schema, step.schema)
                 self.apply(table, step)
             case Alter():
@@ -56,7 +56,7 @@ class Job:
                 assert table.strayed is False or not step.recut
             case EmptyPartitions():
                 if table.strayed:
-                    raise UnhonourableDdl("strayed", step.sql)
+                    raise UnsupportedDdl("strayed", step.sql)
                 locate = locator(step.partitioning, table.schema)
                 table.take(lambda row: locate(row) in step.names)
                 table.alter(step.schema, (), step.commit_ts)
@@ -68,7 +68,7 @@ class Job:
         self.run(step.other, step.other_steps)
         if step.other in self.failed:
             reason = self.failed[step.other]
-            raise UnhonourableDdl(f"rows change places with a paused table: {reason}", step.sql)
+            raise UnsupportedDdl(f"rows change places with a paused table: {reason}", step.sql)
         mirrored = self.work[step.other].steps[step.other_steps]
         assert isinstance(mirrored, Exchange)
         assert (mirrored.other, mirrored.other_steps) == (id, self.done[id])
@@ -80,7 +80,7 @@ class Job:
         assert one.schema == step.cut_by == mirrored.cut_by
         try:
             if one.strayed:
-                raise UnhonourableDdl("strayed", step.sql)
+                raise UnsupportedDdl("strayed", step.sql)
             locate = locator(step.partitioning, one.schema)
             strayed = any(locate(one.spelt(row)) != step.partition for row in two)
             out = one.take(lambda row: locate(row) == step.partition)
@@ -96,25 +96,25 @@ class Job:
 
     # Rows
 
-    def apply(self, table: Table, step: Rows) -> None:
+    def apply(self, table: ModelTable, step: ApplyRows) -> None:
         due = [
             row
             for row in self.due[table_key(step.schema.database, step.schema.table)]
             if step.low < row.place(self.after) <= step.high
         ]
-        readings = {alike_of(r.seen): r for r in step.readings}
+        row_groups = {alike_of(r.group): r for r in step.row_groups}
         readers: dict[Alike, RowReader] = {}
         together: dict[object, list[tuple[RowChange, Row | None, Row | None, int]]] = {}
         # Exact rows a transaction at a time, others one by one as they came.
         for row in sorted(due, key=lambda r: (r.change.commit_ts if r.exact else 0, r.seq)):
             alike = row.alike(self.after)
-            reading = readings[alike]
+            reading = row_groups[alike]
             if alike not in readers:
-                names = reading.seen.member_names
+                names = reading.group.member_names
                 readers[alike] = RowReader(reading.schema, member_names=names)
             try:
                 typed = self.typed(table, step, row.change, reading, readers[alike])
-            except (MalformedMessage, ValueProblem) as error:
+            except (MalformedMessage, InvalidValue) as error:
                 c = row.change
                 where = (c.database, c.table, c.commit_ts, c.position)
                 self.engine.problems.append(Problem("rejected", str(error), *where))
@@ -133,14 +133,14 @@ class Job:
 
     def typed(
         self,
-        table: Table,
-        step: Rows,
+        table: ModelTable,
+        step: ApplyRows,
         change: RowChange,
-        reading: Reading,
+        reading: TypedRowGroup,
         read: Callable[[str], Row],
     ) -> tuple[RowChange, Row | None, Row | None]:
-        if reading.settle:
-            change = self.engine.rules.settle(change, reading.schema)
+        if reading.redecode:
+            change = self.engine.rules.redecode(change, reading.schema)
         new = read(change.after) if change.after is not None else None
         old = read(change.before) if change.before is not None else None
         if change.op is Op.UPDATE and old is not None and new is not None:
@@ -150,19 +150,19 @@ class Job:
                 raise MalformedMessage("the row lacks its key")
         return change, old, new
 
-    def put(self, table: Table, change: RowChange, old: Row | None, new: Row | None) -> None:
+    def put(self, table: ModelTable, change: RowChange, old: Row | None, new: Row | None) -> None:
         if new is None:
             return
         overwrites = change.op is Op.UPDATE and old is None
         if change.handle_key_only:
             table.forget(new)
         elif overwrites and not self.engine.updates_split and not table.has(new):
-            raise UnhonourableDdl("an update of a row that is not there", "")
+            raise UnsupportedDdl("an update of a row that is not there", "")
         else:
             assert table.key or not overwrites
             table.put(new)
 
-    def apply_to_multiset(self, table: Table, group) -> None:
+    def apply_to_multiset(self, table: ModelTable, group) -> None:
         times: dict[int, Counter[object]] = defaultdict(Counter)
         changes = {}
         overwriting = set()
@@ -178,7 +178,7 @@ class Job:
             if old is None and content in overwriting:
                 old = table.same_by_unique_keys(new)
                 if old is None or old in gone:
-                    raise UnhonourableDdl(OLD_ROW_LOST, "")
+                    raise UnsupportedDdl(OLD_ROW_MISSING, "")
                 gone.append(old)
                 changes[content], copies[content] = (old, new), 1
         for content, (old, _) in changes.items():
@@ -189,7 +189,7 @@ class Job:
                 table.put(new, copies[content])
 
 
-def copied(table: Table) -> Table:
+def copied(table: ModelTable) -> ModelTable:
     """A table that may be changed without changing the one it was copied from."""
     twin = copy(table)
     twin._rows = dict(table._rows)

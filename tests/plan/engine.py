@@ -17,37 +17,37 @@ from ticdc_assets.events import (
     Bootstrap,
     Event,
     FilePosition,
-    Rejected,
+    Quarantined,
     RowChange,
     SchemaChange,
     TableSchema,
     TopicPosition,
     Watermark,
 )
-from ticdc_assets.events.written import from_json, to_json
-from ticdc_assets.plan.ddl import Rules
-from ticdc_assets.plan.plan import Plan, Window, plan, replayed
-from ticdc_assets.plan.replay import named_by, takers, targets
-from ticdc_assets.plan.row_group import Missing, Seen
-from ticdc_assets.plan.state import State, ddl_name, stopped
+from ticdc_assets.events.written import read_json, write_json
+from ticdc_assets.plan.plan import Plan, WindowEvents, join_replay, make_plan
+from ticdc_assets.plan.replay import replay_targets, tables_changed_by, tables_fed_by
+from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
+from ticdc_assets.plan.row_schema import StreamRules
+from ticdc_assets.plan.state import State, ddl_name, stop_table
 from ticdc_assets.protocols.open_protocol import flags as open_flags
-from ticdc_assets.stream.problem import Problem
-from ticdc_assets.stream.resolved_ts import Progress
-from ticdc_assets.reference.table import Table
+from ticdc_assets.reference.table import ModelTable
 from ticdc_assets.schema.catalog import TableKey, table_key
+from ticdc_assets.stream.problem import Problem
+from ticdc_assets.stream.resolved_ts import ResolvedTsTracker
 
 
 @dataclass
 class Engine:
     """The lake; `lines` are those that a replay can start from."""
 
-    rules: Rules = field(default_factory=Rules)
+    rules: StreamRules = field(default_factory=StreamRules)
     updates_split: bool = True
     feed: Changefeed | None = None
     now: State = field(default_factory=State)
     problems: list[Problem] = field(default_factory=list)
     # What is there and cannot be read yet.
-    missing: list[Missing] = field(default_factory=list)
+    missing: list[UndecodedFiles] = field(default_factory=list)
     replays: int = 0
 
     def __post_init__(self) -> None:
@@ -56,9 +56,11 @@ class Engine:
         self.ddls: list[tuple[int, SchemaChange]] = []
         self.bootstraps: list[tuple[int, int, Bootstrap]] = []
         self.schemas: dict[tuple[str, str, int | None], TableSchema] = {}
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[str, ModelTable] = {}
         # State, last batch and tables of each line.
-        self.lines: dict[int, tuple[str, int, dict[str, Table]]] = {0: (to_json(self.now), 0, {})}
+        self.lines: dict[int, tuple[str, int, dict[str, ModelTable]]] = {
+            0: (write_json(self.now), 0, {})
+        }
         self._applied_batch = self._upto = 0
         self._heard: dict[tuple[str, int], int] = defaultdict(int)
         self._passes: dict[tuple[str, int, TableKey], tuple[int, int]] = {}
@@ -70,8 +72,8 @@ class Engine:
 
     @classmethod
     def of(cls, feed: Changefeed) -> "Engine":
-        settle = open_flags.settle if feed.protocol == "open-protocol" else None
-        rules = Rules(feed.keys, settle)
+        redecode = open_flags.redecode if feed.protocol == "open-protocol" else None
+        rules = StreamRules(feed.keys, redecode)
         return cls(rules, updates_split=not feed.output_raw_change_event, feed=feed)
 
     # What arrives
@@ -91,10 +93,10 @@ class Engine:
                     self._take_bootstrap(event)
                 case Watermark():
                     self._hear(event.position, event.ts)
-                case Rejected():
+                case Quarantined():
                     self.problems.append(Problem("rejected", event.reason, position=event.position))
         if self.feed is not None:
-            progress = Progress(self.feed)
+            progress = ResolvedTsTracker(self.feed)
             progress.take_up(self.now.heard)
             progress.hear(events)
             self.resolved_ts = progress.resolved_ts
@@ -174,32 +176,32 @@ class Engine:
         self._upto = self.batch
         ts = max(ts, self.now.ts)
         window = self._window(ts, self._applied_batch, self.now, more_may_come is not False)
-        if ts == self.now.ts and not (window.ddls or window.seen):
+        if ts == self.now.ts and not (window.ddls or window.row_groups):
             return
         planned = self._plan(self.now, window, self._applied_batch)
         outcome = self._carry_out(planned, self.now, self.tables, planned.work)
         self.problems += planned.problems
         self._write(outcome, self.now.seq + 1)
 
-    def _plan(self, start: State, window: Window, batch: int) -> Plan:
-        def sample(seen: Seen) -> RowChange:
+    def _plan(self, start: State, window: WindowEvents, batch: int) -> Plan:
+        def sample(group: RowGroup) -> RowChange:
             return next(
                 row.change
                 for row in self._due(window.ts, batch, start.ts)
-                if seen_of([row], start.ts)[0].first == seen.first
-                and row.alike(start.ts)[:3] == alike_of(seen)[:3]
+                if seen_of([row], start.ts)[0].first == group.first
+                and row.alike(start.ts)[:3] == alike_of(group)[:3]
             )
 
-        return plan(start, window, self.rules, self.stated, sample)
+        return make_plan(start, window, self.rules, self.stated, sample)
 
     def _write(self, state: State, seq: int) -> None:
-        text = to_json(replace(state, seq=seq, heard=self.now.heard))
-        self.now = from_json(text, State)
-        assert to_json(self.now) == text
+        text = write_json(replace(state, seq=seq, heard=self.now.heard))
+        self.now = read_json(text, State)
+        assert write_json(self.now) == text
         self._applied_batch = self._upto
         self.lines[seq] = (text, self._upto, dict(self.tables))
 
-    def _window(self, ts: int, batch: int, start: State, more: bool) -> Window:
+    def _window(self, ts: int, batch: int, start: State, more: bool) -> WindowEvents:
         ddls = tuple(
             change
             for _, change in self.ddls
@@ -212,12 +214,12 @@ class Engine:
             for number, since, bootstrap in self.bootstraps
             if number > batch
         )
-        seen = tuple(seen_of(self._due(ts, batch, start.ts), start.ts))
-        return Window(
+        groups = tuple(seen_of(self._due(ts, batch, start.ts), start.ts))
+        return WindowEvents(
             ts=ts,
             ddls=ddls,
             bootstraps=bootstraps,
-            seen=seen,
+            row_groups=groups,
             missing=tuple(self.missing),
             more_may_come=more,
         )
@@ -253,7 +255,7 @@ class Engine:
 
     def replay(self, before: list[int], seqs: list[int], asked: set[str], more: bool) -> None:
         self.replays += 1
-        loaded = {seq: from_json(text, State) for seq, (text, _, _) in self.lines.items()}
+        loaded = {seq: read_json(text, State) for seq, (text, _, _) in self.lines.items()}
         seq = max(
             number
             for number, state in loaded.items()
@@ -265,10 +267,10 @@ class Engine:
         then = self._plan(start, window, batch)
         asked = set(asked)
         for row in self._late_rows:
-            asked |= takers(then, row.key, row.place(0))
+            asked |= tables_fed_by(then, row.key, row.place(0))
         for change in self._late_ddls:
-            asked |= named_by(then, change)
-        chosen = targets(self.now, then, asked)
+            asked |= tables_changed_by(then, change)
+        chosen = replay_targets(self.now, then, asked)
         work = {id: work for id, work in then.work.items() if id in chosen}
         for id in chosen:
             # As they were, whatever has become of them since.
@@ -278,14 +280,19 @@ class Engine:
                 self.tables.pop(id, None)
         outcome = self._carry_out(then, start, self.tables, work, batch)
         self.problems += [p for p in then.problems if p not in self.problems]
-        joined = replayed(self.now, replace(then, state=outcome), chosen, self.now.seq + 1)
+        joined = join_replay(self.now, replace(then, state=outcome), chosen, self.now.seq + 1)
         self.lines = {n: line for n, line in self.lines.items() if n <= seq}
         self._write(joined, self.now.seq + 1)
 
     # Carrying out
 
     def _carry_out(
-        self, planned: Plan, start: State, tables: dict[str, Table], work, batch: int | None = None
+        self,
+        planned: Plan,
+        start: State,
+        tables: dict[str, ModelTable],
+        work,
+        batch: int | None = None,
     ) -> State:
         """Do the work on copies; what cannot be done leaves its table as it was, and paused."""
         batch = self._applied_batch if batch is None else batch
@@ -298,7 +305,7 @@ class Engine:
         for id, table in job.tables.items():
             if id in job.failed:
                 place = (start.ts, start.seq)
-                incarnations[id] = stopped(incarnations[id], "paused", job.failed[id], place)
+                incarnations[id] = stop_table(incarnations[id], "paused", job.failed[id], place)
                 known = incarnations[id]
                 self.problems.append(
                     Problem("paused", job.failed[id], known.schema.database, known.schema.table)
@@ -310,7 +317,7 @@ class Engine:
 
     # What comes out
 
-    def shown(self) -> dict[tuple[str, str], Table]:
+    def shown(self) -> dict[tuple[str, str], ModelTable]:
         """The tables that are kept right, by name."""
         found = {}
         for id in dict(self.now.names).values():
@@ -326,5 +333,5 @@ class Engine:
         return {
             (t.schema.database, t.schema.table): f"{t.status}: {t.reason}"
             for t in known
-            if t.stopped
+            if t.is_stopped
         }

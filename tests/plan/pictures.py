@@ -8,8 +8,8 @@ from tests.plan.engine import Engine
 from tests.reference.changefeeds import DATABASE
 from tests.reference.random_upstream import Shown
 from ticdc_assets.reference.model import Model
-from ticdc_assets.reference.output import row_lines
-from ticdc_assets.reference.table import Table
+from ticdc_assets.reference.row_lines import row_lines
+from ticdc_assets.reference.table import ModelTable
 
 
 def shown(engine: Engine) -> Shown:
@@ -20,7 +20,7 @@ def of_model(model: Model) -> Shown:
     return picture(table for table in model.tables if table.paused is None)
 
 
-def picture(tables: Iterable[Table]) -> Shown:
+def picture(tables: Iterable[ModelTable]) -> Shown:
     found = {}
     for table in tables:
         database, name = table.schema.database, table.schema.table

@@ -37,7 +37,7 @@ from tests.reference.golden_feeds import (
 )
 from tests.truth import truth
 from ticdc_assets.events import Event, Watermark
-from ticdc_assets.reference.output import row_lines
+from ticdc_assets.reference.row_lines import row_lines
 from ticdc_assets.stream.reading import folder_events, topic_events
 
 # Of each workload those that differ most; the others with `-m all_golden`.

@@ -4,16 +4,18 @@ from msgspec.structs import replace
 
 from tests.plan.by_hand import bootstrap, ddl, schema
 from ticdc_assets.events import FilePosition
-from ticdc_assets.events.written import from_json, to_json
+from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.plan.state import State, ddl_name
-from ticdc_assets.stream.resolved_ts import Heard
+from ticdc_assets.stream.resolved_ts import WatermarkState
 
 
 def test_a_state_comes_back_as_it_was_written_whatever_is_in_it() -> None:
     strange = schema("t\udc80", 7)
     change = replace(ddl(5, "CREATE TABLE `\udcff` (id int)", "t", strange), pre_schema=strange)
     in_file = replace(change, position=FilePosition("shop/meta", 1))
-    heard = Heard(3, {"topic": {0: 7, 12: 9}}, {"topic": 3}, [("shop", "t", 4)], [change, in_file])
+    heard = WatermarkState(
+        3, {"topic": {0: 7, 12: 9}}, {"topic": 3}, [("shop", "t", 4)], [change, in_file]
+    )
     state = State(
         ts=9,
         bootstraps=[(12, bootstrap(strange)), (13, replace(bootstrap(strange), build_ts=4))],
@@ -21,5 +23,5 @@ def test_a_state_comes_back_as_it_was_written_whatever_is_in_it() -> None:
         done=[ddl_name(change)],
         skipped=[(5, ddl_name(change))],
     )
-    assert from_json(to_json(state), State) == state
-    assert from_json(to_json(heard), Heard) == heard
+    assert read_json(write_json(state), State) == state
+    assert read_json(write_json(heard), WatermarkState) == heard

@@ -8,7 +8,7 @@ from tests.plan.engine import Engine
 from tests.plan.pictures import shown
 from tests.reference.changefeeds import Ddl, Teller, exchange, put
 from ticdc_assets.events import Bootstrap, SchemaChange, TopicPosition
-from ticdc_assets.plan.row_group import Missing
+from ticdc_assets.plan.row_group import UndecodedFiles
 
 
 def test_rows_of_an_unknown_name_wait_and_no_other_table_does() -> None:
@@ -27,8 +27,8 @@ def test_a_table_waits_for_rows_that_are_there_and_cannot_be_read() -> None:
     engine = Engine()
     sent(engine, 20, bootstrap(schema("t", 1)), bootstrap(schema("u", 1)), row("t", 10, 1, 1))
     engine.missing = [
-        Missing("shop", "t", 21, "not read: t"),
-        Missing("shop", "new", 5, "not read"),
+        UndecodedFiles("shop", "t", 21, "not read: t"),
+        UndecodedFiles("shop", "new", 5, "not read"),
     ]
     sent(engine, 30, row("t", 15, 1, 2), row("t", 25, 1, 3), row("u", 25, 1, 4))
     assert shown(engine) == {"u(id)": [("4",)]}

@@ -10,11 +10,11 @@ from tests.plan.engine import Engine
 from tests.plan.pictures import shown
 from tests.reference.changefeeds import Ddl, Teller, put, rename_all, together
 from ticdc_assets.events import Event, FilePosition
-from ticdc_assets.plan.ddl import Rules
-from ticdc_assets.plan.plan import Window, plan
-from ticdc_assets.plan.row_group import Seen
+from ticdc_assets.plan.plan import WindowEvents, make_plan
+from ticdc_assets.plan.row_group import RowGroup
+from ticdc_assets.plan.row_schema import StreamRules
 from ticdc_assets.plan.state import State, ddl_name
-from ticdc_assets.plan.steps import Rows
+from ticdc_assets.plan.steps import ApplyRows
 
 
 def test_a_ddl_may_follow_the_watermark_of_its_own_ts() -> None:
@@ -117,7 +117,7 @@ def test_a_table_first_told_of_by_a_statement_has_the_rows_dated_by_it() -> None
 
 def test_rows_that_show_their_columns_late_are_applied_once() -> None:
     """What a row shows ends a segment just before it, never before the segment began."""
-    seen = Seen(
+    group = RowGroup(
         database="shop",
         table="t",
         observed='{"id":"int","c":"int"}',
@@ -129,13 +129,13 @@ def test_rows_that_show_their_columns_late_are_applied_once() -> None:
         rows=1,
         inserts=1,
     )
-    first = replace(seen, observed='{"id":"int"}', dated=False)
+    first = replace(group, observed='{"id":"int"}', dated=False)
     statement = ddl(20, "ALTER TABLE `t` ADD COLUMN `x` INT", "t")
     image = replace(row("t", 20, None, 1), observed=first.observed, key_columns=("id",))
-    window = Window(ts=20, ddls=(statement,), seen=(first, seen))
-    made = plan(State(), window, Rules(), lambda *_: None, lambda _: image)
+    window = WindowEvents(ts=20, ddls=(statement,), row_groups=(first, group))
+    made = make_plan(State(), window, StreamRules(), lambda *_: None, lambda _: image)
     (work,) = made.work.values()
-    segments = [(step.low, step.high) for step in work.steps if isinstance(step, Rows)]
+    segments = [(step.low, step.high) for step in work.steps if isinstance(step, ApplyRows)]
     assert len(segments) == 2
     assert all(low < high for low, high in segments)
     assert all(high <= low for (_, high), (low, _) in pairwise(segments))

@@ -14,7 +14,7 @@ from ticdc_assets.events import (
     Event,
     FilePosition,
     Op,
-    Rejected,
+    Quarantined,
     RowChange,
     TableSchema,
     row_image,
@@ -149,7 +149,7 @@ def outcomes(events: Sequence[Event]) -> list[tuple[int, str]]:
     """Record numbers, and the op or the word "broken"."""
     found = []
     for event in events:
-        assert isinstance(event, RowChange | Rejected)
+        assert isinstance(event, RowChange | Quarantined)
         assert isinstance(event.position, FilePosition)
         what = event.op.value if isinstance(event, RowChange) else "broken"
         found.append((event.position.record, what))

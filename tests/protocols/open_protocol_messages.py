@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ticdc_assets.events import Event, Rejected, RowChange, TopicPosition, row_image
+from ticdc_assets.events import Event, Quarantined, RowChange, TopicPosition, row_image
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolDecoder
 
@@ -51,7 +51,7 @@ def row(value: Json, key: Json = ROW_KEY, tz: str = "UTC", **settings: Any) -> R
 
 def error_of(value: Json, key: Json = ROW_KEY, tz: str = "UTC", **settings: Any) -> str:
     (event,) = decode((key, value), tz=tz, **settings)
-    assert isinstance(event, Rejected), event
+    assert isinstance(event, Quarantined), event
     assert event.position == TopicPosition("topic", 2, 11)
     assert event.reason
     return event.error

@@ -15,7 +15,7 @@ from ticdc_assets.events import (
     Event,
     FilePosition,
     Op,
-    Rejected,
+    Quarantined,
     RowChange,
     SchemaChange,
     TopicPosition,
@@ -72,7 +72,7 @@ def column(mysql_type: str, text: str | None, tz: str = "UTC", sql_type: int = 1
 
 def error_of(content: dict[str, Any] | bytes | None, **settings: Any) -> str:
     (event,) = decode(content, **settings)
-    assert isinstance(event, Rejected), event
+    assert isinstance(event, Quarantined), event
     assert event.position == TopicPosition("topic", 3, 14)
     assert event.reason
     return event.error
@@ -127,7 +127,7 @@ def test_the_original_canal_sends_several_rows_a_message_and_full_types() -> Non
     )
     first, second, third = decode(content)
     assert isinstance(first, RowChange)
-    assert isinstance(second, Rejected)
+    assert isinstance(second, Quarantined)
     assert isinstance(third, RowChange)
     assert (first.before, first.after) == ('{"v":""}', '{"id":"1","v":"/w=="}')
     assert (third.before, third.after) == ('{"v":"eQ=="}', '{"id":"3","v":null}')
@@ -301,7 +301,7 @@ WHOLE = json.dumps(
 @given(st.binary(max_size=60))
 @example(b"{}")
 def test_no_bytes_make_it_raise(value: bytes) -> None:
-    assert all(isinstance(event, Rejected) for event in decode(value, tz="Asia/Shanghai"))
+    assert all(isinstance(event, Quarantined) for event in decode(value, tz="Asia/Shanghai"))
 
 
 @given(st.integers(0, len(WHOLE) - 1), st.integers(0, 7), st.booleans())
@@ -311,7 +311,7 @@ def test_no_damage_makes_it_raise(place: int, bit: int, cut: bool) -> None:
     if cut:
         del value[place:]
     for event in decode(bytes(value), tz="Asia/Shanghai"):
-        assert isinstance(event, RowChange | Rejected | SchemaChange)
+        assert isinstance(event, RowChange | Quarantined | SchemaChange)
         if isinstance(event, RowChange):
             row_image.load(event.after or event.before or "")
 
@@ -346,7 +346,7 @@ def test_a_file_holds_a_row_a_line() -> None:
     ]
     first, second, third = events
     assert isinstance(first, RowChange)
-    assert isinstance(second, Rejected)
+    assert isinstance(second, Quarantined)
     assert isinstance(third, RowChange)
     assert (first.commit_ts, first.ts_kind) == (TS, "commit")
     assert (first.table_id, first.schema_version) == (9, VERSION)
@@ -376,12 +376,12 @@ def test_lines_end_where_the_whole_terminator_stands() -> None:
 def test_a_file_cut_short_loses_no_whole_line() -> None:
     data = file_of(message(), message())
     assert [type(event) for event in decode_file(data[:-2])] == [RowChange, RowChange]
-    assert [type(event) for event in decode_file(data[:-3])] == [RowChange, Rejected]
+    assert [type(event) for event in decode_file(data[:-3])] == [RowChange, Quarantined]
     assert decode_file(b"") == []
 
 
 def test_a_file_holds_neither_ddl_nor_watermark() -> None:
     contents = message(isDdl=True, sql="x"), message(type="TIDB_WATERMARK")
     for event in decode_file(file_of(*contents)):
-        assert isinstance(event, Rejected)
+        assert isinstance(event, Quarantined)
         assert event.error == "UnknownMessage"

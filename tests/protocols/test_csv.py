@@ -18,7 +18,15 @@ from tests.protocols.csv_writer import (
     write,
 )
 from ticdc_assets.changefeed import CsvDialect
-from ticdc_assets.events import Column, ColumnType, FilePosition, Op, Rejected, RowChange, row_image
+from ticdc_assets.events import (
+    Column,
+    ColumnType,
+    FilePosition,
+    Op,
+    Quarantined,
+    RowChange,
+    row_image,
+)
 
 
 def test_half_an_update_stays_what_it_says() -> None:
@@ -91,7 +99,7 @@ def test_a_number_of_fields_that_no_schema_explains_is_rejected_record_by_record
     found = read(data, table("n1", "n2", "n3", n3="virtual"))
     assert outcomes(found) == [(1, "broken"), (2, "insert"), (3, "broken")]
     first = found[0]
-    assert isinstance(first, Rejected)
+    assert isinstance(first, Quarantined)
     assert first.error == "MalformedMessage"
     assert first.reason == "4 fields where 5 or 6 are expected"
 
@@ -127,7 +135,7 @@ def test_a_header_that_does_not_fit_rejects_the_file(header: str) -> None:
 
 def test_without_a_schema_the_file_is_rejected_whole() -> None:
     [event] = read(b'"I","tab","db",1\r\n' * 3, None)
-    assert isinstance(event, Rejected)
+    assert isinstance(event, Quarantined)
     assert event.error == "UnknownMessage"
     assert event.position == FilePosition("f.csv")
 
@@ -191,11 +199,11 @@ def test_no_bytes_make_it_raise(data: st.DataObject, dialect: CsvDialect) -> Non
     text = data.draw(st.text(st.sampled_from(alphabet), max_size=80))
     start = write(dialect, table("n1", "t2"), [Written("I", 5, False, [1, "x"])])
     for event in read(start + text.encode("latin-1", "replace"), table("n1", "t2"), dialect):
-        assert isinstance(event, RowChange | Rejected)
+        assert isinstance(event, RowChange | Quarantined)
 
 
 @pytest.mark.parametrize("unit", [b"a", b'"', b",", b'"",', b"\r", b"\\", b'\r\n"I","'])
 def test_large_hostile_files_are_refused_at_once(unit: bytes) -> None:
     for dialect in (DEFAULT, replace(DEFAULT, quote="")):
         for event in read(unit * (1_000_000 // len(unit) ** 2), table("n1"), dialect):
-            assert isinstance(event, Rejected)
+            assert isinstance(event, Quarantined)

@@ -24,7 +24,7 @@ from tests.protocols.csv_writer import (
     written_value,
 )
 from ticdc_assets.changefeed import CsvDialect
-from ticdc_assets.events import Op, Rejected, RowChange, TableSchema, row_image
+from ticdc_assets.events import Op, Quarantined, RowChange, TableSchema, row_image
 from ticdc_assets.protocols.csv import columnar as csv_columnar
 from ticdc_assets.protocols.csv import decoder as csv
 from ticdc_assets.protocols.csv.batch import numbered
@@ -146,7 +146,7 @@ def test_files_of_many_blocks_are_read_to_the_end_around_what_is_broken(
     survivors = [row for place, row in enumerate(rows) if place not in broken]
     tz = ZoneInfo("Asia/Shanghai")
     found = read(b"".join(parts), schema, FULL, tz)
-    rejected = [event.position.record for event in found if isinstance(event, Rejected)]
+    rejected = [event.position.record for event in found if isinstance(event, Quarantined)]
     assert rejected == [place + 1 for place in broken]
     changes = [event for event in found if isinstance(event, RowChange)]
     assert [event.commit_ts for event in changes] == [

@@ -19,7 +19,7 @@ from tests.protocols.open_protocol_messages import (
     row,
     text_of,
 )
-from ticdc_assets.events import Rejected, RowChange, SchemaChange, Watermark
+from ticdc_assets.events import Quarantined, RowChange, SchemaChange, Watermark
 
 
 class Objects(dict[str, bytes]):
@@ -83,4 +83,4 @@ def test_compression_is_of_each_value_but_not_of_resolved_events() -> None:
         (ROW_KEY, values[0]),
         compression="lz4",
     )
-    assert [type(event) for event in events] == [RowChange, SchemaChange, Watermark, Rejected]
+    assert [type(event) for event in events] == [RowChange, SchemaChange, Watermark, Quarantined]

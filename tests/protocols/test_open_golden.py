@@ -12,14 +12,14 @@ from ticdc_assets.events import (
     ColumnType,
     Event,
     Op,
-    Rejected,
+    Quarantined,
     RowChange,
     SchemaChange,
     TableSchema,
     Watermark,
 )
 from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolDecoder
-from ticdc_assets.protocols.open_protocol.flags import settle
+from ticdc_assets.protocols.open_protocol.flags import redecode
 
 TOPICS = datasets("*open-protocol*")
 
@@ -43,7 +43,7 @@ def schema_of(event: RowChange, workload: oracle.Workload) -> TableSchema:
 @pytest.mark.parametrize("dataset", TOPICS)
 def test_a_topic_says_what_simple_says(dataset: str) -> None:
     events = decoded(dataset)
-    assert not [event for event in events if isinstance(event, Rejected)]
+    assert not [event for event in events if isinstance(event, Quarantined)]
     if oracle.repeats_another(dataset):
         return
 
@@ -52,10 +52,10 @@ def test_a_topic_says_what_simple_says(dataset: str) -> None:
     assert all(workload.knows_key_of(event) for event in rows)
     assert any(event.table_id for event in rows)
     assert all(event.key_columns for event in rows) or "force-replicate" in dataset
-    settled = rows
+    redecoded = rows
     # Only the new generation sends flags of before a DDL.
     if "newarch" in dataset:
-        settled = [settle(event, schema_of(event, workload)) for event in rows]
+        redecoded = [redecode(event, schema_of(event, workload)) for event in rows]
     assert not workload.ddl_differences(e for e in events if isinstance(e, SchemaChange))
     marks = defaultdict(set)
     for event in events:
@@ -65,18 +65,19 @@ def test_a_topic_says_what_simple_says(dataset: str) -> None:
 
     partial = [
         event
-        for event in settled
+        for event in redecoded
         if event.handle_key_only or ("delete-handle-key" in dataset and event.op is Op.DELETE)
     ]
     assert not workload.partial_differences(partial)
     assert bool(partial) == ("handle-key" in dataset)
 
     # A row without its old values may be an insert or an update of which nothing is left to show.
-    unclear = [event for event in settled if event.op is Op.UPSERT]
+    unclear = [event for event in redecoded if event.op is Op.UPSERT]
     assert bool(unclear) == ("only-updated" in dataset)
     inserts = [with_op(event, Op.INSERT) for event in unclear]
     unknown, missing = workload.differences(
-        [event for event in settled if event not in partial and event.op is not Op.UPSERT] + inserts
+        [event for event in redecoded if event not in partial and event.op is not Op.UPSERT]
+        + inserts
     )
     assert not unknown
     assert len(missing) == len(partial), "only what came with some columns may be missing"
@@ -94,14 +95,14 @@ def test_a_row_of_an_old_flag_is_read_again_by_its_schema() -> None:
     workload = oracle.workload(dataset)
     rows = [event for event in decoded(dataset) if isinstance(event, RowChange)]
     changed = [
-        (event, settled)
+        (event, redecoded)
         for event in rows
-        if (settled := settle(event, schema_of(event, workload))) is not event
+        if (redecoded := redecode(event, schema_of(event, workload))) is not event
     ]
     # `c37` was an INT, whose binary flag is still sent with the VARCHAR that it has become.
     assert {(event.database, event.table) for event, _ in changed} == {("rnd_b", "t3")}
-    for event, settled in changed:
+    for event, redecoded in changed:
         assert '"c37":"varbinary"' in (event.observed or "")
-        assert '"c37":"varchar"' in (settled.observed or "")
+        assert '"c37":"varchar"' in (redecoded.observed or "")
     unknown, _ = workload.differences(event for event, _ in changed)
     assert unknown

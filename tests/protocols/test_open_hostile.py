@@ -19,7 +19,7 @@ from tests.protocols.open_protocol_messages import (
     number,
     row,
 )
-from ticdc_assets.events import Op, Rejected, RowChange, TopicPosition, row_image
+from ticdc_assets.events import Op, Quarantined, RowChange, TopicPosition, row_image
 
 KEY, VALUE = framed((ROW_KEY, {"u": {"id": ID}}))
 
@@ -51,7 +51,7 @@ def test_broken_framing_is_one_rejection(
     error: str, key: bytes | None, value: bytes | None
 ) -> None:
     (event,) = decode_bytes(key, value)
-    assert isinstance(event, Rejected)
+    assert isinstance(event, Quarantined)
     assert (event.error, event.position) == (error, TopicPosition("topic", 2, 11))
 
 
@@ -146,7 +146,7 @@ WHOLE = framed(
 def test_no_bytes_make_it_raise(key: bytes, value: bytes) -> None:
     framing = decode_bytes(key, value)
     inside = decode((key, value), (ROW_KEY, value), (ROW_KEY | {"t": 2}, value))
-    assert all(isinstance(event, Rejected) for event in framing + inside)
+    assert all(isinstance(event, Quarantined) for event in framing + inside)
 
 
 @given(st.integers(0, 1), st.integers(0, 10_000), st.integers(0, 7), st.booleans())

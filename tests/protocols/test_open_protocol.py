@@ -7,7 +7,7 @@ from ticdc_assets.events import (
     Column,
     ColumnType,
     Op,
-    Rejected,
+    Quarantined,
     RowChange,
     SchemaChange,
     TableSchema,
@@ -15,7 +15,7 @@ from ticdc_assets.events import (
     Watermark,
     row_image,
 )
-from ticdc_assets.protocols.open_protocol.flags import settle
+from ticdc_assets.protocols.open_protocol.flags import redecode
 
 
 def test_a_batch_yields_its_events_in_order_each_with_its_place() -> None:
@@ -51,7 +51,7 @@ def test_a_batch_yields_its_events_in_order_each_with_its_place() -> None:
 def test_a_bad_event_leaves_the_rest_of_its_batch_alone() -> None:
     good = ROW_KEY, {"d": {"id": ID}}
     events = decode(good, (ROW_KEY, b"{"), (b"\xff", {}), good)
-    assert [type(event) for event in events] == [RowChange, Rejected, Rejected, RowChange]
+    assert [type(event) for event in events] == [RowChange, Quarantined, Quarantined, RowChange]
     assert [event.position for event in events] == [
         TopicPosition("topic", 2, 11, index) for index in range(4)
     ]
@@ -191,7 +191,7 @@ def test_a_flag_of_before_a_ddl_is_settled_by_the_schema(
     plain = row({"u": {"c": {"t": code, "f": 64, "v": value}}})
     # What only looks like an escape is text already.
     if flagged.observed != plain.observed:
-        assert settle(plain, schema(bytes_type)) == flagged
-        assert settle(flagged, schema(bytes_type)) is flagged
-    assert settle(flagged, schema(text_type)) == plain
-    assert settle(plain, schema(text_type)) is plain
+        assert redecode(plain, schema(bytes_type)) == flagged
+        assert redecode(flagged, schema(bytes_type)) is flagged
+    assert redecode(flagged, schema(text_type)) == plain
+    assert redecode(plain, schema(text_type)) is plain

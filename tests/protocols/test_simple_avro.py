@@ -22,7 +22,7 @@ from ticdc_assets.events import (
     ColumnType,
     Event,
     Op,
-    Rejected,
+    Quarantined,
     RowChange,
     SchemaChange,
     TableSchema,
@@ -64,7 +64,7 @@ def test_every_message_decodes_to_what_fastavro_finds(dataset: str) -> None:
     decoder = SimpleAvroDecoder(tz=UTC, compression=method, payloads=Folder(folder))
     for number, message in enumerate(golden.records(dataset)):
         (event,) = decoder.decode(message)
-        assert not isinstance(event, Rejected), event
+        assert not isinstance(event, Quarantined), event
         # `test_simple_encodings` compares all rows of the large workload with JSON's.
         if number % (step_of(dataset) * (4 if dataset.startswith("random_") else 1)):
             continue
@@ -76,7 +76,7 @@ def test_every_message_decodes_to_what_fastavro_finds(dataset: str) -> None:
 
 
 def same(event: Event, stated: dict[str, Any]) -> None:
-    assert not isinstance(event, Rejected)
+    assert not isinstance(event, Quarantined)
     assert event.build_ts == stated["buildTs"]
     if isinstance(event, RowChange):
         assert (event.op.value.upper(), event.commit_ts) == (stated["type"], stated["commitTs"])
@@ -177,7 +177,7 @@ def test_sql_that_is_no_utf8_is_replaced_as_in_json_and_names_are_refused() -> N
     assert isinstance(event, SchemaChange)
     assert event.sql == "ALTER x\ufffd\ufffdy"
     event = decode(insert({}, table="xxyy").replace(b"xxyy", b"x\xff\xfey"))
-    assert isinstance(event, Rejected)
+    assert isinstance(event, Quarantined)
     assert event.error == "MalformedMessage"
 
 
@@ -219,7 +219,7 @@ def test_blocks_that_state_their_size_are_read() -> None:
 )
 def test_what_is_not_a_simple_message_is_rejected(value: bytes | None, error: str) -> None:
     event = decode(value)
-    assert isinstance(event, Rejected), event
+    assert isinstance(event, Quarantined), event
     assert event.error == error
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests import golden
 from tests.protocols.simple_messages import Folder, decode, loaded, row
 from ticdc_assets.errors import MalformedMessage
-from ticdc_assets.events import Rejected, RowChange
+from ticdc_assets.events import Quarantined, RowChange
 from ticdc_assets.protocols import payload
 from ticdc_assets.protocols.compression import Compression
 
@@ -89,7 +89,7 @@ def test_objects_that_are_absent_or_another_row_reject_the_message(
 ) -> None:
     objects = None if content is None else Objects(**{"0b0d.json": content})
     event = decode(stub(), payloads=objects)
-    assert isinstance(event, Rejected), event
+    assert isinstance(event, Quarantined), event
     assert event.error == error
     if objects:
         assert objects.asked == ["0b0d.json"]

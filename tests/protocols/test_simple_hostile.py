@@ -13,7 +13,7 @@ from tests import golden
 from tests.protocols.simple_avro_schema import insert
 from tests.protocols.simple_messages import row
 from ticdc_assets.errors import MalformedMessage
-from ticdc_assets.events import Rejected, RowChange, row_image
+from ticdc_assets.events import Quarantined, RowChange, row_image
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
 from ticdc_assets.protocols.simple.decoder import SimpleDecoder
@@ -67,7 +67,7 @@ def test_every_truncation_is_rejected(decoder: SimpleDecoder) -> None:
     for value in samples(decoder)[::4]:
         for size in range(0, len(value), 1 + len(value) // 60):
             (event,) = decoder.decode(Message("t", 0, 0, None, value[:size]))
-            assert isinstance(event, Rejected), value[:size]
+            assert isinstance(event, Quarantined), value[:size]
 
 
 @DECODERS
@@ -135,7 +135,7 @@ def test_hostile_sizes_cost_little_time_and_memory(name: str) -> None:
     started = time.process_time()
     (event,) = decoder.decode(message)
     assert time.process_time() - started < 2
-    assert isinstance(event, Rejected), event
+    assert isinstance(event, Quarantined), event
     assert len(event.reason) < 300
     tracemalloc.start()
     try:

@@ -23,7 +23,7 @@ from ticdc_assets.events import (
     Checksum,
     Event,
     Op,
-    Rejected,
+    Quarantined,
     RowChange,
     SchemaChange,
     TopicPosition,
@@ -53,7 +53,7 @@ def test_every_message_decodes_to_what_a_plain_reading_finds(dataset: str) -> No
     decoder = SimpleJsonDecoder(tz=ZoneInfo("UTC"), compression=method, payloads=Folder(folder))
     for number, record in enumerate(golden.records(dataset)):
         (event,) = decoder.decode(record)
-        assert not isinstance(event, Rejected), event
+        assert not isinstance(event, Quarantined), event
         if number % step_of(dataset):
             continue
         assert record.value is not None
@@ -181,7 +181,7 @@ def test_timestamps_go_to_utc_digits_kept(location: str, local: str, utc: str) -
 )
 def test_timestamps_of_no_zone_or_no_time_are_malformed(stamp: str) -> None:
     event = decode(row(f'{{"id":"1","ts":{stamp}}}'))
-    assert isinstance(event, Rejected)
+    assert isinstance(event, Quarantined)
     assert event.error == "MalformedMessage"
 
 
@@ -213,7 +213,7 @@ def test_null_images_are_absent(kind: str, old: str, op: Op) -> None:
 
 
 def test_a_message_is_classified_by_content_before_type() -> None:
-    assert isinstance(decode(row(type="WATERMARK")), Rejected)
+    assert isinstance(decode(row(type="WATERMARK")), Quarantined)
     assert isinstance(decode('{"version":1,"type":"WATERMARK","commitTs":5}'), Watermark)
 
 
@@ -264,7 +264,7 @@ def test_what_is_not_a_simple_message_is_rejected_at_its_position(
     value: bytes | str | None, error: str
 ) -> None:
     event = decode(value)
-    assert isinstance(event, Rejected), event
+    assert isinstance(event, Quarantined), event
     assert event.error == error
     assert event.position == TopicPosition("topic", 1, 7)
     assert event.reason

@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from ticdc_assets.events import Event, RowChange
-from ticdc_assets.reference.replay import Replay
+from ticdc_assets.reference.replay import ModelReplay
 
 SEEDS = st.integers(0, 1 << 32)
 
@@ -61,5 +61,5 @@ def delivered(
             del next_ones[number]
 
 
-def said(replay: Replay) -> set[str]:
+def said(replay: ModelReplay) -> set[str]:
     return {p.line() for p in replay.model.problems + replay.model.waiting()}

@@ -25,7 +25,7 @@ from ticdc_assets.events import (
     row_image,
 )
 from ticdc_assets.reference.model import Model
-from ticdc_assets.reference.output import row_lines
+from ticdc_assets.reference.row_lines import row_lines
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import CreateTable
 

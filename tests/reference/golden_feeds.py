@@ -12,12 +12,12 @@ from resources.storage import claim_check_folder
 from tests.golden import GOLDEN, meta, open_lines, storage_tree
 from tests.truth import Name, TrueTable, truth
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
-from ticdc_assets.events import Rejected, TableSchema
+from ticdc_assets.events import Quarantined, TableSchema
 from ticdc_assets.protocols.message import Message
-from ticdc_assets.reference.output import row_lines
-from ticdc_assets.stream.reading import folder_events, topic_events
-from ticdc_assets.reference.replay import Replay
+from ticdc_assets.reference.replay import ModelReplay
+from ticdc_assets.reference.row_lines import row_lines
 from ticdc_assets.schema.types.mysql_type import parse_type
+from ticdc_assets.stream.reading import folder_events, topic_events
 
 # What cannot be had from the data, by its nature: which datasets, what is allowed to differ, why.
 END_STATE_ONLY = "only the last truth point can be compared"
@@ -100,10 +100,10 @@ def feed_of(dataset: str) -> Changefeed:
     )
 
 
-def replayed(dataset: str) -> Replay:
+def replayed(dataset: str) -> ModelReplay:
     """All events of a dataset, taken in."""
     feed = feed_of(dataset)
-    replay = Replay(feed)
+    replay = ModelReplay(feed)
     if feed.transport == "storage":
         tree = storage_tree(dataset)
         replay.add(folder_events(feed, tree, tree.__getitem__))
@@ -114,7 +114,7 @@ def replayed(dataset: str) -> Replay:
 
 def messages(feed: Changefeed) -> list[Message]:
     records = list(read_dump(Path(feed.location)))
-    assert not [record for record in records if isinstance(record, Rejected)]
+    assert not [record for record in records if isinstance(record, Quarantined)]
     return records  # type: ignore[return-value]
 
 

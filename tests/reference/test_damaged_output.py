@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from tests.golden import datasets, storage_tree
 from tests.reference.golden_feeds import feed_of, messages
+from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.stream.reading import folder_events, topic_events
-from ticdc_assets.reference.replay import Replay
 
 SEEDS = range(24)
 DATASETS = [d for d in datasets() if not d.startswith("random") and "claim-check" not in d]
@@ -26,11 +26,13 @@ def cut(data: bytes, rng: random.Random) -> bytes:
     return data[: rng.randrange(1, max(2, len(data) - 2))]
 
 
-def damaged(dataset: str, damage: Callable[[bytes, random.Random], bytes], seed: int) -> Replay:
+def damaged(
+    dataset: str, damage: Callable[[bytes, random.Random], bytes], seed: int
+) -> ModelReplay:
     """A dataset taken in after some of its records or files were damaged."""
     rng = random.Random(seed)
     feed = feed_of(dataset)
-    replay = Replay(feed)
+    replay = ModelReplay(feed)
     if feed.transport == "storage":
         tree = dict(storage_tree(dataset))
         for path in rng.sample(sorted(p for p in tree if not p.endswith(".index")), 10):

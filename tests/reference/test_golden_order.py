@@ -16,15 +16,15 @@ from tests.reference.arriving import SEEDS, cut, delivered, earlier, said
 from tests.reference.golden_feeds import feed_of
 from tests.truth import truth
 from ticdc_assets.events import Event, TopicPosition
-from ticdc_assets.reference.output import row_lines
+from ticdc_assets.reference.replay import ModelReplay
+from ticdc_assets.reference.row_lines import row_lines
 from ticdc_assets.stream.reading import folder_events, topic_events
-from ticdc_assets.reference.replay import Replay
 
 # Rows of every table; None for a paused one.
 Picture = dict[tuple[str, str], tuple[bytes, ...] | None]
 
 
-def picture(replay: Replay) -> Picture:
+def picture(replay: ModelReplay) -> Picture:
     return {
         (table.schema.database, table.schema.table): (
             tuple(row_lines(table)) if table.paused is None else None
@@ -48,7 +48,7 @@ def points(dataset: str) -> list[int]:
 @cache
 def at_once(dataset: str) -> tuple[dict[int, Picture], set[str]]:
     """The tables at every truth point, and what is said, when everything is there at once."""
-    replay = Replay(feed_of(dataset))
+    replay = ModelReplay(feed_of(dataset))
     replay.add(events_of(dataset))
     pictures = {}
     for ts in points(dataset):
@@ -60,7 +60,7 @@ def at_once(dataset: str) -> tuple[dict[int, Picture], set[str]]:
 
 def in_pieces(dataset: str, events: list[Event], random: Random) -> tuple[dict, set[str]]:
     """The same, when the model goes along with what arrives."""
-    replay = Replay(feed_of(dataset))
+    replay = ModelReplay(feed_of(dataset))
     pictures = {}
     for piece in cut(events, random):
         replay.add(piece)
@@ -132,7 +132,7 @@ def by_partition(events: list[Event]) -> list[list[Event]]:
 def test_a_folder_may_be_read_while_it_grows(dataset: str) -> None:
     tree, there = storage_tree(dataset), dict[str, bytes]()
     compared = 0
-    whole = Replay(feed_of(dataset))
+    whole = ModelReplay(feed_of(dataset))
     whole.add(folder_events(feed_of(dataset), tree, tree.__getitem__))
     for step in open_lines(GOLDEN / dataset / "manifest.jsonl"):
         for file in step["files"] or ():
@@ -141,7 +141,7 @@ def test_a_folder_may_be_read_while_it_grows(dataset: str) -> None:
             # Data of what comes next may be there already.
             ahead = {path: tree[path] for path in sorted(tree)[:: 2 + compared]}
             grown = {**ahead, **there, "metadata": json.encode({"checkpoint-ts": step["ts"]})}
-            replay = Replay(feed_of(dataset))
+            replay = ModelReplay(feed_of(dataset))
             replay.add(folder_events(feed_of(dataset), grown, grown.__getitem__))
             replay.check([step["ts"]])
             for side in (replay, whole):

@@ -23,7 +23,7 @@ from tests.reference.golden_feeds import (
     schema_difference,
 )
 from tests.truth import truth
-from ticdc_assets.reference.output import row_lines
+from ticdc_assets.reference.row_lines import row_lines
 
 
 @pytest.mark.parametrize("dataset", [d for d in datasets() if UNUSABLE not in allowed(d)])

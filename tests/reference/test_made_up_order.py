@@ -30,8 +30,8 @@ from ticdc_assets.events import (
     Watermark,
     row_image,
 )
-from ticdc_assets.reference.output import row_lines
-from ticdc_assets.reference.replay import Replay
+from ticdc_assets.reference.replay import ModelReplay
+from ticdc_assets.reference.row_lines import row_lines
 
 FEED = changefeed_from_uri("kafka://h:9092/t?protocol=simple&partition-num=2")
 Row = dict[str, str | None]
@@ -211,7 +211,7 @@ def events_for(change: Change, ts: int, random: Random, *, raw: bool) -> Iterato
 
 def follow(transactions: list[Transaction], arriving: list[Event], random: Random) -> None:
     """Go along with what arrives; the tables are right at whatever is resolved."""
-    replay = Replay(FEED)
+    replay = ModelReplay(FEED)
     for piece in cut(arriving, random):
         replay.add(piece)
         replay.advance(replay.default_ts)
@@ -275,7 +275,7 @@ def test_a_writer_of_files_that_goes_back_repeats_itself_in_later_ones(
     repeated = [none_row(10, files[1], "a"), none_row(20, files[1], "b"), *goes_on]
     stated = Bootstrap(schema=schema("none"), position=FilePosition("d/none/meta/schema_1_1.json"))
     for second, of_b in ((goes_on, 3), (repeated, 2)):
-        replay = Replay(changefeed_from_uri("file:///data?protocol=csv"))
+        replay = ModelReplay(changefeed_from_uri("file:///data?protocol=csv"))
         replay.add([stated, *first, *second])
         replay.advance(100)
         (table,) = replay.model.tables
@@ -297,7 +297,7 @@ def test_tables_that_swap_their_names_do_so_in_pieces_and_in_any_order() -> None
     pairs = (("a", "t"), ("b", "a"), ("t", "b"))
     swap = [ddl(7, f"RENAME TABLE `d`.`{old}` TO `d`.`{new}`", new) for old, new in pairs]
     for order in permutations(swap):
-        replay = Replay(FEED)
+        replay = ModelReplay(FEED)
         replay.add(created)
         for change in order:
             replay.advance(7)
@@ -321,7 +321,7 @@ def test_rows_of_a_ddls_commit_ts_come_before_it_but_those_dated_by_its_version_
         position=FilePosition("d/none/meta/schema_20_1.json"),
     )
     row = replace(none_row(20, "d/none/20/CDC000001.csv", "a"), ts_kind=kind)
-    replay = Replay(changefeed_from_uri("file:///data?protocol=csv"))
+    replay = ModelReplay(changefeed_from_uri("file:///data?protocol=csv"))
     stated = Bootstrap(schema=schema("none"), position=FilePosition("d/none/meta/schema_1_1.json"))
     replay.add([stated, *([row, emptied] if row_first else [emptied, row])])
     replay.advance(20)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from resources.dump import read_dump
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.events import FilePosition, Rejected
+from ticdc_assets.events import FilePosition, Quarantined
 from ticdc_assets.protocols.message import Message
 
 BYTES = st.none() | st.binary(max_size=40)
@@ -53,10 +53,10 @@ def dump_of(folder: Path, content: bytes, name: str = "records.jsonl") -> Path:
     return path
 
 
-def rejected(records: list[Message | Rejected]) -> list[tuple[FilePosition, str]]:
+def rejected(records: list[Message | Quarantined]) -> list[tuple[FilePosition, str]]:
     """The position and the reason of each; no record of them has any other error."""
-    assert {r.error for r in records if isinstance(r, Rejected)} <= {"MalformedMessage"}
-    return [(r.position, r.reason) for r in records if isinstance(r, Rejected)]
+    assert {r.error for r in records if isinstance(r, Quarantined)} <= {"MalformedMessage"}
+    return [(r.position, r.reason) for r in records if isinstance(r, Quarantined)]
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "zipped"])
@@ -106,7 +106,7 @@ def test_what_kcat_prints_is_read_as_text(tmp_path: Path) -> None:
 def test_a_line_that_is_no_record_is_rejected_where_it_is(tmp_path: Path, line: bytes) -> None:
     first, second, third = read_dump(dump_of(tmp_path, ONE + line + b"\n" + ONE))
     assert (first, third) == (READ, READ)
-    assert isinstance(second, Rejected)
+    assert isinstance(second, Quarantined)
     assert second.position == FilePosition(str(tmp_path / "records.jsonl"), 2)
 
 
@@ -115,7 +115,7 @@ def test_any_bytes_are_records_or_rejected(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
     path = dump_of(tmp_path_factory.getbasetemp(), content)
-    assert {type(record) for record in read_dump(path)} <= {Message, Rejected}
+    assert {type(record) for record in read_dump(path)} <= {Message, Quarantined}
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed"])
@@ -133,7 +133,7 @@ def test_a_damaged_zip_gives_what_can_be_read_and_says_that_this_is_not_all(
     whole = [record for record in read if isinstance(record, Message)]
     assert 0 < len(whole) <= 2000
     assert whole[:100] == records[:100]
-    assert isinstance(last, Rejected)
+    assert isinstance(last, Quarantined)
     assert "cannot be read to its end" in last.reason
 
 

@@ -14,7 +14,7 @@ from resources.storage import Folder, claim_check_folder, sink_folder
 from tests.golden import GOLDEN, storage_tree
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.events import FilePosition, Rejected, RowChange, Watermark
+from ticdc_assets.events import FilePosition, Quarantined, RowChange, Watermark
 from ticdc_assets.stream.reading import folder_events
 
 DATASET = "types/storage-csv-full"
@@ -86,7 +86,7 @@ def test_a_folder_that_vanishes_while_it_is_read_is_said_file_by_file(tmp_path: 
     first_schema = next(events)
     shutil.rmtree(tmp_path / "prefix")
     rest = list(events)
-    assert {(type(event), event.error) for event in rest} == {(Rejected, "MissingFile")}
+    assert {(type(event), event.error) for event in rest} == {(Quarantined, "MissingFile")}
     lost = {event.position for event in rest} | {first_schema.position}
     assert lost == {FilePosition(p) for p in tree if p.endswith((".json", ".csv"))}
 
@@ -106,7 +106,7 @@ def test_files_that_cannot_be_read_are_said_and_the_others_are_read(tmp_path: Pa
         (tmp_path / path).mkdir()
     folder = Folder(fs.LocalFileSystem(), str(tmp_path))
     events = list(folder_events(feed, sorted(tree), folder.read))
-    said = {event.position: event for event in events if isinstance(event, Rejected)}
+    said = {event.position: event for event in events if isinstance(event, Quarantined)}
     assert set(said) == {FilePosition(path) for path in lost if not path.endswith(".index")}
     assert {event.error for event in said.values()} == {"MissingFile"}
     assert not any("\n" in event.reason for event in said.values())

@@ -2,17 +2,17 @@
 
 import pytest
 
-from ticdc_assets.errors import UnhonourableDdl
+from ticdc_assets.errors import UnsupportedDdl
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.schema.alteration import alter, partition_names, without_partitions
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.effect import (
     ColumnAdded,
+    ColumnChange,
     ColumnConverted,
     ColumnDropped,
     ColumnRenamed,
-    Step,
 )
 
 
@@ -29,10 +29,10 @@ def table(definition: str, tail: str = "") -> TableSchema:
     )
 
 
-def altered(schema: TableSchema, actions: str) -> tuple[TableSchema, list[Step]]:
+def altered(schema: TableSchema, actions: str) -> tuple[TableSchema, list[ColumnChange]]:
     (statement,) = read_ddl(f"ALTER TABLE t {actions}")
     assert isinstance(statement, ddl.AlterTable)
-    steps: list[Step] = []
+    steps: list[ColumnChange] = []
     for action in statement.actions:
         schema, more = alter(action, schema)
         steps += more
@@ -97,7 +97,7 @@ INT, BIGINT = ColumnType("int"), ColumnType("bigint")
         ("ADD UNIQUE (b), COMMENT = 'x', DROP INDEX u", []),
     ],
 )
-def test_rows_go_through_what_changes_their_values(actions: str, steps: list[Step]) -> None:
+def test_rows_go_through_what_changes_their_values(actions: str, steps: list[ColumnChange]) -> None:
     assert altered(table(BASE), actions)[1] == steps
 
 
@@ -125,7 +125,7 @@ def test_a_primary_key_makes_its_columns_not_null_and_keeps_them_so() -> None:
     ],
 )
 def test_what_the_table_does_not_allow_is_refused(actions: str, reason: str) -> None:
-    with pytest.raises(UnhonourableDdl, match=reason):
+    with pytest.raises(UnsupportedDdl, match=reason):
         altered(table(BASE), actions)
 
 
@@ -189,7 +189,7 @@ def test_partitions_are_meant_in_any_case_of_letters() -> None:
     assert partition_names(schema, ("B", "a")) == ("a", "b")
     assert partition_names(schema, None) == ("a", "b")
     assert partition_names(without_partitions(schema, ("A",)), None) == ("b",)
-    with pytest.raises(UnhonourableDdl, match="not all known"):
+    with pytest.raises(UnsupportedDdl, match="not all known"):
         partition_names(schema, ("a", "c"))
 
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_assets.events import Column, ColumnType, Index, SchemaChange, TableSchema, TopicPosition
-from ticdc_assets.stream.ddl_order import in_order
-from ticdc_assets.schema.catalog import Catalog, table_key
+from ticdc_assets.schema.catalog import SchemaCatalog, table_key
 from ticdc_assets.schema.effect import (
     Effect,
     EverythingPaused,
@@ -22,6 +21,7 @@ from ticdc_assets.schema.effect import (
     TableRenamed,
     TableTruncated,
 )
+from ticdc_assets.stream.ddl_order import in_order
 
 RANGE = (
     "PARTITION BY RANGE (id)"
@@ -69,7 +69,7 @@ def told(effects: Sequence[Effect]) -> list[str]:
     return said
 
 
-def tables(catalog: Catalog) -> set[str]:
+def tables(catalog: SchemaCatalog) -> set[str]:
     return {f"{schema.database}.{schema.table}" for schema in catalog}
 
 
@@ -209,7 +209,7 @@ CASES: list[tuple[list[SchemaChange], list[str]]] = [
 
 @pytest.mark.parametrize(("changes", "effects"), CASES)
 def test_a_statement_has_its_effects(changes: list[SchemaChange], effects: list[str]) -> None:
-    catalog = Catalog()
+    catalog = SchemaCatalog()
     last: list[Effect] = []
     for change in changes:
         last = catalog.change(change)
@@ -237,7 +237,7 @@ def test_renames_of_one_statement_end_the_same_in_whichever_order_they_arrive(
         left.add(old)
         taken.add(new)
         changes.append(ddl(f"RENAME TABLE `d`.`{old}` TO `d`.`{new}`", new))
-    catalog = Catalog()
+    catalog = SchemaCatalog()
     for name in there:
         catalog.put(stated(name, f"of_{name}"))
     for change in in_order(data.draw(st.permutations(changes)), catalog):
@@ -264,7 +264,7 @@ def test_names_are_compared_letter_by_letter_in_lower_case(
 
 
 def test_a_paused_table_is_followed_even_if_nothing_else_is_known_of_it() -> None:
-    catalog = Catalog()
+    catalog = SchemaCatalog()
     assert told(catalog.change(ddl("ALTER TABLE t BEND"))) == ["pause d.t"]
     moved = catalog.change(ddl("RENAME TABLE d.t TO d.u", "u"))
     assert told(moved) == ["rename d.t d.u"]
@@ -275,7 +275,7 @@ def test_a_paused_table_is_followed_even_if_nothing_else_is_known_of_it() -> Non
 
 
 def test_a_rename_that_may_mean_two_tables_pauses_them_and_the_name_they_take() -> None:
-    catalog = Catalog()
+    catalog = SchemaCatalog()
     for database in ("a", "b"):
         catalog.put(stated("t", database=database))
     change = ddl("ALTER TABLE t RENAME AS c.s", "s", database="c")
@@ -291,7 +291,7 @@ def test_a_rename_that_may_mean_two_tables_pauses_them_and_the_name_they_take() 
     ],
 )
 def test_what_a_message_states_tells_which_table_is_renamed(fields: dict[str, object]) -> None:
-    catalog = Catalog()
+    catalog = SchemaCatalog()
     catalog.put(stated("t", "id", database="a", table_id=1))
     catalog.put(stated("t", "id", "x", database="b", table_id=2))
     change = ddl("ALTER TABLE t RENAME AS c.s", "s", database="c", **fields)
@@ -300,7 +300,7 @@ def test_what_a_message_states_tells_which_table_is_renamed(fields: dict[str, ob
 
 
 def test_a_stated_schema_from_before_a_drop_is_past() -> None:
-    catalog = Catalog()
+    catalog = SchemaCatalog()
     catalog.put(stated("t", version=50))
     assert not catalog.is_past(stated("t", version=50))
     catalog.change(ddl("DROP TABLE t", commit_ts=60))
@@ -311,7 +311,7 @@ def test_a_stated_schema_from_before_a_drop_is_past() -> None:
 
 
 def test_tables_have_their_databases_collation() -> None:
-    catalog = Catalog()
+    catalog = SchemaCatalog()
     catalog.change(ddl("CREATE DATABASE d COLLATE utf8mb4_general_ci", ""))
     (created,) = catalog.change(
         ddl("CREATE TABLE t (a varchar(5), b int, c text collate utf8mb4_bin)")
@@ -328,7 +328,7 @@ def test_tables_have_their_databases_collation() -> None:
 
 
 def test_a_key_of_the_tables_own_comes_before_a_declared_one() -> None:
-    catalog = Catalog({"D.T": ("ID",), "d.u": ("x",)})
+    catalog = SchemaCatalog({"D.T": ("ID",), "d.u": ("x",)})
     known = catalog.put(stated("t", "id", "x"))
     assert known.key == ("id",)
     (renamed,) = catalog.change(ddl("RENAME TABLE t TO s", "s"))
@@ -353,7 +353,7 @@ def test_a_handle_key_has_no_virtual_column() -> None:
 
 
 def test_a_ddl_names_all_tables_it_is_about() -> None:
-    catalog = Catalog()
+    catalog = SchemaCatalog()
     for sql, names in (
         ("RENAME TABLE a TO x.b", {("d", "a"), ("x", "b"), ("d", "t")}),
         ("ALTER TABLE t EXCHANGE PARTITION p WITH TABLE x.N", {("d", "t"), ("x", "n")}),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.golden import records
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import (
     Bootstrap,
     Checksum,
@@ -113,7 +113,7 @@ def _alike(one: str | None, other: str | None, column: Column) -> bool:
     """Texts may differ where values do not: `+1` and `1`."""
     try:
         return read_value(one, column.type) == read_value(other, column.type)
-    except ValueProblem:
+    except InvalidValue:
         return False
 
 

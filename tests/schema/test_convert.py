@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.golden import GOLDEN, open_lines, records
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType, RowChange, SchemaChange
 from ticdc_assets.events.row_image import load
 from ticdc_assets.events.tso import compose
@@ -342,7 +342,7 @@ def test_a_value_is_converted_as_tidb_does(text: str, old: str, new: str, expect
 )
 def test_what_nobody_can_know_is_a_problem(text: str, old: str, new: str) -> None:
     source = parse_type(old)
-    with pytest.raises(ValueProblem):
+    with pytest.raises(InvalidValue):
         convert(read_value(text, source, member_names=True), source, parse_type(new))
 
 
@@ -365,7 +365,7 @@ def test_a_converted_value_is_one_that_its_new_type_holds(
     for new in map(parse_type, (first, second, third)):
         try:
             value = convert(value, old, new)
-        except ValueProblem:
+        except InvalidValue:
             return
         written = base64.b64encode(value).decode() if isinstance(value, bytes) else None
         image = written if written is not None else mysql_text(value, new)
@@ -377,7 +377,7 @@ def test_a_converted_value_is_one_that_its_new_type_holds(
 def test_null_stays_null(old: str, new: str) -> None:
     try:
         assert convert(None, parse_type(old), parse_type(new)) is None
-    except ValueProblem:
+    except InvalidValue:
         assert old != new
 
 
@@ -442,9 +442,9 @@ def test_old_rows_get_what_the_declaration_says(
 
 
 def test_an_expression_that_only_upstream_can_evaluate_is_a_problem() -> None:
-    with pytest.raises(ValueProblem):
+    with pytest.raises(InvalidValue):
         backfill(
             Column("c", ColumnType("varchar"), default="uuid()", default_is_expression=True), 0
         )
-    with pytest.raises(ValueProblem):
+    with pytest.raises(InvalidValue):
         backfill(Column("c", ColumnType("int"), generated="stored"), 0)

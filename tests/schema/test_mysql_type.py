@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.golden import GOLDEN, open_lines
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.types.mysql_type import OPEN_CODES, TYPES, delta_type, describe, parse_type
 
@@ -84,7 +84,7 @@ def test_a_type_text_is_taken_apart(text: str) -> None:
     ],
 )
 def test_what_is_no_type_is_refused(text: str) -> None:
-    with pytest.raises(ValueProblem):
+    with pytest.raises(InvalidValue):
         parse_type(text)
 
 
@@ -92,7 +92,7 @@ def test_what_is_no_type_is_refused(text: str) -> None:
     st.text() | st.sampled_from(["enum(", "decimal("]).flatmap(lambda t: st.text().map(t.__add__))
 )
 def test_any_text_is_a_type_or_a_problem(text: str) -> None:
-    with suppress(ValueProblem):
+    with suppress(InvalidValue):
         assert parse_type(text).name in TYPES
 
 

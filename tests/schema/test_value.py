@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.golden import GOLDEN, open_lines, records
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType, Event, RowChange
 from ticdc_assets.events.row_image import load
 from ticdc_assets.protocols.canal_json.decoder import CanalJsonDecoder
@@ -142,14 +142,14 @@ BAD = {
 
 @pytest.mark.parametrize(("type_text", "text"), [(t, x) for t in BAD for x in BAD[t]])
 def test_a_text_that_its_type_cannot_hold_is_a_problem(type_text: str, text: str) -> None:
-    with pytest.raises(ValueProblem):
+    with pytest.raises(InvalidValue):
         read_value(text, parse_type(type_text))
 
 
 def test_member_names_must_be_members() -> None:
-    with pytest.raises(ValueProblem):
+    with pytest.raises(InvalidValue):
         read_value("c", parse_type("enum('a','b')"), member_names=True)
-    with pytest.raises(ValueProblem):
+    with pytest.raises(InvalidValue):
         read_value("a,c", parse_type("set('a','b')"), member_names=True)
     assert read_value("b,a", parse_type("set('a','b')"), member_names=True) == "a,b"
 
@@ -163,7 +163,7 @@ ANY_TYPE = st.sampled_from(sorted(TYPES)).map(
 def test_any_text_reads_or_is_a_problem(t: ColumnType, text: str, names: bool) -> None:
     try:
         value = read_value(text, t, member_names=names)
-    except ValueProblem:
+    except InvalidValue:
         return
     assert isinstance(mysql_text(value, t), str)
 
@@ -179,7 +179,7 @@ def test_huge_texts_are_refused_at_once(name: str, text: str) -> None:
     if name in ("char", "varchar", "var_string"):
         return
     before = time.perf_counter()
-    with suppress(ValueProblem):
+    with suppress(InvalidValue):
         read_value(text, ColumnType(name))
     assert time.perf_counter() - before < 0.5
 

@@ -10,7 +10,7 @@ import pytest
 from resources.deployment import LakeResource
 from tests.made_lake import write_line
 from ticdc_assets.assets.advance import FEED_TAG
-from ticdc_assets.assets.run_budget import interval
+from ticdc_assets.assets.run_budget import poll_interval
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.contracts import Lake
@@ -231,11 +231,11 @@ def test_the_interval_is_the_changefeeds_own_or_everybodys(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     feed = changefeed_from_uri("file:///x?protocol=csv", id="shop-eu")
-    assert interval(feed) == 15
+    assert poll_interval(feed) == 15
     monkeypatch.setenv("TICDC_SENSOR_SECONDS", "60")
-    assert interval(feed) == 60
+    assert poll_interval(feed) == 60
     monkeypatch.setenv("TICDC_SENSOR_SECONDS_SHOP_EU", "5")
     assert checkpoint_sensor(feed, job).minimum_interval_seconds == 5
     monkeypatch.setenv("TICDC_SENSOR_SECONDS_SHOP_EU", "soon")
     with pytest.raises(ConfigError, match="TICDC_SENSOR_SECONDS_SHOP_EU"):
-        interval(feed)
+        poll_interval(feed)

@@ -12,22 +12,22 @@ from resources.deployment import LakeResource, SparkResource
 from resources.reading import source_of
 from ticdc_assets import naming
 from ticdc_assets.assets import results, specs
-from ticdc_assets.assets.check_results import looked
-from ticdc_assets.assets.run_budget import Stay
+from ticdc_assets.assets.check_results import evaluate_run_checks
+from ticdc_assets.assets.run_budget import RunBudget
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.checks import Window, specs_for
+from ticdc_assets.checks import SnapshotRange, check_specs
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.table_schema import folded
-from ticdc_assets.lake.advance import Advanced, Source, advance, replay_tables, together
-from ticdc_assets.lake.apply.apply import Replay
-from ticdc_assets.lake.log.catalog import Catalog, TableChange, changes
-from ticdc_assets.lake.store.codegen import WORTHWHILE, compiling
+from ticdc_assets.lake.advance import AdvanceResult, Source, advance, replay_tables, sum_results
+from ticdc_assets.lake.apply.apply import ReplayRequest
 from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.log.catalog import LakeCatalog, TableChange, table_changes
+from ticdc_assets.lake.store.codegen import WORTHWHILE, set_codegen
+from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.views.overview import open_lake
-from ticdc_assets.lake.views.preview import Preview, previews
-from ticdc_assets.lake.store.contracts import Lake
-from ticdc_assets.naming import identifier, layer_key, output_name, table_key
+from ticdc_assets.lake.views.preview import Preview, preview_tables
+from ticdc_assets.naming import identifier, layer_asset_key, output_name, table_asset_key
 
 # Which changefeed a run is about: sensors, the run queue and alerts go by it.
 FEED_TAG = "ticdc/changefeed"
@@ -38,10 +38,10 @@ _LOOKED_INTO = 20
 Results = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetCheckEvaluation]
 
 
-def feed_assets(feed: Changefeed, lake: Lake, catalog: Catalog) -> dg.AssetsDefinition:
+def feed_assets(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.AssetsDefinition:
     """Everything that one run makes of a changefeed, as its lake's catalog knows it."""
     all_specs = [*specs.layer_specs(feed, lake), *specs.table_specs(feed, lake, catalog)]
-    checks = specs_for(feed, _table_keys(feed, catalog))
+    checks = check_specs(feed, _table_keys(feed, catalog))
     # Named by ourselves: by default two keys may get one name, and names of any script none.
     outputs = {output_name(spec.key): spec for spec in all_specs}
     check_outputs = {output_name(check.asset_key, check.name): check for check in checks}
@@ -58,7 +58,7 @@ def feed_assets(feed: Changefeed, lake: Lake, catalog: Catalog) -> dg.AssetsDefi
         yield from _Run(context, spark, lake.of(feed.id), feed).run()
 
     return dg.AssetsDefinition(
-        keys_by_input_name={"source": layer_key(feed, naming.SOURCE)},
+        keys_by_input_name={"source": layer_asset_key(feed, naming.SOURCE)},
         keys_by_output_name={name: spec.key for name, spec in outputs.items()},
         node_def=_op,
         specs=all_specs,
@@ -81,9 +81,9 @@ def advance_job(feed: Changefeed, assets: dg.AssetsDefinition) -> Any:
     )
 
 
-def _table_keys(feed: Changefeed, catalog: Catalog) -> dict[str, dg.AssetKey]:
+def _table_keys(feed: Changefeed, catalog: LakeCatalog) -> dict[str, dg.AssetKey]:
     return {
-        table_name(*names) or "": table_key(feed, naming.CURRENT, *names)
+        table_name(*names) or "": table_asset_key(feed, naming.CURRENT, *names)
         for names in catalog.named()
     }
 
@@ -113,38 +113,38 @@ class _Run:
                 yield from self._rebuild(before)
             else:
                 # Checks alone: all there is, not only what a run has changed.
-                yield from self._check(Window(0, before.seq), before, self._planned)
+                yield from self._check(SnapshotRange(0, before.seq), before, self._planned)
 
-    def _advance(self, before: Catalog) -> Results:
+    def _advance(self, before: LakeCatalog) -> Results:
         begun = time.monotonic()
         # Before this run tells anything itself.
         told = self._told(before)
         source = source_of(self._feed)
-        stay = Stay(self._feed, self._lake, self._context.instance)
+        stay = RunBudget(self._feed, self._lake, self._context.instance)
         spark = self._resource.session(self._lake.root)
         self._context.log.info(f"Spark is up after {time.monotonic() - begun:.1f} s")
         windows, after, failed = self._windows(source, stay, before)
-        done = together(windows)
+        done = sum_results(windows)
         seconds = time.monotonic() - begun
         lines = read_lines(self._lake, told.seq)
         layers = results.layer_results(self._feed, done, told, after, lines, seconds)
         for layer in naming.LAYERS:
             if layer in layers:
                 version = results.layer_version(layer, after.ts)
-                yield from self._result(layer_key(self._feed, layer), layers[layer], version)
-        with compiling(spark, max(done.decoded.rows, done.applied.rows) > WORTHWHILE):
-            yield from self._tables(changes(told, after, lines), after.ts, seconds)
+                yield from self._result(layer_asset_key(self._feed, layer), layers[layer], version)
+        with set_codegen(spark, max(done.decoded.rows, done.applied.rows) > WORTHWHILE):
+            yield from self._tables(table_changes(told, after, lines), after.ts, seconds)
             # Of a lake that no run has told of all is told, and what is new is checked.
-            yield from self._check(Window(told.seq or before.seq, after.seq), after)
+            yield from self._check(SnapshotRange(told.seq or before.seq, after.seq), after)
         if failed is not None:
             raise failed
 
     def _windows(
-        self, source: Source, stay: Stay, before: Catalog
-    ) -> tuple[list[Advanced], Catalog, Exception | None]:
+        self, source: Source, stay: RunBudget, before: LakeCatalog
+    ) -> tuple[list[AdvanceResult], LakeCatalog, Exception | None]:
         """Go from checkpoint to checkpoint; what was done, to which end, and what failed then."""
         spark = self._resource.session(self._lake.root)
-        windows: list[Advanced] = []
+        windows: list[AdvanceResult] = []
         after, over = before, None
         while over is None:
             at = time.monotonic()
@@ -163,21 +163,21 @@ class _Run:
         self._context.log.info(f"the run ends: {over}")
         return windows, after, None
 
-    def _told(self, now: Catalog) -> Catalog:
+    def _told(self, now: LakeCatalog) -> LakeCatalog:
         """The lake as it was last told of: a run that was killed, or a command, tells nothing."""
-        key = layer_key(self._feed, naming.CHECKPOINTS)
+        key = layer_asset_key(self._feed, naming.CHECKPOINTS)
         event = self._context.instance.get_latest_materialization_event(key)
         if event is None or event.asset_materialization is None:
-            return Catalog()
+            return LakeCatalog()
         versions = event.asset_materialization.metadata.get(results.LAKE_VERSIONS)
         pinned = versions.value if isinstance(versions, dg.JsonMetadataValue) else None
         if not isinstance(pinned, Mapping):
-            return Catalog()
+            return LakeCatalog()
         told = read_catalog(self._lake, pinned)
         # A lake that was made anew since has fewer lines.
-        return told if told.seq <= now.seq else Catalog()
+        return told if told.seq <= now.seq else LakeCatalog()
 
-    def _rebuild(self, before: Catalog) -> Results:
+    def _rebuild(self, before: LakeCatalog) -> Results:
         """Make the selected tables anew from all their events; nothing new is taken in."""
         begun = time.monotonic()
         names = {naming.table_of(key) for key in self._selected}
@@ -192,15 +192,15 @@ class _Run:
             raise ConfigError("none of these tables is in the lake any more", setting="selection")
         spark = self._resource.session(self._lake.root)
         applied = open_lake(spark, self._lake)
-        replay = Replay(frozenset(ids), 0)
+        replay = ReplayRequest(frozenset(ids), 0)
         progress = _Progress(self._context)
         done = replay_tables(spark, self._lake, self._feed, applied, replay, progress)
         for problem in done.problems:
             self._context.log.warning(problem.line())
         after = read_catalog(self._lake)
-        found = changes(before, after, read_lines(self._lake, before.seq))
+        found = table_changes(before, after, read_lines(self._lake, before.seq))
         yield from self._tables(found, after.ts, time.monotonic() - begun)
-        yield from self._check(Window(before.seq, after.seq), after, self._planned)
+        yield from self._check(SnapshotRange(before.seq, after.seq), after, self._planned)
 
     # What is told
 
@@ -228,14 +228,14 @@ class _Run:
             yield from self._table_result(key, change, told, results.current_version(ts))
 
     def _key(self, layer: str, change: TableChange) -> dg.AssetKey:
-        return table_key(self._feed, layer, change.table.database, change.table.table)
+        return table_asset_key(self._feed, layer, change.table.database, change.table.table)
 
     def _tell_of_rename(self, change: TableChange) -> None:
         """The page of the old name says what the table is called now."""
         if change.before is None or not change.renamed:
             return
         old = change.before
-        key = table_key(self._feed, naming.CURRENT, old.database, old.table)
+        key = table_asset_key(self._feed, naming.CURRENT, old.database, old.table)
         note = f"this table is called {change.table.name} now"
         self._context.log_event(dg.AssetObservation(asset_key=key, metadata={"ticdc/note": note}))
 
@@ -249,7 +249,7 @@ class _Run:
         }
         if not chosen:
             return {}
-        return previews(
+        return preview_tables(
             self._resource.session(self._lake.root), self._lake, chosen, max(self._rows, 0)
         )
 
@@ -274,12 +274,15 @@ class _Run:
         yield dg.AssetMaterialization(asset_key=key, metadata=told)
 
     def _check(
-        self, window: Window, catalog: Catalog, checks: Collection[dg.AssetCheckKey] | None = None
+        self,
+        window: SnapshotRange,
+        catalog: LakeCatalog,
+        checks: Collection[dg.AssetCheckKey] | None = None,
     ) -> Results:
         context, spark, keys = self._context, self._resource, _table_keys(self._feed, catalog)
-        yield from looked(context, spark, self._lake, self._feed, window, keys, checks)
+        yield from evaluate_run_checks(context, spark, self._lake, self._feed, window, keys, checks)
 
-    def _said(self, done: Advanced, seconds: float) -> None:
+    def _said(self, done: AdvanceResult, seconds: float) -> None:
         for problem in done.applied.problems:
             self._context.log.warning(problem.line())
         self._context.log.info(

@@ -12,19 +12,19 @@ import dagster as dg
 
 from resources.deployment import SparkResource
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.checks import Window, evaluate
+from ticdc_assets.checks import SnapshotRange, evaluate_checks
 from ticdc_assets.lake.store.contracts import Lake
 
 # The run in which a check that has failed failed first: whoever is told of it is told once.
 FIRST_FAILED = "ticdc/first_failed_in"
 
 
-def looked(
+def evaluate_run_checks(
     context: dg.AssetExecutionContext,
     spark: SparkResource,
     lake: Lake,
     feed: Changefeed,
-    window: Window,
+    window: SnapshotRange,
     tables: Mapping[str, dg.AssetKey],
     selected: Collection[dg.AssetCheckKey] | None = None,
 ) -> Iterator[dg.AssetCheckEvaluation]:
@@ -39,7 +39,7 @@ def looked(
         return before is not None and not before.passed
 
     session = spark.session(lake.root)
-    for found in evaluate(session, lake, feed, window, tables, selected, has_failed):
+    for found in evaluate_checks(session, lake, feed, window, tables, selected, has_failed):
         told.add(found.asset_check_key)
         if found.passed:
             yield found

@@ -5,8 +5,8 @@ import dagster as dg
 from resources.deployment import LakeResource, SparkResource
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.views.overview import open_lake
 from ticdc_assets.naming import identifier
 

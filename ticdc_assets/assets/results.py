@@ -11,10 +11,16 @@ from ticdc_assets import naming
 from ticdc_assets.assets.specs import code_block, columns_metadata, escaped, lineage_metadata
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events.tso import to_datetime
-from ticdc_assets.lake.advance import Advanced
-from ticdc_assets.lake.log.catalog import AppliedLine, Catalog, RowCounts, SchemaStep, TableChange
-from ticdc_assets.lake.views.preview import Preview
+from ticdc_assets.lake.advance import AdvanceResult
+from ticdc_assets.lake.log.catalog import (
+    AppliedRow,
+    LakeCatalog,
+    RowCounts,
+    SchemaVersionEntry,
+    TableChange,
+)
 from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.views.preview import Preview
 
 Metadata = dict[str, Any]
 # What a run has read before it told of it: the Delta versions of the lake's own tables.
@@ -61,10 +67,10 @@ def at(ts: int) -> Metadata:
 
 def layer_results(
     feed: Changefeed,
-    done: Advanced,
-    before: Catalog,
-    after: Catalog,
-    lines: Sequence[AppliedLine],
+    done: AdvanceResult,
+    before: LakeCatalog,
+    after: LakeCatalog,
+    lines: Sequence[AppliedRow],
     seconds: float,
 ) -> dict[str, Metadata]:
     """What there is to tell of the layers, of those that have something new.
@@ -109,7 +115,7 @@ def layer_results(
     return {layer: {**metadata, **at(after.ts)} for layer, metadata in found.items()}
 
 
-def _watermarks(catalog: Catalog) -> Mapping[str, int]:
+def _watermarks(catalog: LakeCatalog) -> Mapping[str, int]:
     return {} if catalog.line is None else catalog.line.watermarks
 
 
@@ -187,7 +193,7 @@ def without_definition(change: TableChange) -> str:
     return f"new upstream. It is in the lake already; to have it in the graph: {how}."
 
 
-def statements(steps: Sequence[SchemaStep]) -> str:
+def statements(steps: Sequence[SchemaVersionEntry]) -> str:
     """Statements as they were carried out, in Markdown."""
     texts = [
         f"-- at commit ts {step.valid_from}\n"

@@ -15,9 +15,9 @@ import dagster as dg
 from resources.source import newest_checkpoint
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.log.catalog import Catalog
-from ticdc_assets.lake.store.lock import wanted
+from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lock import is_lock_wanted
 
 INTERVAL = "TICDC_SENSOR_SECONDS"
 _SECONDS = 15
@@ -27,7 +27,7 @@ _LONGEST_RUN = 180
 _LONGEST_REST = 15
 
 
-def interval(feed: Changefeed) -> int:
+def poll_interval(feed: Changefeed) -> int:
     """Seconds between two looks: TICDC_SENSOR_SECONDS_<ID>, or TICDC_SENSOR_SECONDS, or 15."""
     own = f"{INTERVAL}_{_UNSAFE.sub('_', feed.id).upper()}"
     for name in (own, INTERVAL):
@@ -38,7 +38,7 @@ def interval(feed: Changefeed) -> int:
     return _SECONDS
 
 
-class Stay:
+class RunBudget:
     """A run's stay with a changefeed, from when the object is made."""
 
     def __init__(self, feed: Changefeed, lake: Lake, instance: dg.DagsterInstance) -> None:
@@ -48,13 +48,13 @@ class Stay:
         self._begun = self._looked = time.monotonic()
         self._newest = self._checkpoint()
 
-    def is_over(self, before: Catalog, after: Catalog) -> str | None:
+    def is_over(self, before: LakeCatalog, after: LakeCatalog) -> str | None:
         """Why the run ends; None if there is a checkpoint to go on to, beyond what is applied.
 
         Waits until it is time for another look at the source.
         """
         now = time.monotonic()
-        rest = max(self._looked + interval(self._feed) - now, 0.0)
+        rest = max(self._looked + poll_interval(self._feed) - now, 0.0)
         if after.named().keys() != before.named().keys():
             return "tables have come or gone, and are for the next one to know"
         if rest > _LONGEST_REST:
@@ -77,4 +77,4 @@ class Stay:
 
     def _is_in_the_way(self) -> bool:
         waiting = dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])
-        return wanted(self._lake) or self._instance.get_runs_count(waiting) > 0
+        return is_lock_wanted(self._lake) or self._instance.get_runs_count(waiting) > 0

@@ -9,12 +9,12 @@ import dagster as dg
 
 from ticdc_assets import naming
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.log.catalog import Catalog, LakeTable
 from ticdc_assets.lake.columns.types import DeltaColumn, delta_columns
+from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
 from ticdc_assets.lake.store.contracts import COMMIT_TS, Lake
-from ticdc_assets.naming import layer_key, table_key
+from ticdc_assets.naming import layer_asset_key, table_asset_key
 
 OWNERS = "TICDC_OWNERS"
 _KINDS = {"spark", "deltalake"}
@@ -65,7 +65,7 @@ def source_spec(feed: Changefeed) -> dg.AssetSpec:
     """Where TiCDC writes to: nothing here makes it, a sensor observes it."""
     what = "The topic" if feed.transport != "storage" else "The folder"
     return dg.AssetSpec(
-        layer_key(feed, naming.SOURCE),
+        layer_asset_key(feed, naming.SOURCE),
         description=f"{what} that changefeed `{feed.id}` writes, as {feed.protocol}.",
         kinds=_SOURCE_KINDS[feed.scheme],
         group_name=naming.group(feed),
@@ -83,8 +83,8 @@ def layer_specs(feed: Changefeed, lake: Lake) -> list[dg.AssetSpec]:
     """The layers that a changefeed has once."""
     return [
         dg.AssetSpec(
-            layer_key(feed, layer),
-            deps=[layer_key(feed, _UPSTREAM[layer])],
+            layer_asset_key(feed, layer),
+            deps=[layer_asset_key(feed, _UPSTREAM[layer])],
             description=description,
             kinds=_KINDS,
             group_name=naming.group(feed),
@@ -99,7 +99,7 @@ def layer_specs(feed: Changefeed, lake: Lake) -> list[dg.AssetSpec]:
     ]
 
 
-def table_specs(feed: Changefeed, lake: Lake, catalog: Catalog) -> list[dg.AssetSpec]:
+def table_specs(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> list[dg.AssetSpec]:
     """The two assets of every table that the lake knows."""
     return [
         spec
@@ -113,8 +113,8 @@ def table_specs(feed: Changefeed, lake: Lake, catalog: Catalog) -> list[dg.Asset
 
 def _history_spec(feed: Changefeed, lake: Lake, database: str, table: str) -> dg.AssetSpec:
     return dg.AssetSpec(
-        table_key(feed, naming.HISTORY, database, table),
-        deps=[layer_key(feed, naming.EVENTS)],
+        table_asset_key(feed, naming.HISTORY, database, table),
+        deps=[layer_asset_key(feed, naming.EVENTS)],
         description=f"Every version of the schema of {code(f'{database}.{table}')}.",
         kinds={*_KINDS, "schema"},
         group_name=naming.group(feed),
@@ -134,10 +134,10 @@ def _current_spec(
     if line.state in ("paused", "waiting"):
         said += f"\n\n**{line.state}**: {escaped(line.reason or '')}"
     return dg.AssetSpec(
-        table_key(feed, naming.CURRENT, database, table),
+        table_asset_key(feed, naming.CURRENT, database, table),
         deps=[
-            layer_key(feed, naming.EVENTS),
-            table_key(feed, naming.HISTORY, database, table),
+            layer_asset_key(feed, naming.EVENTS),
+            table_asset_key(feed, naming.HISTORY, database, table),
         ],
         description=said,
         kinds={*_KINDS, "table"},
@@ -190,7 +190,7 @@ def lineage_metadata(feed: Changefeed, schema: TableSchema | None) -> dict[str, 
     """
     if schema is None or (columns := _columns(schema)) is None:
         return {}
-    source = layer_key(feed, naming.SOURCE)
+    source = layer_asset_key(feed, naming.SOURCE)
     table = f"{schema.database}.{schema.table}"
     deps: Mapping[str, Sequence[dg.TableColumnDep]] = {
         column.name: [dg.TableColumnDep(source, f"{table}.{column.column}")] for column in columns
@@ -202,7 +202,7 @@ def _columns(schema: TableSchema) -> list[DeltaColumn] | None:
     """None where a type is known to nobody: the table is paused for it, and says so."""
     try:
         return delta_columns(schema)
-    except ValueProblem:
+    except InvalidValue:
         return None
 
 

@@ -11,15 +11,15 @@ from ticdc_assets.checks import models, results
 from ticdc_assets.checks.invariants import (
     INVARIANTS,
     TABLE_INVARIANTS,
+    CheckContext,
     Found,
-    NotTold,
-    Scene,
+    NotEvaluated,
+    SnapshotRange,
     TableInvariant,
-    Window,
 )
 from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.store.contracts import Lake
-from ticdc_assets.naming import layer_key
+from ticdc_assets.naming import layer_asset_key
 from ticdc_assets.plan.state import Incarnation
 
 # Whether a check failed when it was last evaluated.
@@ -42,18 +42,20 @@ _SHAPE = (
 )
 
 
-def specs_for(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list[dg.AssetCheckSpec]:
+def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list[dg.AssetCheckSpec]:
     """The checks of a changefeed; `table_keys` are the assets of its current tables by `name`.
 
     The name is what tells tables apart, `lake.event_rows.table_name(database, table)`.
     """
     specs = [
-        _spec(i.name, layer_key(feed, i.layer), i.promise, i)
+        _spec(i.name, layer_asset_key(feed, i.layer), i.promise, i)
         for i in INVARIANTS
         if i.holds_for(feed)
     ]
     specs += [
-        _spec(_shape_name(name), layer_key(feed, layer), _SHAPE.format(name), results.CONTRACT)
+        _spec(
+            _shape_name(name), layer_asset_key(feed, layer), _SHAPE.format(name), results.CONTRACT
+        )
         for name, layer in _ASSET_OF.items()
     ]
     specs += [
@@ -73,11 +75,11 @@ def _spec(name: str, asset: dg.AssetKey, promise: str, weight: results.Weight) -
     )
 
 
-def evaluate(
+def evaluate_checks(
     spark: SparkSession,
     lake: Lake,
     feed: Changefeed,
-    window: Window,
+    window: SnapshotRange,
     table_keys: Mapping[str, dg.AssetKey],
     selected: Collection[dg.AssetCheckKey] | None = None,
     has_failed: HasFailed | None = None,
@@ -88,7 +90,7 @@ def evaluate(
     at all of an empty window but that.  A table that failed a check is looked at from its beginning
     until it passes or is made anew: what is wrong with it need not lie in what has changed since.
     """
-    with Scene(spark, lake, feed, window) as scene:
+    with CheckContext(spark, lake, feed, window) as scene:
         if not window.is_empty:
             yield from _of_layers(scene, selected)
         asked = _asked(scene, table_keys, selected)
@@ -97,27 +99,27 @@ def evaluate(
         for one, found in _found(scene, [one for one in asked if one.check not in apart]):
             yield _told(scene, one, found)
     if doubted:
-        with Scene(
-            spark, lake, feed, Window(0, window.through), {one.table.id for one in doubted}
+        with CheckContext(
+            spark, lake, feed, SnapshotRange(0, window.through), {one.table.id for one in doubted}
         ) as scene:
             for one, found in _found(scene, doubted):
                 # What cannot be told does not take back what was found.
-                if not isinstance(found, NotTold):
+                if not isinstance(found, NotEvaluated):
                     yield _told(scene, one, found)
 
 
 def _of_layers(
-    scene: Scene, selected: Collection[dg.AssetCheckKey] | None
+    scene: CheckContext, selected: Collection[dg.AssetCheckKey] | None
 ) -> Iterator[dg.AssetCheckEvaluation]:
     feed, words = scene.feed, scene.words
     for invariant in INVARIANTS:
-        check = dg.AssetCheckKey(layer_key(feed, invariant.layer), invariant.name)
+        check = dg.AssetCheckKey(layer_asset_key(feed, invariant.layer), invariant.name)
         if invariant.holds_for(feed) and _is_chosen(check, selected):
             yield results.told(check, invariant.find(scene), invariant, words)
     shapes = {
         name: check
         for name in models.TABLES
-        for check in [dg.AssetCheckKey(layer_key(feed, _ASSET_OF[name]), _shape_name(name))]
+        for check in [dg.AssetCheckKey(layer_asset_key(feed, _ASSET_OF[name]), _shape_name(name))]
         if _is_chosen(check, selected)
     }
     if shapes:
@@ -125,7 +127,7 @@ def _of_layers(
         yield from results.shaped(shapes, scene, news, words)
 
 
-def _new_rows(scene: Scene, name: str) -> str:
+def _new_rows(scene: CheckContext, name: str) -> str:
     """Which rows of a table of the lake the window made."""
     if scene.window.is_whole or name == "tables":
         return "true"
@@ -145,7 +147,7 @@ class _Asked(NamedTuple):
 
 
 def _asked(
-    scene: Scene,
+    scene: CheckContext,
     table_keys: Mapping[str, dg.AssetKey],
     selected: Collection[dg.AssetCheckKey] | None,
 ) -> list[_Asked]:
@@ -161,12 +163,12 @@ def _asked(
         for invariant in TABLE_INVARIANTS
         for table, key in there
         for check in [dg.AssetCheckKey(key, invariant.name)]
-        if table.id in changed or (table.stopped and invariant is _OF_STOPS)
+        if table.id in changed or (table.is_stopped and invariant is _OF_STOPS)
         if _is_chosen(check, selected)
     ]
 
 
-def _doubted(scene: Scene, asked: Sequence[_Asked], has_failed: HasFailed) -> list[_Asked]:
+def _doubted(scene: CheckContext, asked: Sequence[_Asked], has_failed: HasFailed) -> list[_Asked]:
     """Those whose table failed the check when it was last looked at, and is the same still."""
     if scene.window.is_whole:
         return []
@@ -180,7 +182,9 @@ def _doubted(scene: Scene, asked: Sequence[_Asked], has_failed: HasFailed) -> li
     ]
 
 
-def _found(scene: Scene, asked: Sequence[_Asked]) -> Iterator[tuple[_Asked, Found | NotTold]]:
+def _found(
+    scene: CheckContext, asked: Sequence[_Asked]
+) -> Iterator[tuple[_Asked, Found | NotEvaluated]]:
     for invariant in TABLE_INVARIANTS:
         chosen = [one for one in asked if one.invariant is invariant]
         if chosen:
@@ -189,7 +193,7 @@ def _found(scene: Scene, asked: Sequence[_Asked]) -> Iterator[tuple[_Asked, Foun
                 yield one, found[one.table.id]
 
 
-def _told(scene: Scene, one: _Asked, found: Found | NotTold) -> dg.AssetCheckEvaluation:
+def _told(scene: CheckContext, one: _Asked, found: Found | NotEvaluated) -> dg.AssetCheckEvaluation:
     show = results.stopped if one.invariant is _OF_STOPS else results.told
     return show(one.check, found, one.invariant, scene.words)
 

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from ticdc_assets.checks import models
-from ticdc_assets.checks.invariants import Breaks, Found, NotTold, Scene, Severity
-from ticdc_assets.lake.columns.expressions import balanced
+from ticdc_assets.checks.invariants import CheckContext, Found, NotEvaluated, Severity, Violations
+from ticdc_assets.lake.columns.expressions import combine_balanced
 
 SAMPLE = 10
 _WIDEST = 500
@@ -47,11 +47,11 @@ _WAITS = _Weight("WARN", blocking=False)
 
 
 def told(
-    check: dg.AssetCheckKey, found: Found | NotTold, weight: Weight, looked_at: str
+    check: dg.AssetCheckKey, found: Found | NotEvaluated, weight: Weight, looked_at: str
 ) -> dg.AssetCheckEvaluation:
     """The result of an invariant, from the rows that break it."""
     metadata: dict[str, Any] = {"ticdc/looked_at": looked_at}
-    if isinstance(found, NotTold):
+    if isinstance(found, NotEvaluated):
         metadata |= {"ticdc/violations": 0, "ticdc/not_told": found.reason}
         why = f"cannot be told: {found.reason}"
         return _result(check, weight, True, metadata, why)
@@ -64,10 +64,10 @@ def told(
 
 
 def stopped(
-    check: dg.AssetCheckKey, found: Found | NotTold, weight: Weight, looked_at: str
+    check: dg.AssetCheckKey, found: Found | NotEvaluated, weight: Weight, looked_at: str
 ) -> dg.AssetCheckEvaluation:
     """The result for a table that may be stopped: why, at which DDL, and how to go on."""
-    rows = [] if isinstance(found, NotTold) else found.collect()
+    rows = [] if isinstance(found, NotEvaluated) else found.collect()
     metadata: dict[str, Any] = {"ticdc/looked_at": looked_at, "ticdc/violations": len(rows)}
     if not rows:
         return _result(check, weight, True, metadata)
@@ -91,7 +91,10 @@ def stopped(
 
 
 def shaped(
-    checks: Mapping[str, dg.AssetCheckKey], scene: Scene, news: Mapping[str, str], looked_at: str
+    checks: Mapping[str, dg.AssetCheckKey],
+    scene: CheckContext,
+    news: Mapping[str, str],
+    looked_at: str,
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Hold tables of the lake against their models: their columns, and the rows that are new."""
     models_of = {name: models.model(scene.spark, name, scene.feed) for name in checks}
@@ -105,7 +108,7 @@ def shaped(
     marked = [frame.select(F.lit(name).alias("name")) for name, frame in wrong.items()]
     broken = set()
     if marked:
-        broken = {row[0] for row in balanced(DataFrame.union, marked).distinct().collect()}
+        broken = {row[0] for row in combine_balanced(DataFrame.union, marked).distinct().collect()}
     for name, check in checks.items():
         metadata: dict[str, Any] = {"ticdc/looked_at": looked_at}
         if faults[name]:
@@ -128,11 +131,11 @@ def shaped(
 
 def _sampled(found: Found) -> tuple[list[Row], int]:
     """A few of the rows, and how many there are; often the few are all."""
-    rows = (found if isinstance(found, Breaks) else found.limit(SAMPLE + 1)).collect()
+    rows = (found if isinstance(found, Violations) else found.limit(SAMPLE + 1)).collect()
     return rows[:SAMPLE], len(rows) if len(rows) <= SAMPLE else found.count()
 
 
-def _faults(scene: Scene, name: str, model: models.Model) -> list[str]:
+def _faults(scene: CheckContext, name: str, model: models.Model) -> list[str]:
     """How a table's columns differ from its model."""
     rows = scene.read(name)
     # A frame without rows, and without columns that may be NULL: then nothing has to be run.

@@ -16,11 +16,11 @@ from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.schema_text import schema_lines
 from ticdc_assets.cli.show import table_lines
 from ticdc_assets.demo import Options, Simulation, prepare, row_lines
-from ticdc_assets.lake.views import overview
-from ticdc_assets.lake.advance import Advanced, advance
-from ticdc_assets.lake.views.asof import Picture, picture
-from ticdc_assets.lake.store.lock import locked
+from ticdc_assets.lake.advance import AdvanceResult, advance
 from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lock import locked
+from ticdc_assets.lake.views import overview
+from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.stream.problem import Problem
 
 # One more happens first, when the warehouse is filled, and the last statements at the end add some:
@@ -41,7 +41,7 @@ def demo(options: argparse.Namespace) -> int:
     begun = time.monotonic()
     spark = session(lake.root)
     print(f"Spark is up after {time.monotonic() - begun:.0f} s\n")
-    runs: list[Advanced] = []
+    runs: list[AdvanceResult] = []
     source = None
     for step in simulation:
         if not step.transactions:
@@ -60,13 +60,13 @@ def demo(options: argparse.Namespace) -> int:
             flush=True,
         )
     applied = overview.open_lake(spark, lake)
-    lines = overview.tables(spark, lake, applied, dropped=False)
+    lines = overview.list_tables(spark, lake, applied, dropped=False)
     print("\n" + "\n".join(_stages(feed.transport, runs, lines)))
     print("\n" + "\n".join(table_lines(lines)))
     print(f"\nThe schema of {_TABLE}, version by version:\n")
-    print("\n".join(schema_lines(overview.history(spark, lake, _TABLE))))
+    print("\n".join(schema_lines(overview.read_schema_versions(spark, lake, _TABLE))))
     print("\nThe tables against the shop itself, at its last checkpoint:\n")
-    equal = _proof(simulation, picture(spark, lake, feed, simulation.checkpoints[-1]))
+    equal = _proof(simulation, as_of(spark, lake, feed, simulation.checkpoints[-1]))
     problems = [problem for run in runs for problem in run.applied.problems]
     for problem in problems:
         print(problem.line())
@@ -88,7 +88,9 @@ def _options(protocol: str) -> Options:
     return options
 
 
-def _stages(transport: str, runs: list[Advanced], lines: list[overview.TableLine]) -> list[str]:
+def _stages(
+    transport: str, runs: list[AdvanceResult], lines: list[overview.TableOverview]
+) -> list[str]:
     items = sum(run.ingested.items for run in runs)
     size = texts.size(sum(run.ingested.bytes for run in runs))
     things = texts.count(items, "file" if transport == "storage" else "record")
@@ -108,7 +110,7 @@ def _stages(transport: str, runs: list[Advanced], lines: list[overview.TableLine
     ]
 
 
-def _proof(simulation: Simulation, shown: Picture) -> bool:
+def _proof(simulation: Simulation, shown: AsOfView) -> bool:
     """Compare every table with the truth; say of each how it went."""
     truth = row_lines(simulation.truth(shown.ts))
     tables = {(t.schema.database, t.schema.table): t for t in shown.tables()}
@@ -119,7 +121,7 @@ def _proof(simulation: Simulation, shown: Picture) -> bool:
             verdict = "is not in the lake"
         elif expected is None:
             verdict = "is not in the shop"
-        elif table.stopped:
+        elif table.is_stopped:
             verdict = f"{table.status}: {table.reason}"
         else:
             ours = list(shown.lines(table))

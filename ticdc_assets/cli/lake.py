@@ -12,16 +12,21 @@ from ticdc_assets.cli import texts
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.source import again, changefeed
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.advance import Advanced, replay_tables
+from ticdc_assets.lake.advance import AdvanceResult, replay_tables
 from ticdc_assets.lake.advance import advance as advance_lake
-from ticdc_assets.lake.log.applied import Applied, last_applied
-from ticdc_assets.lake.apply.apply import Replay
-from ticdc_assets.lake.store.lock import locked
+from ticdc_assets.lake.apply.apply import ReplayRequest
+from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
 from ticdc_assets.lake.maintain import maintain as maintain_lake
-from ticdc_assets.lake.views.overview import absent, find, open_lake, stopped_at
 from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lock import locked
+from ticdc_assets.lake.views.overview import (
+    find_blocking_ddl,
+    find_table,
+    missing_lake_error,
+    open_lake,
+)
+from ticdc_assets.reference.replay import describe_limits
 from ticdc_assets.stream.problem import Problem
-from ticdc_assets.reference.replay import notes
 
 
 class OpenLake:
@@ -32,10 +37,10 @@ class OpenLake:
         self.lake = Lake(lake_root(options.lake), self.feed.id)
         if there and "://" not in self.lake.root and not Path(self.lake.path("applied")).is_dir():
             # It is said before a session is started for it.
-            raise absent(self.lake)
+            raise missing_lake_error(self.lake)
         self.spark = session(self.lake.root)
 
-    def applied(self) -> Applied:
+    def applied(self) -> Snapshot:
         return open_lake(self.spark, self.lake)
 
 
@@ -52,9 +57,9 @@ def advance(options: argparse.Namespace) -> int:
     for line in summary(opened.feed, done):
         print(line)
     print(f"  in {progress.seconds:.1f} s")
-    for note in notes(opened.feed):
+    for note in describe_limits(opened.feed):
         print(f"note: {note}", file=sys.stderr)
-    state = last_applied(opened.spark, opened.lake).state
+    state = read_last_snapshot(opened.spark, opened.lake).state
     stopped = [t for t in state.incarnations.values() if t.status == "paused"]
     code = _said(done.applied.problems, done.decoded.rejected)
     if stopped:
@@ -67,7 +72,7 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def summary(feed: Changefeed, done: Advanced) -> list[str]:
+def summary(feed: Changefeed, done: AdvanceResult) -> list[str]:
     """What a run did, stage by stage."""
     took, read, made = done.ingested, done.decoded, done.applied
     things = texts.count(took.items, "file" if feed.transport == "storage" else "record")
@@ -107,17 +112,19 @@ def resume(options: argparse.Namespace) -> int:
     opened = OpenLake(options)
     with locked(opened.lake, waiting=_say):
         applied = opened.applied()
-        table = find(applied.state, options.table)
-        if not table.stopped:
+        table = find_table(applied.state, options.table)
+        if not table.is_stopped:
             raise ConfigError(f"{options.table} is {table.status}", setting="DB.TABLE")
-        replay = Replay(frozenset((table.id,)), 0 if options.rebuild else table.stopped_seq or 0)
+        replay = ReplayRequest(
+            frozenset((table.id,)), 0 if options.rebuild else table.stopped_seq or 0
+        )
         if options.skip_ddl:
-            found = stopped_at(opened.spark, opened.lake, applied.state, table)
+            found = find_blocking_ddl(opened.spark, opened.lake, applied.state, table)
             if found is None:
                 reason = f"{options.table} did not stop at a statement: {table.reason}"
                 raise ConfigError(reason, setting="--skip-ddl")
             print(f"skipped at commit ts {found[0]}: {texts.one_line(found[1][0])}")
-            replay = Replay(replay.incarnations, replay.seq, skip=(found,))
+            replay = ReplayRequest(replay.incarnations, replay.seq, skip=(found,))
         return _replayed(opened, applied, replay, options)
 
 
@@ -126,12 +133,12 @@ def rebuild(options: argparse.Namespace) -> int:
     opened = OpenLake(options)
     with locked(opened.lake, waiting=_say):
         applied = opened.applied()
-        table = find(applied.state, options.table)
-        return _replayed(opened, applied, Replay(frozenset((table.id,)), 0), options)
+        table = find_table(applied.state, options.table)
+        return _replayed(opened, applied, ReplayRequest(frozenset((table.id,)), 0), options)
 
 
 def _replayed(
-    opened: OpenLake, applied: Applied, replay: Replay, options: argparse.Namespace
+    opened: OpenLake, applied: Snapshot, replay: ReplayRequest, options: argparse.Namespace
 ) -> int:
     """Replay what is in the lake already; nothing new is taken in."""
     progress = Progress()
@@ -140,10 +147,10 @@ def _replayed(
     finally:
         progress.end()
     code = _said(done.problems)
-    table = find(opened.applied().state, options.table)
+    table = find_table(opened.applied().state, options.table)
     what = f"{texts.count(done.replayed, 'table')}, {texts.count(done.rows, 'row change')}"
     print(f"{options.table}: {table.status} at {done.resolved_ts}, replayed {what}")
-    if table.stopped:
+    if table.is_stopped:
         print(f"{table.status}: {options.table}: {table.reason}", file=sys.stderr)
         return 1
     return code

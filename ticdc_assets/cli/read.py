@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from ticdc_assets.cli.source import changefeed, events
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.events import Event, Rejected
-from ticdc_assets.reference.output import event_line
-from ticdc_assets.reference.replay import Replay
+from ticdc_assets.events import Event, Quarantined
+from ticdc_assets.reference.replay import ModelReplay
+from ticdc_assets.stream.event_lines import event_line
 
 
 def decode(options: argparse.Namespace) -> int:
@@ -16,7 +16,7 @@ def decode(options: argparse.Namespace) -> int:
     rejected = 0
     out = sys.stdout.buffer
     for event in events(changefeed(options)):
-        rejected += isinstance(event, Rejected)
+        rejected += isinstance(event, Quarantined)
         out.write(event_line(event))
     out.flush()
     return 1 if rejected else 0
@@ -27,7 +27,7 @@ def replay(options: argparse.Namespace) -> int:
     feed = changefeed(options)
     if options.table is not None and len(options.at or ()) > 1:
         raise ConfigError("takes one TSO with --table; use --out for several", setting="--at")
-    replay = Replay(feed)
+    replay = ModelReplay(feed)
     replay.add(_counted(events(feed)))
     tsos: list[int] = options.at or [replay.default_ts]
     replay.check(tsos)

@@ -5,15 +5,15 @@ from collections.abc import Iterator, Sequence
 from ticdc_assets.cli import texts
 from ticdc_assets.events import Column, TableSchema
 from ticdc_assets.events.table_schema import folded
-from ticdc_assets.lake.views.overview import SchemaLine
 from ticdc_assets.lake.columns.types import mysql_type_text
+from ticdc_assets.lake.views.overview import SchemaVersionRow
 
 _RENAMING = ("RENAME", "CHANGE")
 
 
-def schema_lines(versions: Sequence[SchemaLine]) -> Iterator[str]:
+def schema_lines(versions: Sequence[SchemaVersionRow]) -> Iterator[str]:
     """The lines to print."""
-    before: SchemaLine | None = None
+    before: SchemaVersionRow | None = None
     for line in versions:
         if before is None or before.incarnation != line.incarnation:
             yield f"{line.schema.database}.{line.schema.table} ({line.incarnation})"

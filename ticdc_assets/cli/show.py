@@ -15,12 +15,11 @@ from ticdc_assets.cli.source import again
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange
 from ticdc_assets.lake.views import overview
-from ticdc_assets.lake.views.asof import Picture, picture
-from ticdc_assets.lake.views.ledger import Ledger
-from ticdc_assets.lake.views.ledger import ledger as recount
+from ticdc_assets.lake.views.asof import AsOfView, as_of
+from ticdc_assets.lake.views.ledger import Ledger, build_ledger
 from ticdc_assets.plan.state import Incarnation
-from ticdc_assets.reference.output import event_line
-from ticdc_assets.reference.replay import encoded
+from ticdc_assets.reference.replay import encode_path_segment
+from ticdc_assets.stream.event_lines import event_line
 
 _NUMBERS = frozenset((1, 4))
 # Column widths are those of the first rows.
@@ -31,20 +30,20 @@ _WIDEST = 60
 def tables(options: argparse.Namespace) -> int:
     """List the tables."""
     opened = OpenLake(options)
-    lines = overview.tables(opened.spark, opened.lake, opened.applied(), dropped=options.all)
+    lines = overview.list_tables(opened.spark, opened.lake, opened.applied(), dropped=options.all)
     print("\n".join(table_lines(lines)))
     for line in lines:
         if line.reason is not None:
             print(f"{line.status}: {line.name}: {texts.one_line(line.reason)}")
         if line.status == "paused":
-            more = ["--skip-ddl"] if line.stopped_at is not None else []
+            more = ["--skip-ddl"] if line.blocking_ddl is not None else []
             print(f"  to go on, when mended:   {again(options, 'resume', line.name)}")
             if more:
                 print(f"  without the statement:   {again(options, 'resume', line.name, *more)}")
     return 0
 
 
-def table_lines(lines: Iterable[overview.TableLine]) -> list[str]:
+def table_lines(lines: Iterable[overview.TableOverview]) -> list[str]:
     """The list of tables, aligned."""
     rows = [["table", "rows", "applied up to", "lag", "version", "state"]]
     for line in lines:
@@ -64,7 +63,7 @@ def show(options: argparse.Namespace) -> int:
     opened.applied()
     code = 0
     for ts in options.at or [None]:
-        shown = picture(opened.spark, opened.lake, opened.feed, ts)
+        shown = as_of(opened.spark, opened.lake, opened.feed, ts)
         if options.out is not None:
             code |= _write(shown, options.out / str(shown.ts))
         else:
@@ -72,7 +71,7 @@ def show(options: argparse.Namespace) -> int:
     return code
 
 
-def _print(shown: Picture, options: argparse.Namespace) -> int:
+def _print(shown: AsOfView, options: argparse.Namespace) -> int:
     found = shown.find(options.table)
     if not found:
         raise ConfigError(f"no table {options.table} at {shown.ts}", setting="DB.TABLE")
@@ -80,7 +79,7 @@ def _print(shown: Picture, options: argparse.Namespace) -> int:
         names = " or ".join(f"`{t.schema.database}`.`{t.schema.table}`" for t in found)
         raise ConfigError(f"{options.table} may be {names}: use --out", setting="DB.TABLE")
     table = found[0]
-    if table.stopped:
+    if table.is_stopped:
         return _stopped(table)
     lines = islice(shown.lines(table), options.limit)
     if options.format == "jsonl":
@@ -129,19 +128,21 @@ def _csv_field(text: str | None) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def _write(shown: Picture, folder: Path) -> int:
+def _write(shown: AsOfView, folder: Path) -> int:
     """Write every table to `folder/<database>/<table>.jsonl`; a stopped one is left out."""
     code = 0
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for table in shown.tables():
-            if table.stopped:
+            if table.is_stopped:
                 code |= _stopped(table)
                 continue
             try:
-                inside = folder / encoded(table.schema.database)
+                inside = folder / encode_path_segment(table.schema.database)
                 inside.mkdir(exist_ok=True)
-                with (inside / f"{encoded(table.schema.table)}.jsonl").open("wb") as file:
+                with (inside / f"{encode_path_segment(table.schema.table)}.jsonl").open(
+                    "wb"
+                ) as file:
                     file.writelines(shown.lines(table))
             except OSError as error:
                 if error.errno != ENAMETOOLONG:
@@ -159,7 +160,7 @@ def events(options: argparse.Namespace) -> int:
     """Print what has come of a table."""
     opened = OpenLake(options)
     opened.applied()
-    found = overview.events(opened.spark, opened.lake, options.table, options.limit)
+    found = overview.read_table_events(opened.spark, opened.lake, options.table, options.limit)
     out = sys.stdout.buffer
     none = True
     for event in found:
@@ -211,7 +212,9 @@ def schema(options: argparse.Namespace) -> int:
     """Print a table's schema history."""
     opened = OpenLake(options)
     opened.applied()
-    for line in schema_lines(overview.history(opened.spark, opened.lake, options.table)):
+    for line in schema_lines(
+        overview.read_schema_versions(opened.spark, opened.lake, options.table)
+    ):
         print(texts.one_line(line))
     return 0
 
@@ -219,7 +222,7 @@ def schema(options: argparse.Namespace) -> int:
 def ledger(options: argparse.Namespace) -> int:
     """Print the ledger."""
     opened = OpenLake(options)
-    done = recount(opened.spark, opened.lake, opened.applied())
+    done = build_ledger(opened.spark, opened.lake, opened.applied())
     for line in ledger_lines(opened.feed.id, done):
         print(line)
     return 0 if done.adds_up else 1

@@ -13,9 +13,17 @@ from ticdc_assets.demo.simulation import (
     FULL_CSV,
     Options,
     Simulation,
-    Step,
+    SimulationStep,
     prepare,
     simulate,
 )
 
-__all__ = ["FULL_CSV", "Options", "Simulation", "Step", "prepare", "row_lines", "simulate"]
+__all__ = [
+    "FULL_CSV",
+    "Options",
+    "Simulation",
+    "SimulationStep",
+    "prepare",
+    "row_lines",
+    "simulate",
+]

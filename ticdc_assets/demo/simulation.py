@@ -79,7 +79,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SimulationStep:
     """What is on disk up to a checkpoint."""
 
     checkpoint: int
@@ -124,7 +124,7 @@ class Simulation:
         """All tables after every change up to `ts`; now if not given."""
         return self.workload.truth(ts)
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[SimulationStep]:
         if self._begun:
             raise RuntimeError("a simulation happens once")
         self._begun = True
@@ -153,12 +153,12 @@ class Simulation:
             pass
         return self
 
-    def _flush(self, writer: Writer, done: int) -> Step:
+    def _flush(self, writer: Writer, done: int) -> SimulationStep:
         checkpoint = self.workload.now
         writer.flush(checkpoint)
         self.checkpoints.append(checkpoint)
         self.rows = writer.rows
-        return Step(checkpoint, writer.rows, done)
+        return SimulationStep(checkpoint, writer.rows, done)
 
 
 def simulate(folder: Path, options: Options = Options()) -> Simulation:

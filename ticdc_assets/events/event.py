@@ -113,7 +113,7 @@ class Watermark(Struct, frozen=True, kw_only=True):
     build_ts: int | None = None
 
 
-class Rejected(Struct, frozen=True, kw_only=True):
+class Quarantined(Struct, frozen=True, kw_only=True):
     """Input that could not be decoded: where it is, what kind of error, and why."""
 
     position: Position
@@ -122,4 +122,4 @@ class Rejected(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-Event = RowChange | SchemaChange | Bootstrap | Watermark | Rejected
+Event = RowChange | SchemaChange | Bootstrap | Watermark | Quarantined

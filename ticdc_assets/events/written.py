@@ -8,7 +8,7 @@ import msgspec
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 
-def to_json(value: msgspec.Struct) -> str:
+def write_json(value: msgspec.Struct) -> str:
     """Write a value down."""
     try:
         return msgspec.json.encode(value).decode()
@@ -17,8 +17,8 @@ def to_json(value: msgspec.Struct) -> str:
         return json.dumps(msgspec.to_builtins(value, str_keys=True), separators=(",", ":"))
 
 
-def from_json(text: str, kind: type[_T]) -> _T:
-    """Take up what `to_json` wrote."""
+def read_json(text: str, kind: type[_T]) -> _T:
+    """Take up what `write_json` wrote."""
     try:
         return msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError:

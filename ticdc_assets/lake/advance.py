@@ -7,16 +7,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.events import Rejected
-from ticdc_assets.lake.store import contracts as tables
-from ticdc_assets.lake.log.applied import Applied, last_applied
-from ticdc_assets.lake.apply.apply import AppliedWindow, Replay, apply
-from ticdc_assets.lake.store.codegen import WORTHWHILE, compiling
-from ticdc_assets.lake.events.decode import Decoded, decode
-from ticdc_assets.lake.events.decode_workers import Reader
+from ticdc_assets.events import Quarantined
+from ticdc_assets.lake.apply.apply import ApplyResult, ReplayRequest, apply
+from ticdc_assets.lake.events.decode import DecodeResult, decode
+from ticdc_assets.lake.events.decode_workers import FolderReader
+from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
 from ticdc_assets.lake.log.schema_history import SchemasFor
-from ticdc_assets.lake.raw.ingest_records import Ingested, ingest_records
-from ticdc_assets.lake.raw.ingest_folder import Folder, ingest_folder
+from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
+from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
+from ticdc_assets.lake.store import contracts
+from ticdc_assets.lake.store.codegen import WORTHWHILE, set_codegen
 from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore
@@ -29,28 +29,30 @@ Progress = Callable[[str, int, int | None], None]
 class Source:
     """What a changefeed's output is read by; functions are called in the workers, and pickle."""
 
-    records: Callable[[], Iterable[Message | Rejected]] | None = None
-    folder: Folder | None = None
-    open_folder: Callable[[], Reader] | None = None
+    records: Callable[[], Iterable[Message | Quarantined]] | None = None
+    folder: SourceFolder | None = None
+    open_folder: Callable[[], FolderReader] | None = None
     open_payloads: Callable[[], PayloadStore] | None = None
 
 
 @dataclass(frozen=True)
-class Advanced:
+class AdvanceResult:
     """What one run did, stage by stage."""
 
-    ingested: Ingested
-    decoded: Decoded
-    applied: AppliedWindow
+    ingested: IngestResult
+    decoded: DecodeResult
+    applied: ApplyResult
 
 
-def together(runs: Sequence[Advanced]) -> Advanced:
+def sum_results(runs: Sequence[AdvanceResult]) -> AdvanceResult:
     """What runs did one after the other, as if it were one; there is at least one.
 
     Tables are counted as often as they changed.
     """
-    ingested, decoded, applied = ([getattr(run, f.name) for run in runs] for f in fields(Advanced))
-    return Advanced(
+    ingested, decoded, applied = (
+        [getattr(run, f.name) for run in runs] for f in fields(AdvanceResult)
+    )
+    return AdvanceResult(
         replace(ingested[-1], **_sums(ingested, "batches", "items", "bytes")),
         replace(decoded[-1], **_sums(decoded, "rows", "ddls", "rejected", "bytes")),
         replace(
@@ -72,9 +74,9 @@ def advance(
     source: Source,
     *,
     progress: Progress | None = None,
-) -> Advanced:
+) -> AdvanceResult:
     """Run every stage once; what is done already is not done again."""
-    with compiling(spark, False):
+    with set_codegen(spark, False):
         return _advance(spark, lake, feed, source, progress)
 
 
@@ -82,10 +84,10 @@ def replay_tables(
     spark: SparkSession,
     lake: Lake,
     feed: Changefeed,
-    applied: Applied,
-    replay: Replay,
+    applied: Snapshot,
+    replay: ReplayRequest,
     progress: Progress,
-) -> AppliedWindow:
+) -> ApplyResult:
     """Replay tables from what is in the lake; nothing new is taken in."""
     return apply(
         spark,
@@ -105,12 +107,12 @@ def _advance(
     feed: Changefeed,
     source: Source,
     progress: Progress | None,
-) -> Advanced:
-    tables.create(spark, lake, of_records=feed.transport != "storage")
-    before = last_applied(spark, lake)
+) -> AdvanceResult:
+    contracts.create(spark, lake, of_records=feed.transport != "storage")
+    before = read_last_snapshot(spark, lake)
     taken = _ingest(spark, lake, feed, source, progress)
     decoded = _decode(spark, lake, feed, source, before)
-    with compiling(spark, decoded.rows > WORTHWHILE):
+    with set_codegen(spark, decoded.rows > WORTHWHILE):
         done = apply(
             spark,
             lake,
@@ -121,7 +123,7 @@ def _advance(
             missing=decoded.waiting,
             progress=None if progress is None else lambda n, of: progress("apply", n, of),
         )
-    return Advanced(taken, decoded, done)
+    return AdvanceResult(taken, decoded, done)
 
 
 def _ingest(
@@ -130,7 +132,7 @@ def _ingest(
     feed: Changefeed,
     source: Source,
     progress: Progress | None,
-) -> Ingested:
+) -> IngestResult:
     told = None if progress is None else lambda size, _: progress("ingest", size, None)
     if source.folder is not None:
         return ingest_folder(spark, lake, feed, source.folder, progress=told)
@@ -140,8 +142,8 @@ def _ingest(
 
 
 def _decode(
-    spark: SparkSession, lake: Lake, feed: Changefeed, source: Source, before: Applied
-) -> Decoded:
+    spark: SparkSession, lake: Lake, feed: Changefeed, source: Source, before: Snapshot
+) -> DecodeResult:
     return decode(
         spark,
         lake,

@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.log.applied import Applied, write_applied
 from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.log.applied import Snapshot, write_snapshot
 from ticdc_assets.lake.store.contracts import CONTRACTS, Lake
 
 # Delta refuses less: a file that a long run writes could be taken for one that nobody needs.
@@ -34,7 +34,7 @@ _SMALL = 16 << 20
 
 
 @dataclass(frozen=True)
-class Maintained:
+class MaintainResult:
     """What was done: tables whose files were joined, files of all tables, expired records."""
 
     joined: int
@@ -46,19 +46,19 @@ class Maintained:
 def maintain(
     spark: SparkSession,
     lake: Lake,
-    applied: Applied,
+    applied: Snapshot,
     *,
     retain_days: int | None = None,
     expire_days: int | None = None,
     many: int = _MANY,
-) -> Maintained:
+) -> MaintainResult:
     """Look after the files of a lake at its last line; `many` small files are joined."""
     if retain_days is not None and retain_days < LEAST_DAYS:
         raise ConfigError(f"{LEAST_DAYS} at least", setting="--retain-days")
     keeper = _Keeper(spark, lake, applied, retain_days, many)
     expired = 0 if expire_days is None else _expire(spark, lake, applied, expire_days)
     done = keeper.own(["raw", *CONTRACTS]) + keeper.current()
-    return Maintained(
+    return MaintainResult(
         joined=sum(joined for joined, _, _ in done),
         files_before=sum(before for _, before, _ in done),
         files_after=sum(after for _, _, after in done),
@@ -72,7 +72,7 @@ _Done = tuple[bool, int, int]
 
 class _Keeper:
     def __init__(
-        self, spark: SparkSession, lake: Lake, applied: Applied, days: int | None, many: int
+        self, spark: SparkSession, lake: Lake, applied: Snapshot, days: int | None, many: int
     ) -> None:
         self._spark = spark
         self._lake = lake
@@ -106,7 +106,7 @@ class _Keeper:
         before = self._applied
         line = self._lake.read(self._spark, "applied").where(f"seq = {before.seq}")
         watermarks = dict(line.select("watermarks").collect()[0][0] or {})
-        write_applied(
+        write_snapshot(
             self._spark,
             self._lake,
             before,
@@ -133,7 +133,7 @@ class _Keeper:
         return int(row[0] or 0), int(row[1] or 0)
 
 
-def _expire(spark: SparkSession, lake: Lake, applied: Applied, days: int) -> int:
+def _expire(spark: SparkSession, lake: Lake, applied: Snapshot, days: int) -> int:
     """Delete records that are older, have been considered, and from which nothing goes on."""
     raw = lake.read(spark, "raw")
     if "offset" not in raw.columns:

@@ -7,20 +7,17 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ticdc_assets.errors import TicdcError, UnhonourableDdl
+from ticdc_assets.errors import TicdcError, UnsupportedDdl
 from ticdc_assets.events import SchemaChange, TableSchema
-from ticdc_assets.plan.row_schema import Rules, Sample, Stated
-from ticdc_assets.plan.row_group import ROWS
-from ticdc_assets.plan.state import Incarnation, Status, Stopped, Unknown
-from ticdc_assets.plan.steps import EmptyPartitions, Exchange, Rows, Version
+from ticdc_assets.plan.state import Incarnation, Status, StoppedStatus, UnknownTable
+from ticdc_assets.plan.steps import ApplyRows, EmptyPartitions, Exchange, SchemaVersion
 from ticdc_assets.plan.table_tracker import Tables
-from ticdc_assets.stream.problem import STRAYED, TIME_OF_DDL, Problem
 from ticdc_assets.schema import effect as effects
 from ticdc_assets.schema.catalog import read_ddl, table_key
 from ticdc_assets.schema.ddl.statement import TruncateTable
 from ticdc_assets.schema.effect import ColumnAdded, Effect
-
-__all__ = ["Follower", "Rules", "Sample", "Stated"]
+from ticdc_assets.stream.ordering import Phase
+from ticdc_assets.stream.problem import ROWS_IN_WRONG_PARTITIONS, TIME_OF_DDL, Problem
 
 _BEHIND = "rows of {}.{} came before the first that tells its columns, and wait for their schema"
 
@@ -36,7 +33,7 @@ class Follower(Tables):
         ends = set()
         for effect in self.catalog.change(change):
             for concerned in self._concerned(effect):
-                self._cut(concerned, (ts, ROWS))
+                self._cut(concerned, (ts, Phase.ROWS))
                 named.add(concerned)
             first_told = self._first_told(effect)
             if isinstance(effect, effects.PartitionExchanged):
@@ -56,7 +53,7 @@ class Follower(Tables):
             self._remember(id, ts, "ddl", change, ends=id in ends)
         if not named:
             schema = TableSchema(change.database, change.table, ())
-            version = Version(
+            version = SchemaVersion(
                 incarnation="",
                 schema=schema,
                 valid_from=ts,
@@ -79,12 +76,12 @@ class Follower(Tables):
                 self._of(schema, ts)
                 self._wait_behind(unknown, [schema])
 
-    def _wait_behind(self, unknown: Unknown, schemas: Sequence[TableSchema]) -> None:
+    def _wait_behind(self, unknown: UnknownTable, schemas: Sequence[TableSchema]) -> None:
         """Let tables wait with rows that came before, and that nobody can read yet."""
         reason = _BEHIND.format(unknown.database, unknown.table)
         for schema in schemas:
             table = self._get(schema.database, schema.table)
-            if table is not None and not table.stopped:
+            if table is not None and not table.is_stopped:
                 self._stop(table.id, "waiting", reason, unknown)
 
     def _concerned(self, effect: Effect) -> list[str]:
@@ -103,7 +100,7 @@ class Follower(Tables):
     def _effect(self, effect: Effect, ts: int, sql: str) -> None:
         match effect:
             case effects.TableCreated(schema):
-                self._new(schema, (ts, ROWS))
+                self._new(schema, (ts, Phase.ROWS))
             case effects.TableDropped(database, name):
                 self._forget(table_key(database, name), ts)
             case effects.TableTruncated(schema):
@@ -128,38 +125,38 @@ class Follower(Tables):
                 self.problems.append(Problem("paused", reason, commit_ts=ts))
                 self._doubt = self._doubt or reason
                 for id in self._names.values():
-                    if not self._tables[id].stopped:
+                    if not self._tables[id].is_stopped:
                         self._stop(id, "paused", reason)
 
     def _truncate(self, schema: TableSchema, ts: int) -> None:
         known = self._of(schema, ts)
         self._forget(table_key(schema.database, schema.table), ts)
-        table = self._new(schema, (ts, ROWS))
+        table = self._new(schema, (ts, Phase.ROWS))
         # Without rows a table is right again, if its columns are sure.
-        if known.stopped and schema.origin != "stated":
-            how: Stopped = "waiting" if known.status == "waiting" else "paused"
+        if known.is_stopped and schema.origin != "stated":
+            how: StoppedStatus = "waiting" if known.status == "waiting" else "paused"
             self._stop(table.id, how, known.reason or "", known)
 
     def _rename(self, id: str | None, schema: TableSchema, ts: int, sql: str) -> None:
         """Put a table, or an empty one, under the name that its schema has now."""
         if id is None:
-            self._new(schema, (ts, ROWS), doubt=self._doubt)
+            self._new(schema, (ts, Phase.ROWS), doubt=self._doubt)
             return
         table = self._tables[id]
         if table.status == "dropped":
             status: Status = table.held or "live"
             self._tables[id] = replace(table, status=status, dropped_ts=None, held=None)
         self._give_name(table_key(schema.database, schema.table), id, ts)
-        self._low[id] = (ts, ROWS)
+        self._low[id] = (ts, Phase.ROWS)
         self._take_on(id, schema, (), ts, sql)
 
     def _empty(
         self, table: Incarnation, effect: effects.PartitionsEmptied, ts: int, sql: str
     ) -> None:
-        if table.stopped:
+        if table.is_stopped:
             return
         if table.strayed:
-            raise UnhonourableDdl(STRAYED, "")
+            raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, "")
         step = EmptyPartitions(effect.schema, effect.partitioning, effect.names, ts, sql)
         self._add(table.id, step)
         self._tables[table.id] = replace(table, schema=effect.schema)
@@ -168,14 +165,14 @@ class Follower(Tables):
         one, two = self._of(effect.schema, ts), self._of(effect.other, ts)
         for side in (one, two):
             if side.status == "paused":
-                raise UnhonourableDdl(f"rows change places with a paused table: {side.reason}", "")
+                raise UnsupportedDdl(f"rows change places with a paused table: {side.reason}", "")
         for side, partner in ((one, two), (two, one)):
             if side.status == "waiting":
                 # They go on together.
                 self._stop(partner.id, "waiting", side.reason or "", side)
                 return
         if one.strayed:
-            raise UnhonourableDdl(STRAYED, "")
+            raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, "")
         counts = [len(self._steps.get(table.id, ())) for table in (one, two)]
         for table, other, count, schema in (
             (one, two, counts[1], effect.schema),
@@ -195,17 +192,21 @@ class Follower(Tables):
             self._add(table.id, step)
             self._tables[table.id] = replace(table, schema=schema)
 
-    def _say_time_of_ddl(self, table: Incarnation, steps: Sequence[effects.Step], ts: int) -> None:
+    def _say_time_of_ddl(
+        self, table: Incarnation, steps: Sequence[effects.ColumnChange], ts: int
+    ) -> None:
         added = [s.column for s in steps if isinstance(s, ColumnAdded)]
         now = [column.name for column in added if column.default_is_expression]
-        if now and not table.stopped and self._may_have_rows(table.id):
+        if now and not table.is_stopped and self._may_have_rows(table.id):
             reason = TIME_OF_DDL + ", ".join(now)
             name = table.schema.database, table.schema.table
             self.problems.append(Problem("approximate", reason, *name, ts))
 
     def _may_have_rows(self, id: str) -> bool:
         steps = self._steps.get(id, ())
-        return id in self._start.incarnations or any(isinstance(s, Rows | Exchange) for s in steps)
+        return id in self._start.incarnations or any(
+            isinstance(s, ApplyRows | Exchange) for s in steps
+        )
 
 
 def _empties(change: SchemaChange) -> bool:

@@ -1,8 +1,8 @@
 """From one resolved ts to the next: which table goes through what, and what is known afterwards.
 
-The rules of order are those of the reference model (`reference.model`); what differs is that rows
-are not at hand.  Rows that are alike (`Seen`) are taken for one piece, from the first of them to
-the last; DDLs cut the pieces into segments.
+The order is the reference model's (`reference.model`).  The plan sees no rows, only row groups
+(`RowGroup`): each spans the order keys from its first row to its last, and DDLs cut it into
+segments.
 """
 
 from collections.abc import Iterable
@@ -13,25 +13,27 @@ from msgspec.structs import replace
 
 from ticdc_assets.errors import TicdcError
 from ticdc_assets.events import Bootstrap, SchemaChange
-from ticdc_assets.plan.ddl import Follower, Rules, Sample, Stated
-from ticdc_assets.plan.row_group import DATED, DDLS, Missing, Place, Seen
+from ticdc_assets.plan.ddl import Follower
+from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
+from ticdc_assets.plan.row_schema import FindSchema, SampleRow, StreamRules
 from ticdc_assets.plan.state import State, ddl_name
-from ticdc_assets.plan.steps import Version, Work
+from ticdc_assets.plan.steps import SchemaVersion, TableWork
 from ticdc_assets.stream.ddl_order import in_order
+from ticdc_assets.stream.ordering import OrderKey, Phase
 from ticdc_assets.stream.problem import Problem
 
-_Item = Bootstrap | Missing | SchemaChange | Seen
+_Item = Bootstrap | UndecodedFiles | SchemaChange | RowGroup
 _SKIPPED = "a person decided to go on without this statement"
 
 
-class Window(Struct, frozen=True, kw_only=True):
+class WindowEvents(Struct, frozen=True, kw_only=True):
     """What is due from one resolved ts to the next."""
 
     ts: int
     ddls: tuple[SchemaChange, ...] = ()
     bootstraps: tuple[tuple[int, Bootstrap], ...] = ()
-    seen: tuple[Seen, ...] = ()
-    missing: tuple[Missing, ...] = ()
+    row_groups: tuple[RowGroup, ...] = ()
+    missing: tuple[UndecodedFiles, ...] = ()
     # Whether DDLs of `ts` itself may still come.
     more_may_come: bool = True
 
@@ -40,19 +42,26 @@ class Plan(Struct, frozen=True):
     """`state` holds once all work is done; work is in an order that can be followed."""
 
     state: State
-    work: dict[str, Work]
-    history: list[Version]
+    work: dict[str, TableWork]
+    history: list[SchemaVersion]
     problems: list[Problem]
 
 
-def plan(state: State, window: Window, rules: Rules, stated: Stated, sample: Sample) -> Plan:
+def make_plan(
+    state: State, window: WindowEvents, rules: StreamRules, stated: FindSchema, sample: SampleRow
+) -> Plan:
     """Plan the way from `state` to `window.ts`; its line will be numbered `state.seq + 1`."""
     return _Planner(state, window, rules, stated, sample).run()
 
 
 class _Planner:
     def __init__(
-        self, state: State, window: Window, rules: Rules, stated: Stated, sample: Sample
+        self,
+        state: State,
+        window: WindowEvents,
+        rules: StreamRules,
+        stated: FindSchema,
+        sample: SampleRow,
     ) -> None:
         self._state = state
         self._window = window
@@ -63,17 +72,17 @@ class _Planner:
     def run(self) -> Plan:
         for (ts, phase), together in groupby(sorted(self._due(), key=_place), key=_place):
             items = [item for _, item in together]
-            if phase == DDLS:
+            if phase == Phase.DDLS:
                 self._carry_out(ts, [i for i in items if isinstance(i, SchemaChange)])
                 continue
             for item in items:
                 if isinstance(item, Bootstrap):
                     self._follower.bootstrap(item, (ts, phase))
-                elif isinstance(item, Seen):
+                elif isinstance(item, RowGroup):
                     self._see(item)
-                elif isinstance(item, Missing):
+                elif isinstance(item, UndecodedFiles):
                     self._follower.miss(item, (ts, phase))
-        self._follower.finish((self._window.ts, DATED))
+        self._follower.finish((self._window.ts, Phase.AFTER_DDLS))
         follower = self._follower
         state = follower.state(
             ts=self._window.ts,
@@ -82,7 +91,7 @@ class _Planner:
         )
         return Plan(state, follower.work(), follower.history, follower.problems)
 
-    def _due(self) -> Iterable[tuple[Place, _Item]]:
+    def _due(self) -> Iterable[tuple[OrderKey, _Item]]:
         """Everything of the window, each with its place."""
         window = self._window
         told = set()
@@ -92,17 +101,17 @@ class _Planner:
                 change.commit_ts == self._state.ts and ddl_name(change) in self._state.done
             ):
                 told.add(name)
-                yield (change.commit_ts, DDLS), change
+                yield (change.commit_ts, Phase.DDLS), change
         for ts, bootstrap in (*self._state.bootstraps, *window.bootstraps):
             if ts > window.ts:
                 self._later.append((ts, bootstrap))
             else:
-                yield (ts, DATED), bootstrap
-        for seen in window.seen:
-            yield seen.first, seen
+                yield (ts, Phase.AFTER_DDLS), bootstrap
+        for group in window.row_groups:
+            yield group.first, group
         for missing in window.missing:
             if missing.version <= window.ts:
-                yield (max(missing.version, self._state.ts), DATED), missing
+                yield (max(missing.version, self._state.ts), Phase.AFTER_DDLS), missing
 
     def _carry_out(self, ts: int, changes: list[SchemaChange]) -> None:
         more = self._window.more_may_come and ts == self._window.ts
@@ -116,19 +125,19 @@ class _Planner:
                 continue
             self._follower.carry_out(change, ts)
 
-    def _see(self, seen: Seen) -> None:
+    def _see(self, group: RowGroup) -> None:
         """Rows begin to come that are alike."""
         try:
-            self._follower.see(seen)
+            self._follower.see(group)
         except TicdcError as error:
-            self._follower.pause(seen.database, seen.table, str(error), seen.first_ts)
+            self._follower.pause(group.database, group.table, str(error), group.first_ts)
 
 
-def _place(due: tuple[Place, _Item]) -> Place:
+def _place(due: tuple[OrderKey, _Item]) -> OrderKey:
     return due[0]
 
 
-def replayed(now: State, then: Plan, targets: Iterable[str], seq: int) -> State:
+def join_replay(now: State, then: Plan, targets: Iterable[str], seq: int) -> State:
     """Join the present state with what a replay made of some tables.
 
     The replay saw at least what was seen the first time, so what it knows of names and schemas

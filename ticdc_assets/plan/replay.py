@@ -6,25 +6,25 @@ from msgspec.structs import replace
 
 from ticdc_assets.events import SchemaChange
 from ticdc_assets.plan.plan import Plan
-from ticdc_assets.plan.row_group import Place
 from ticdc_assets.plan.state import Incarnation, State
-from ticdc_assets.plan.steps import Exchange, Rows
+from ticdc_assets.plan.steps import ApplyRows, Exchange
 from ticdc_assets.schema.catalog import TableKey, table_key
+from ticdc_assets.stream.ordering import OrderKey
 
 
-def takers(then: Plan, name: TableKey, first: Place) -> set[str]:
+def tables_fed_by(then: Plan, name: TableKey, first: OrderKey) -> set[str]:
     """The tables that take rows of this name from a place on."""
     return {
         work.incarnation
         for work in then.work.values()
         for step in work.steps
-        if isinstance(step, Rows)
+        if isinstance(step, ApplyRows)
         and step.high >= first
         and table_key(step.schema.database, step.schema.table) == name
     }
 
 
-def named_by(then: Plan, change: SchemaChange) -> set[str]:
+def tables_changed_by(then: Plan, change: SchemaChange) -> set[str]:
     """The tables that a DDL created, changed or ended."""
     return {
         version.incarnation
@@ -34,7 +34,7 @@ def named_by(then: Plan, change: SchemaChange) -> set[str]:
     }
 
 
-def targets(now: State, then: Plan, asked: Iterable[str]) -> set[str]:
+def replay_targets(now: State, then: Plan, asked: Iterable[str]) -> set[str]:
     """The tables that have to be carried out if those asked for are.
 
     With them go tables that the replay knows otherwise than the present does, and those that

@@ -3,13 +3,10 @@
 from msgspec import Struct
 
 from ticdc_assets.schema.catalog import TableKey, table_key
-
-# A place in the order of things: a commit ts, and what comes at it first.
-ROWS, DDLS, DATED = 0, 1, 2
-Place = tuple[int, int]
+from ticdc_assets.stream.ordering import OrderKey, Phase
 
 
-class Missing(Struct, frozen=True):
+class UndecodedFiles(Struct, frozen=True):
     """Rows of a table's version that are there and cannot be read yet, and why."""
 
     database: str
@@ -22,7 +19,7 @@ class Missing(Struct, frozen=True):
         return table_key(self.database, self.table)
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class RowGroup(Struct, frozen=True, kw_only=True):
     """Rows of one table that say the same of their columns, and come in the same way.
 
     `exact` rows are ordered by their commit ts; others by their arrival, and those that are
@@ -48,13 +45,13 @@ class Seen(Struct, frozen=True, kw_only=True):
     key_only: int = 0
 
     @property
-    def first(self) -> Place:
+    def first(self) -> OrderKey:
         return self.first_ts, self._phase
 
     @property
-    def last(self) -> Place:
+    def last(self) -> OrderKey:
         return self.last_ts, self._phase
 
     @property
     def _phase(self) -> int:
-        return DATED if self.dated else ROWS
+        return Phase.AFTER_DDLS if self.dated else Phase.ROWS

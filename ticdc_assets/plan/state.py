@@ -8,17 +8,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ticdc_assets.events import Bootstrap, SchemaChange, TableSchema
-from ticdc_assets.plan.row_group import Missing
-from ticdc_assets.stream.resolved_ts import Heard
+from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.schema.catalog import TableKey
-from ticdc_assets.schema.known_tables import Known
+from ticdc_assets.schema.known_tables import KnownTablesState
+from ticdc_assets.stream.resolved_ts import WatermarkState
 
 # "live"     kept right
 # "waiting"  its rows are of a schema that nothing has stated yet; goes on by itself
 # "paused"   something could not be carried out; a person must decide
 # "dropped"  gone upstream; kept, since TiDB can bring it back
 Status = Literal["live", "waiting", "paused", "dropped"]
-Stopped = Literal["waiting", "paused"]
+StoppedStatus = Literal["waiting", "paused"]
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -36,12 +36,12 @@ class Incarnation(Struct, frozen=True, kw_only=True):
     created_ts: int
     dropped_ts: int | None = None
     # What a dropped table was, if it was stopped: it is so again when it is brought back.
-    held: Stopped | None = None
+    held: StoppedStatus | None = None
     # Whether rows may lie in other partitions than their values say.
     strayed: bool = False
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         return self.status in ("waiting", "paused")
 
     @property
@@ -50,7 +50,7 @@ class Incarnation(Struct, frozen=True, kw_only=True):
         return "waiting" in (self.status, self.held)
 
 
-class Unknown(Struct, frozen=True):
+class UnknownTable(Struct, frozen=True):
     """A name of which rows have come, and nothing that tells their columns."""
 
     database: str
@@ -69,28 +69,30 @@ class State(Struct, frozen=True):
 
     ts: int = 0
     seq: int = 0
-    catalog: Known = Known()
+    catalog: KnownTablesState = KnownTablesState()
     incarnations: dict[str, Incarnation] = {}
     names: list[tuple[TableKey, str]] = []
     # Dropped and truncated tables by the name they had, the last one last.
     dropped: list[tuple[TableKey, list[str]]] = []
-    unknown: list[Unknown] = []
+    unknown: list[UnknownTable] = []
     # Why no table that was there before can be trusted.
     doubt: str | None = None
     # DDLs of exactly `ts` that were carried out: others of that ts may still come.
     done: list[DdlName] = []
     # Bootstraps that say how a table is later than `ts`.
     bootstraps: list[tuple[int, Bootstrap]] = []
-    heard: Heard = Heard()
+    heard: WatermarkState = WatermarkState()
     # DDLs that a person has decided to do without: commit ts and name.
     skipped: list[tuple[int, DdlName]] = []
     # ENUM and SET columns of which it has been said that their members are not known.
     unnamed: list[tuple[str, str, str]] = []
     # Rows that could not be read yet.
-    missing: list[Missing] = []
+    missing: list[UndecodedFiles] = []
 
 
-def stopped(table: Incarnation, how: Stopped, reason: str, place: tuple[int, int]) -> Incarnation:
+def stop_table(
+    table: Incarnation, how: StoppedStatus, reason: str, place: tuple[int, int]
+) -> Incarnation:
     """A table that goes no further; it has to be replayed from the ts and seq that are given."""
     table = replace(table, reason=reason, stopped_ts=place[0], stopped_seq=place[1])
     return replace(table, held=how) if table.status == "dropped" else replace(table, status=how)
@@ -101,7 +103,7 @@ def ddl_name(change: SchemaChange) -> DdlName:
     return change.sql, change.database, change.table
 
 
-def slug(database: str, table: str, birth: int) -> str:
+def incarnation_id(database: str, table: str, birth: int) -> str:
     """Name an incarnation: readable, and safe as a folder in any file system."""
     exact = hashlib.sha256(f"{database}\0{table}".encode(errors="surrogatepass")).hexdigest()[:8]
     return f"{_UNSAFE.sub('_', f'{database}-{table}')[:80]}-{birth}-{exact}"

@@ -3,33 +3,36 @@
 from msgspec import Struct
 
 from ticdc_assets.events import Partitioning, TableSchema
-from ticdc_assets.plan.row_group import Place, Seen
-from ticdc_assets.schema.effect import Step as RowStep
+from ticdc_assets.plan.row_group import RowGroup
+from ticdc_assets.schema.effect import ColumnChange
+from ticdc_assets.stream.ordering import OrderKey
 
 
-class Reading(Struct, frozen=True):
+class TypedRowGroup(Struct, frozen=True):
     """Rows that are alike, and the schema that they are read by.
 
-    With `settle`, they were decoded by flags that the schema contradicts.
+    With `redecode`, they were decoded by flags that the schema contradicts.
     """
 
-    seen: Seen
+    group: RowGroup
     schema: TableSchema
-    settle: bool = False
+    redecode: bool = False
 
 
-class Rows(Struct, frozen=True):
+class ApplyRows(Struct, frozen=True):
     """Row events beyond `low`, up to and including `high`; `schema` is the table's then."""
 
     schema: TableSchema
-    low: Place
-    high: Place
-    readings: tuple[Reading, ...]
+    low: OrderKey
+    high: OrderKey
+    row_groups: tuple[TypedRowGroup, ...]
 
     @property
     def inserts_only(self) -> bool:
         """Whether every event is a whole new row."""
-        return all(r.seen.inserts == r.seen.rows and not r.seen.key_only for r in self.readings)
+        return all(
+            r.group.inserts == r.group.rows and not r.group.key_only for r in self.row_groups
+        )
 
 
 class Alter(Struct, frozen=True):
@@ -39,7 +42,7 @@ class Alter(Struct, frozen=True):
     """
 
     schema: TableSchema
-    steps: tuple[RowStep, ...]
+    steps: tuple[ColumnChange, ...]
     commit_ts: int
     sql: str
     recut: bool = False
@@ -74,16 +77,16 @@ class Exchange(Struct, frozen=True):
     sql: str
 
 
-Step = Rows | Alter | EmptyPartitions | Exchange
+TableStep = ApplyRows | Alter | EmptyPartitions | Exchange
 
 
-class Work(Struct, frozen=True):
+class TableWork(Struct, frozen=True):
     """All that one table goes through in a window, from the schema it had before it."""
 
     incarnation: str
     before: TableSchema
     is_new: bool
-    steps: tuple[Step, ...]
+    steps: tuple[TableStep, ...]
 
     @property
     def after(self) -> TableSchema:
@@ -91,7 +94,7 @@ class Work(Struct, frozen=True):
         return self.steps[-1].schema if self.steps else self.before
 
 
-class Version(Struct, frozen=True, kw_only=True):
+class SchemaVersion(Struct, frozen=True, kw_only=True):
     """What a DDL, or the first rows, made of a table: a line of its schema's history."""
 
     incarnation: str

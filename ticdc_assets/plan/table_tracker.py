@@ -10,23 +10,34 @@ from msgspec.structs import replace
 
 from ticdc_assets.errors import MissingSchema
 from ticdc_assets.events import Bootstrap, SchemaChange, TableSchema
-from ticdc_assets.plan.row_schema import RowSchemas, Rules, Sample, Stated
-from ticdc_assets.plan.row_group import DDLS, ROWS, Missing, Place, Seen
-from ticdc_assets.plan.state import DdlName, Incarnation, State, Stopped, Unknown, slug, stopped
-from ticdc_assets.plan.steps import Alter, Rows, Step, Version, Work
-from ticdc_assets.stream.problem import OLD_ROW_LOST, UNNAMED, Problem
-from ticdc_assets.schema.catalog import Catalog, TableKey, table_key
-from ticdc_assets.schema.effect import Step as RowStep
+from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
+from ticdc_assets.plan.row_schema import FindSchema, RowSchemas, SampleRow, StreamRules
+from ticdc_assets.plan.state import (
+    DdlName,
+    Incarnation,
+    State,
+    StoppedStatus,
+    UnknownTable,
+    incarnation_id,
+    stop_table,
+)
+from ticdc_assets.plan.steps import Alter, ApplyRows, SchemaVersion, TableStep, TableWork
+from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
+from ticdc_assets.schema.effect import ColumnChange
 from ticdc_assets.schema.inference import retyped
+from ticdc_assets.stream.ordering import OrderKey, Phase
+from ticdc_assets.stream.problem import OLD_ROW_MISSING, UNKNOWN_MEMBERS, Problem
 
 
 class Tables:
     """The tables of a changefeed, moved on from a state."""
 
-    def __init__(self, state: State, rules: Rules, stated: Stated, sample: Sample) -> None:
+    def __init__(
+        self, state: State, rules: StreamRules, stated: FindSchema, sample: SampleRow
+    ) -> None:
         self.problems: list[Problem] = []
-        self.history: list[Version] = []
-        self.catalog = Catalog(rules.declared_keys)
+        self.history: list[SchemaVersion] = []
+        self.catalog = SchemaCatalog(rules.declared_keys)
         self.catalog.take_up(state.catalog)
         self._row_schemas = RowSchemas(rules, stated, sample)
         self._start = state
@@ -35,19 +46,19 @@ class Tables:
         self._dropped = defaultdict(list, {key: list(ids) for key, ids in state.dropped})
         self._unknown = {table_key(known.database, known.table): known for known in state.unknown}
         self._doubt = state.doubt
-        self._steps: dict[str, list[Step]] = {}
+        self._steps: dict[str, list[TableStep]] = {}
         self._before: dict[str, TableSchema] = {}
-        self._low: dict[str, Place] = {}
+        self._low: dict[str, OrderKey] = {}
         # Rows that have begun to come, by the name they come under.
-        self._coming: dict[TableKey, list[Seen]] = defaultdict(list)
+        self._coming: dict[TableKey, list[RowGroup]] = defaultdict(list)
         self._unnamed = dict.fromkeys(state.unnamed)
-        self._missing: list[Missing] = []
+        self._missing: list[UndecodedFiles] = []
 
     # What has become of everything
 
-    def work(self) -> dict[str, Work]:
+    def work(self) -> dict[str, TableWork]:
         return {
-            id: Work(id, self._before[id], id not in self._start.incarnations, tuple(steps))
+            id: TableWork(id, self._before[id], id not in self._start.incarnations, tuple(steps))
             for id, steps in self._steps.items()
             if (steps or id not in self._start.incarnations) and self._before[id].columns
         }
@@ -73,84 +84,84 @@ class Tables:
             missing=self._missing,
         )
 
-    def finish(self, high: Place) -> None:
+    def finish(self, high: OrderKey) -> None:
         for id in self._names.values():
             self._cut(id, high)
 
     # Rows
 
-    def see(self, seen: Seen) -> None:
+    def see(self, group: RowGroup) -> None:
         """Rows begin to come; their table waits where nothing has told their columns."""
-        key = table_key(seen.database, seen.table)
-        table = self._get(seen.database, seen.table)
-        self._coming[key].append(seen)
+        key = table_key(group.database, group.table)
+        table = self._get(group.database, group.table)
+        self._coming[key].append(group)
         if table is None and key in self._unknown:
             return
         try:
             if table is None:
-                table = self._meet(self._row_schemas.first(seen), seen.first, "rows")
-            elif not table.stopped:
-                self._confirm(table, seen)
+                table = self._meet(self._row_schemas.first(group), group.first, "rows")
+            elif not table.is_stopped:
+                self._confirm(table, group)
             table = self._tables[table.id]
-            if not table.stopped:
-                self._row_schemas.read_by(table.schema, seen)
+            if not table.is_stopped:
+                self._row_schemas.read_by(table.schema, group)
         except MissingSchema as error:
             if table is None:
-                self._not_known(seen.database, seen.table, seen.schema_version)
+                self._not_known(group.database, group.table, group.schema_version)
                 return
-            self._cut(table.id, _before(seen.first))
+            self._cut(table.id, _before(group.first))
             self._stop(table.id, "waiting", error.reason)
 
-    def miss(self, missing: Missing, place: Place) -> None:
+    def miss(self, missing: UndecodedFiles, place: OrderKey) -> None:
         """Rows are there that cannot be read, and whose table would be wrong without them."""
         table = self._get(missing.database, missing.table)
         self._missing.append(missing)
         if table is None:
             self._not_known(missing.database, missing.table, missing.version)
-        elif not table.stopped:
+        elif not table.is_stopped:
             self._cut(table.id, place)
             self._stop(table.id, "waiting", missing.reason)
 
     def _not_known(self, database: str, table: str, version: int | None) -> None:
         start = self._start.ts, self._start.seq
         key = table_key(database, table)
-        self._unknown.setdefault(key, Unknown(database, table, version, *start))
+        self._unknown.setdefault(key, UnknownTable(database, table, version, *start))
 
-    def _confirm(self, table: Incarnation, seen: Seen) -> None:
+    def _confirm(self, table: Incarnation, group: RowGroup) -> None:
         """Take on what rows show of their columns that statements did not."""
-        confirmed = self._row_schemas.confirmed(table.schema, seen)
+        confirmed = self._row_schemas.confirmed(table.schema, group)
         if confirmed is table.schema:
             return
         confirmed = self.catalog.put(confirmed)
         steps = retyped(table.schema, confirmed)
-        self._cut(table.id, _before(seen.first))
-        self._take_on(table.id, confirmed, steps, seen.first_ts, "")
-        self._remember(table.id, seen.first_ts, "rows")
+        self._cut(table.id, _before(group.first))
+        self._take_on(table.id, confirmed, steps, group.first_ts, "")
+        self._remember(table.id, group.first_ts, "rows")
 
-    def _cut(self, id: str, high: Place) -> None:
+    def _cut(self, id: str, high: OrderKey) -> None:
         """End the segment of a table that has gone on until here; the next one begins."""
         table = self._tables[id]
-        low = self._low.get(id, (self._start.ts, ROWS - 1))
+        low = self._low.get(id, (self._start.ts, Phase.ROWS - 1))
         if high <= low:
             return
         self._low[id] = high
-        if table.stopped:
+        if table.is_stopped:
             return
         key = table_key(table.schema.database, table.schema.table)
         due = [s for s in self._coming[key] if s.first <= high and s.last > low]
         if not due:
             return
         if not (table.schema.key or table.schema.unique_keys) and any(s.overwrites for s in due):
-            self._pause(id, OLD_ROW_LOST, high[0])
+            self._pause(id, OLD_ROW_MISSING, high[0])
             return
         try:
-            readings = tuple(self._row_schemas.read_by(table.schema, seen) for seen in due)
+            row_groups = tuple(self._row_schemas.read_by(table.schema, group) for group in due)
         except MissingSchema as error:
             self._stop(id, "waiting", error.reason)
             return
-        for seen in due:
-            self._say_members_unknown(table.schema, seen)
-        self._add(id, Rows(table.schema, low, high, readings))
+        for group in due:
+            self._say_members_unknown(table.schema, group)
+        self._add(id, ApplyRows(table.schema, low, high, row_groups))
 
     # Tables by name
 
@@ -161,9 +172,11 @@ class Tables:
     def _of(self, schema: TableSchema, ts: int) -> Incarnation:
         """The table of a schema's name; one that a statement is the first to tell of, if none."""
         known = self._get(schema.database, schema.table)
-        return known if known is not None else self._new(schema, (ts, ROWS), doubt=self._doubt)
+        return (
+            known if known is not None else self._new(schema, (ts, Phase.ROWS), doubt=self._doubt)
+        )
 
-    def _meet(self, schema: TableSchema, place: Place, came_from: str) -> Incarnation:
+    def _meet(self, schema: TableSchema, place: OrderKey, came_from: str) -> Incarnation:
         """Know a table that no statement of this changefeed created."""
         known = self._get(schema.database, schema.table)
         if known is None:
@@ -173,14 +186,19 @@ class Tables:
             self._remember(known.id, place[0], came_from)
         return known
 
-    def bootstrap(self, bootstrap: Bootstrap, place: Place) -> None:
+    def bootstrap(self, bootstrap: Bootstrap, place: OrderKey) -> None:
         if not self.catalog.is_past(bootstrap.schema):
             self._meet(bootstrap.schema, place, "bootstrap")
 
     def _new(
-        self, schema: TableSchema, low: Place, *, birth: int | None = None, doubt: str | None = None
+        self,
+        schema: TableSchema,
+        low: OrderKey,
+        *,
+        birth: int | None = None,
+        doubt: str | None = None,
     ) -> Incarnation:
-        id = slug(schema.database, schema.table, low[0] if birth is None else birth)
+        id = incarnation_id(schema.database, schema.table, low[0] if birth is None else birth)
         while id in self._tables:
             id += "-"
         self._tables[id] = Incarnation(id=id, schema=schema, created_ts=low[0])
@@ -194,7 +212,7 @@ class Tables:
             self._stop(id, "paused", doubt, since)
         return self._tables[id]
 
-    def _add(self, id: str, step: Step) -> None:
+    def _add(self, id: str, step: TableStep) -> None:
         if id not in self._before:
             self._before[id] = self._start.incarnations[id].schema
         self._steps.setdefault(id, []).append(step)
@@ -218,10 +236,10 @@ class Tables:
         self._tables[id] = replace(table, status="dropped", dropped_ts=ts, held=held)
 
     def _take_on(
-        self, id: str, schema: TableSchema, steps: Sequence[RowStep], ts: int, sql: str
+        self, id: str, schema: TableSchema, steps: Sequence[ColumnChange], ts: int, sql: str
     ) -> None:
         table = self._tables[id]
-        if table.stopped:
+        if table.is_stopped:
             renamed = table.schema.renamed(schema.database, schema.table)
             self._tables[id] = replace(table, schema=renamed)
             return
@@ -242,16 +260,20 @@ class Tables:
         if table.status != "paused":
             name = table.schema.database, table.schema.table
             self.problems.append(Problem("paused", reason, *name, ts))
-            self._stop(id, "paused", reason, table if table.stopped else None)
+            self._stop(id, "paused", reason, table if table.is_stopped else None)
 
     def _stop(
-        self, id: str, how: Stopped, reason: str, since: Incarnation | Unknown | None = None
+        self,
+        id: str,
+        how: StoppedStatus,
+        reason: str,
+        since: Incarnation | UnknownTable | None = None,
     ) -> None:
         """Let a table go no further: for what happened in this window, or to another before."""
         place = (self._start.ts, self._start.seq)
         if since is not None and since.stopped_ts is not None and since.stopped_seq is not None:
             place = since.stopped_ts, since.stopped_seq
-        self._tables[id] = stopped(self._tables[id], how, reason, place)
+        self._tables[id] = stop_table(self._tables[id], how, reason, place)
 
     # What has to be said and kept
 
@@ -264,7 +286,7 @@ class Tables:
         *,
         ends: bool = False,
     ) -> None:
-        version = Version(
+        version = SchemaVersion(
             incarnation=id,
             schema=self._tables[id].schema,
             valid_from=ts,
@@ -275,23 +297,23 @@ class Tables:
         )
         self.history.append(version)
 
-    def _say_members_unknown(self, schema: TableSchema, seen: Seen) -> None:
+    def _say_members_unknown(self, schema: TableSchema, group: RowGroup) -> None:
         """Say it if members of an ENUM or SET cannot be named."""
-        if seen.member_names:
+        if group.member_names:
             return
         for column in schema.columns:
             kind, members = column.type.name, column.type.elements
             doubt = (*table_key(schema.database, schema.table), column.name)
             if kind in ("enum", "set") and members is None and doubt not in self._unnamed:
                 self._unnamed[doubt] = None
-                reason = UNNAMED.format(kind.upper(), column.name)
+                reason = UNKNOWN_MEMBERS.format(kind.upper(), column.name)
                 self.problems.append(Problem("approximate", reason, schema.database, schema.table))
 
 
-def _before(place: Place) -> Place:
+def _before(place: OrderKey) -> OrderKey:
     """The place that comes just before."""
     ts, phase = place
-    return (ts, phase - 1) if phase > ROWS else (ts - 1, DDLS + 1)
+    return (ts, phase - 1) if phase > Phase.ROWS else (ts - 1, Phase.DDLS + 1)
 
 
 def _cut_of(schema: TableSchema) -> tuple[object, ...]:

@@ -20,12 +20,10 @@ from ticdc_assets.events import (
     Watermark,
 )
 from ticdc_assets.schema.catalog import TableKey, table_key
-
-# At one ts: rows, then DDLs, then what is dated by a table version: rows of files and bootstraps.
-ROWS, DDLS, DATED_BY_VERSION = 0, 1, 2
+from ticdc_assets.stream.ordering import Phase
 
 
-class Due(Struct, frozen=True):
+class BufferedEvent(Struct, frozen=True):
     """A buffered event with its place in the order."""
 
     ts: int
@@ -36,14 +34,14 @@ class Due(Struct, frozen=True):
     sender_pass: int = 0
 
 
-class Inbox:
+class EventBuffer:
     """Takes events as they arrive, gives them out as they are due."""
 
     def __init__(self) -> None:
         self.taken_ts = 0
         # Rows that came when their commit ts was applied already.
         self.superseded = 0
-        self._waiting: list[Due] = []
+        self._waiting: list[BufferedEvent] = []
         self._arrivals = 0
         self._ddls_seen: set[tuple[int, str, str, str]] = set()
         self._stated: dict[tuple[str, str, int | None], TableSchema] = {}
@@ -66,7 +64,7 @@ class Inbox:
             case Watermark():
                 self._hear(event.position, event.ts)
 
-    def take(self, ts: int) -> list[Due]:
+    def take(self, ts: int) -> list[BufferedEvent]:
         """Everything up to and including `ts`, in order."""
         due = sorted(
             (d for d in self._waiting if d.ts <= ts), key=lambda d: (d.ts, d.phase, d.arrival)
@@ -75,12 +73,12 @@ class Inbox:
         self.taken_ts = max(self.taken_ts, ts)
         return due
 
-    def put_back(self, held: Iterable[Iterable[Due]]) -> None:
+    def put_back(self, held: Iterable[Iterable[BufferedEvent]]) -> None:
         """Take back what was due and could not be applied; it comes first the next time."""
         for dues in held:
             self._waiting.extend(dues)
 
-    def overdue(self) -> list[Due]:
+    def overdue(self) -> list[BufferedEvent]:
         """What was due before and is still here."""
         return [due for due in self._waiting if due.ts <= self.taken_ts]
 
@@ -93,8 +91,10 @@ class Inbox:
         if change.commit_ts <= self.taken_ts:
             self.superseded += 1
             return
-        phase = DATED_BY_VERSION if change.ts_kind == "version" else ROWS
-        self._waiting.append(Due(change.commit_ts, phase, self._arrivals, change, sender_pass))
+        phase = Phase.AFTER_DDLS if change.ts_kind == "version" else Phase.ROWS
+        self._waiting.append(
+            BufferedEvent(change.commit_ts, phase, self._arrivals, change, sender_pass)
+        )
 
     def _add_ddl(self, change: SchemaChange) -> None:
         self._hear(change.position, change.commit_ts)
@@ -104,7 +104,9 @@ class Inbox:
         # The watermark of a DDL's own ts may come just before it.
         if name not in self._ddls_seen and change.commit_ts >= self.taken_ts:
             self._ddls_seen.add(name)
-            self._waiting.append(Due(change.commit_ts, DDLS, self._arrivals, change))
+            self._waiting.append(
+                BufferedEvent(change.commit_ts, Phase.DDLS, self._arrivals, change)
+            )
 
     def _add_bootstrap(self, bootstrap: Bootstrap) -> None:
         """A table was so at the earliest when its sender had said what it said before."""
@@ -117,7 +119,7 @@ class Inbox:
             case TopicPosition(topic, partition):
                 since = self._heard[topic, partition]
         ts = max(since, self.taken_ts + 1)
-        self._waiting.append(Due(ts, DATED_BY_VERSION, self._arrivals, bootstrap))
+        self._waiting.append(BufferedEvent(ts, Phase.AFTER_DDLS, self._arrivals, bootstrap))
 
     def _remember(self, schema: TableSchema | None) -> bool:
         """Keep a stated schema for rows that refer to it; tell whether it is news."""

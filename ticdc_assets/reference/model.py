@@ -22,18 +22,19 @@ from msgspec.structs import replace
 
 from ticdc_assets.errors import (
     ChecksumMismatch,
+    InvalidValue,
     MalformedMessage,
     MissingSchema,
-    ValueProblem,
 )
-from ticdc_assets.events import Bootstrap, Event, Rejected, RowChange, SchemaChange
+from ticdc_assets.events import Bootstrap, Event, Quarantined, RowChange, SchemaChange
+from ticdc_assets.reference.event_buffer import BufferedEvent, EventBuffer
+from ticdc_assets.reference.row_typing import Images, Redecode, RowTyper
+from ticdc_assets.reference.table import ModelTable, Row
+from ticdc_assets.reference.tables import ModelTables
+from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
 from ticdc_assets.stream.ddl_order import in_order
-from ticdc_assets.reference.event_buffer import DDLS, Due, Inbox
-from ticdc_assets.stream.problem import KEY_ONLY, OLD_KEY_LOST, OLD_ROW_LOST, Kind, Problem
-from ticdc_assets.reference.row_typing import Images, RowTyper, Settle
-from ticdc_assets.reference.table import Row, Table
-from ticdc_assets.reference.tables import Tables
-from ticdc_assets.schema.catalog import Catalog, TableKey, table_key
+from ticdc_assets.stream.ordering import Phase
+from ticdc_assets.stream.problem import KEY_ONLY, OLD_KEY_MISSING, OLD_ROW_MISSING, Kind, Problem
 
 _UNSEEN = "the schema the row was written under has not been seen, so its table waits"
 
@@ -45,7 +46,7 @@ class Model:
     """Tables of one changefeed, kept by its events.
 
     `updates_split` says whether TiCDC sends an update that changes a key as delete and insert, as
-    it does by default.  `settle` is for a protocol whose rows are decoded by flags that may be
+    it does by default.  `redecode` is for a protocol whose rows are decoded by flags that may be
     stale.
     """
 
@@ -54,16 +55,16 @@ class Model:
         declared_keys: Mapping[str, tuple[str, ...]] | None = None,
         *,
         updates_split: bool = True,
-        settle: Settle | None = None,
+        redecode: Redecode | None = None,
     ) -> None:
         self.problems: list[Problem] = []
-        self.tables = Tables(self.problems)
-        self.inbox = Inbox()
+        self.tables = ModelTables(self.problems)
+        self.inbox = EventBuffer()
         self._updates_split = updates_split
         # What could not be applied in this advance, by table.
-        self._held: dict[TableKey, list[Due]] = {}
-        self._catalog = Catalog(declared_keys)
-        self._typer = RowTyper(self.inbox, self._catalog, self.tables, settle)
+        self._held: dict[TableKey, list[BufferedEvent]] = {}
+        self._catalog = SchemaCatalog(declared_keys)
+        self._typer = RowTyper(self.inbox, self._catalog, self.tables, redecode)
 
     @property
     def applied_ts(self) -> int:
@@ -73,7 +74,7 @@ class Model:
     def add(self, events: Iterable[Event]) -> None:
         """Take events in, in the order they arrived."""
         for event in events:
-            if isinstance(event, Rejected):
+            if isinstance(event, Quarantined):
                 doubted = event.error == ChecksumMismatch.__name__
                 kind: Kind = "checksum" if doubted else "rejected"
                 reason = event.reason if doubted else f"{event.error}: {event.reason}"
@@ -89,7 +90,7 @@ class Model:
         """
         self._held.clear()
         for (at, phase), together in groupby(self.inbox.take(ts), key=lambda d: (d.ts, d.phase)):
-            if phase == DDLS:
+            if phase == Phase.DDLS:
                 ddls = [due for due in together if not self._hold_behind(due)]
                 self._apply_ddls(at, ddls, more_may_come=at == ts)
             else:
@@ -104,7 +105,7 @@ class Model:
             if isinstance(due.event, RowChange)
         ]
 
-    def _hold_behind(self, due: Due) -> bool:
+    def _hold_behind(self, due: BufferedEvent) -> bool:
         """Hold an event back if something of its table is being held back."""
         match due.event:
             case Bootstrap():
@@ -121,7 +122,7 @@ class Model:
             self._held.setdefault(name, [])
         return True
 
-    def _apply_ddls(self, ts: int, dues: list[Due], *, more_may_come: bool) -> None:
+    def _apply_ddls(self, ts: int, dues: list[BufferedEvent], *, more_may_come: bool) -> None:
         """Carry out the DDLs of one commit ts; a rename that is not possible yet waits for others.
 
         Others may still come as long as nothing is resolved beyond their commit ts.
@@ -137,8 +138,8 @@ class Model:
                 key = table_key(due.event.database, due.event.table)
                 self._held.setdefault(key, []).append(due)
 
-    def _apply_rows(self, together: Iterable[Due]) -> None:
-        by_table: dict[TableKey, list[Due]] = defaultdict(list)
+    def _apply_rows(self, together: Iterable[BufferedEvent]) -> None:
+        by_table: dict[TableKey, list[BufferedEvent]] = defaultdict(list)
         for due in together:
             match due.event:
                 case Bootstrap(schema=schema):
@@ -153,10 +154,10 @@ class Model:
             except MissingSchema:
                 self._held[key] = dues
 
-    def _apply_transaction(self, dues: list[Due]) -> None:
+    def _apply_transaction(self, dues: list[BufferedEvent]) -> None:
         """Apply one table's rows of one commit ts, or none of them: `MissingSchema`."""
         typed: list[tuple[Images, int]] = []
-        table: Table | None = None
+        table: ModelTable | None = None
         for due in dues:
             assert isinstance(due.event, RowChange)
             try:
@@ -164,7 +165,7 @@ class Model:
                 if table.paused is None:
                     typed.append((self._typer.read(table, change), due.sender_pass))
                     self._check(due.event)
-            except (MalformedMessage, ValueProblem) as error:
+            except (MalformedMessage, InvalidValue) as error:
                 self._say("rejected", str(error), due.event)
         if table is None or not typed:
             return
@@ -179,11 +180,11 @@ class Model:
             for images, _ in group:
                 self._put_new(table, images)
 
-    def _remove_old(self, table: Table, images: Images) -> None:
+    def _remove_old(self, table: ModelTable, images: Images) -> None:
         if images.old is not None:
             table.remove(images.old)
 
-    def _put_new(self, table: Table, images: Images) -> None:
+    def _put_new(self, table: ModelTable, images: Images) -> None:
         if images.new is None or table.paused is not None:
             return
         if images.change.handle_key_only:
@@ -192,17 +193,17 @@ class Model:
         elif images.overwrites and not table.key:
             self._overwrite_by_unique_key(table, images)
         elif images.overwrites and not self._updates_split and not table.has(images.new):
-            self._pause_for(images.change, OLD_KEY_LOST)
+            self._pause_for(images.change, OLD_KEY_MISSING)
         else:
             table.put(images.new)
 
-    def _overwrite_by_unique_key(self, table: Table, images: Images) -> None:
+    def _overwrite_by_unique_key(self, table: ModelTable, images: Images) -> None:
         old = self._old_row(table, images, [])
         if old is not None and images.new is not None:
             table.remove(old)
             table.put(images.new)
 
-    def _apply_to_multiset(self, table: Table, typed: list[tuple[Images, int]]) -> None:
+    def _apply_to_multiset(self, table: ModelTable, typed: list[tuple[Images, int]]) -> None:
         """The same change counts as often as the pass that sent it most often did."""
         times: dict[int, Counter[_Content]] = defaultdict(Counter)
         changes: dict[_Content, Images] = {}
@@ -226,14 +227,14 @@ class Model:
             if images.new is not None:
                 table.put(images.new, copies[content])
 
-    def _old_row(self, table: Table, images: Images, gone: list[Row]) -> Row | None:
+    def _old_row(self, table: ModelTable, images: Images, gone: list[Row]) -> Row | None:
         """The row that an update without old values overwrites; pause the table if there is none.
 
         A row that its transaction took away otherwise is none: the update moved another one there.
         """
         old = table.same_by_unique_keys(images.new) if images.new is not None else None
         if old is None or old in gone:
-            self._pause_for(images.change, OLD_ROW_LOST)
+            self._pause_for(images.change, OLD_ROW_MISSING)
             return None
         return old
 

@@ -7,20 +7,20 @@ from typing import TextIO
 from urllib.parse import quote
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import ConfigError, ValueProblem
+from ticdc_assets.errors import ConfigError, InvalidValue
 from ticdc_assets.events import Event
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.protocols.open_protocol import flags as open_flags
 from ticdc_assets.reference.model import Model
-from ticdc_assets.reference.output import row_lines
-from ticdc_assets.stream.resolved_ts import Progress
-from ticdc_assets.reference.table import Table
+from ticdc_assets.reference.row_lines import row_lines
+from ticdc_assets.reference.table import ModelTable
+from ticdc_assets.stream.resolved_ts import ResolvedTsTracker
 
 _END = (1 << 63) - 1
 
 
-class Replay:
+class ModelReplay:
     """Takes all events of a changefeed in, then moves its tables from TSO to TSO."""
 
     def __init__(self, feed: Changefeed) -> None:
@@ -28,9 +28,9 @@ class Replay:
         self.model = Model(
             feed.keys,
             updates_split=not feed.output_raw_change_event,
-            settle=open_flags.settle if feed.protocol == "open-protocol" else None,
+            redecode=open_flags.redecode if feed.protocol == "open-protocol" else None,
         )
-        self._progress = Progress(feed)
+        self._progress = ResolvedTsTracker(feed)
         self._unwritten: list[str] = []
 
     def add(self, events: Iterable[Event]) -> None:
@@ -82,24 +82,24 @@ class Replay:
             for table in self.model.tables:
                 rows = self._rows(table)
                 if rows is not None:
-                    self._write(table, rows, folder / encoded(table.schema.database))
+                    self._write(table, rows, folder / encode_path_segment(table.schema.database))
         except OSError as error:
             reason = error.strerror or "cannot be written"
             raise ConfigError(reason, file=error.filename, setting="--out") from None
 
-    def _rows(self, table: Table) -> list[bytes] | None:
+    def _rows(self, table: ModelTable) -> list[bytes] | None:
         """The rows to show; none of a paused table, or of one whose columns do not fit them."""
         if table.paused is None:
             try:
                 return row_lines(table)
-            except ValueProblem as problem:
+            except InvalidValue as problem:
                 self.model.tables.pause(
                     table.schema.database, table.schema.table, str(problem), self.model.applied_ts
                 )
         return None
 
-    def _write(self, table: Table, rows: list[bytes], folder: Path) -> None:
-        file = folder / f"{encoded(table.schema.table)}.jsonl"
+    def _write(self, table: ModelTable, rows: list[bytes], folder: Path) -> None:
+        file = folder / f"{encode_path_segment(table.schema.table)}.jsonl"
         try:
             folder.mkdir(exist_ok=True)
             file.write_bytes(b"".join(rows))
@@ -110,7 +110,7 @@ class Replay:
 
     def report(self, out: TextIO) -> int:
         """Say all that could not be honoured or be sure; return the exit code."""
-        for note in notes(self._feed):
+        for note in describe_limits(self._feed):
             print(f"note: {note}", file=out)
         problems = self.model.problems + self.model.waiting()
         for line in [*(problem.line() for problem in problems), *self._unwritten]:
@@ -118,7 +118,7 @@ class Replay:
         return 1 if self._unwritten or any(problem.serious for problem in problems) else 0
 
 
-def notes(feed: Changefeed) -> list[str]:
+def describe_limits(feed: Changefeed) -> list[str]:
     """What a changefeed's settings keep anyone from knowing."""
     found = []
     if feed.protocol == "canal-json" and not feed.enable_tidb_extension:
@@ -144,11 +144,11 @@ def notes(feed: Changefeed) -> list[str]:
     return found
 
 
-def _name(table: Table) -> str:
+def _name(table: ModelTable) -> str:
     return f"{table.schema.database}.{table.schema.table}"
 
 
-def encoded(name: str) -> str:
+def encode_path_segment(name: str) -> str:
     """A name as one path segment: percent-encoded but for RFC 3986's unreserved characters."""
     text = quote(name, safe="", errors="surrogateescape")
     return text.replace(".", "%2E") if text in (".", "..") else text

@@ -6,17 +6,17 @@ from msgspec import Struct
 
 from ticdc_assets.errors import MalformedMessage, MissingSchema
 from ticdc_assets.events import Op, RowChange, TableSchema
-from ticdc_assets.reference.event_buffer import Inbox
-from ticdc_assets.reference.table import Row, Table
-from ticdc_assets.reference.tables import Tables
-from ticdc_assets.schema.catalog import Catalog
+from ticdc_assets.reference.event_buffer import EventBuffer
+from ticdc_assets.reference.table import ModelTable, Row
+from ticdc_assets.reference.tables import ModelTables
+from ticdc_assets.schema.catalog import SchemaCatalog
 from ticdc_assets.schema.inference import confirm, infer, retyped
 from ticdc_assets.schema.stated import reconcile
 from ticdc_assets.schema.types.checksum import Verdict, verify
 from ticdc_assets.schema.types.row import RowReader
 
 # Reads a row again that was decoded by flags which its table's schema contradicts.
-Settle = Callable[[RowChange, TableSchema], RowChange]
+Redecode = Callable[[RowChange, TableSchema], RowChange]
 
 
 class Images(Struct, frozen=True):
@@ -36,9 +36,13 @@ class RowTyper:
     """Finds a row's table and schema, and reads its images."""
 
     def __init__(
-        self, inbox: Inbox, catalog: Catalog, tables: Tables, settle: Settle | None
+        self,
+        inbox: EventBuffer,
+        catalog: SchemaCatalog,
+        tables: ModelTables,
+        redecode: Redecode | None,
     ) -> None:
-        self._settle = settle
+        self._redecode = redecode
         self._inbox = inbox
         self._catalog = catalog
         self._tables = tables
@@ -46,7 +50,7 @@ class RowTyper:
         self._readers: dict[tuple[int, bool], tuple[TableSchema, RowReader]] = {}
         self._completed: dict[tuple[int, int], tuple[TableSchema, TableSchema]] = {}
 
-    def table_of(self, change: RowChange) -> tuple[Table, RowChange]:
+    def table_of(self, change: RowChange) -> tuple[ModelTable, RowChange]:
         """The table a row belongs to, met by its rows if nothing else told of it.
 
         The row comes back as the table's schema has it to be read.
@@ -59,21 +63,21 @@ class RowTyper:
             return self.meet(schema), change
         if change.observed in table.confirmed:
             return table, change
-        settled = self._settle(change, table.schema) if self._settle else change
-        confirmed = confirm(table.schema, settled, by_flags=self._settle is not None)
+        redecoded = self._redecode(change, table.schema) if self._redecode else change
+        confirmed = confirm(table.schema, redecoded, by_flags=self._redecode is not None)
         if confirmed is not table.schema:
             retypings = retyped(table.schema, confirmed)
             self._tables.alter(self._catalog.put(confirmed), retypings, change.commit_ts)
-        if settled is change:
+        if redecoded is change:
             table.confirmed.add(change.observed)
-        return table, settled
+        return table, redecoded
 
-    def meet(self, schema: TableSchema) -> Table:
+    def meet(self, schema: TableSchema) -> ModelTable:
         """Know a table that no DDL of this changefeed created."""
         known = self._tables.get(schema.database, schema.table)
         return known if known is not None else self._tables.of(self._catalog.meet(schema))
 
-    def read(self, table: Table, change: RowChange) -> Images:
+    def read(self, table: ModelTable, change: RowChange) -> Images:
         """Type a change's images by the schema the row was written under."""
         schema = table.schema
         if change.schema_version is not None and change.schema_version != schema.version:

@@ -8,10 +8,10 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.schema.conversion.convert import backfill, convert
 from ticdc_assets.schema.effect import (
     ColumnAdded,
+    ColumnChange,
     ColumnConverted,
     ColumnDropped,
     ColumnRenamed,
-    Step,
 )
 from ticdc_assets.schema.types.value import Value
 
@@ -19,7 +19,7 @@ Row = dict[str, Value]
 _Identity = tuple[object, ...]
 
 
-class Table:
+class ModelTable:
     """Rows by their handle key; a table without one is a multiset of whole rows."""
 
     def __init__(self, schema: TableSchema) -> None:
@@ -106,9 +106,9 @@ class Table:
         self.remove(row)
         self.incomplete[self.identity(row)] = row
 
-    def take(self, chosen: Callable[[Row], bool]) -> "Taken":
+    def take(self, chosen: Callable[[Row], bool]) -> "TakenRows":
         """Remove and return the rows for which `chosen` says so."""
-        taken = Taken(
+        taken = TakenRows(
             [row for row in self if chosen(row)],
             [row for row in self.incomplete.values() if chosen(row)],
         )
@@ -116,7 +116,7 @@ class Table:
             self.remove(row)
         return taken
 
-    def fill(self, taken: "Taken") -> None:
+    def fill(self, taken: "TakenRows") -> None:
         """Put in rows that were taken, from here or from a table of the same columns."""
         for row in taken.rows:
             self.put(self.spelt(row))
@@ -133,7 +133,7 @@ class Table:
         spelling = {name: column.name if column else name for column, name in columns}
         return {spelling[name]: value for name, value in row.items()}
 
-    def alter(self, schema: TableSchema, steps: Sequence[Step], commit_ts: int) -> None:
+    def alter(self, schema: TableSchema, steps: Sequence[ColumnChange], commit_ts: int) -> None:
         """Take on a new schema, changing the rows that are there step by step."""
         if _cut(schema) != _cut(self._schema):
             # Every row was put where it belongs.
@@ -150,10 +150,10 @@ class Table:
         self._copies.clear()
         self.incomplete.clear()
         self._take_on(schema)
-        self.fill(Taken(rows, incomplete))
+        self.fill(TakenRows(rows, incomplete))
 
 
-class Taken(NamedTuple):
+class TakenRows(NamedTuple):
     """Rows taken out of a table, and what is known of those that are incomplete."""
 
     rows: list[Row]
@@ -166,7 +166,7 @@ def _cut(schema: TableSchema) -> tuple[object, ...]:
     return () if by is None else (by.kind, by.expression, by.columns)
 
 
-def _stepped(row: Row, step: Step, commit_ts: int) -> Row:
+def _stepped(row: Row, step: ColumnChange, commit_ts: int) -> Row:
     match step:
         case ColumnAdded(column):
             return row if column.name in row else {**row, column.name: backfill(column, commit_ts)}

@@ -3,18 +3,17 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ticdc_assets.errors import TicdcError, UnhonourableDdl
+from ticdc_assets.errors import TicdcError, UnsupportedDdl
 from ticdc_assets.events import TableSchema
-from ticdc_assets.stream.problem import STRAYED, TIME_OF_DDL, UNNAMED, Problem
-from ticdc_assets.reference.table import Table
+from ticdc_assets.reference.table import ModelTable
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.effect import (
     ColumnAdded,
+    ColumnChange,
     Effect,
     EverythingPaused,
     PartitionExchanged,
     PartitionsEmptied,
-    Step,
     TableAltered,
     TableCreated,
     TableDropped,
@@ -24,32 +23,38 @@ from ticdc_assets.schema.effect import (
     TableTruncated,
 )
 from ticdc_assets.schema.partition.locate import locator
+from ticdc_assets.stream.problem import (
+    ROWS_IN_WRONG_PARTITIONS,
+    TIME_OF_DDL,
+    UNKNOWN_MEMBERS,
+    Problem,
+)
 
 
-class Tables:
+class ModelTables:
     """Tables by name; dropped ones are kept, since TiDB can bring them back."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self._problems = problems
-        self._tables: dict[TableKey, Table] = {}
-        self._dropped: dict[TableKey, list[Table]] = defaultdict(list)
+        self._tables: dict[TableKey, ModelTable] = {}
+        self._dropped: dict[TableKey, list[ModelTable]] = defaultdict(list)
         # Why no table that was there before can be trusted.
         self._doubt: str | None = None
         # ENUM and SET columns of which it has been said that their members are not known.
         self._unnamed: set[tuple[str, str, str]] = set()
 
-    def __iter__(self) -> Iterator[Table]:
+    def __iter__(self) -> Iterator[ModelTable]:
         return iter(self._tables.values())
 
-    def get(self, database: str, table: str) -> Table | None:
+    def get(self, database: str, table: str) -> ModelTable | None:
         """Find a table, in any case of letters."""
         return self._tables.get(table_key(database, table))
 
-    def of(self, schema: TableSchema) -> Table:
+    def of(self, schema: TableSchema) -> ModelTable:
         """The table of a schema's name; one met only now if it was not known."""
         known = self._tables.get(_key(schema))
         if known is None:
-            known = self._tables[_key(schema)] = Table(schema)
+            known = self._tables[_key(schema)] = ModelTable(schema)
             known.paused = self._doubt
         return known
 
@@ -60,7 +65,7 @@ class Tables:
             self._problems.append(Problem("paused", reason, database, table, ts))
             known.paused = reason
 
-    def alter(self, schema: TableSchema, steps: tuple[Step, ...], ts: int) -> None:
+    def alter(self, schema: TableSchema, steps: tuple[ColumnChange, ...], ts: int) -> None:
         """Take on what a row shows of its table's columns; pause a table that cannot follow."""
         table = self.of(schema)
         try:
@@ -80,7 +85,7 @@ class Tables:
     def _carry_out(self, effect: Effect, ts: int) -> None:
         match effect:
             case TableCreated(schema):
-                self._tables[_key(schema)] = Table(schema)
+                self._tables[_key(schema)] = ModelTable(schema)
             case TableDropped(database, name):
                 self._drop(table_key(database, name))
             case TableTruncated(schema):
@@ -110,10 +115,10 @@ class Tables:
                 for table in self:
                     table.paused = table.paused or reason
 
-    def _take_on(self, table: Table | None, schema: TableSchema, ts: int) -> None:
+    def _take_on(self, table: ModelTable | None, schema: TableSchema, ts: int) -> None:
         """Put a table, or an empty one, under the name that its schema has now."""
         if table is None:
-            table = Table(schema)
+            table = ModelTable(schema)
             table.paused = self._doubt
         self._tables[_key(schema)] = table
         table.alter(schema, (), ts)
@@ -126,7 +131,7 @@ class Tables:
     def _empty(self, effect: PartitionsEmptied, ts: int) -> None:
         table = self.of(effect.schema)
         if table.strayed:
-            raise UnhonourableDdl(STRAYED, "")
+            raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, "")
         locate = locator(effect.partitioning, table.schema)
         table.take(lambda row: locate(row) in effect.names)
         table.alter(effect.schema, (), ts)
@@ -135,9 +140,9 @@ class Tables:
         one, two = self.of(effect.schema), self.of(effect.other)
         for table in (one, two):
             if table.paused is not None:
-                raise UnhonourableDdl(f"rows change places with a paused table: {table.paused}", "")
+                raise UnsupportedDdl(f"rows change places with a paused table: {table.paused}", "")
         if one.strayed:
-            raise UnhonourableDdl(STRAYED, "")
+            raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, "")
         locate = locator(effect.partitioning, one.schema)
         strayed = any(locate(one.spelt(row)) != effect.partition for row in two)
         out = one.take(lambda row: locate(row) == effect.partition)
@@ -154,10 +159,10 @@ class Tables:
             doubt = (*_key(schema), column.name)
             if kind in ("enum", "set") and members is None and doubt not in self._unnamed:
                 self._unnamed.add(doubt)
-                reason = UNNAMED.format(kind.upper(), column.name)
+                reason = UNKNOWN_MEMBERS.format(kind.upper(), column.name)
                 self._problems.append(Problem("approximate", reason, schema.database, schema.table))
 
-    def _say_time_of_ddl(self, effect: TableAltered, table: Table, ts: int) -> None:
+    def _say_time_of_ddl(self, effect: TableAltered, table: ModelTable, ts: int) -> None:
         added = [s.column for s in effect.steps if isinstance(s, ColumnAdded)]
         now = [column.name for column in added if column.default_is_expression]
         if now and len(table) and table.paused is None:

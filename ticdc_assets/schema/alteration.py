@@ -9,7 +9,7 @@ from functools import singledispatch
 
 from msgspec.structs import replace
 
-from ticdc_assets.errors import UnhonourableDdl
+from ticdc_assets.errors import UnsupportedDdl
 from ticdc_assets.events import Column, Index, Partition, Partitioning, TableSchema
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.schema.ddl import statement as ddl
@@ -17,10 +17,10 @@ from ticdc_assets.schema.ddl.default import default_of
 from ticdc_assets.schema.ddl.indexes import free_name
 from ticdc_assets.schema.effect import (
     ColumnAdded,
+    ColumnChange,
     ColumnConverted,
     ColumnDropped,
     ColumnRenamed,
-    Step,
 )
 
 _TEXT_TYPES = frozenset(
@@ -30,13 +30,13 @@ _TEXT_TYPES = frozenset(
 # The name of the index that stands for the handle key which rows tell of.
 INFERRED_KEY = "handle"
 
-Altered = tuple[TableSchema, tuple[Step, ...]]
+Altered = tuple[TableSchema, tuple[ColumnChange, ...]]
 
 
 @singledispatch
 def alter(action: ddl.Action, schema: TableSchema) -> Altered:
-    """Carry out one action; raise `UnhonourableDdl` when the table as known does not allow it."""
-    raise UnhonourableDdl(f"cannot be part of an ALTER TABLE of several actions: {action}", "")
+    """Carry out one action; raise `UnsupportedDdl` when the table as known does not allow it."""
+    raise UnsupportedDdl(f"cannot be part of an ALTER TABLE of several actions: {action}", "")
 
 
 @alter.register
@@ -179,7 +179,7 @@ def _(action: ddl.ReorganizePartitions, schema: TableSchema) -> Altered:
     there = partitioning_of(schema).partitions
     gone = [i for i, p in enumerate(there) if _among(p.name, action.names)]
     if len(gone) != len(action.names):
-        raise UnhonourableDdl("not all of the partitions are known", "")
+        raise UnsupportedDdl("not all of the partitions are known", "")
     kept = [p for p in there if not _among(p.name, action.names)]
     return _repartitioned(schema, (*kept[: gone[0]], *action.into, *kept[gone[0] :])), ()
 
@@ -212,9 +212,9 @@ def without_partitions(schema: TableSchema, names: tuple[str, ...]) -> TableSche
 
 
 def partitioning_of(schema: TableSchema) -> Partitioning:
-    """How the table is cut; raise `UnhonourableDdl` when no statement has said so."""
+    """How the table is cut; raise `UnsupportedDdl` when no statement has said so."""
     if schema.partitioning is None:
-        raise UnhonourableDdl(
+        raise UnsupportedDdl(
             "the table's partitions are not known: no statement of this changefeed defines them", ""
         )
     return schema.partitioning
@@ -227,7 +227,7 @@ def partition_names(schema: TableSchema, names: tuple[str, ...] | None) -> tuple
         return tuple(p.name for p in there)
     meant = tuple(p.name for p in there if _among(p.name, names))
     if len(meant) != len({folded(n) for n in names}):
-        raise UnhonourableDdl(f"partitions {', '.join(names)} are not all known", "")
+        raise UnsupportedDdl(f"partitions {', '.join(names)} are not all known", "")
     return meant
 
 
@@ -237,7 +237,7 @@ def _replaced(
     there = schema.column(new.name)
     if there is not None and there is not old:
         schema = _without(schema, there)
-    steps: list[Step] = []
+    steps: list[ColumnChange] = []
     rename: Callable[[str], str] = lambda name: name  # noqa: E731 - the one-liner reads best
     if old.name != new.name:
         steps.append(ColumnRenamed(old.name, new.name))
@@ -294,7 +294,7 @@ def _known(schema: TableSchema, name: str, *, or_not: bool = False) -> Column | 
     """
     column = schema.column(name)
     if column is None and not or_not and schema.origin != "inferred":
-        raise UnhonourableDdl(f"column {name!r} is not known", "")
+        raise UnsupportedDdl(f"column {name!r} is not known", "")
     return column
 
 
@@ -304,7 +304,7 @@ def _without(schema: TableSchema, column: Column) -> TableSchema:
     Where commit times are known to the millisecond, rows may overtake a statement.
     """
     if schema.origin != "inferred":
-        raise UnhonourableDdl(f"column {column.name!r} is there already", "")
+        raise UnsupportedDdl(f"column {column.name!r} is there already", "")
     return replace(schema, columns=tuple(c for c in schema.columns if c is not column))
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from ticdc_assets.errors import UnhonourableDdl, UnreadableDdl
+from ticdc_assets.errors import UnreadableDdl, UnsupportedDdl
 from ticdc_assets.events import SchemaChange, TableSchema
 from ticdc_assets.schema.alteration import (
     alter,
@@ -23,11 +23,11 @@ from ticdc_assets.schema.alteration import (
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.reader import read_ddl as _read_ddl
 from ticdc_assets.schema.effect import (
+    ColumnChange,
     Effect,
     EverythingPaused,
     PartitionExchanged,
     PartitionsEmptied,
-    Step,
     TableAltered,
     TableCreated,
     TableDropped,
@@ -40,13 +40,13 @@ from ticdc_assets.schema.known_tables import KnownTables, TableKey, table_key
 from ticdc_assets.schema.stated import as_stated, reconcile
 from ticdc_assets.schema.which_table import concerned, listed, meant, renames, stated_names
 
-__all__ = ["Catalog", "TableKey", "read_ddl", "table_key"]
+__all__ = ["SchemaCatalog", "TableKey", "read_ddl", "table_key"]
 
 # A statement is read for every table that it is sent for, and for every look ahead.
 read_ddl = lru_cache(maxsize=256)(_read_ddl)
 
 
-class Catalog(KnownTables):
+class SchemaCatalog(KnownTables):
     """Known tables that follow DDL."""
 
     def blocked(self, change: SchemaChange) -> bool:
@@ -88,7 +88,7 @@ class Catalog(KnownTables):
         for statement in statements:
             try:
                 effects += self._carry_out(statement, change)
-            except UnhonourableDdl as error:
+            except UnsupportedDdl as error:
                 reason = f"{error.reason}: {change.sql}"
                 effects += self._paused(concerned(statement, change), reason)
         return effects
@@ -165,12 +165,12 @@ class Catalog(KnownTables):
         if change.schema is not None:
             return copies[0] if len(copies) == 1 else change.schema
         if not copies:
-            raise UnhonourableDdl(f"{statement.source.table!r}, to be copied, is not known", "")
+            raise UnsupportedDdl(f"{statement.source.table!r}, to be copied, is not known", "")
         if any(copy != copies[0] for copy in copies):
             which = listed(sources)
-            raise UnhonourableDdl(f"the statement does not say which of {which} is copied", "")
+            raise UnsupportedDdl(f"the statement does not say which of {which} is copied", "")
         if any(map(self._is_unsure, sources)):
-            raise UnhonourableDdl(f"{listed(sources)}, to be copied, is paused", "")
+            raise UnsupportedDdl(f"{listed(sources)}, to be copied, is paused", "")
         return copies[0]
 
     # Dropping and bringing back
@@ -192,11 +192,11 @@ class Catalog(KnownTables):
         thrown = self._bin.find(table_key(*old), stated.table_id if stated is not None else None)
         if thrown is None:
             if stated is None:
-                raise UnhonourableDdl(f"{old[1]!r} was dropped before this changefeed began", "")
+                raise UnsupportedDdl(f"{old[1]!r} was dropped before this changefeed began", "")
             return TableRecovered(*old, self.meet(stated))
         by_job = statement.name is None and thrown.schema.table_id is None
         if by_job and self._bin.several(table_key(*old)):
-            raise UnhonourableDdl(f"the statement does not say which {old[1]!r} it means", "")
+            raise UnsupportedDdl(f"the statement does not say which {old[1]!r} it means", "")
         back = _reconciled(thrown.schema.renamed(*new), change)
         return TableRecovered(*old, self.put(back), thrown.ago)
 
@@ -245,7 +245,7 @@ class Catalog(KnownTables):
         if known is None:
             return [] if self._names_view(statement.name, change) else self._first_seen(change)
         emptied: list[PartitionsEmptied] = []
-        steps: list[Step] = []
+        steps: list[ColumnChange] = []
         schema = known
         for action in statement.actions:
             match action:
@@ -273,13 +273,13 @@ class Catalog(KnownTables):
         others = meant(action.table, name, change, self)
         if known is None:
             if others:
-                raise UnhonourableDdl(f"{name.table!r}, to be exchanged, is not known", "")
+                raise UnsupportedDdl(f"{name.table!r}, to be exchanged, is not known", "")
             return self._first_seen(change)
         (partition,) = partition_names(known, (action.partition,))
         if len(others) != 1 and change.pre_schema is not None:
             others = [self.meet(change.pre_schema)]
         if len(others) != 1:
-            raise UnhonourableDdl(f"{action.table.table!r}, to be exchanged, is not known", "")
+            raise UnsupportedDdl(f"{action.table.table!r}, to be exchanged, is not known", "")
         schema = self.put(_reconciled(known, change))
         return [PartitionExchanged(schema, partitioning_of(schema), partition, others[0])]
 
@@ -290,7 +290,7 @@ class Catalog(KnownTables):
         if not database and change.schema is not None:
             database = change.schema.database
         if not database:
-            raise UnhonourableDdl(f"the database of {name.table!r} is not stated", "")
+            raise UnsupportedDdl(f"the database of {name.table!r} is not stated", "")
         return database, name.table
 
     def _names_view(self, name: ddl.Name, change: SchemaChange) -> bool:

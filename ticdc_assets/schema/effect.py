@@ -34,7 +34,7 @@ class ColumnConverted(Struct, frozen=True):
     new: ColumnType
 
 
-Step = ColumnAdded | ColumnDropped | ColumnRenamed | ColumnConverted
+ColumnChange = ColumnAdded | ColumnDropped | ColumnRenamed | ColumnConverted
 
 
 class TableCreated(Struct, frozen=True):
@@ -62,7 +62,7 @@ class TableAltered(Struct, frozen=True):
     """`schema` afterwards; no steps when rows stay as they are."""
 
     schema: TableSchema
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ColumnChange, ...] = ()
 
 
 class PartitionsEmptied(Struct, frozen=True):

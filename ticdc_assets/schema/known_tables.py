@@ -23,7 +23,7 @@ def table_key(database: str, table: str) -> TableKey:
     return folded(database), folded(table)
 
 
-class Known(Struct, frozen=True):
+class KnownTablesState(Struct, frozen=True):
     """All that is known at one moment, as it can be written down."""
 
     tables: list[TableSchema] = []
@@ -44,9 +44,9 @@ class KnownTables:
         self._collations: dict[str, str] = {}
         self._declared = {folded(name): key for name, key in (declared_keys or {}).items()}
 
-    def known(self) -> Known:
+    def known(self) -> KnownTablesState:
         """What is known, to be taken up again by `take_up`."""
-        return Known(
+        return KnownTablesState(
             list(self._tables.values()),
             sorted(self._views),
             sorted(self._unsure),
@@ -54,7 +54,7 @@ class KnownTables:
             self._bin.content(),
         )
 
-    def take_up(self, known: Known) -> None:
+    def take_up(self, known: KnownTablesState) -> None:
         """Know what was known before; keys declared since are minded."""
         for schema in known.tables:
             self.put(schema)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.events.table_schema import folded
-from ticdc_assets.schema.effect import ColumnAdded, ColumnConverted, Step
+from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverted
 
 # TiDB's own columns behind an index over an expression: virtual, and stated like any other.
 _HIDDEN = "_v$_"
@@ -34,7 +34,7 @@ def first_stated(stated: TableSchema) -> TableSchema:
     return replace(stated, columns=tuple(_column(None, c) for c in stated.columns))
 
 
-def as_stated(steps: Sequence[Step], schema: TableSchema) -> tuple[Step, ...]:
+def as_stated(steps: Sequence[ColumnChange], schema: TableSchema) -> tuple[ColumnChange, ...]:
     """Give steps the types that columns have in the schema stated for after them.
 
     A statement leaves out what the table decides, such as its charset, which makes a VARCHAR a
@@ -43,7 +43,7 @@ def as_stated(steps: Sequence[Step], schema: TableSchema) -> tuple[Step, ...]:
     return tuple(_step_as_stated(step, schema) for step in steps)
 
 
-def _step_as_stated(step: Step, schema: TableSchema) -> Step:
+def _step_as_stated(step: ColumnChange, schema: TableSchema) -> ColumnChange:
     match step:
         case ColumnAdded(column):
             known = schema.column(column.name)

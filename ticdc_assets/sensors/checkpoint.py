@@ -23,7 +23,7 @@ from resources.source import dump_size, newest_checkpoint
 from ticdc_assets import naming
 from ticdc_assets.assets import results
 from ticdc_assets.assets.advance import FEED_TAG
-from ticdc_assets.assets.run_budget import interval
+from ticdc_assets.assets.run_budget import poll_interval
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.store.contracts import Lake
 
@@ -41,7 +41,7 @@ _LONGEST_PAUSE = 3600
 
 
 @dataclass(frozen=True)
-class Position:
+class SourceProgress:
     """How far a source has got: what a run's key says of it, and what a page shows."""
 
     token: str
@@ -57,7 +57,7 @@ def checkpoint_sensor(feed: Changefeed, job: Any, s3: str | None = None) -> dg.S
         name=f"{naming.identifier(feed.id)}_checkpoint",
         description=f"Runs when changefeed {feed.id} has written beyond what the lake has applied.",
         job=job,
-        minimum_interval_seconds=interval(feed),
+        minimum_interval_seconds=poll_interval(feed),
         default_status=dg.DefaultSensorStatus.RUNNING,
         required_resource_keys={"lake"} if s3 is None else {"lake", s3},
     )
@@ -91,7 +91,7 @@ def tick(
     observed: list[dg.AssetObservation] = []
     cursor = json.dumps({"observed": position.token})
     if context.cursor != cursor:
-        key = naming.layer_key(feed, naming.SOURCE)
+        key = naming.layer_asset_key(feed, naming.SOURCE)
         observed = [dg.AssetObservation(asset_key=key, metadata=position.metadata)]
     asked, why = _request(context, feed, position, applied, is_there=line is not None)
     return dg.SensorResult(
@@ -104,19 +104,19 @@ def tick(
 
 def source_position(
     feed: Changefeed, read: Callable[[str], bytes] | None = None
-) -> Position | None:
+) -> SourceProgress | None:
     """How far the source has got; None if nothing is there."""
     if feed.transport == "storage":
         ts = newest_checkpoint(feed, read)
-        return None if not ts else Position(str(ts), ts, results.at(ts))
+        return None if not ts else SourceProgress(str(ts), ts, results.at(ts))
     size = dump_size(feed)
-    return None if not size else Position(f"{size} bytes", None, {"ticdc/bytes": size})
+    return None if not size else SourceProgress(f"{size} bytes", None, {"ticdc/bytes": size})
 
 
 def _request(
     context: dg.SensorEvaluationContext,
     feed: Changefeed,
-    position: Position,
+    position: SourceProgress,
     applied: int,
     *,
     is_there: bool,
@@ -141,7 +141,7 @@ def _request(
         waited = time.time() - ended
         if _runs_again(last.dagster_run) and waited < _RETRY_WITHIN:
             return None, f"run {last.dagster_run.run_id[:8]} has failed, and is retried"
-        pause = min(interval(feed) * 2 ** min(len(records) - 1, 12), _LONGEST_PAUSE)
+        pause = min(poll_interval(feed) * 2 ** min(len(records) - 1, 12), _LONGEST_PAUSE)
         if waited < pause:
             return None, f"attempt {len(records)} has failed; the next is due in {pause:.0f} s"
     attempt = len(records) + 1

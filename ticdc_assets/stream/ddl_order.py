@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 
 from ticdc_assets.events import SchemaChange
-from ticdc_assets.schema.catalog import Catalog
+from ticdc_assets.schema.catalog import SchemaCatalog
 
 
 def in_order(
-    changes: Iterable[SchemaChange], catalog: Catalog, *, more_may_come: bool = False
+    changes: Iterable[SchemaChange], catalog: SchemaCatalog, *, more_may_come: bool = False
 ) -> Iterator[SchemaChange]:
     """Give DDLs out in the order they were sent in, but renames when they can be carried out.
 

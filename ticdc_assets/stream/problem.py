@@ -20,15 +20,15 @@ Kind = Literal[
 
 # What the model, the plan and the lake say alike.
 KEY_ONLY = "the message was too large: only the row's key is in the stream"
-OLD_KEY_LOST = (
+OLD_KEY_MISSING = (
     "an update of a row that is not there: it changed the row's key, and the old one is not in the"
     " stream; create the changefeed with old values or without output-raw-change-event"
 )
-OLD_ROW_LOST = (
+OLD_ROW_MISSING = (
     "an update in a table without a key, and the old row is not in the stream: it cannot be told"
     " which row changed; create the changefeed with old values"
 )
-STRAYED = (
+ROWS_IN_WRONG_PARTITIONS = (
     "rows were exchanged into it that belong in other partitions (WITHOUT VALIDATION), so which"
     " rows this concerns cannot be told"
 )
@@ -36,7 +36,7 @@ TIME_OF_DDL = (
     "rows that were there got the time at which the statement ran as a default, in its session's"
     " time zone; that is not in the stream, and they have the commit time in UTC instead: column "
 )
-UNNAMED = (
+UNKNOWN_MEMBERS = (
     "no statement or schema has named the members of this {}, so its values stay numbers: column {}"
 )
 

@@ -20,7 +20,7 @@ from ticdc_assets.events import (
     Bootstrap,
     Event,
     FilePosition,
-    Rejected,
+    Quarantined,
     SchemaChange,
     TableSchema,
     Watermark,
@@ -29,9 +29,8 @@ from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.registry import file_decoder, topic_decoder
-from ticdc_assets.stream.ddl_order import in_order
-from ticdc_assets.schema.catalog import Catalog
-from ticdc_assets.schema.known_tables import Known
+from ticdc_assets.schema.catalog import SchemaCatalog
+from ticdc_assets.schema.known_tables import KnownTablesState
 from ticdc_assets.schema.stated import reconcile
 from ticdc_assets.storage_sink.metadata import read_metadata
 from ticdc_assets.storage_sink.path import (
@@ -42,6 +41,7 @@ from ticdc_assets.storage_sink.path import (
     parse,
 )
 from ticdc_assets.storage_sink.schema_file import read_schema_file, to_event
+from ticdc_assets.stream.ddl_order import in_order
 
 _METADATA = "metadata"
 # A table at one version.
@@ -49,12 +49,12 @@ _Version = tuple[str, str, int]
 
 
 def topic_events(
-    feed: Changefeed, records: Iterable[Message | Rejected], payloads: PayloadStore | None
+    feed: Changefeed, records: Iterable[Message | Quarantined], payloads: PayloadStore | None
 ) -> Iterator[Event]:
     """Decode a topic's records in the order given; what is no record is passed on."""
     decoder = topic_decoder(feed, payloads)
     for record in records:
-        if isinstance(record, Rejected):
+        if isinstance(record, Quarantined):
             yield record
         else:
             yield from decoder.decode(record)
@@ -81,7 +81,7 @@ def folder_events(
     for path, parsed in sorted(found, key=lambda pair: pair[0]):
         if isinstance(parsed, TableSchemaPath | DatabaseSchemaPath):
             for event in schema_events(path, parsed.checksum, read):
-                if not isinstance(event, Rejected):
+                if not isinstance(event, Quarantined):
                     stated.append(event)
                 yield event
     versions = schema_versions(stated, feed.keys)
@@ -120,14 +120,14 @@ def misfit(layout: Layout) -> str:
 def schema_versions(
     stated: Iterable[SchemaChange | Bootstrap],
     declared_keys: Mapping[str, tuple[str, ...]],
-    known_before: Known | None = None,
+    known_before: KnownTablesState | None = None,
 ) -> dict[_Version, TableSchema]:
     """Every stated table version, completed by what the statements before it say.
 
     Schema files list virtual columns without a mark, and data files lack them: only the statement
     that made the column tells.
     """
-    catalog = Catalog(declared_keys)
+    catalog = SchemaCatalog(declared_keys)
     if known_before is not None:
         catalog.take_up(known_before)
     versions: dict[_Version, TableSchema] = {}
@@ -165,7 +165,7 @@ def _checkpoint(read: Callable[[str], bytes]) -> Iterator[Event]:
     yield checkpoint_event(content)
 
 
-def checkpoint_event(content: bytes) -> Watermark | Rejected:
+def checkpoint_event(content: bytes) -> Watermark | Quarantined:
     """What the content of `metadata` says."""
     try:
         return Watermark(ts=read_metadata(content), position=FilePosition(_METADATA))
@@ -175,7 +175,7 @@ def checkpoint_event(content: bytes) -> Watermark | Rejected:
 
 def schema_events(
     path: str, checksum: int, read: Callable[[str], bytes]
-) -> Iterator[SchemaChange | Bootstrap | Rejected]:
+) -> Iterator[SchemaChange | Bootstrap | Quarantined]:
     """What a schema file states, and what is wrong with it; `checksum` is of its name."""
     try:
         file = read_schema_file(_content(path, read))
@@ -240,5 +240,5 @@ def _data_events(
         yield from decoder.decode_file(file)
 
 
-def _rejected(path: str, error: DecodeError) -> Rejected:
-    return Rejected(position=FilePosition(path), error=type(error).__name__, reason=error.reason)
+def _rejected(path: str, error: DecodeError) -> Quarantined:
+    return Quarantined(position=FilePosition(path), error=type(error).__name__, reason=error.reason)

@@ -22,12 +22,12 @@ from ticdc_assets.events import (
     TopicPosition,
     Watermark,
 )
+from ticdc_assets.schema.catalog import SchemaCatalog
 from ticdc_assets.stream.ddl_order import in_order
 from ticdc_assets.stream.routing import topic_of
-from ticdc_assets.schema.catalog import Catalog
 
 
-class Heard(Struct, frozen=True):
+class WatermarkState(Struct, frozen=True):
     """All that was heard, as it can be written down."""
 
     checkpoint: int = 0
@@ -37,7 +37,7 @@ class Heard(Struct, frozen=True):
     ddls: list[SchemaChange] = []
 
 
-class Progress:
+class ResolvedTsTracker:
     """Listens to events as they arrive; answers up to where all of them have."""
 
     def __init__(self, feed: Changefeed) -> None:
@@ -52,16 +52,16 @@ class Progress:
         # Which topics get watermarks, from each ts on at which that may have changed.
         self._lives: list[tuple[int, set[str]]] | None = None
 
-    def heard(self) -> Heard:
+    def heard(self) -> WatermarkState:
         """What was heard so far, to be taken up again by `take_up`."""
         # Only where topics come and go with their tables is more of use than watermarks.
         several = self._several_topics
         rows = [(*name, ts) for name, ts in self._first_rows.items()] if several else []
         ddls = [ddl for told in self._ddls.values() for ddl in told.values()] if several else []
         marks = {topic: dict(heard) for topic, heard in self._watermarks.items()}
-        return Heard(self._checkpoint, marks, dict(self._first_heard), rows, ddls)
+        return WatermarkState(self._checkpoint, marks, dict(self._first_heard), rows, ddls)
 
-    def take_up(self, heard: Heard) -> None:
+    def take_up(self, heard: WatermarkState) -> None:
         """Know what was heard before."""
         self._checkpoint = heard.checkpoint
         for topic, marks in heard.watermarks.items():
@@ -171,7 +171,7 @@ class Progress:
     def _follow_tables(self) -> list[tuple[int, set[str]]]:
         if not self._several_topics:
             return [(0, set(self._watermarks))]
-        catalog = Catalog()
+        catalog = SchemaCatalog()
         lives: list[tuple[int, set[str]]] = [(0, set())]
         # Topics of tables that were there at some time, and of views, which get no watermarks.
         known: set[str | None] = set()

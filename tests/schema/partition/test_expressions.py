@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.schema.partition.partitionings import gives, lists, moments, ranges, table
-from ticdc_assets.errors import UnhonourableDdl
+from ticdc_assets.errors import UnsupportedDdl
 from ticdc_assets.schema.partition.locate import locator
 
 
@@ -191,5 +191,5 @@ def test_functions_of_times_and_numbers() -> None:
 )
 def test_what_is_not_understood_is_refused(expression: str) -> None:
     schema = table(a="int", t="varchar(9)", d="date", ts="timestamp", ts3="timestamp(3)")
-    with pytest.raises(UnhonourableDdl):
+    with pytest.raises(UnsupportedDdl):
         locator(ranges("MAXVALUE", by=expression), schema)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.schema.partition.partitionings import lists, numbered, ranges, table
-from ticdc_assets.errors import UnhonourableDdl, ValueProblem
+from ticdc_assets.errors import InvalidValue, UnsupportedDdl
 from ticdc_assets.events import Column, ColumnType, Partitioning, TableSchema
 from ticdc_assets.schema.partition.locate import locator
 
@@ -36,12 +36,12 @@ def test_partitionings_that_make_no_sense_are_refused(partitioning: Partitioning
         "t",
         tuple(Column(n, ColumnType(t)) for n, t in (("a", "int"), ("d", "date"), ("j", "json"))),
     )
-    with pytest.raises(UnhonourableDdl):
+    with pytest.raises(UnsupportedDdl):
         locator(partitioning, schema)
 
 
 def test_a_row_without_the_column_is_refused() -> None:
     find = locator(numbered("hash", 2, by="`A`"), table(a="int"))
     assert find({"A": 3}) == "p1"
-    with pytest.raises(ValueProblem, match="'a'"):
+    with pytest.raises(InvalidValue, match="'a'"):
         find({"b": 3})

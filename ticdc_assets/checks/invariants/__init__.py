@@ -4,18 +4,17 @@
 lake promises of itself.  What corrupts blocks, what only smells warns.
 """
 
-from ticdc_assets.checks.invariants import current, folder, order, rows
-from ticdc_assets.checks.invariants import accounting as books
+from ticdc_assets.checks.invariants import accounting, current, folder, order, rows
+from ticdc_assets.checks.invariants.context import CheckContext, SnapshotRange
 from ticdc_assets.checks.invariants.invariant import (
-    Breaks,
     Found,
     Invariant,
     Layer,
-    NotTold,
+    NotEvaluated,
     Severity,
     TableInvariant,
+    Violations,
 )
-from ticdc_assets.checks.invariants.context import Scene, Window
 
 INVARIANTS: tuple[Invariant, ...] = (
     folder.data_file_number_follows,
@@ -34,8 +33,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     order.ddl_is_in_all_partitions,
     order.table_version_grows,
     order.resolved_ts_only_grows,
-    books.nothing_is_in_quarantine_since,
-    books.ledger_adds_up,
+    accounting.nothing_is_in_quarantine_since,
+    accounting.ledger_adds_up,
 )
 TABLE_INVARIANTS: tuple[TableInvariant, ...] = (
     current.table_goes_on,
@@ -47,13 +46,13 @@ TABLE_INVARIANTS: tuple[TableInvariant, ...] = (
 __all__ = [
     "INVARIANTS",
     "TABLE_INVARIANTS",
-    "Breaks",
+    "CheckContext",
     "Found",
     "Invariant",
     "Layer",
-    "NotTold",
-    "Scene",
+    "NotEvaluated",
     "Severity",
+    "SnapshotRange",
     "TableInvariant",
-    "Window",
+    "Violations",
 ]

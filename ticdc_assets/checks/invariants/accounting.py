@@ -4,19 +4,19 @@ from collections import defaultdict
 
 from pyspark.sql import functions as F
 
-from ticdc_assets.checks.invariants.invariant import Breaks, Found, promised
-from ticdc_assets.checks.invariants.context import Scene
+from ticdc_assets.checks.invariants.context import CheckContext
+from ticdc_assets.checks.invariants.invariant import Found, Violations, promise
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.events.event_rows import table_name
-from ticdc_assets.lake.views.ledger import ledger
+from ticdc_assets.lake.views.ledger import build_ledger
 
 _LOST = "row events, and what became of them"
 _FAULT = ("what", "table", "counted", "told")
 _REFUSED = ("stage", "database", "table", "commit_ts", "error", "reason", "place")
 
 
-@promised("quarantine", "ERROR")
-def nothing_is_in_quarantine_since(scene: Scene) -> Found:
+@promise("quarantine", "ERROR")
+def nothing_is_in_quarantine_since(scene: CheckContext) -> Found:
     """Everything that came in or was due could be decoded and applied.
 
     What could not is in the quarantine with its position, the reason and its bytes; the rest goes
@@ -24,14 +24,14 @@ def nothing_is_in_quarantine_since(scene: Scene) -> Found:
     """
     doubted = ChecksumMismatch.__name__
     if not any(row["is_here"] and row["error"] != doubted for row in scene.refused):
-        return Breaks(_REFUSED)
+        return Violations(_REFUSED)
     refused = scene.read("quarantine").where(F.col("error") != doubted)
     place = F.concat_ws("-", "source", "partition", "number")
     return refused.where(scene.refused_here).withColumn("place", place).select(*_REFUSED)
 
 
-@promised("checkpoints", "ERROR", blocking=True)
-def ledger_adds_up(scene: Scene) -> Found:
+@promise("checkpoints", "ERROR", blocking=True)
+def ledger_adds_up(scene: CheckContext) -> Found:
     """Every input is accounted for: applied, superseded, quarantined, waiting, or sent again.
 
     Of a window: its row events that were due were read, every batch is marked as decoded once, and
@@ -39,18 +39,18 @@ def ledger_adds_up(scene: Scene) -> Found:
     full check only.
     """
     if scene.window.is_whole:
-        done = ledger(scene.spark, scene.lake, scene.after)
+        done = build_ledger(scene.spark, scene.lake, scene.after)
         found: list[tuple[object, ...]] = [
             (_LOST, table.name, table.input, table.input - table.missing)
             for table in done.tables
             if not table.adds_up
         ]
         found += [(fault, None, None, None) for fault in done.source.faults]
-        return Breaks(_FAULT, found)
-    return Breaks(_FAULT, [*_of_counts(scene), *_of_rows(scene), *_of_batches(scene)])
+        return Violations(_FAULT, found)
+    return Violations(_FAULT, [*_of_counts(scene), *_of_rows(scene), *_of_batches(scene)])
 
 
-def _of_counts(scene: Scene) -> list[tuple[object, ...]]:
+def _of_counts(scene: CheckContext) -> list[tuple[object, ...]]:
     """Counts that contradict themselves."""
     found: list[tuple[object, ...]] = []
     for line in scene.new_lines:
@@ -62,13 +62,13 @@ def _of_counts(scene: Scene) -> list[tuple[object, ...]]:
     return found
 
 
-def _of_rows(scene: Scene) -> list[tuple[object, ...]]:
+def _of_rows(scene: CheckContext) -> list[tuple[object, ...]]:
     """Names of which the window read other than what was due."""
     if scene.has_replays:
         return []
     state = scene.after.state
     # Stopped tables read nothing beyond where they stopped, and dropped ones may have been stopped.
-    stopped = {t.id for t in state.incarnations.values() if t.stopped or t.held is not None}
+    stopped = {t.id for t in state.incarnations.values() if t.is_stopped or t.held is not None}
     partial = {
         table_name(line["database"], line["table"])
         for line in scene.history
@@ -93,7 +93,7 @@ def _of_rows(scene: Scene) -> list[tuple[object, ...]]:
     ]
 
 
-def _of_batches(scene: Scene) -> list[tuple[object, ...]]:
+def _of_batches(scene: CheckContext) -> list[tuple[object, ...]]:
     """Batches that are not marked as decoded just once, and refusals that were not kept."""
     kinds: dict[tuple[str, int], int] = defaultdict(int)
     for row in scene.tally:

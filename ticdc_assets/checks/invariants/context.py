@@ -23,14 +23,14 @@ from ticdc_assets.checks.invariants.row_conditions import (
     uneven,
 )
 from ticdc_assets.errors import ChecksumMismatch
-from ticdc_assets.lake.log.applied import Applied, applied_at
 from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.log.applied import Snapshot, read_snapshot
 from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.plan.state import Incarnation
 
 
 @dataclass(frozen=True)
-class Window:
+class SnapshotRange:
     """What one or more runs applied: the lines of `applied` after `since`, up to `through`.
 
     From line 0 on it is everything there is, which makes a full check.
@@ -48,7 +48,7 @@ class Window:
         return self.through <= self.since
 
 
-class Scene:
+class CheckContext:
     """A window with the frames that checks share; leave it, and Spark gives up what it kept.
 
     Where it is about some `tables` only, there are no events of others in it.
@@ -59,7 +59,7 @@ class Scene:
         spark: SparkSession,
         lake: Lake,
         feed: Changefeed,
-        window: Window,
+        window: SnapshotRange,
         tables: Collection[str] | None = None,
     ) -> None:
         self.spark = spark
@@ -69,7 +69,7 @@ class Scene:
         self._only = tables
         self._kept: list[DataFrame] = []
 
-    def __enter__(self) -> "Scene":
+    def __enter__(self) -> "CheckContext":
         return self
 
     def __exit__(
@@ -90,14 +90,14 @@ class Scene:
         return self.spark.createDataFrame(rows, columns)
 
     @cached_property
-    def before(self) -> Applied:
+    def before(self) -> Snapshot:
         """The lake before the window."""
-        return applied_at(self.spark, self.lake, self.window.since)
+        return read_snapshot(self.spark, self.lake, self.window.since)
 
     @cached_property
-    def after(self) -> Applied:
+    def after(self) -> Snapshot:
         """The lake after the window."""
-        return applied_at(self.spark, self.lake, self.window.through)
+        return read_snapshot(self.spark, self.lake, self.window.through)
 
     @cached_property
     def lines(self) -> list[Row]:
@@ -262,7 +262,7 @@ class Scene:
         lives = defaultdict(list)
         for line in self.history:
             table = state.incarnations.get(line["incarnation"])
-            if table is None or table.stopped or table.held is not None:
+            if table is None or table.is_stopped or table.held is not None:
                 continue
             if line["valid_to"] is not None and line["valid_to"] <= self.before.ts:
                 continue

@@ -10,19 +10,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from resources.catalog import table_files
+from ticdc_assets.checks.invariants.context import CheckContext
 from ticdc_assets.checks.invariants.invariant import (
-    Breaks,
     Found,
-    NotTold,
-    promised_of_tables,
+    NotEvaluated,
+    Violations,
+    promise_of_tables,
 )
-from ticdc_assets.checks.invariants.context import Scene
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.columns.expressions import balanced
-from ticdc_assets.lake.apply.current_table import CurrentTable, growth, row_counts
-from ticdc_assets.lake.views.overview import stopped_at
+from ticdc_assets.lake.apply.current_table import CurrentTable, row_count_growth, row_counts
+from ticdc_assets.lake.columns.expressions import combine_balanced
 from ticdc_assets.lake.columns.types import delta_columns, delta_names
 from ticdc_assets.lake.store.contracts import COMMIT_TS, quoted
+from ticdc_assets.lake.views.overview import find_blocking_ddl
 from ticdc_assets.plan.state import Incarnation
 
 _STOPPED = ("state", "since_ts", "reason", "ddl", "go_on", "without")
@@ -37,58 +37,60 @@ _PARTITIONS = re.compile(r"\s*ALTER\s.*\bPARTITION", re.IGNORECASE | re.DOTALL)
 _NO_ROWS = "the table has no rows yet"
 
 
-@promised_of_tables("ERROR")
-def table_goes_on(scene: Scene, tables: Sequence[Incarnation]) -> Mapping[str, Found]:
+@promise_of_tables("ERROR")
+def table_goes_on(scene: CheckContext, tables: Sequence[Incarnation]) -> Mapping[str, Found]:
     """No table is paused, or waits for its schema: each is kept right up to the resolved ts.
 
     A paused table needs a person; a waiting one goes on by itself.  Either is right as far as it
     goes, and holds up nothing else.
     """
-    return {t.id: Breaks(_STOPPED, [_stop(scene, t)] if t.stopped else []) for t in tables}
+    return {t.id: Violations(_STOPPED, [_stop(scene, t)] if t.is_stopped else []) for t in tables}
 
 
-def _stop(scene: Scene, table: Incarnation) -> tuple[object, ...]:
+def _stop(scene: CheckContext, table: Incarnation) -> tuple[object, ...]:
     """Why a table is stopped, at which DDL, and the commands to go on."""
     name = f"{table.schema.database}.{table.schema.table}"
     words = ["ticdc-assets", "resume", "--lake", scene.lake.root, "--changefeed", scene.feed.id]
     ddl = go_on = without = None
     if table.status == "paused":
-        found = stopped_at(scene.spark, scene.lake, scene.after.state, table)
+        found = find_blocking_ddl(scene.spark, scene.lake, scene.after.state, table)
         go_on = shlex.join([*words, name])
         if found is not None and found[1][0] in (table.reason or ""):
             ddl, without = found[1][0], shlex.join([*words, name, "--skip-ddl"])
     return table.status, table.stopped_ts, table.reason, ddl, go_on, without
 
 
-@promised_of_tables("ERROR", blocking=True)
+@promise_of_tables("ERROR", blocking=True)
 def columns_are_those_of_the_schema_history(
-    scene: Scene, tables: Sequence[Incarnation]
-) -> Mapping[str, Found | NotTold]:
+    scene: CheckContext, tables: Sequence[Incarnation]
+) -> Mapping[str, Found | NotEvaluated]:
     """The Delta table has just the columns, in order and type, of its newest schema."""
     return {table.id: _shape(scene, table) for table in tables}
 
 
-def _shape(scene: Scene, table: Incarnation) -> Breaks | NotTold:
+def _shape(scene: CheckContext, table: Incarnation) -> Violations | NotEvaluated:
     rows = _rows(scene, table)
-    if rows is None or table.stopped:
-        return NotTold(_NO_ROWS if rows is None else "the table is stopped")
+    if rows is None or table.is_stopped:
+        return NotEvaluated(_NO_ROWS if rows is None else "the table is stopped")
     if table.id not in scene.schemas:
-        return NotTold("the schema history has nothing of the table")
+        return NotEvaluated("the schema history has nothing of the table")
     schema = msgspec.json.decode(scene.schemas[table.id], type=TableSchema)
     wanted = [f"{c.name} {c.type}" for c in delta_columns(schema)] + [f"{COMMIT_TS} bigint"]
     there = [f"{field.name} {field.dataType.simpleString()}" for field in rows.schema.fields]
     width = max(len(wanted), len(there))
     pairs = zip(_padded(wanted, width), _padded(there, width), strict=True)
     wrong = [(place, one, other) for place, (one, other) in enumerate(pairs, 1) if one != other]
-    return Breaks(_SHAPE, wrong)
+    return Violations(_SHAPE, wrong)
 
 
 def _padded(texts: list[str], width: int) -> list[str | None]:
     return [*texts, *[None] * (width - len(texts))]
 
 
-@promised_of_tables("ERROR", blocking=True)
-def keys_are_unique(scene: Scene, tables: Sequence[Incarnation]) -> Mapping[str, Found | NotTold]:
+@promise_of_tables("ERROR", blocking=True)
+def keys_are_unique(
+    scene: CheckContext, tables: Sequence[Incarnation]
+) -> Mapping[str, Found | NotEvaluated]:
     """No two rows have the same handle key.
 
     Looked for among the keys of rows that changed in the window.
@@ -96,17 +98,17 @@ def keys_are_unique(scene: Scene, tables: Sequence[Incarnation]) -> Mapping[str,
     found = {table.id: _keys(scene, table) for table in tables}
     keys = {id: frame for id, frame in found.items() if isinstance(frame, DataFrame)}
     doubted = _doubted(scene, keys)
-    unique: dict[str, Found | NotTold] = dict.fromkeys(keys, Breaks(_TWICE))
+    unique: dict[str, Found | NotEvaluated] = dict.fromkeys(keys, Violations(_TWICE))
     return found | unique | {id: _twice(keys[id], _since(scene, id)) for id in doubted}
 
 
-def _since(scene: Scene, incarnation: str) -> int:
+def _since(scene: CheckContext, incarnation: str) -> int:
     """Rows of a table are looked at if they changed after this ts."""
     is_whole = scene.window.is_whole or incarnation in scene.replayed
     return -1 if is_whole else scene.before.ts
 
 
-def _doubted(scene: Scene, keys: Mapping[str, DataFrame]) -> set[str]:
+def _doubted(scene: CheckContext, keys: Mapping[str, DataFrame]) -> set[str]:
     """Tables that may have a key twice, by a hash of it: small tables are one job."""
     after = scene.after.versions
     sizes = {id: table_files(scene.lake.current(id), after[id])[1] for id in keys}
@@ -122,7 +124,7 @@ def _doubted(scene: Scene, keys: Mapping[str, DataFrame]) -> set[str]:
             )
             for at, id in enumerate(some)
         ]
-        told = balanced(DataFrame.union, hashed)
+        told = combine_balanced(DataFrame.union, hashed)
         if sizes[some[0]] >= _SMALL and _since(scene, some[0]) >= 0:
             # Read twice, so that only what has changed is sorted.
             new = told.where("is_new").select("table", "hash")
@@ -135,21 +137,21 @@ def _doubted(scene: Scene, keys: Mapping[str, DataFrame]) -> set[str]:
     return doubted
 
 
-def _keys(scene: Scene, table: Incarnation) -> DataFrame | NotTold:
+def _keys(scene: CheckContext, table: Incarnation) -> DataFrame | NotEvaluated:
     """The keys of a table's rows, and when those last changed."""
     names = delta_names(table.schema)
     columns = [table.schema.column(name) for name in table.schema.key]
     key = [names[column.name] for column in columns if column is not None and column.name in names]
     if not key:
-        return NotTold("the table has no key: its rows have no identity")
+        return NotEvaluated("the table has no key: its rows have no identity")
     rows = _rows(scene, table)
     if rows is None:
-        return NotTold(_NO_ROWS)
+        return NotEvaluated(_NO_ROWS)
     if missing := set(key) - set(rows.columns):
-        return NotTold(f"the key's columns are not there: {', '.join(sorted(missing))}")
+        return NotEvaluated(f"the key's columns are not there: {', '.join(sorted(missing))}")
     # A date that Delta has no value for is NULL, and several of them are.
     columns_of_key = [F.col(quoted(name)) for name in key]
-    told = rows.where(balanced(and_, (column.isNotNull() for column in columns_of_key)))
+    told = rows.where(combine_balanced(and_, (column.isNotNull() for column in columns_of_key)))
     named = (column.alias(f"k{at}") for at, column in enumerate(columns_of_key))
     return told.select(F.struct(*named).alias("key"), F.col(COMMIT_TS).alias("ts"))
 
@@ -165,10 +167,10 @@ def _twice(keys: DataFrame, since: int) -> DataFrame:
     return twice.withColumn("key", shown).select(*_TWICE)
 
 
-@promised_of_tables("ERROR", blocking=True)
+@promise_of_tables("ERROR", blocking=True)
 def row_count_is_inserts_less_deletes(
-    scene: Scene, tables: Sequence[Incarnation]
-) -> Mapping[str, Found | NotTold]:
+    scene: CheckContext, tables: Sequence[Incarnation]
+) -> Mapping[str, Found | NotEvaluated]:
     """A window changes the number of rows by its inserts less its deletes.
 
     Counted from the events and from Delta's log, so neither knows of what was made of them.  It
@@ -178,7 +180,7 @@ def row_count_is_inserts_less_deletes(
     before, after = scene.before.versions, scene.after.versions
     told = {id for id, reason in reasons.items() if reason is None}
     spans = {id: (before[id], after[id]) for id in told & before.keys() & after.keys()}
-    grew = growth(scene.spark, scene.lake, spans)
+    grew = row_count_growth(scene.spark, scene.lake, spans)
     # To be counted: what the log does not tell of, and what is not as it should be.
     counted = {
         id
@@ -191,23 +193,23 @@ def row_count_is_inserts_less_deletes(
         for versions in (before, after)
     )
 
-    def of(id: str) -> Found | NotTold:
+    def of(id: str) -> Found | NotEvaluated:
         if (reason := reasons[id]) is not None:
-            return NotTold(reason)
+            return NotEvaluated(reason)
         if id not in counted:
-            return Breaks(_COUNT)
+            return Violations(_COUNT)
         inserts, deletes = scene.row_changes.get(id, (0, 0))
         rows_before, rows = had.get(id, 0), has.get(id, 0)
         wanted = rows_before + inserts - deletes
         wrong = [(rows_before, inserts, deletes, wanted, rows)]
-        return Breaks(_COUNT, [] if rows == wanted else wrong)
+        return Violations(_COUNT, [] if rows == wanted else wrong)
 
     return {id: of(id) for id in reasons}
 
 
-def _why_not_told(scene: Scene, table: Incarnation) -> str | None:
+def _why_not_told(scene: CheckContext, table: Incarnation) -> str | None:
     """Why the events of a window do not tell the number of rows."""
-    if table.stopped:
+    if table.is_stopped:
         return "the table is stopped"
     if not table.schema.key:
         return "the table has no key: rows that are sent again cannot be told from equal ones"
@@ -231,7 +233,7 @@ def _why_not_told(scene: Scene, table: Incarnation) -> str | None:
     return None
 
 
-def _rows(scene: Scene, table: Incarnation) -> DataFrame | None:
+def _rows(scene: CheckContext, table: Incarnation) -> DataFrame | None:
     version = scene.after.versions.get(table.id)
     if version is None:
         return None

@@ -7,8 +7,8 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.checks.invariants.invariant import Breaks, Found, promised
-from ticdc_assets.checks.invariants.context import Scene
+from ticdc_assets.checks.invariants.context import CheckContext
+from ticdc_assets.checks.invariants.invariant import Found, Violations, promise
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.storage_sink.schema_file import read_schema_file
 
@@ -32,19 +32,19 @@ def _is_folder(feed: Changefeed) -> bool:
     return feed.transport == "storage"
 
 
-def _has_come(scene: Scene, *roles: str) -> bool:
+def _has_come(scene: CheckContext, *roles: str) -> bool:
     """Whether files of these roles came in with the window."""
     return any(row["role"] in roles for row in scene.taken)
 
 
-@promised("raw", "WARN", of=_is_folder)
-def data_file_number_follows(scene: Scene) -> Found:
+@promise("raw", "WARN", of=_is_folder)
+def data_file_number_follows(scene: CheckContext) -> Found:
     """Data files of one directory, and of one dispatcher, are numbered from 1 on without a gap.
 
     A gap means that a file is lost, was deleted before it was read, or has not been listed yet.
     """
     if not _has_come(scene, *_DATA):
-        return Breaks(_GAP)
+        return Violations(_GAP)
     directory = F.regexp_extract("path", "^(.*)/[^/]*$", 1).alias("directory")
     columns = (directory, "dispatcher", "number", "path", "batch")
     files = scene.read("raw").where(F.col("role").isin(*_DATA)).select(*columns)
@@ -54,7 +54,7 @@ def data_file_number_follows(scene: Scene) -> Found:
         F.size(numbers).alias("there"), F.max("number").alias("last"), F.max("batch").alias("batch")
     )
     if counted.where(f"there < last AND batch > {scene.before.batch}").isEmpty():
-        return Breaks(_GAP)
+        return Violations(_GAP)
     if not scene.window.is_whole:
         new = files.where(scene.new_batches).select("directory").distinct()
         files = files.join(F.broadcast(new), "directory", "left_semi")
@@ -68,26 +68,26 @@ def data_file_number_follows(scene: Scene) -> Found:
     return gaps.selectExpr("directory", *missing, "path")
 
 
-@promised("raw", "WARN", of=_is_folder)
-def data_file_is_never_rewritten(scene: Scene) -> Found:
+@promise("raw", "WARN", of=_is_folder)
+def data_file_is_never_rewritten(scene: CheckContext) -> Found:
     """A data file is written once: it is never appended to, and its number is not used again.
 
     What was read of it is replaced by what it holds now, and its table is replayed.
     """
     if not _has_come(scene, "changed data"):
-        return Breaks(_CHANGED)
+        return Violations(_CHANGED)
     changed = scene.read("raw").where("role = 'changed data'").where(scene.new_batches)
     return changed.withColumn("modified", F.col("modified").cast("string")).select(*_CHANGED)
 
 
-@promised("raw", "WARN", of=_is_folder)
-def data_file_can_be_read(scene: Scene) -> Found:
+@promise("raw", "WARN", of=_is_folder)
+def data_file_can_be_read(scene: CheckContext) -> Found:
     """The schema file of a table version is written before its first data file.
 
     Without it a CSV file waits; so does a file that the storage does not hand out just now.
     """
     if scene.after.decoded == scene.after.batch:
-        return Breaks(_WAITING)
+        return Violations(_WAITING)
     batches = f"batch > {scene.after.decoded} AND batch <= {scene.after.batch}"
     files = scene.read("raw").where(F.col("role").isin(*_DATA)).where(batches)
     done = scene.read("events").where(f"kind = 'file' AND batch > {scene.after.decoded}")
@@ -96,14 +96,14 @@ def data_file_can_be_read(scene: Scene) -> Found:
     return waiting.select(*_WAITING)
 
 
-@promised("raw", "WARN", of=_is_folder)
-def schema_file_has_its_checksum(scene: Scene) -> Found:
+@promise("raw", "WARN", of=_is_folder)
+def schema_file_has_its_checksum(scene: CheckContext) -> Found:
     """The name of a schema file ends with the CRC-32 of its content, and tells its table version.
 
     Reason to look, not to stop: a server may have written an odd default in another way.
     """
     if not _has_come(scene, *_SCHEMA):
-        return Breaks(tuple(_PROBLEM_ARROW.names))
+        return Violations(tuple(_PROBLEM_ARROW.names))
     rows = scene.read("raw").where(F.col("role").isin(*_SCHEMA) & F.col("problem").isNull())
     new = rows.where(scene.new_batches).select("path", "version", "checksum", "content")
     return new.mapInArrow(_problems, _PROBLEM)

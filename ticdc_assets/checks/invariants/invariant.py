@@ -8,7 +8,7 @@ from typing import Literal
 from pyspark.sql import DataFrame, Row
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.checks.invariants.context import Scene
+from ticdc_assets.checks.invariants.context import CheckContext
 from ticdc_assets.plan.state import Incarnation
 
 Layer = Literal["raw", "events", "quarantine", "checkpoints"]
@@ -16,14 +16,14 @@ Severity = Literal["ERROR", "WARN"]
 
 
 @dataclass(frozen=True)
-class NotTold:
+class NotEvaluated:
     """Why the window does not tell whether a promise was kept."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Breaks:
+class Violations:
     """What breaks a promise, where the driver has found it out: no Spark job is run for it."""
 
     columns: tuple[str, ...]
@@ -37,10 +37,10 @@ class Breaks:
 
 
 # What breaks a promise, one line each; a frame where there may be many.
-Found = DataFrame | Breaks
-Find = Callable[[Scene], Found]
+Found = DataFrame | Violations
+Find = Callable[[CheckContext], Found]
 # Of several tables at once, by incarnation: what they have in common is then one Spark job.
-FindOfTables = Callable[[Scene, Sequence[Incarnation]], Mapping[str, Found | NotTold]]
+FindOfTables = Callable[[CheckContext, Sequence[Incarnation]], Mapping[str, Found | NotEvaluated]]
 HoldsFor = Callable[[Changefeed], bool]
 
 
@@ -72,7 +72,7 @@ def _always(feed: Changefeed) -> bool:
     return True
 
 
-def promised(
+def promise(
     layer: Layer, severity: Severity, *, blocking: bool = False, of: HoldsFor = _always
 ) -> Callable[[Find], Invariant]:
     """Make an invariant of a function: its name is the check's, its docstring the promise."""
@@ -83,7 +83,7 @@ def promised(
     return make
 
 
-def promised_of_tables(
+def promise_of_tables(
     severity: Severity, *, blocking: bool = False
 ) -> Callable[[FindOfTables], TableInvariant]:
     """Likewise for a promise about each current table."""

@@ -8,9 +8,9 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.checks.invariants.invariant import Breaks, Found, promised
+from ticdc_assets.checks.invariants.context import CheckContext
+from ticdc_assets.checks.invariants.invariant import Found, Violations, promise
 from ticdc_assets.checks.invariants.rows import SHOWN
-from ticdc_assets.checks.invariants.context import Scene
 
 _BACK = ("line", "partition", "ts_before", "ts")
 _LATE = (*SHOWN, "resolved_before")
@@ -18,8 +18,8 @@ _ABSENT = ("database", "table", "commit_ts", "sql", "source", "not_in_partitions
 _FALLEN = ("database", "table", "valid_from", "schema_version", "version_before", "sql")
 
 
-@promised("checkpoints", "ERROR", blocking=True)
-def resolved_ts_only_grows(scene: Scene) -> Found:
+@promise("checkpoints", "ERROR", blocking=True)
+def resolved_ts_only_grows(scene: CheckContext) -> Found:
     """The resolved ts, and the watermark of each partition, is never taken back.
 
     A sender that starts again repeats smaller watermarks; they are ignored.
@@ -34,11 +34,11 @@ def resolved_ts_only_grows(scene: Scene) -> Found:
             for partition, ts in sorted((one["watermarks"] or {}).items())
             if now.get(partition, -1) < ts
         ]
-    return Breaks(_BACK, back)
+    return Violations(_BACK, back)
 
 
-@promised("events", "WARN", of=lambda feed: has_commit_ts(feed))
-def no_new_row_at_or_below_resolved_ts(scene: Scene) -> Found:
+@promise("events", "WARN", of=lambda feed: has_commit_ts(feed))
+def no_new_row_at_or_below_resolved_ts(scene: CheckContext) -> Found:
     """A watermark T says that every row with a commit ts up to T, itself included, has come.
 
     What comes later and has come before is a sender's repetition.  What has not was missing from
@@ -46,13 +46,13 @@ def no_new_row_at_or_below_resolved_ts(scene: Scene) -> Found:
     """
     at_once = len(scene.new_lines) == 1
     if at_once and not any(row["kind"] == "row" and not row["fresh"] for row in scene.tally):
-        return Breaks(_LATE)
+        return Violations(_LATE)
     rows = scene.events.where("kind = 'row' AND ts_kind = 'commit'")
     resolved = F.broadcast(_resolved_before(scene))
     late = rows.join(resolved, "batch").where("commit_ts <= resolved_before")
     bounds = late.agg(F.min("commit_ts"), F.max("commit_ts"), F.max("batch")).collect()[0]
     if bounds[0] is None:
-        return Breaks(_LATE)
+        return Violations(_LATE)
     if scene.feed.transport == "storage":
         # A file that waited for something of ours was there in time.
         waited = scene.read("raw").selectExpr("seq", "batch AS taken")
@@ -74,7 +74,7 @@ def no_new_row_at_or_below_resolved_ts(scene: Scene) -> Found:
     return strange.select(*_LATE)
 
 
-def _resolved_before(scene: Scene) -> DataFrame:
+def _resolved_before(scene: CheckContext) -> DataFrame:
     """By batch, what was resolved when it was taken in."""
     lines = sorted((line["batch"], line["resolved_ts"]) for line in scene.lines)
     batches = [batch for batch, _ in lines]
@@ -101,8 +101,8 @@ def _has_ordered_files(feed: Changefeed) -> bool:
     return feed.transport == "storage" and has_commit_ts(feed) and not nodes
 
 
-@promised("events", "WARN", of=_has_ordered_files)
-def commit_ts_never_falls_in_a_file(scene: Scene) -> Found:
+@promise("events", "WARN", of=_has_ordered_files)
+def commit_ts_never_falls_in_a_file(scene: CheckContext) -> Found:
     """Within a data file commit ts do not fall.
 
     Not promised from one file to the next (after a restart rows come again), nor where several
@@ -118,15 +118,15 @@ def _broadcasts_ddl(feed: Changefeed) -> bool:
     return feed.transport != "storage" and feed.protocol in ("simple", "open-protocol")
 
 
-@promised("events", "WARN", of=_broadcasts_ddl)
-def ddl_is_in_all_partitions(scene: Scene) -> Found:
+@promise("events", "WARN", of=_broadcasts_ddl)
+def ddl_is_in_all_partitions(scene: CheckContext) -> Found:
     """Simple and Open Protocol send every DDL to all partitions of its topic.
 
     Canal-JSON sends it to partition 0 alone.  A partition has sent it when its watermark is beyond
     the DDL's commit ts; at just that ts the two come in either order.
     """
     if not any(row["kind"] == "ddl" for row in scene.tally):
-        return Breaks(_ABSENT)
+        return Violations(_ABSENT)
     marks = scene.lines[-1]["watermarks"] or {} if scene.lines else {}
     places = [(*name.rpartition("-")[::2], ts) for name, ts in marks.items()]
     partitions = scene.frame(
@@ -145,8 +145,8 @@ def ddl_is_in_all_partitions(scene: Scene) -> Found:
     return missing.withColumn("not_in_partitions", absent).select(*_ABSENT)
 
 
-@promised("events", "WARN")
-def table_version_grows(scene: Scene) -> Found:
+@promise("events", "WARN")
+def table_version_grows(scene: CheckContext) -> Found:
     """A table's schema version never falls from one DDL to the next.
 
     RENAME leaves it as it is in Simple; in the storage sink it is the DDL's commit ts.
@@ -168,4 +168,4 @@ def table_version_grows(scene: Scene) -> Found:
             if other["schema_version"] < before and other["valid_from"] >= scene.before.ts:
                 said = {**other.asDict(), "version_before": before}
                 fallen.append(tuple(said[name] for name in _FALLEN))
-    return Breaks(_FALLEN, fallen)
+    return Violations(_FALLEN, fallen)

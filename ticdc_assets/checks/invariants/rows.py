@@ -7,11 +7,11 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from ticdc_assets.checks.invariants.context import CheckContext
+from ticdc_assets.checks.invariants.invariant import Found, Violations, promise
 from ticdc_assets.checks.invariants.row_conditions import Fault, faults
-from ticdc_assets.checks.invariants.invariant import Breaks, Found, promised
-from ticdc_assets.checks.invariants.context import Scene
 from ticdc_assets.events import TableSchema
-from ticdc_assets.events.written import from_json, to_json
+from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.events.event_rows import row_change, statements, table_name
 from ticdc_assets.schema.types.checksum import verify
 
@@ -36,20 +36,20 @@ _VERDICT_ARROW = pa.schema(
 )
 
 
-@promised("events", "ERROR", blocking=True)
-def insert_has_no_old(scene: Scene) -> Found:
+@promise("events", "ERROR", blocking=True)
+def insert_has_no_old(scene: CheckContext) -> Found:
     """An insert has the new row and no old one."""
     return _faulty(scene, "insert", "has_old", "has_new")
 
 
-@promised("events", "ERROR", blocking=True)
-def delete_has_no_new(scene: Scene) -> Found:
+@promise("events", "ERROR", blocking=True)
+def delete_has_no_new(scene: CheckContext) -> Found:
     """A delete has the old row, or at least its key, and no new one."""
     return _faulty(scene, "delete", "has_old", "has_new")
 
 
-@promised("events", "ERROR", blocking=True)
-def update_has_old_and_new(scene: Scene) -> Found:
+@promise("events", "ERROR", blocking=True)
+def update_has_old_and_new(scene: CheckContext) -> Found:
     """An update has the new row, and the old one as the changefeed's settings promise it.
 
     CSV has the old row with `output-old-value` only, and other protocols leave columns that did not
@@ -59,8 +59,8 @@ def update_has_old_and_new(scene: Scene) -> Found:
     return _faulty(scene, "update", "has_old", "has_new", "uneven")
 
 
-@promised("events", "ERROR")
-def handle_key_is_there_and_not_null(scene: Scene) -> Found:
+@promise("events", "ERROR")
+def handle_key_is_there_and_not_null(scene: CheckContext) -> Found:
     """Every row has a value in every column of its table's handle key.
 
     The handle key is the primary key, or else the shortest unique key over NOT NULL columns, so no
@@ -69,25 +69,25 @@ def handle_key_is_there_and_not_null(scene: Scene) -> Found:
     return _faulty(scene, "key", "lacking")
 
 
-def _faulty(scene: Scene, fault: Fault, *told: str) -> Found:
+def _faulty(scene: CheckContext, fault: Fault, *told: str) -> Found:
     """The due rows that have a fault; nothing is looked for where none was counted."""
     columns = (*SHOWN, *told)
     if not any(row[fault] for row in scene.counted_due):
-        return Breaks(columns)
+        return Violations(columns)
     wrong = scene.due.where(faults(scene.feed)[fault])
     return wrong.withColumn("lacking", F.array_join("lacking", ", ")).select(*columns)
 
 
-@promised("events", "ERROR", blocking=True)
-def row_event_is_in_the_lake_once(scene: Scene) -> Found:
+@promise("events", "ERROR", blocking=True)
+def row_event_is_in_the_lake_once(scene: CheckContext) -> Found:
     """What a record or a line of a file says is in `events` once, whatever runs were killed."""
     rows = scene.events.where("kind = 'row'").groupBy("batch", "seq", "index", "source")
     counted = rows.agg(F.count(F.lit(1)).alias("times"), F.first("place").alias("place"))
     return counted.where("times > 1").select("batch", "place", "times")
 
 
-@promised("events", "WARN")
-def row_schema_is_known(scene: Scene) -> Found:
+@promise("events", "WARN")
+def row_schema_is_known(scene: CheckContext) -> Found:
     """The schema that a row was written under has been stated when the row is resolved.
 
     Simple sends it in a bootstrap or DDL before the first row that needs it, the storage sink in
@@ -109,10 +109,10 @@ def row_schema_is_known(scene: Scene) -> Found:
         if (row["name"], row["schema_version"]) not in stated
         and (row["schema_version"] is not None or not row["has_observed"])
     ]
-    return Breaks(_UNKNOWN, unknown)
+    return Violations(_UNKNOWN, unknown)
 
 
-def _stated(scene: Scene, versions: set[int]) -> dict[tuple[str | None, int], TableSchema]:
+def _stated(scene: CheckContext, versions: set[int]) -> dict[tuple[str | None, int], TableSchema]:
     """The schemas of these versions, of whatever table, as the sender stated them."""
     if not versions:
         return {}
@@ -127,8 +127,8 @@ def _stated(scene: Scene, versions: set[int]) -> dict[tuple[str | None, int], Ta
     return known
 
 
-@promised("events", "ERROR", blocking=True, of=lambda feed: feed.protocol == "simple")
-def row_checksum_is_right(scene: Scene) -> Found:
+@promise("events", "ERROR", blocking=True, of=lambda feed: feed.protocol == "simple")
+def row_checksum_is_right(scene: CheckContext) -> Found:
     """The CRC-32 that TiDB computed over a row's values is that of the values that came.
 
     Rows that TiCDC itself marked as corrupted prove nothing, nor do rows of which only the handle
@@ -137,9 +137,9 @@ def row_checksum_is_right(scene: Scene) -> Found:
     counted = [row for row in scene.counted_due if row["has_checksum"]]
     versions = {row["schema_version"] for row in counted} - {None}
     if not versions:
-        return Breaks(tuple(_VERDICT_ARROW.names))
+        return Violations(tuple(_VERDICT_ARROW.names))
     stated = _stated(scene, versions)
-    schemas = {version: to_json(schema) for version, schema in stated.items()}
+    schemas = {version: write_json(schema) for version, schema in stated.items()}
     here = scene.due.where("has_checksum").select("batch", "seq", "index")
     rows = scene.read("events").where("kind = 'row' AND checksum IS NOT NULL")
     return rows.join(here, ["batch", "seq", "index"], "left_semi").mapInArrow(
@@ -159,7 +159,7 @@ def _verifier(schemas: dict[tuple[str | None, int], str]) -> Any:
                 if version not in schemas:
                     continue
                 if version not in read:
-                    read[version] = from_json(schemas[version], TableSchema)
+                    read[version] = read_json(schemas[version], TableSchema)
                 change = row_change(row)
                 verdict = verify(change, read[version])
                 if verdict.status == "mismatch":

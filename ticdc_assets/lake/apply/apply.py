@@ -15,28 +15,34 @@ from pyspark.sql import SparkSession
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import SchemaChange
-from ticdc_assets.lake.log.applied import Applied, Count, applied_at, valid_line, write_applied
-from ticdc_assets.lake.apply.table_work import Outcome, carry_out
-from ticdc_assets.lake.store.codegen import WORTHWHILE, compiling
-from ticdc_assets.lake.apply.control_events import Control, read_control
-from ticdc_assets.lake.apply.pending_rows import Span, came_late
+from ticdc_assets.lake.apply.control_events import ControlEvents, read_control_events
+from ticdc_assets.lake.apply.pending_rows import Window, find_late_rows
+from ticdc_assets.lake.apply.quarantined_rows import write_quarantined_rows
+from ticdc_assets.lake.apply.table_work import TableOutcome, apply_table_work
+from ticdc_assets.lake.apply.window import PreparedWindow, prepare_window
+from ticdc_assets.lake.log.applied import (
+    Snapshot,
+    TableCounts,
+    find_valid_snapshot,
+    read_snapshot,
+    write_snapshot,
+)
 from ticdc_assets.lake.log.schema_history import write_history, write_tables
-from ticdc_assets.lake.apply.quarantined_rows import keep_refused
+from ticdc_assets.lake.store.codegen import WORTHWHILE, set_codegen
 from ticdc_assets.lake.store.contracts import Lake
-from ticdc_assets.lake.apply.window import Planned, planned
-from ticdc_assets.plan.plan import replayed
-from ticdc_assets.plan.replay import named_by, takers
-from ticdc_assets.plan.replay import targets as replay_targets
-from ticdc_assets.plan.row_group import ROWS, Missing
-from ticdc_assets.plan.state import DdlName, State, ddl_name, stopped
-from ticdc_assets.stream.problem import Problem
+from ticdc_assets.plan.plan import join_replay
+from ticdc_assets.plan.replay import replay_targets, tables_changed_by, tables_fed_by
+from ticdc_assets.plan.row_group import UndecodedFiles
+from ticdc_assets.plan.state import DdlName, State, ddl_name, stop_table
 from ticdc_assets.schema.catalog import TableKey, table_key
+from ticdc_assets.stream.ordering import Phase
+from ticdc_assets.stream.problem import Problem
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class AppliedWindow:
+class ApplyResult:
     """What one apply did."""
 
     resolved_ts: int
@@ -49,7 +55,7 @@ class AppliedWindow:
 
 
 @dataclass(frozen=True)
-class Replay:
+class ReplayRequest:
     """What a person asked for: tables to be replayed from a line on, without some DDLs."""
 
     incarnations: frozenset[str]
@@ -61,14 +67,14 @@ def apply(
     spark: SparkSession,
     lake: Lake,
     feed: Changefeed,
-    applied: Applied,
+    applied: Snapshot,
     batch: int,
     *,
     decoded: int | None = None,
-    missing: Collection[Missing] | None = None,
-    replay: Replay | None = None,
+    missing: Collection[UndecodedFiles] | None = None,
+    replay: ReplayRequest | None = None,
     progress: Progress | None = None,
-) -> AppliedWindow:
+) -> ApplyResult:
     """Bring the current tables up to what the batches up to `batch` resolve.
 
     `decoded` is the batch up to which no file waits to be decoded, `missing` what those that do
@@ -87,7 +93,7 @@ class _Applier:
         feed: Changefeed,
         batch: int,
         decoded: int,
-        missing: Collection[Missing],
+        missing: Collection[UndecodedFiles],
         progress: Progress | None,
     ) -> None:
         self._spark = spark
@@ -97,11 +103,11 @@ class _Applier:
         self._decoded = decoded
         self._missing = missing
         self._progress = progress
-        self._done = AppliedWindow(0)
+        self._done = ApplyResult(0)
 
-    def run(self, applied: Applied, replay: Replay | None) -> AppliedWindow:
-        self._done = AppliedWindow(applied.ts)
-        control = read_control(self._spark, self._lake, self._feed, applied, self._batch)
+    def run(self, applied: Snapshot, replay: ReplayRequest | None) -> ApplyResult:
+        self._done = ApplyResult(applied.ts)
+        control = read_control_events(self._spark, self._lake, self._feed, applied, self._batch)
         applied = self._replay_what_can(applied, control, replay)
         at_once = [ddl for ddl in control.ddls if ddl.commit_ts == applied.ts]
         if any(_is_new(ddl, applied.state) for ddl in at_once) and control.resolved_ts > applied.ts:
@@ -113,8 +119,8 @@ class _Applier:
 
     # One window
 
-    def _advance(self, applied: Applied, control: Control, ts: int, batch: int) -> Applied:
-        way = planned(
+    def _advance(self, applied: Snapshot, control: ControlEvents, ts: int, batch: int) -> Snapshot:
+        way = prepare_window(
             self._spark,
             self._lake,
             self._feed,
@@ -138,30 +144,32 @@ class _Applier:
         return self._finish(applied, state, batch, versions, control, counts)
 
     def _carry_out(
-        self, way: Planned, work: Collection[str]
-    ) -> tuple[dict[str, int], list[Count], State]:
+        self, way: PreparedWindow, work: Collection[str]
+    ) -> tuple[dict[str, int], list[TableCounts], State]:
         """Carry out the work on tables, several at once; tables that refuse are paused."""
         made, start = way.plan, way.start
         split = not self._feed.output_raw_change_event
 
-        def one(incarnation: str) -> Outcome:
+        def one(incarnation: str) -> TableOutcome:
             version = start.versions.get(incarnation)
-            return carry_out(way.frames, made.work[incarnation], version, updates_split=split)
+            return apply_table_work(
+                way.frames, made.work[incarnation], version, updates_split=split
+            )
 
-        outcomes: dict[str, Outcome] = {}
+        outcomes: dict[str, TableOutcome] = {}
         is_much = way.rows > WORTHWHILE * max(len(work), 1)
         # A table mostly waits, for logs and the store: as many as Python has threads for that.
-        with compiling(self._spark, is_much), ThreadPoolExecutor() as pool:
+        with set_codegen(self._spark, is_much), ThreadPoolExecutor() as pool:
             for incarnation, outcome in zip(work, pool.map(one, work), strict=True):
                 outcomes[incarnation] = outcome
                 if self._progress is not None:
                     self._progress(len(outcomes), len(work))
         tables = dict(made.state.incarnations)
-        counts: list[Count] = []
+        counts: list[TableCounts] = []
         for incarnation, outcome in outcomes.items():
             table = tables[incarnation]
             if outcome.refused is not None:
-                tables[incarnation] = stopped(
+                tables[incarnation] = stop_table(
                     table, "paused", outcome.refused, (start.ts, start.seq)
                 )
                 name = table.schema.database, table.schema.table
@@ -171,21 +179,21 @@ class _Applier:
             counts += outcome.counts
         versions = {i: o.version for i, o in outcomes.items() if o.version is not None}
         refused = [s for o in outcomes.values() if o.refused is None for s in o.segments]
-        keep_refused(self._spark, self._lake, refused)
+        write_quarantined_rows(self._spark, self._lake, refused)
         return versions, counts, replace(made.state, incarnations=tables)
 
     def _finish(
         self,
-        applied: Applied,
+        applied: Snapshot,
         state: State,
         batch: int,
         versions: Mapping[str, int],
-        control: Control,
-        counts: Sequence[Count],
+        control: ControlEvents,
+        counts: Sequence[TableCounts],
         replays: int | None = None,
-    ) -> Applied:
+    ) -> Snapshot:
         write_tables(self._spark, self._lake, applied.state, state)
-        written = write_applied(
+        written = write_snapshot(
             self._spark,
             self._lake,
             applied,
@@ -208,7 +216,9 @@ class _Applier:
 
     # Replays
 
-    def _replay_what_can(self, applied: Applied, control: Control, asked: Replay | None) -> Applied:
+    def _replay_what_can(
+        self, applied: Snapshot, control: ControlEvents, asked: ReplayRequest | None
+    ) -> Snapshot:
         """Replay tables from the line before they stopped being right."""
         if asked is not None and asked.skip:
             skipped = [*applied.state.skipped, *asked.skip]
@@ -232,31 +242,31 @@ class _Applier:
         late = self._late(applied) if applied.seq else []
         least = [ts for _, _, ts in late] + [ddl.commit_ts for ddl in control.late]
         if least:
-            seqs.append(valid_line(self._spark, self._lake, applied.seq, min(least)))
+            seqs.append(find_valid_snapshot(self._spark, self._lake, applied.seq, min(least)))
         if not seqs:
             return applied
         return self._replay(applied, control, targets, names, late, min(seqs))
 
-    def _late(self, applied: Applied) -> list[tuple[str, str, int]]:
+    def _late(self, applied: Snapshot) -> list[tuple[str, str, int]]:
         """Tables that are wrong for rows that came too late, and since when."""
-        span = Span(applied.ts, applied.batch, applied.ts, self._batch)
-        return came_late(self._spark, self._lake, span)
+        span = Window(applied.ts, applied.batch, applied.ts, self._batch)
+        return find_late_rows(self._spark, self._lake, span)
 
     def _replay(
         self,
-        applied: Applied,
-        control: Control,
+        applied: Snapshot,
+        control: ControlEvents,
         targets: Collection[str],
         names: Collection[TableKey],
         late: Collection[tuple[str, str, int]],
         seq: int,
-    ) -> Applied:
-        seq = valid_line(self._spark, self._lake, seq)
-        then = applied_at(self._spark, self._lake, seq)
+    ) -> Snapshot:
+        seq = find_valid_snapshot(self._spark, self._lake, seq)
+        then = read_snapshot(self._spark, self._lake, seq)
         if then.ts >= applied.ts and then.batch >= applied.batch:
             return applied
-        past = read_control(self._spark, self._lake, self._feed, then, self._batch)
-        way = planned(
+        past = read_control_events(self._spark, self._lake, self._feed, then, self._batch)
+        way = prepare_window(
             self._spark,
             self._lake,
             self._feed,
@@ -271,15 +281,15 @@ class _Applier:
         made = way.plan
         asked = set(targets)
         for name in names:
-            asked |= takers(made, name, (0, ROWS))
+            asked |= tables_fed_by(made, name, (0, Phase.ROWS))
         for database, table, ts in late:
-            asked |= takers(made, table_key(database, table), (ts, ROWS))
+            asked |= tables_fed_by(made, table_key(database, table), (ts, Phase.ROWS))
         for ddl in control.late:
-            asked |= named_by(made, ddl)
+            asked |= tables_changed_by(made, ddl)
         chosen = replay_targets(applied.state, made, asked)
         to_do = [id for id in made.work if id in chosen]
         versions, counts, after = self._carry_out(way, to_do)
-        state = replayed(applied.state, replace(made, state=after), chosen, applied.seq)
+        state = join_replay(applied.state, replace(made, state=after), chosen, applied.seq)
         changed = [v for v in made.history if v.incarnation in chosen]
         write_history(self._spark, self._lake, changed, then.ts)
         self._note(made.problems)
@@ -293,7 +303,7 @@ class _Applier:
         )
 
 
-def _stated_names(control: Control) -> set[TableKey]:
+def _stated_names(control: ControlEvents) -> set[TableKey]:
     """The tables of which something new was stated."""
     schemas = [ddl.schema for ddl in control.ddls] + [b.schema for _, b in control.bootstraps]
     return {table_key(s.database, s.table) for s in schemas if s is not None}
@@ -303,7 +313,7 @@ def _is_new(ddl: SchemaChange, state: State) -> bool:
     return ddl_name(ddl) not in state.done
 
 
-def _in_window(ddls: Iterable[SchemaChange], applied: Applied) -> list[SchemaChange]:
+def _in_window(ddls: Iterable[SchemaChange], applied: Snapshot) -> list[SchemaChange]:
     """The DDLs up to what was applied; those of just that ts only as far as they were done."""
     return [
         ddl

@@ -15,15 +15,15 @@ from ticdc_assets.events import (
     TopicPosition,
     Watermark,
 )
-from ticdc_assets.lake.log.applied import Applied
 from ticdc_assets.lake.events.event_rows import statements, table_name
+from ticdc_assets.lake.log.applied import Snapshot
 from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.plan.state import State, ddl_name
-from ticdc_assets.stream.resolved_ts import Heard, Progress
+from ticdc_assets.stream.resolved_ts import ResolvedTsTracker, WatermarkState
 
 
 @dataclass(frozen=True)
-class Control:
+class ControlEvents:
     """What was said since a line of `applied`, up to and including a batch."""
 
     # Beyond the line's ts, or of just that ts, in order of arrival.
@@ -32,16 +32,16 @@ class Control:
     bootstraps: tuple[tuple[int, Bootstrap], ...]
     # DDLs that came when their commit ts was applied, and had not come before.
     late: tuple[SchemaChange, ...]
-    heard: Heard
+    heard: WatermarkState
     watermarks: dict[str, int]
     resolved_ts: int
     # Whether a DDL of the resolved ts itself may follow.
     more_may_come: bool
 
 
-def read_control(
-    spark: SparkSession, lake: Lake, feed: Changefeed, since: Applied, batch: int
-) -> Control:
+def read_control_events(
+    spark: SparkSession, lake: Lake, feed: Changefeed, since: Snapshot, batch: int
+) -> ControlEvents:
     """Read what was said since a line of `applied`."""
     events = lake.read(spark, "events").where(F.col("batch") <= batch)
     fresh = F.col("batch") > since.batch
@@ -57,7 +57,7 @@ def read_control(
     told = _told(rows)
     ddls = [change for _, change in told if isinstance(change, SchemaChange)]
     late = [ddl for ddl in ddls if ddl.commit_ts < since.ts]
-    progress = Progress(feed)
+    progress = ResolvedTsTracker(feed)
     progress.take_up(since.state.heard)
     new = events.where(fresh)
     _hear(progress, feed, [row for row in rows if row["batch"] > since.batch], told, new)
@@ -66,7 +66,7 @@ def read_control(
         # Nothing states how far the stream is complete: it is taken as it has come.
         newest = new.where(F.col("kind").isin("row", "ddl")).agg(F.max("commit_ts"))
         resolved, more_may_come = newest.collect()[0][0] or 0, False
-    return Control(
+    return ControlEvents(
         ddls=tuple(ddl for ddl in ddls if ddl.commit_ts >= since.ts),
         bootstraps=tuple(_dated(told, since.state)),
         late=tuple(_unknown(events, late, since.batch)),
@@ -83,7 +83,7 @@ def _told(rows: list[Row]) -> list[tuple[Row, SchemaChange | Bootstrap]]:
 
 
 def _hear(
-    progress: Progress,
+    progress: ResolvedTsTracker,
     feed: Changefeed,
     new: list[Row],
     told: list[tuple[Row, SchemaChange | Bootstrap]],
@@ -149,7 +149,7 @@ def _unknown(events: DataFrame, late: list[SchemaChange], batch: int) -> list[Sc
 class StatedSchemas:
     """Finds the schemas that messages and files stated for versions of tables, whenever it was."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, control: Control) -> None:
+    def __init__(self, spark: SparkSession, lake: Lake, control: ControlEvents) -> None:
         self._events = lake.read(spark, "events")
         self._known: dict[tuple[str | None, int | None], TableSchema | None] = {}
         for ddl in control.ddls:

@@ -10,17 +10,24 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import folded
-from ticdc_assets.lake.columns.expressions import balanced
-from ticdc_assets.lake.store.commits import newest_commits
+from ticdc_assets.lake.columns.expressions import combine_balanced
 from ticdc_assets.lake.columns.types import DeltaColumn, alike, delta_columns, delta_names
-from ticdc_assets.lake.store.contracts import COMMIT_TS, Lake, create_table, literal, quoted, table_at
+from ticdc_assets.lake.store.commits import newest_commits
+from ticdc_assets.lake.store.contracts import (
+    COMMIT_TS,
+    Lake,
+    create_table,
+    literal,
+    quoted,
+    table_at,
+)
 from ticdc_assets.schema.conversion.convert import backfill, only_widens
 from ticdc_assets.schema.effect import (
     ColumnAdded,
+    ColumnChange,
     ColumnConverted,
     ColumnDropped,
     ColumnRenamed,
-    Step,
 )
 from ticdc_assets.schema.types.mysql_type import delta_type
 
@@ -53,7 +60,9 @@ def row_counts(spark: SparkSession, lake: Lake, versions: Mapping[str, int]) -> 
         return dict(zip(versions, counts, strict=True))
 
 
-def growth(spark: SparkSession, lake: Lake, spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+def row_count_growth(
+    spark: SparkSession, lake: Lake, spans: Mapping[str, tuple[int, int]]
+) -> dict[str, int]:
     """By how many rows tables grew from one Delta version to another, as the commits between tell.
 
     One job for all tables, where counting at an old version makes Delta read its log anew.  A
@@ -169,16 +178,20 @@ class CurrentTable:
         values = {n: F.col(f"`⌗came`.c{at}") for at, n in enumerate(columns)}
         types = {c.name: c.type for c in delta_columns(schema)}
         if key:
-            same = balanced(and_, (_same(F.col(quoted(n)), values[n], types[n]) for n in key))
+            same = combine_balanced(
+                and_, (_same(F.col(quoted(n)), values[n], types[n]) for n in key)
+            )
         else:
             equal = (F.col(quoted(n)).eqNullSafe(values[n]) for n in columns if n != COMMIT_TS)
-            same = balanced(and_, [~F.col("⌗put"), *equal])
+            same = combine_balanced(and_, [~F.col("⌗put"), *equal])
         every = {quoted(n): value for n, value in values.items()}
         merge = news.mergeInto(self.sql, same)
         merge = merge.whenMatched(~F.col("⌗put")).delete().whenMatched().update(every)
         merge.whenNotMatched(F.col("⌗put")).insert(every).merge()
 
-    def reshape(self, before: TableSchema, steps: Sequence[Step], after: TableSchema) -> None:
+    def reshape(
+        self, before: TableSchema, steps: Sequence[ColumnChange], after: TableSchema
+    ) -> None:
         """Have the columns of a new schema; values of a column that is converted are lost."""
         was, wanted = delta_columns(before), delta_columns(after)
         moves = column_moves(before, steps, after)
@@ -259,7 +272,9 @@ def _layout(schema: TableSchema) -> list[str]:
     return by[:_MOST_CLUSTERED]
 
 
-def column_moves(before: TableSchema, steps: Sequence[Step], after: TableSchema) -> dict[str, str]:
+def column_moves(
+    before: TableSchema, steps: Sequence[ColumnChange], after: TableSchema
+) -> dict[str, str]:
     """Which Delta column of before is which one afterwards."""
     was = {column.column: column.name for column in delta_columns(before)}
     will_be = {column.column: column.name for column in delta_columns(after)}
@@ -272,7 +287,7 @@ def column_moves(before: TableSchema, steps: Sequence[Step], after: TableSchema)
     return moves
 
 
-def _followed(columns: Iterable[str], steps: Sequence[Step]) -> dict[str, str]:
+def _followed(columns: Iterable[str], steps: Sequence[ColumnChange]) -> dict[str, str]:
     """Which column of before is which one after steps."""
     now = {name: name for name in columns}
     for step in steps:
@@ -301,7 +316,7 @@ def _shape(decimal: str) -> tuple[int, int]:
     return int(precision), int(scale)
 
 
-def changes_shape_only(steps: Sequence[Step], ts: int) -> bool:
+def changes_shape_only(steps: Sequence[ColumnChange], ts: int) -> bool:
     """Whether steps change columns and no row; raise `TicdcError` where they cannot be done."""
     for step in steps:
         match step:

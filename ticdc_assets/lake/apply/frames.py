@@ -10,24 +10,24 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ticdc_assets.errors import TicdcError, UnhonourableDdl
+from ticdc_assets.errors import TicdcError, UnsupportedDdl
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.merged_steps import condensed
 from ticdc_assets.lake.apply.current_table import changes_shape_only, column_moves
-from ticdc_assets.lake.apply.pending_rows import Span
-from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.apply.keyed import final_rows, put_rows, upserted
+from ticdc_assets.lake.apply.merged_steps import merge_steps
 from ticdc_assets.lake.apply.multiset import changed_counts, recounted, repeated, sender_passes
-from ticdc_assets.lake.apply.quarantined_rows import stopping
+from ticdc_assets.lake.apply.pending_rows import Window
+from ticdc_assets.lake.apply.quarantined_rows import stop_job
+from ticdc_assets.lake.apply.segment import Redecode, Segment, read_segment
+from ticdc_assets.lake.columns.conversion import check_steps, converted, located
 from ticdc_assets.lake.columns.reading import parsed, typed
 from ticdc_assets.lake.columns.types import delta_columns
-from ticdc_assets.lake.columns.conversion import check_steps, converted, located
 from ticdc_assets.lake.columns.writing import image
-from ticdc_assets.lake.apply.segment import Segment, Settle, read_segment
+from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.store.contracts import COMMIT_TS, Lake, literal, quoted
-from ticdc_assets.plan.steps import Alter, EmptyPartitions, Exchange, Rows, Work
-from ticdc_assets.stream.problem import STRAYED
+from ticdc_assets.plan.steps import Alter, ApplyRows, EmptyPartitions, Exchange, TableWork
 from ticdc_assets.schema import effect as effects
+from ticdc_assets.stream.problem import ROWS_IN_WRONG_PARTITIONS
 
 # So many segments are worked out at once.
 _DEEP = 3
@@ -39,47 +39,47 @@ class Frames:
 
     spark: SparkSession
     lake: Lake
-    span: Span
+    span: Window
     due: DataFrame
-    work: Mapping[str, Work]
+    work: Mapping[str, TableWork]
     # The rows of a table before the window; its columns are those of its schema then.
     start: Callable[[str], DataFrame | None]
-    settle: Settle | None = None
+    redecode: Redecode | None = None
 
-    def table(self, incarnation: str, steps: int, seen: list[Segment]) -> DataFrame:
-        """A table after so many steps; the segments that it is made of are added to `seen`."""
+    def table(self, incarnation: str, steps: int, segments: list[Segment]) -> DataFrame:
+        """A table after so many steps; the segments that it is made of are added to `segments`."""
         work = self.work.get(incarnation)
         rows = self.start(incarnation)
         if work is None:
             if rows is None:
-                raise UnhonourableDdl(f"there are no rows of {incarnation}", "")
+                raise UnsupportedDdl(f"there are no rows of {incarnation}", "")
             return rows
         schema, strayed = work.before, False
         depth = 0
-        for step in condensed(work.before, work.steps[:steps]):
+        for step in merge_steps(work.before, work.steps[:steps]):
             match step:
-                case Rows():
+                case ApplyRows():
                     depth += 1
                     if rows is not None and depth % _DEEP == 0:
                         # Spark takes ever longer to plan what is built on what is built.
                         rows = rows.localCheckpoint()
-                    rows = self._with_events(rows, step, seen)
+                    rows = self._with_events(rows, step, segments)
                 case Alter():
                     if rows is not None:
                         rows = self._altered(rows, schema, step)
                     strayed = strayed and not step.recut
                 case EmptyPartitions():
                     if strayed:
-                        raise UnhonourableDdl(STRAYED, step.sql)
+                        raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, step.sql)
                     if rows is not None:
                         outside = self._in_partitions(rows, schema, step, step.names, negate=True)
                         rows = self._altered(outside, schema, step)
                 case Exchange():
                     if strayed and step.partitioned:
-                        raise UnhonourableDdl(STRAYED, step.sql)
+                        raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, step.sql)
                     if rows is None:
                         rows = self.empty(schema)
-                    rows = self._exchanged(rows, schema, step, seen)
+                    rows = self._exchanged(rows, schema, step, segments)
                     rows = self._altered(rows, schema, step)
                     # Whether they did stray is found out when the window is done.
                     strayed = False
@@ -94,9 +94,9 @@ class Frames:
         ]
         return self.spark.sql(f"SELECT {', '.join(columns)} WHERE false")
 
-    def segment(self, step: Rows, seen: list[Segment]) -> Segment:
-        segment = read_segment(self.due, step, self.settle)
-        seen.append(segment)
+    def segment(self, step: ApplyRows, segments: list[Segment]) -> Segment:
+        segment = read_segment(self.due, step, self.redecode)
+        segments.append(segment)
         return segment
 
     def counted(self, segment: Segment, rows: DataFrame) -> DataFrame:
@@ -115,9 +115,11 @@ class Frames:
         since = events.join(F.broadcast(first), F.expr("batch >= first_batch"))
         return changed_counts(segment, rows, sender_passes(since))
 
-    def _with_events(self, rows: DataFrame | None, step: Rows, seen: list[Segment]) -> DataFrame:
+    def _with_events(
+        self, rows: DataFrame | None, step: ApplyRows, segments: list[Segment]
+    ) -> DataFrame:
         """A table's rows after a segment; where nothing was there, what the segment brings."""
-        segment = self.segment(step, seen)
+        segment = self.segment(step, segments)
         if segment.key:
             final = final_rows(segment)
             return put_rows(final) if rows is None else upserted(rows, final, segment.key)
@@ -167,14 +169,14 @@ class Frames:
         return placed.where(~chosen if negate else chosen).select("`⌗row`.*")
 
     def _exchanged(
-        self, rows: DataFrame, schema: TableSchema, step: Exchange, seen: list[Segment]
+        self, rows: DataFrame, schema: TableSchema, step: Exchange, segments: list[Segment]
     ) -> DataFrame:
         other = self.table(step.other, step.other_steps, [])
         names = (step.partition,)
         if step.partitioned:
             stay = self._in_partitions(rows, schema, step, names, negate=True)
             return stay.unionByName(_spelt(other, stay))
-        for segment in seen:
+        for segment in segments:
             segment.given_away = True
         return _spelt(self._in_partitions(other, step.cut_by, step, names, negate=False), rows)
 
@@ -195,7 +197,7 @@ class Frames:
         return strayed
 
 
-def changes_no_row(rows: DataFrame, steps: Sequence[effects.Step], ts: int) -> bool:
+def changes_no_row(rows: DataFrame, steps: Sequence[effects.ColumnChange], ts: int) -> bool:
     """Whether steps leave every row there is as it is but for its columns."""
     try:
         return changes_shape_only(steps, ts)
@@ -218,5 +220,5 @@ def _spelt(rows: DataFrame, like: DataFrame) -> DataFrame:
 def _refusing(rows: DataFrame) -> DataFrame:
     """Rows of which none could not be worked on; one that could not fails the job."""
     bad = F.col("problem").isNotNull()
-    sure = F.when(bad, stopping(F.col("problem"))).otherwise(F.col("image"))
+    sure = F.when(bad, stop_job(F.col("problem"))).otherwise(F.col("image"))
     return rows.withColumn("image", sure).drop("problem")

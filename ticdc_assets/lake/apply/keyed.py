@@ -6,8 +6,8 @@ from operator import or_
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.columns.expressions import balanced, same_values
 from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, Segment
+from ticdc_assets.lake.columns.expressions import combine_balanced, same_values
 from ticdc_assets.lake.store.contracts import COMMIT_TS, quoted
 
 _PUT = "⌗put"
@@ -48,7 +48,9 @@ def order_of(exact: bool) -> list[str]:
 def _operations(segment: Segment, good: DataFrame, kept: list[Column]) -> DataFrame:
     """Every event as the removal of a key, the putting of a row, or both."""
     key = segment.key
-    moved = balanced(or_, (~F.col("⌗old").getField(n).eqNullSafe(F.col(quoted(n))) for n in key))
+    moved = combine_balanced(
+        or_, (~F.col("⌗old").getField(n).eqNullSafe(F.col(quoted(n))) for n in key)
+    )
     puts = F.col("⌗new") & ~F.col(KEY_ONLY)
     removes = F.col("⌗has_old") & (~F.col("⌗new") | moved)
     forgets = F.col("⌗new") & F.col(KEY_ONLY)

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.columns.types import DeltaColumn, delta_columns
-from ticdc_assets.plan.row_group import Seen
-from ticdc_assets.plan.steps import Alter, Reading, Rows, Step
+from ticdc_assets.plan.row_group import RowGroup
+from ticdc_assets.plan.steps import Alter, ApplyRows, TableStep, TypedRowGroup
 from ticdc_assets.schema.catalog import TableKey, table_key
 
 
@@ -23,23 +23,27 @@ class _Shape:
     key: tuple[str, ...]
 
 
-def condensed(before: TableSchema, steps: Sequence[Step]) -> list[Step]:
+def merge_steps(before: TableSchema, steps: Sequence[TableStep]) -> list[TableStep]:
     """The steps of a table that had the schema `before`, as few as they can be."""
     shape = _shape(before)
-    kept: list[Step] = []
+    kept: list[TableStep] = []
     for step in steps:
         if isinstance(step, Alter) and not step.steps and _shape(step.schema) == shape:
             continue
         last = kept[-1] if kept else None
-        if isinstance(step, Rows) and isinstance(last, Rows) and _name(last) == _name(step):
-            kept[-1] = Rows(step.schema, last.low, step.high, _joined(last, step))
+        if (
+            isinstance(step, ApplyRows)
+            and isinstance(last, ApplyRows)
+            and _name(last) == _name(step)
+        ):
+            kept[-1] = ApplyRows(step.schema, last.low, step.high, _joined(last, step))
         else:
             kept.append(step)
         shape = _shape(step.schema)
     return kept
 
 
-def _name(rows: Rows) -> TableKey:
+def _name(rows: ApplyRows) -> TableKey:
     """The name that events have: a rename changes nothing but that."""
     return table_key(rows.schema.database, rows.schema.table)
 
@@ -48,12 +52,12 @@ def _shape(schema: TableSchema) -> _Shape:
     return _Shape(tuple(delta_columns(schema)), schema.key)
 
 
-def _joined(one: Rows, other: Rows) -> tuple[Reading, ...]:
-    """The readings of both; rows that are told apart by nothing are read by the newer schema."""
-    newest = {_told_by(reading.seen): reading for reading in (*one.readings, *other.readings)}
-    seen = {reading.seen: None for reading in (*one.readings, *other.readings)}
-    return tuple(replace(newest[_told_by(each)], seen=each) for each in seen)
+def _joined(one: ApplyRows, other: ApplyRows) -> tuple[TypedRowGroup, ...]:
+    """The row_groups of both; rows that are told apart by nothing are read by the newer schema."""
+    newest = {_told_by(reading.group): reading for reading in (*one.row_groups, *other.row_groups)}
+    seen = {reading.group: None for reading in (*one.row_groups, *other.row_groups)}
+    return tuple(replace(newest[_told_by(each)], group=each) for each in seen)
 
 
-def _told_by(seen: Seen) -> tuple[object, ...]:
-    return seen.schema_version, seen.observed, seen.member_names
+def _told_by(group: RowGroup) -> tuple[object, ...]:
+    return group.schema_version, group.observed, group.member_names

@@ -6,13 +6,13 @@ from operator import and_
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.columns.expressions import any_of, balanced, same_values
 from ticdc_assets.lake.apply.keyed import order_of
-from ticdc_assets.lake.apply.quarantined_rows import stopping
-from ticdc_assets.lake.columns.types import DeltaColumn
+from ticdc_assets.lake.apply.quarantined_rows import stop_job
 from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, Segment
+from ticdc_assets.lake.columns.expressions import any_of, combine_balanced, same_values
+from ticdc_assets.lake.columns.types import DeltaColumn
 from ticdc_assets.lake.store.contracts import COMMIT_TS, quoted
-from ticdc_assets.stream.problem import OLD_ROW_LOST
+from ticdc_assets.stream.problem import OLD_ROW_MISSING
 
 
 def changed_counts(segment: Segment, rows: DataFrame, passes: DataFrame | None) -> DataFrame:
@@ -84,11 +84,13 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
     last = F.lag(F.struct("⌗put", "⌗at", "⌗row")).over(in_order)
     both = both.withColumn("⌗last", last)
     put, before = F.col("⌗put"), F.col("⌗last")
-    by = any_of(balanced(and_, [unique[n].isNotNull() for n in k]) for k in segment.unique_keys)
+    by = any_of(
+        combine_balanced(and_, [unique[n].isNotNull() for n in k]) for k in segment.unique_keys
+    )
     is_earlier = F.lit(not segment.exact) | (before["⌗at"] < F.col("⌗at"))
     is_there = by & before["⌗put"] & is_earlier
-    lost = F.concat(F.lit("at commit ts "), "⌗commit_ts", F.lit(f": {OLD_ROW_LOST}"))
-    old = F.when(F.coalesce(is_there, F.lit(False)), before["⌗row"]).otherwise(stopping(lost))
+    lost = F.concat(F.lit("at commit ts "), "⌗commit_ts", F.lit(f": {OLD_ROW_MISSING}"))
+    old = F.when(F.coalesce(is_there, F.lit(False)), before["⌗row"]).otherwise(stop_job(lost))
     each = _copies(
         (F.col("⌗overwrites"), -1, old),
         (put, 1, F.col("⌗row")),

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 from ticdc_assets.events import RowChange
 from ticdc_assets.lake.events.event_rows import row_change, table_name
 from ticdc_assets.lake.store.contracts import Lake
-from ticdc_assets.plan.row_group import Place, Seen
+from ticdc_assets.plan.row_group import RowGroup
+from ticdc_assets.stream.ordering import OrderKey, Phase
 
 # Columns of events that make a row the same row, however often it is sent.
 _CONTENT = ("name", "commit_ts", "op", "before", "after")
@@ -26,7 +27,7 @@ _ALIKE = (
 
 
 @dataclass(frozen=True)
-class Span:
+class Window:
     """From one line of `applied` (its ts and batch) to a resolved ts and the newest batch."""
 
     after_ts: int
@@ -35,7 +36,9 @@ class Span:
     batch: int
 
 
-def due(spark: SparkSession, lake: Lake, span: Span, *, in_milliseconds: bool = False) -> DataFrame:
+def select_pending_rows(
+    spark: SparkSession, lake: Lake, span: Window, *, in_milliseconds: bool = False
+) -> DataFrame:
     """The rows that are due, each with its place: `at`, and whether it is `dated` by it.
 
     Dated rows come after the DDLs of their ts.
@@ -58,7 +61,7 @@ def due(spark: SparkSession, lake: Lake, span: Span, *, in_milliseconds: bool = 
     )
 
 
-def _without_repetitions(rows: DataFrame, events: DataFrame, span: Span) -> DataFrame:
+def _without_repetitions(rows: DataFrame, events: DataFrame, span: Window) -> DataFrame:
     """Leave out rows of milliseconds that a sender sends again: they would undo what came since."""
     again = (F.col("ts_kind") == "es") & (F.col("commit_ts") < span.after_ts)
     before = events.where(
@@ -72,7 +75,7 @@ def _without_repetitions(rows: DataFrame, events: DataFrame, span: Span) -> Data
     return rows.where(~again).unionByName(late.join(before, same, "left_anti"))
 
 
-def seen(rows: DataFrame, *, old_values_may_lack: bool) -> list[Seen]:
+def group_rows(rows: DataFrame, *, old_values_may_lack: bool) -> list[RowGroup]:
     """What there is of due rows, a line for all that are alike."""
     lacks = (F.col("op") == "update") & F.col("before").isNull()
     overwrites = F.count_if(lacks) if old_values_may_lack else F.lit(0)
@@ -87,34 +90,43 @@ def seen(rows: DataFrame, *, old_values_may_lack: bool) -> list[Seen]:
     return sorted((_seen(row.asDict()) for row in found.collect()), key=_order)
 
 
-def _seen(row: Mapping[str, Any]) -> Seen:
+def _seen(row: Mapping[str, Any]) -> RowGroup:
     keys = row["key_columns"]
-    return Seen(**{**row, "key_columns": None if keys is None else tuple(keys)})
+    return RowGroup(**{**row, "key_columns": None if keys is None else tuple(keys)})
 
 
-def _order(seen: Seen) -> tuple[Any, ...]:
-    return seen.first, seen.database, seen.table, seen.schema_version or 0, seen.observed or ""
+def _order(group: RowGroup) -> tuple[Any, ...]:
+    return (
+        group.first,
+        group.database,
+        group.table,
+        group.schema_version or 0,
+        group.observed or "",
+    )
 
 
-def sample(rows: DataFrame, seen: Seen) -> RowChange:
+def sample_row(rows: DataFrame, group: RowGroup) -> RowChange:
     """One of the due rows that are alike."""
     like = rows.where(
-        (F.col("name") == table_name(seen.database, seen.table))
-        & F.col("observed").eqNullSafe(F.lit(seen.observed))
-        & F.col("schema_version").eqNullSafe(F.lit(seen.schema_version))
+        (F.col("name") == table_name(group.database, group.table))
+        & F.col("observed").eqNullSafe(F.lit(group.observed))
+        & F.col("schema_version").eqNullSafe(F.lit(group.schema_version))
     )
     return row_change(like.limit(1).collect()[0].asDict())
 
 
-def between(low: Place, high: Place) -> Column:
+def between(low: OrderKey, high: OrderKey) -> Column:
     """Whether a row's place is beyond `low` and not beyond `high`."""
-    at, phase = F.col("at"), F.when(F.col("dated"), 2).otherwise(0)
+    at, phase = (
+        F.col("at"),
+        F.when(F.col("dated"), Phase.AFTER_DDLS.value).otherwise(Phase.ROWS.value),
+    )
     beyond_low = (at > low[0]) | ((at == low[0]) & (phase > low[1]))
     beyond_high = (at > high[0]) | ((at == high[0]) & (phase > high[1]))
     return beyond_low & ~beyond_high
 
 
-def came_late(spark: SparkSession, lake: Lake, span: Span) -> list[tuple[str, str, int]]:
+def find_late_rows(spark: SparkSession, lake: Lake, span: Window) -> list[tuple[str, str, int]]:
     """Tables with rows that came when their commit ts was applied, and had not come before.
 
     Each with the least of these.

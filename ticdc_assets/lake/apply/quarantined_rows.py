@@ -7,31 +7,31 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ticdc_assets.errors import MalformedMessage, TicdcError, ValueProblem
+from ticdc_assets.errors import InvalidValue, MalformedMessage, TicdcError
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.columns.expressions import balanced
 from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, ORIGIN, Segment
+from ticdc_assets.lake.columns.expressions import combine_balanced
 from ticdc_assets.lake.store.contracts import QUARANTINE, Lake
-from ticdc_assets.stream import problem
 from ticdc_assets.schema.types.row import RowReader
+from ticdc_assets.stream import problem
 
 # How a row that its table cannot go on without is told from any other failure of a job.
 _STOPPED = "cannot be carried out: "
 _NAMES = [part.split()[0] for part in QUARANTINE.split(",")]
 
 
-def stopping(reason: Column) -> Column:
+def stop_job(reason: Column) -> Column:
     """No value, but the end of the job; its table is paused for this reason."""
     return F.raise_error(F.concat(F.lit(_STOPPED), reason))
 
 
-def why_stopped(failure: str) -> str | None:
+def stop_reason(failure: str) -> str | None:
     """The reason of the row that a job failed for, if it was one."""
     _, found, reason = failure.partition(_STOPPED)
     return reason.splitlines()[0] if found else None
 
 
-def keep_refused(spark: SparkSession, lake: Lake, segments: Sequence[Segment]) -> None:
+def write_quarantined_rows(spark: SparkSession, lake: Lake, segments: Sequence[Segment]) -> None:
     """Write what a window refused, once.
 
     The commit has no transaction id: a run that was killed may have written for the line of
@@ -40,7 +40,7 @@ def keep_refused(spark: SparkSession, lake: Lake, segments: Sequence[Segment]) -
     refused = [_refused(s) for s in segments if s.metrics.get["bad"] or s.metrics.get["key_only"]]
     if not refused:
         return
-    rows = balanced(DataFrame.unionByName, refused)
+    rows = combine_balanced(DataFrame.unionByName, refused)
     # A row that is replayed is refused again, and said once.
     known = lake.read(spark, "quarantine").where("stage = 'apply'").select("seq", "index")
     new = rows.join(known, ["seq", "index"], "left_anti").select(*_NAMES)
@@ -48,9 +48,9 @@ def keep_refused(spark: SparkSession, lake: Lake, segments: Sequence[Segment]) -
 
 
 def _refused(segment: Segment) -> DataFrame:
-    reading = segment.step.readings[0]
+    reading = segment.step.row_groups[0]
     written = msgspec.json.encode(reading.schema)
-    names, key = reading.seen.member_names, segment.step.schema.key
+    names, key = reading.group.member_names, segment.step.schema.key
     origin = [F.col(f"⌗{name}").alias(name) for name in ORIGIN]
     rows = segment.typed.where(F.col(BAD) | F.col(KEY_ONLY)).select(
         *origin, KEY_ONLY, "⌗before_text", "⌗after_text"
@@ -59,12 +59,12 @@ def _refused(segment: Segment) -> DataFrame:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         schema = msgspec.json.decode(written, type=TableSchema)
         for batch in batches:
-            yield refused_batch(batch, schema, names, key)
+            yield quarantine_batch(batch, schema, names, key)
 
     return rows.mapInArrow(work, QUARANTINE)
 
 
-def refused_batch(
+def quarantine_batch(
     batch: pa.RecordBatch, schema: TableSchema, member_names: bool, key: Sequence[str]
 ) -> pa.RecordBatch:
     """Say of each row why it is refused."""
@@ -88,10 +88,10 @@ def _why(row: dict[str, str | None], read: RowReader, key: Sequence[str]) -> tup
     try:
         images = [read(text) for name in ("⌗before_text", "⌗after_text") if (text := row[name])]
     except TicdcError as error:
-        kind = type(error) if isinstance(error, MalformedMessage | ValueProblem) else TicdcError
+        kind = type(error) if isinstance(error, MalformedMessage | InvalidValue) else TicdcError
         return kind.__name__, str(error)
     merged = {name: value for image in images for name, value in image.items()}
     lacking = [name for name in key if merged.get(name) is None]
     if lacking:
         return "MalformedMessage", f"the row lacks its key: {', '.join(lacking)}"
-    return "ValueProblem", "a value that Delta's type of the column cannot hold"
+    return "InvalidValue", "a value that Delta's type of the column cannot hold"

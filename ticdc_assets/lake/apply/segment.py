@@ -19,9 +19,8 @@ from pyspark.sql import functions as F
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
 from ticdc_assets.events.table_schema import folded
-from ticdc_assets.lake.columns.expressions import any_of, balanced
 from ticdc_assets.lake.apply.pending_rows import between
-from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.columns.expressions import any_of, combine_balanced
 from ticdc_assets.lake.columns.reading import (
     broken,
     fields,
@@ -32,10 +31,11 @@ from ticdc_assets.lake.columns.reading import (
     unknown_columns,
 )
 from ticdc_assets.lake.columns.types import DeltaColumn, delta_columns, delta_names, stored
-from ticdc_assets.plan.steps import Reading, Rows
+from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.plan.steps import ApplyRows, TypedRowGroup
 
 # Rereads a row that was decoded by flags which its table's schema contradicts.
-Settle = Callable[[RowChange, TableSchema], RowChange]
+Redecode = Callable[[RowChange, TableSchema], RowChange]
 
 # What is kept of an event beside its values: its place in the order, and where it came from.
 ORIGIN = (
@@ -61,7 +61,7 @@ class Segment:
     table without a key: the old row's) under `⌗old`, and whether they are bad.
     """
 
-    step: Rows
+    step: ApplyRows
     typed: DataFrame
     # Counts of what was read, and of the events that tell what the rows are in the end.
     metrics: Observation
@@ -84,7 +84,7 @@ class Segment:
     @property
     def overwrites(self) -> bool:
         """Whether the old rows of updates are not in the stream."""
-        return any(reading.seen.overwrites for reading in self.step.readings)
+        return any(reading.group.overwrites for reading in self.step.row_groups)
 
     @property
     def columns(self) -> list[DeltaColumn]:
@@ -92,7 +92,7 @@ class Segment:
 
     @property
     def exact(self) -> bool:
-        return all(reading.seen.exact for reading in self.step.readings)
+        return all(reading.group.exact for reading in self.step.row_groups)
 
 
 def _spelt_key(schema: TableSchema) -> list[str]:
@@ -100,17 +100,17 @@ def _spelt_key(schema: TableSchema) -> list[str]:
     return [column.name for column in columns if column is not None]
 
 
-def read_segment(due: DataFrame, step: Rows, settle: Settle | None) -> Segment:
+def read_segment(due: DataFrame, step: ApplyRows, redecode: Redecode | None) -> Segment:
     """Type the due rows of a segment."""
     schema = step.schema
     name = table_name(schema.database, schema.table)
     rows = due.where((F.col("name") == name) & between(step.low, step.high))
-    groups = _groups(step.readings)
+    groups = _groups(step.row_groups)
     parts = [
-        _typed(rows if len(groups) == 1 else rows.where(_like(group)), schema, group, settle)
+        _typed(rows if len(groups) == 1 else rows.where(_like(group)), schema, group, redecode)
         for group in groups
     ]
-    everything = balanced(DataFrame.unionByName, parts)
+    everything = combine_balanced(DataFrame.unionByName, parts)
     metrics = Observation()
     observed = everything.observe(
         metrics,
@@ -122,45 +122,45 @@ def read_segment(due: DataFrame, step: Rows, settle: Settle | None) -> Segment:
     return Segment(step, observed, metrics)
 
 
-def _groups(readings: Sequence[Reading]) -> list[list[Reading]]:
+def _groups(row_groups: Sequence[TypedRowGroup]) -> list[list[TypedRowGroup]]:
     """Readings that are read alike, whatever their rows say of their columns."""
-    groups: dict[object, list[Reading]] = {}
-    for reading in readings:
-        seen = reading.seen
-        alike = (seen.schema_version, seen.member_names, reading.settle, _is_sure(reading))
+    groups: dict[object, list[TypedRowGroup]] = {}
+    for reading in row_groups:
+        group = reading.group
+        alike = (group.schema_version, group.member_names, reading.redecode, _is_sure(reading))
         groups.setdefault((*alike, msgspec.json.encode(reading.schema)), []).append(reading)
     return list(groups.values())
 
 
-def _is_sure(reading: Reading) -> bool:
+def _is_sure(reading: TypedRowGroup) -> bool:
     """Whether images are known to have no columns that the schema lacks, and texts for values."""
-    stated = reading.seen.columns
+    stated = reading.group.columns
     names = {column.name for column in reading.schema.columns}
     return stated is not None and names.issuperset(json.loads(stated))
 
 
-def _like(group: Sequence[Reading]) -> Column:
+def _like(group: Sequence[TypedRowGroup]) -> Column:
     """Whether a row is one of a group."""
-    return balanced(
+    return combine_balanced(
         or_,
         (
-            F.col("schema_version").eqNullSafe(F.lit(reading.seen.schema_version))
-            & F.col("observed").eqNullSafe(F.lit(reading.seen.observed))
-            & F.col("columns").eqNullSafe(F.lit(reading.seen.columns))
-            & (F.col("member_names") == reading.seen.member_names)
+            F.col("schema_version").eqNullSafe(F.lit(reading.group.schema_version))
+            & F.col("observed").eqNullSafe(F.lit(reading.group.observed))
+            & F.col("columns").eqNullSafe(F.lit(reading.group.columns))
+            & (F.col("member_names") == reading.group.member_names)
             for reading in group
         ),
     )
 
 
 def _typed(
-    rows: DataFrame, schema: TableSchema, group: Sequence[Reading], settle: Settle | None
+    rows: DataFrame, schema: TableSchema, group: Sequence[TypedRowGroup], redecode: Redecode | None
 ) -> DataFrame:
     """Type rows that are read by one schema, as columns of the table's own."""
     reading = group[0]
-    if reading.settle and settle is not None:
-        rows = _settled(rows, reading.schema, settle)
-    by, names = reading.schema, reading.seen.member_names
+    if reading.redecode and redecode is not None:
+        rows = _redecoded(rows, reading.schema, redecode)
+    by, names = reading.schema, reading.group.member_names
     columns = delta_columns(schema)
     key = set(_spelt_key(schema))
     # Of a table with a key nothing else of the old row is of use.
@@ -169,7 +169,7 @@ def _typed(
         by, columns=tuple(c for c in by.columns if folded(c.name) in old_names), declared_key=None
     )
     # Inserts have no old row, and to look for one costs as much as to read the new one.
-    only_new = all(r.seen.inserts == r.seen.rows for r in group)
+    only_new = all(r.group.inserts == r.group.rows for r in group)
     images = rows.select(
         *(*ORIGIN, *_ORDER, "op", "after", "before"),
         F.col("handle_key_only").alias(KEY_ONLY),
@@ -204,7 +204,7 @@ def _typed(
             bad.append(has if at is None else has & at.value.isNull() & ~at.inexact)
     # Values that Delta has none for, and texts with bytes that are no UTF-8.
     flags = [*(t.inexact for t in new), undecodable(F.col("after"))]
-    inexact = balanced(add, [flag.cast("int") for flag in flags])
+    inexact = combine_balanced(add, [flag.cast("int") for flag in flags])
     return images.select(
         # Columns of the user's may be called like any of these.
         *(F.col(name).alias(f"⌗{name}") for name in (*ORIGIN, *_ORDER)),
@@ -247,19 +247,21 @@ def _cast(found: Any, column: DeltaColumn) -> Column:
     return F.lit(None).cast(column.type) if found is None else found.value.try_cast(column.type)
 
 
-def _settled(rows: DataFrame, schema: TableSchema, settle: Settle) -> DataFrame:
+def _redecoded(rows: DataFrame, schema: TableSchema, redecode: Redecode) -> DataFrame:
     """Read images again that were decoded by stale flags; what cannot be is no image any more."""
     written = msgspec.json.encode(schema)
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         table = msgspec.json.decode(written, type=TableSchema)
         for batch in batches:
-            yield settled_batch(batch, table, settle)
+            yield redecode_batch(batch, table, redecode)
 
     return rows.mapInArrow(work, rows.schema)
 
 
-def settled_batch(batch: pa.RecordBatch, schema: TableSchema, settle: Settle) -> pa.RecordBatch:
+def redecode_batch(
+    batch: pa.RecordBatch, schema: TableSchema, redecode: Redecode
+) -> pa.RecordBatch:
     """Settle the rows of a batch."""
     images: dict[str, list[str | None]] = {"before": [], "after": []}
     columns = (batch.column(name).to_pylist() for name in ("before", "after", "observed"))
@@ -275,7 +277,7 @@ def settled_batch(batch: pa.RecordBatch, schema: TableSchema, settle: Settle) ->
             observed=observed,
         )
         try:
-            change = settle(change, schema)
+            change = redecode(change, schema)
         except DecodeError:
             # Broken JSON is refused where images are typed, and said.
             change = replace(change, before=before and "!", after=after and "!")

@@ -14,38 +14,40 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.errors import TicdcError, UnhonourableDdl
-from ticdc_assets.lake.log.applied import Count
-from ticdc_assets.lake.log.catalog import RowCounts
-from ticdc_assets.lake.apply.merged_steps import condensed
+from ticdc_assets.errors import TicdcError, UnsupportedDdl
 from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.apply.frames import Frames, changes_no_row
 from ticdc_assets.lake.apply.keyed import final_rows, lost_keys, put_rows
+from ticdc_assets.lake.apply.merged_steps import merge_steps
 from ticdc_assets.lake.apply.multiset import repeated, replaced
-from ticdc_assets.lake.apply.quarantined_rows import why_stopped
+from ticdc_assets.lake.apply.quarantined_rows import stop_reason
 from ticdc_assets.lake.apply.segment import Segment
-from ticdc_assets.plan.steps import Alter, Exchange, Rows, Work
-from ticdc_assets.stream.problem import OLD_KEY_LOST
+from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.log.applied import TableCounts
+from ticdc_assets.lake.log.catalog import RowCounts
+from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, TableWork
+from ticdc_assets.stream.problem import OLD_KEY_MISSING
 
 
 @dataclass
-class Outcome:
+class TableOutcome:
     """What became of a table in a window; with a `refused` reason, nothing."""
 
     version: int | None = None
-    counts: list[Count] = field(default_factory=list)
+    counts: list[TableCounts] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     strayed: bool = False
     refused: str | None = None
 
 
-def carry_out(frames: Frames, work: Work, version: int | None, *, updates_split: bool) -> Outcome:
+def apply_table_work(
+    frames: Frames, work: TableWork, version: int | None, *, updates_split: bool
+) -> TableOutcome:
     """Take a table through a window; `version` is the one it starts from, if it is there."""
     table = CurrentTable(frames.spark, frames.lake, work.incarnation)
     if version is not None:
         table.restore(version)
-    outcome = Outcome()
+    outcome = TableOutcome()
     try:
         _Carrier(frames, work, table, outcome, updates_split, version is None).run()
     except (TicdcError, PySparkException) as error:
@@ -54,7 +56,7 @@ def carry_out(frames: Frames, work: Work, version: int | None, *, updates_split:
             raise
         if version is not None:
             table.restore(version)
-        return Outcome(version, refused=reason)
+        return TableOutcome(version, refused=reason)
     outcome.version = table.version
     outcome.counts = _counted(work.incarnation, outcome.segments)
     return outcome
@@ -64,7 +66,7 @@ def _reason(error: Exception) -> str | None:
     """Why a table cannot go on; None for a failure of any other kind."""
     if isinstance(error, TicdcError):
         return str(error)
-    reason = why_stopped(str(error))
+    reason = stop_reason(str(error))
     if reason is None and isinstance(error, AnalysisException):
         # Nothing was read yet, so it is about what this table is like; the others can go on.
         return f"Spark does not take it: {str(error).strip().splitlines()[0]}"
@@ -75,9 +77,9 @@ class _Carrier:
     def __init__(
         self,
         frames: Frames,
-        work: Work,
+        work: TableWork,
         table: CurrentTable,
-        outcome: Outcome,
+        outcome: TableOutcome,
         updates_split: bool,
         is_new: bool,
     ) -> None:
@@ -90,7 +92,7 @@ class _Carrier:
 
     def run(self) -> None:
         work, table = self._work, self._table
-        steps = condensed(work.before, work.steps)
+        steps = merge_steps(work.before, work.steps)
         if self._is_new:
             # Nothing is there yet, so the table is made as it is in the end.
             self._check_keys()
@@ -101,7 +103,7 @@ class _Carrier:
         elif self._goes_step_by_step(steps):
             schema = work.before
             for step in steps:
-                if isinstance(step, Rows):
+                if isinstance(step, ApplyRows):
                     self._bring_in(step)
                 elif isinstance(step, Alter):
                     table.reshape(schema, step.steps, step.schema)
@@ -118,7 +120,7 @@ class _Carrier:
     def _goes_step_by_step(self, steps: Sequence[Any]) -> bool:
         """Whether no step changes rows otherwise than by their events."""
         for step in steps:
-            if isinstance(step, Rows):
+            if isinstance(step, ApplyRows):
                 continue
             if not isinstance(step, Alter) or not changes_no_row(
                 self._before(), step.steps, step.commit_ts
@@ -129,7 +131,7 @@ class _Carrier:
     def _before(self) -> DataFrame:
         return self._frames.table(self._work.incarnation, 0, [])
 
-    def _bring_in(self, step: Rows) -> None:
+    def _bring_in(self, step: ApplyRows) -> None:
         segment = self._frames.segment(step, self._outcome.segments)
         if not segment.key:
             self._recount(segment)
@@ -164,7 +166,7 @@ class _Carrier:
         if self._updates_split:
             return
         for number, step in enumerate(self._work.steps):
-            if isinstance(step, Rows) and step.schema.key:
+            if isinstance(step, ApplyRows) and step.schema.key:
                 rows = self._frames.table(self._work.incarnation, number, [])
                 self._refuse_lost_keys(self._frames.segment(step, []), rows)
 
@@ -172,10 +174,10 @@ class _Carrier:
         if segment.overwrites:
             lost = lost_keys(segment, rows).agg(F.min("⌗commit_ts")).collect()[0][0]
             if lost is not None:
-                raise UnhonourableDdl(f"at commit ts {lost}: {OLD_KEY_LOST}", "")
+                raise UnsupportedDdl(f"at commit ts {lost}: {OLD_KEY_MISSING}", "")
 
 
-def _counted(incarnation: str, segments: Sequence[Segment]) -> list[Count]:
+def _counted(incarnation: str, segments: Sequence[Segment]) -> list[TableCounts]:
     counts = []
     for segment in segments:
         schema = segment.step.schema
@@ -188,7 +190,7 @@ def _counted(incarnation: str, segments: Sequence[Segment]) -> list[Count]:
         refused = (got["bad"] or 0) + (got["key_only"] or 0)
         applied = segment.outcome.get["applied"]
         counts.append(
-            Count(
+            TableCounts(
                 incarnation,
                 table_name(schema.database, schema.table) or "",
                 RowCounts(

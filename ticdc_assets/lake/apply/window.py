@@ -8,15 +8,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import SchemaChange
-from ticdc_assets.lake.log.applied import Applied
-from ticdc_assets.lake.apply.control_events import Control, StatedSchemas
+from ticdc_assets.lake.apply.control_events import ControlEvents, StatedSchemas
 from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.apply.pending_rows import Span, due, sample, seen
 from ticdc_assets.lake.apply.frames import Frames
+from ticdc_assets.lake.apply.pending_rows import Window, group_rows, sample_row, select_pending_rows
+from ticdc_assets.lake.log.applied import Snapshot
 from ticdc_assets.lake.store.contracts import Lake
-from ticdc_assets.plan.ddl import Rules
-from ticdc_assets.plan.plan import Plan, Window, plan
-from ticdc_assets.plan.row_group import Missing
+from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan
+from ticdc_assets.plan.row_group import UndecodedFiles
+from ticdc_assets.plan.row_schema import StreamRules
 from ticdc_assets.plan.state import DdlName
 from ticdc_assets.protocols.open_protocol import flags as open_flags
 
@@ -24,52 +24,52 @@ _FEW_ROWS = 100_000
 
 
 @dataclass(frozen=True)
-class Planned:
+class PreparedWindow:
     """What the tables have to go through, and their rows on the way."""
 
-    start: Applied
-    span: Span
+    start: Snapshot
+    span: Window
     plan: Plan
     frames: Frames
     # How many row events are due.
     rows: int
 
 
-def planned(
+def prepare_window(
     spark: SparkSession,
     lake: Lake,
     feed: Changefeed,
-    start: Applied,
-    control: Control,
+    start: Snapshot,
+    control: ControlEvents,
     *,
     ts: int,
     batch: int,
     ddls: Sequence[SchemaChange] | None = None,
     skipped: Sequence[tuple[int, DdlName]] | None = None,
-    missing: Collection[Missing] = (),
-) -> Planned:
+    missing: Collection[UndecodedFiles] = (),
+) -> PreparedWindow:
     """Plan the way from a line to a ts; `control` is what was said since that line."""
-    span = Span(start.ts, start.batch, ts, batch)
+    span = Window(start.ts, start.batch, ts, batch)
     in_milliseconds = feed.protocol == "canal-json" and not feed.enable_tidb_extension
-    rows = due(spark, lake, span, in_milliseconds=in_milliseconds)
-    settle = open_flags.settle if feed.protocol == "open-protocol" else None
+    rows = select_pending_rows(spark, lake, span, in_milliseconds=in_milliseconds)
+    redecode = open_flags.redecode if feed.protocol == "open-protocol" else None
     may_lack = feed.output_raw_change_event or feed.force_replicate
-    window = Window(
+    window = WindowEvents(
         ts=ts,
         ddls=tuple(ddl for ddl in (control.ddls if ddls is None else ddls) if ddl.commit_ts <= ts),
         bootstraps=control.bootstraps,
-        seen=tuple(seen(rows, old_values_may_lack=may_lack)),
+        row_groups=tuple(group_rows(rows, old_values_may_lack=may_lack)),
         missing=tuple(missing),
         more_may_come=control.more_may_come and ts == control.resolved_ts,
     )
-    count = sum(like.rows for like in window.seen)
+    count = sum(like.rows for like in window.row_groups)
     if 0 < count <= _FEW_ROWS:
         # To find them anew in `events` for each table takes longer than to keep them.
         rows = rows.localCheckpoint()
     state = start.state if skipped is None else replace(start.state, skipped=list(skipped))
     stated = StatedSchemas(spark, lake, control)
-    rules = Rules(feed.keys, settle)
-    made = plan(state, window, rules, stated, lambda like: sample(rows, like))
+    rules = StreamRules(feed.keys, redecode)
+    made = make_plan(state, window, rules, stated, lambda like: sample_row(rows, like))
 
     def before(incarnation: str) -> DataFrame | None:
         version = start.versions.get(incarnation)
@@ -77,5 +77,5 @@ def planned(
             return None
         return CurrentTable(spark, lake, incarnation).rows(version)
 
-    frames = Frames(spark, lake, span, rows, made.work, before, settle)
-    return Planned(start, span, made, frames, count)
+    frames = Frames(spark, lake, span, rows, made.work, before, redecode)
+    return PreparedWindow(start, span, made, frames, count)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from ticdc_assets.errors import TicdcError, ValueProblem
+from ticdc_assets.errors import InvalidValue, TicdcError
 from ticdc_assets.events import ColumnType, Partitioning, TableSchema
 from ticdc_assets.events.row_image import dump
 from ticdc_assets.lake.columns.types import stored
@@ -23,10 +23,10 @@ from ticdc_assets.lake.store.contracts import quoted
 from ticdc_assets.schema.conversion.convert import backfill, converter
 from ticdc_assets.schema.effect import (
     ColumnAdded,
+    ColumnChange,
     ColumnConverted,
     ColumnDropped,
     ColumnRenamed,
-    Step,
 )
 from ticdc_assets.schema.partition.locate import locator
 from ticdc_assets.schema.types.float_text import float32_digits, plain
@@ -47,7 +47,7 @@ LINE = "line"
 # --- conversions -------------------------------------------------------------
 
 
-def check_steps(schema: TableSchema, steps: Iterable[Step], commit_ts: int) -> None:
+def check_steps(schema: TableSchema, steps: Iterable[ColumnChange], commit_ts: int) -> None:
     """Raise the `TicdcError` that says why no row could be taken through the steps."""
     _Conversion(schema, tuple(steps), commit_ts)
 
@@ -56,7 +56,7 @@ def converted(
     df: DataFrame,
     image_column: str,
     before: TableSchema,
-    steps: tuple[Step, ...],
+    steps: tuple[ColumnChange, ...],
     commit_ts: int,
 ) -> DataFrame:
     """Take images through the steps of an ALTER; `problem` says why a row could not be (NULL then).
@@ -71,7 +71,9 @@ def converted(
 class _Conversion:
     """Takes images written by one schema through steps."""
 
-    def __init__(self, before: TableSchema, steps: tuple[Step, ...], commit_ts: int) -> None:
+    def __init__(
+        self, before: TableSchema, steps: tuple[ColumnChange, ...], commit_ts: int
+    ) -> None:
         self._read = RowReader(before, member_names=True)
         self._steps: list[Callable[[Row], Row]] = []
         types = {column.name: column.type for column in stored(before)}
@@ -89,11 +91,11 @@ class _Conversion:
     def _write(self, name: str, value: Value) -> str | None:
         try:
             return self._writers[name](value)
-        except ValueProblem as problem:
-            raise ValueProblem(problem.reason, column=name) from None
+        except InvalidValue as problem:
+            raise InvalidValue(problem.reason, column=name) from None
 
 
-def _stepper(step: Step, commit_ts: int) -> Callable[[Row], Row]:
+def _stepper(step: ColumnChange, commit_ts: int) -> Callable[[Row], Row]:
     """Make the function that takes a row through one step."""
     match step:
         case ColumnAdded(column):
@@ -111,13 +113,13 @@ def _stepper(step: Step, commit_ts: int) -> Callable[[Row], Row]:
                     return row
                 try:
                     return {**row, name: convert(row[name])}
-                except ValueProblem as problem:
-                    raise ValueProblem(problem.reason, column=name) from None
+                except InvalidValue as problem:
+                    raise InvalidValue(problem.reason, column=name) from None
 
             return changed
 
 
-def _retype(types: dict[str, ColumnType], step: Step) -> None:
+def _retype(types: dict[str, ColumnType], step: ColumnChange) -> None:
     """Follow the columns' types through a step."""
     match step:
         case ColumnAdded(column):
@@ -143,7 +145,7 @@ def _write_base64(value: Value) -> str | None:
     if value is None:
         return None
     if not isinstance(value, bytes):
-        raise ValueProblem(f"the value is of another type, {type(value).__name__}")
+        raise InvalidValue(f"the value is of another type, {type(value).__name__}")
     return base64.b64encode(value).decode()
 
 
@@ -181,7 +183,7 @@ class _Location:
 
 
 def mysql_lines(images: Iterable[str], schema: TableSchema) -> Iterator[str]:
-    """Print images as `reference.output.row_lines` prints rows, in the order given."""
+    """Print images as `reference.row_lines` prints rows, in the order given."""
     line = _Line(schema)
     for text in images:
         yield line(text)[0]

@@ -12,7 +12,7 @@ from ticdc_assets.lake.store.contracts import quoted
 Part = TypeVar("Part")
 
 
-def balanced(combine: Callable[[Part, Part], Part], parts: Iterable[Part]) -> Part:
+def combine_balanced(combine: Callable[[Part, Part], Part], parts: Iterable[Part]) -> Part:
     """Combine two and two, as often as it takes; there is one at least.
 
     One after the other they would be nested as deep as there are columns in a table, and a client
@@ -27,12 +27,12 @@ def balanced(combine: Callable[[Part, Part], Part], parts: Iterable[Part]) -> Pa
 
 def any_of(conditions: Iterable[Column]) -> Column:
     """Whether one of them holds; of none, no."""
-    return balanced(or_, [F.lit(False), *conditions])
+    return combine_balanced(or_, [F.lit(False), *conditions])
 
 
 def same_values(one: DataFrame, other: DataFrame, names: Sequence[str]) -> Column:
     """Whether rows are the same in these columns; NULL is a value, as a date may have no other."""
-    return balanced(
+    return combine_balanced(
         and_,
         (one[quoted(name)].eqNullSafe(other[quoted(name)]) for name in names),
     )

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.columns.text_values import reading
 from ticdc_assets.lake.columns.types import alike, delta_names, stored
 from ticdc_assets.lake.store.contracts import quoted
-from ticdc_assets.lake.columns.text_values import reading
 
 # No MySQL column has such a name.
 _BROKEN = "\0broken"
@@ -65,8 +65,8 @@ def typed(schema: TableSchema, image: Column, *, member_names: bool) -> list[Typ
     for column, field in zip(stored(schema), fields(schema), strict=True):
         try:
             read = reading(image.getField(field), column.type, member_names=member_names)
-        except ValueProblem as problem:
-            raise ValueProblem(problem.reason, column=column.name) from None
+        except InvalidValue as problem:
+            raise InvalidValue(problem.reason, column=column.name) from None
         columns.append(Typed(names[column.name], read.value, read.invalid, read.inexact))
     return columns
 

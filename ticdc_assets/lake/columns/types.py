@@ -6,7 +6,7 @@ What texts of images become in them is in `row_reading`, the way back in `row_wr
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.schema.types.mysql_type import decimal_shape, delta_type, describe
@@ -51,7 +51,7 @@ def delta_names(schema: TableSchema) -> dict[str, str]:
 
 
 def delta_columns(schema: TableSchema) -> list[DeltaColumn]:
-    """The columns of the table's Delta table; raise `ValueProblem` for a type nobody knows."""
+    """The columns of the table's Delta table; raise `InvalidValue` for a type nobody knows."""
     names = delta_names(schema)
     return [
         DeltaColumn(names[column.name], _delta_type(column), _comment(column), column.name)
@@ -94,8 +94,8 @@ def _parameters(type: ColumnType) -> Iterator[str]:
 def _delta_type(column: Column) -> str:
     try:
         return delta_type(column.type)
-    except ValueProblem as problem:
-        raise ValueProblem(problem.reason, column=column.name) from None
+    except InvalidValue as problem:
+        raise InvalidValue(problem.reason, column=column.name) from None
 
 
 def _comment(column: Column) -> str:

@@ -12,15 +12,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.lake.events.event_commits import Commits, Decoded
-from ticdc_assets.lake.events.schema_files import SchemasFor
 from ticdc_assets.lake.events.decode_folder import decode_folder
-from ticdc_assets.lake.events.decode_workers import OF_RECORDS, Reader, decode_records
+from ticdc_assets.lake.events.decode_workers import OF_RECORDS, FolderReader, decode_records
+from ticdc_assets.lake.events.event_commits import DecodeResult, EventCommits
 from ticdc_assets.lake.events.quarantine import keep_quarantine
+from ticdc_assets.lake.events.schema_files import SchemasFor
 from ticdc_assets.lake.store.contracts import EVENTS, Lake
 from ticdc_assets.protocols.payload import PayloadStore
 
-__all__ = ["Decoded", "decode"]
+__all__ = ["DecodeResult", "decode"]
 
 BYTES_PER_COMMIT = 8 << 30
 # With less than this, one task is quicker than several.
@@ -33,11 +33,11 @@ def decode(
     feed: Changefeed,
     *,
     since: int = 0,
-    open_folder: Callable[[], Reader] | None = None,
+    open_folder: Callable[[], FolderReader] | None = None,
     open_payloads: Callable[[], PayloadStore] | None = None,
     schemas_for: SchemasFor | None = None,
     bytes_per_commit: int = BYTES_PER_COMMIT,
-) -> Decoded:
+) -> DecodeResult:
     """Decode what is in `raw` after the batch `since`, up to which all is known to be done.
 
     `open_folder` and `open_payloads` are called in the workers, so they must pickle.  `schemas_for`
@@ -57,8 +57,8 @@ def _decode_topic(
     since: int,
     open_payloads: Callable[[], PayloadStore] | None,
     bytes_per_commit: int,
-) -> Decoded:
-    commits = Commits(spark, lake, since)
+) -> DecodeResult:
+    commits = EventCommits(spark, lake, since)
     done = f"batch > {since} AND kind IN ('batch', 'rejected')"
     seen = lake.read(spark, "events").where(done).select("kind", "batch").distinct().collect()
     known = [row["batch"] for row in seen if row["kind"] == "batch"]
@@ -92,7 +92,7 @@ def _decode_topic(
     counts = commits.counts()
     if refused or counts.rejected:
         keep_quarantine(spark, lake, since, {}, of_records=True)
-    return Decoded(counts.rows, counts.ddls, counts.rejected, (), taken, through, through)
+    return DecodeResult(counts.rows, counts.ddls, counts.rejected, (), taken, through, through)
 
 
 def _steps(batches: Sequence[Any], most: int) -> Iterator[list[Any]]:

@@ -9,14 +9,20 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Bootstrap, SchemaChange
-from ticdc_assets.events.written import to_json
-from ticdc_assets.lake.store.arrow_text import array
-from ticdc_assets.lake.events.event_commits import Commits, Decoded
-from ticdc_assets.lake.events.schema_files import Row, SchemasFor, Tables, Version, control_arrivals
-from ticdc_assets.lake.events.decode_workers import FILES, Reader, decode_files
+from ticdc_assets.events.written import write_json
+from ticdc_assets.lake.events.decode_workers import FILES, FolderReader, decode_files
+from ticdc_assets.lake.events.event_commits import DecodeResult, EventCommits
 from ticdc_assets.lake.events.quarantine import keep_quarantine
+from ticdc_assets.lake.events.schema_files import (
+    CsvTables,
+    Row,
+    SchemasFor,
+    Version,
+    control_arrivals,
+)
+from ticdc_assets.lake.store.arrow_text import array
 from ticdc_assets.lake.store.contracts import EVENTS, Lake
-from ticdc_assets.plan.row_group import Missing
+from ticdc_assets.plan.row_group import UndecodedFiles
 
 _UNREAD = "{} cannot be read: the schema file of its version is not there, or no answer comes"
 # With less than this, one task is quicker than several.
@@ -50,15 +56,15 @@ def decode_folder(
     lake: Lake,
     feed: Changefeed,
     since: int,
-    open_folder: Callable[[], Reader],
+    open_folder: Callable[[], FolderReader],
     schemas_for: SchemasFor | None,
     bytes_per_commit: int,
-) -> Decoded:
+) -> DecodeResult:
     """Decode what files are in `raw` after the batch `since`."""
-    commits = Commits(spark, lake, since)
+    commits = EventCommits(spark, lake, since)
     pending = _pending(spark, lake, since)
     folder = open_folder()
-    tables = Tables(feed, folder)
+    tables = CsvTables(feed, folder)
     run = decode_files(feed, open_folder)
     waiting: list[Row] = []
     sent = taken = 0
@@ -92,7 +98,7 @@ def decode_folder(
         )
         if not done:
             # Another run is at it: what it has done is for the next one to see.
-            return Decoded(0, 0, 0, _said(waiting, tables), 0, since, since)
+            return DecodeResult(0, 0, 0, _said(waiting, tables), 0, since, since)
         sent, taken = sent + len(ready), taken + size
     counts = commits.counts()
     if counts.files < sent:
@@ -101,7 +107,7 @@ def decode_folder(
     if pending.refused or pending.changed or counts.rejected:
         keep_quarantine(spark, lake, since, pending.changed, of_records=False)
     through = min(row["batch"] for row in waiting) - 1 if waiting else pending.newest
-    return Decoded(
+    return DecodeResult(
         counts.rows,
         counts.ddls,
         counts.rejected,
@@ -112,7 +118,7 @@ def decode_folder(
     )
 
 
-def _said(waiting: Sequence[Row], tables: Tables) -> tuple[Missing, ...]:
+def _said(waiting: Sequence[Row], tables: CsvTables) -> tuple[UndecodedFiles, ...]:
     """Whose files wait; of one that cannot be read and whose path does not name its table, not."""
     files = []
     for row in waiting:
@@ -124,7 +130,7 @@ def _said(waiting: Sequence[Row], tables: Tables) -> tuple[Missing, ...]:
         if found is not None:
             names = found[:2]
         if all(names):
-            files.append(Missing(*names, row["version"] or 0, _UNREAD.format(row["path"])))
+            files.append(UndecodedFiles(*names, row["version"] or 0, _UNREAD.format(row["path"])))
     return tuple(files)
 
 
@@ -206,7 +212,7 @@ _WAITS = "waits"
 
 def _with_schemas(
     data: Sequence[Row],
-    tables: Tables,
+    tables: CsvTables,
     schemas_for: SchemasFor | None,
     fresh: list[SchemaChange | Bootstrap],
 ) -> list[tuple[Row, str | None]]:
@@ -224,7 +230,7 @@ def _with_schemas(
             versions[row["path"]] = _WAITS
     wanted = {version for version in versions.values() if isinstance(version, tuple)}
     known = schemas_for(wanted, fresh) if schemas_for is not None and wanted else {}
-    texts: dict[Version, str] = {key: to_json(schema) for key, schema in known.items()}
+    texts: dict[Version, str] = {key: write_json(schema) for key, schema in known.items()}
     found: list[tuple[Row, str | None]] = []
     for row in data:
         version = versions[row["path"]]
@@ -233,7 +239,7 @@ def _with_schemas(
     return found
 
 
-def _readable(row: Row, folder: Reader, *, late: bool) -> bool | None:
+def _readable(row: Row, folder: FolderReader, *, late: bool) -> bool | None:
     """Whether a file is there; None if that cannot be told.
 
     Asked only where it matters before the workers ask: earlier events would be replaced by nothing,

@@ -17,14 +17,14 @@ from ticdc_assets.events import (
     Event,
     FilePosition,
     Position,
-    Rejected,
+    Quarantined,
     RowChange,
     TableSchema,
     TopicPosition,
     TsKind,
     Watermark,
 )
-from ticdc_assets.events.written import from_json
+from ticdc_assets.events.written import read_json
 from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, from_dicts, table_name, to_arrow
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
@@ -53,7 +53,7 @@ FILES = pa.schema(
 )
 
 
-class Reader(Protocol):
+class FolderReader(Protocol):
     """How workers, and the driver, read a folder's files."""
 
     def read(self, path: str) -> bytes:
@@ -139,7 +139,7 @@ OF_RECORDS = (
 )
 
 
-def decode_files(feed: Changefeed, open_folder: Callable[[], Reader]) -> Work:
+def decode_files(feed: Changefeed, open_folder: Callable[[], FolderReader]) -> Work:
     """For `mapInArrow` over `FILES`."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Batches:
@@ -215,8 +215,8 @@ def _safely(decode: Callable[[Any], Iterable[Any]], given: Any, at: Position) ->
         yield _rejected(at, "MalformedMessage", reason)
 
 
-def _rejected(position: Position, error: str, reason: str) -> Rejected:
-    return Rejected(position=position, error=error, reason=reason)
+def _rejected(position: Position, error: str, reason: str) -> Quarantined:
+    return Quarantined(position=position, error=error, reason=reason)
 
 
 def place_of(event: Event) -> int:
@@ -268,4 +268,4 @@ def _names(events: pa.RecordBatch) -> pa.Array:
 @lru_cache(maxsize=256)
 def read_schema(text: str) -> TableSchema:
     """A table's schema from its JSON (`to_json`)."""
-    return from_json(text, TableSchema)
+    return read_json(text, TableSchema)

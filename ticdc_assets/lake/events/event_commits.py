@@ -8,24 +8,24 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.store.stage_commits import last_mark, marked, was_committed
-from ticdc_assets.lake.store.codegen import compiling
 from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, from_dicts, to_arrow
+from ticdc_assets.lake.store.codegen import set_codegen
 from ticdc_assets.lake.store.contracts import Lake, literal
-from ticdc_assets.plan.row_group import Missing
+from ticdc_assets.lake.store.stage_commits import last_stage_commit, stage_writer, was_committed
+from ticdc_assets.plan.row_group import UndecodedFiles
 
 STAGE = "decode"
 
 
 @dataclass(frozen=True)
-class Decoded:
+class DecodeResult:
     """What one decode did."""
 
     rows: int
     ddls: int
     rejected: int
     # Data files that are not decoded: without a schema, or not to be read just now.
-    waiting: tuple[Missing, ...]
+    waiting: tuple[UndecodedFiles, ...]
     bytes: int
     # Every batch up to this one is decoded entirely.
     done_through: int
@@ -34,7 +34,7 @@ class Decoded:
 
 
 @dataclass(frozen=True)
-class Counts:
+class DecodeCounts:
     """What became of the input of one decode."""
 
     rows: int = 0
@@ -43,7 +43,7 @@ class Counts:
     files: int = 0
 
 
-class Commits:
+class EventCommits:
     """Writes events; each commit is made only if no other run has made one meanwhile."""
 
     def __init__(self, spark: SparkSession, lake: Lake, since: int) -> None:
@@ -51,7 +51,7 @@ class Commits:
         self._lake = lake
         self._since = since
         # Taken before anything is read: whoever commits after that makes ours void.
-        self._number = last_mark(spark, lake, "events", STAGE).number
+        self._number = last_stage_commit(spark, lake, "events", STAGE).number
         self._batches: list[int] = []
         self._heard: list[Observation] = []
 
@@ -89,8 +89,8 @@ class Commits:
         else:
             writer = writer.mode("append")
         self._number += 1
-        writer, token = marked(writer, STAGE, self._number)
-        with compiling(self._spark, not small):
+        writer, token = stage_writer(writer, STAGE, self._number)
+        with set_codegen(self._spark, not small):
             writer.save(self._lake.path("events"))
         if not was_committed(self._spark, self._lake, "events", token):
             return False
@@ -98,17 +98,19 @@ class Commits:
         self._heard.append(heard)
         return True
 
-    def counts(self) -> Counts:
+    def counts(self) -> DecodeCounts:
         """What the commits of this run hold."""
         got = [heard.get for heard in self._heard]
         if all(got):
-            return Counts(**{f.name: sum(counts[f.name] for counts in got) for f in fields(Counts)})
+            return DecodeCounts(
+                **{f.name: sum(counts[f.name] for counts in got) for f in fields(DecodeCounts)}
+            )
         # A client of Spark Connect may not be told.
         mine = F.col("batch").isin(self._batches)
         events = self._lake.read(self._spark, "events").where(f"batch > {self._since}").where(mine)
         kinds = {row["kind"]: row["count"] for row in events.groupBy("kind").count().collect()}
         statements = kinds.get("ddl", 0) + kinds.get("bootstrap", 0)
-        return Counts(
+        return DecodeCounts(
             rows=kinds.get("row", 0),
             ddls=statements,
             rejected=kinds.get("rejected", 0),

@@ -19,7 +19,7 @@ from ticdc_assets.events import (
     FilePosition,
     Op,
     Position,
-    Rejected,
+    Quarantined,
     RowChange,
     SchemaChange,
     TableSchema,
@@ -28,7 +28,7 @@ from ticdc_assets.events import (
     Watermark,
 )
 from ticdc_assets.events.table_schema import folded
-from ticdc_assets.events.written import from_json, to_json
+from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.store.arrow_text import array
 from ticdc_assets.lake.store.contracts import quoted
 
@@ -109,7 +109,7 @@ def to_arrow(arrivals: Sequence[Arrival]) -> Iterator[pa.RecordBatch]:
             yield from list(_batches([arrival]))
         except (OverflowError, pa.ArrowException) as error:
             reason = f"a value that is out of range: {error}"
-            said = Rejected(
+            said = Quarantined(
                 position=arrival.event.position, error="MalformedMessage", reason=reason
             )
             yield from _batches([arrival._replace(event=said)])
@@ -126,9 +126,9 @@ def from_dicts(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
 def statements(rows: Iterable[Mapping[str, Any]]) -> list[SchemaChange | Bootstrap]:
     """The events of the kinds `ddl` and `bootstrap`, as they were."""
     return [
-        from_json(row["statement"], SchemaChange)
+        read_json(row["statement"], SchemaChange)
         if row["kind"] == "ddl"
-        else from_json(row["statement"], Bootstrap)
+        else read_json(row["statement"], Bootstrap)
         for row in rows
     ]
 
@@ -234,16 +234,16 @@ def _other(arrival: Arrival) -> dict[str, Any]:
         case SchemaChange():
             row |= {"kind": "ddl", "commit_ts": event.commit_ts, "ts_kind": event.ts_kind}
             row |= _named(event.database, event.table)
-            row |= {"build_ts": event.build_ts, "statement": to_json(event)}
+            row |= {"build_ts": event.build_ts, "statement": write_json(event)}
             if event.schema is not None:
                 row |= _version(event.schema)
         case Bootstrap(schema=schema):
             row |= {"kind": "bootstrap", **_named(schema.database, schema.table)}
             row |= _version(schema)
-            row |= {"build_ts": event.build_ts, "statement": to_json(event)}
+            row |= {"build_ts": event.build_ts, "statement": write_json(event)}
         case Watermark():
             row |= {"kind": "watermark", "commit_ts": event.ts, "build_ts": event.build_ts}
-        case Rejected():
+        case Quarantined():
             row |= {"kind": "rejected", "error": event.error, "statement": event.reason}
     return row
 

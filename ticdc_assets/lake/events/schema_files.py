@@ -12,11 +12,11 @@ from ticdc_assets.events import (
     Bootstrap,
     Event,
     FilePosition,
-    Rejected,
+    Quarantined,
     SchemaChange,
     TableSchema,
 )
-from ticdc_assets.lake.events.decode_workers import Reader, keep_greatest
+from ticdc_assets.lake.events.decode_workers import FolderReader, keep_greatest
 from ticdc_assets.lake.events.event_rows import Arrival
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.registry import file_decoder
@@ -40,7 +40,7 @@ def control_arrivals(rows: Iterable[Row]) -> list[Arrival]:
     for row in rows:
         for place, event in enumerate(_events(row)):
             arrival = Arrival(row["batch"], row["seq"], place, event)
-            if row["role"] == "metadata" and not isinstance(event, Rejected):
+            if row["role"] == "metadata" and not isinstance(event, Quarantined):
                 keep_greatest(checkpoints, arrival)
             else:
                 arrivals.append(arrival)
@@ -53,16 +53,16 @@ def _events(row: Row) -> Iterable[Event]:
         return ()
     if problem is not None:
         error = MissingFile if row["role"] == "metadata" else MalformedMessage
-        return (Rejected(position=FilePosition(path), error=error.__name__, reason=problem),)
+        return (Quarantined(position=FilePosition(path), error=error.__name__, reason=problem),)
     if row["role"] == "metadata":
         return (checkpoint_event(content),)
     return schema_events(path, row["checksum"], lambda _: bytes(content))
 
 
-class Tables:
+class CsvTables:
     """Which table each CSV file is of: its path says it, or else its first record."""
 
-    def __init__(self, feed: Changefeed, folder: Reader) -> None:
+    def __init__(self, feed: Changefeed, folder: FolderReader) -> None:
         decoder = file_decoder(feed)
         self._decoder = decoder if isinstance(decoder, CsvDecoder) else None
         self._by_id = feed.use_table_id_as_path

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from ticdc_assets.events.written import from_json, to_json
+from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.log.catalog import RowCounts
-from ticdc_assets.lake.store.stage_commits import last_mark, marked
 from ticdc_assets.lake.store.contracts import APPLIED, Lake
+from ticdc_assets.lake.store.stage_commits import last_stage_commit, stage_writer
 from ticdc_assets.plan.state import State
-from ticdc_assets.stream.resolved_ts import Heard
+from ticdc_assets.stream.resolved_ts import WatermarkState
 
 STAGE = "apply"
 # So many lines at most have to be read to know everything.
@@ -25,7 +25,7 @@ _WHOLE_EVERY = 50
 
 
 @dataclass(frozen=True)
-class Count:
+class TableCounts:
     """What became of row events of one name that were due for one table."""
 
     incarnation: str
@@ -34,7 +34,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Applied:
+class Snapshot:
     """The lake as a line of `applied` tells it."""
 
     state: State = field(default_factory=State)
@@ -56,34 +56,34 @@ class Applied:
         return self.state.seq
 
 
-def last_applied(spark: SparkSession, lake: Lake) -> Applied:
+def read_last_snapshot(spark: SparkSession, lake: Lake) -> Snapshot:
     """The newest line; an empty lake if there is none."""
-    mark = last_mark(spark, lake, "applied", STAGE)
+    mark = last_stage_commit(spark, lake, "applied", STAGE)
     if mark.found:
-        return applied_at(spark, lake, mark.number)
+        return read_snapshot(spark, lake, mark.number)
     newest = lake.read(spark, "applied").agg(F.max("seq")).collect()[0][0]
-    return Applied() if newest is None else applied_at(spark, lake, newest)
+    return Snapshot() if newest is None else read_snapshot(spark, lake, newest)
 
 
-def applied_at(spark: SparkSession, lake: Lake, seq: int) -> Applied:
+def read_snapshot(spark: SparkSession, lake: Lake, seq: int) -> Snapshot:
     """The lake as it was at a line; line 0 is the empty lake."""
     if seq == 0:
-        return Applied()
+        return Snapshot()
     recent = lake.read(spark, "applied").where(
         (F.col("seq") <= seq) & (F.col("seq") > seq - _WHOLE_EVERY)
     )
     lines = {row["seq"]: row for row in recent.collect()}
     line = lines[seq]
-    state = from_json(lines[line["state_seq"]]["state"], State)
+    state = read_json(lines[line["state_seq"]]["state"], State)
     versions: dict[str, int] = {}
     for number in range(line["state_seq"], seq + 1):
         versions |= lines[number]["versions"]
-    return Applied(
+    return Snapshot(
         _moved_on(state, line), line["batch"], line["decoded"], versions, line["state_seq"]
     )
 
 
-def valid_line(spark: SparkSession, lake: Lake, seq: int, ts: int | None = None) -> int:
+def find_valid_snapshot(spark: SparkSession, lake: Lake, seq: int, ts: int | None = None) -> int:
     """The newest line at or before `seq`, and below `ts`, that tells what is so; 0 if none does.
 
     A replay that started at a line makes those between it and its own out of date.
@@ -102,24 +102,24 @@ def valid_line(spark: SparkSession, lake: Lake, seq: int, ts: int | None = None)
 
 def _moved_on(state: State, line: Row) -> State:
     """The state of an earlier line, at a line since which only rows have come."""
-    heard = from_json(line["heard"], Heard)
+    heard = read_json(line["heard"], WatermarkState)
     done = state.done if state.ts == line["resolved_ts"] else []
     return replace(state, ts=line["resolved_ts"], seq=line["seq"], heard=heard, done=done)
 
 
-def write_applied(
+def write_snapshot(
     spark: SparkSession,
     lake: Lake,
-    before: Applied,
+    before: Snapshot,
     state: State,
     *,
     batch: int,
     decoded: int,
     versions: Mapping[str, int],
     watermarks: Mapping[str, int],
-    counts: Sequence[Count],
+    counts: Sequence[TableCounts],
     replays: int | None = None,
-) -> Applied:
+) -> Snapshot:
     """Write the line after `before`, and return the lake as it is then."""
     seq = before.seq + 1
     state = replace(state, seq=seq)
@@ -143,15 +143,15 @@ def write_applied(
         [(count.incarnation, count.name, *astuple(count.rows)) for count in counts],
         replays,
         state_seq,
-        to_json(state.heard),
-        to_json(replace(state, heard=Heard())) if is_whole else None,
+        write_json(state.heard),
+        write_json(replace(state, heard=WatermarkState())) if is_whole else None,
     )
     rows = spark.createDataFrame([line], APPLIED)
-    writer, _ = marked(rows.coalesce(1).write.mode("append"), STAGE, seq, ts=state.ts)
+    writer, _ = stage_writer(rows.coalesce(1).write.mode("append"), STAGE, seq, ts=state.ts)
     writer.save(lake.path("applied"))
-    return Applied(state, batch, decoded, everything, state_seq)
+    return Snapshot(state, batch, decoded, everything, state_seq)
 
 
 def _lasting(state: State) -> State:
     """A state without what changes in every window."""
-    return replace(state, ts=0, seq=0, heard=Heard(), done=[])
+    return replace(state, ts=0, seq=0, heard=WatermarkState(), done=[])

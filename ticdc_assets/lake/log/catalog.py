@@ -35,7 +35,7 @@ class LakeTable:
 
 
 @dataclass(frozen=True)
-class SchemaStep:
+class SchemaVersionEntry:
     """A line of `schema_history`: what a table became, when, and by which statement."""
 
     incarnation: str
@@ -71,7 +71,7 @@ class RowCounts:
 
 
 @dataclass(frozen=True)
-class AppliedLine:
+class AppliedRow:
     """A line of `applied`; `versions` are those that the line itself names."""
 
     seq: int
@@ -86,14 +86,14 @@ class AppliedLine:
 
 
 @dataclass(frozen=True)
-class Catalog:
+class LakeCatalog:
     """What is known of one changefeed's part of a lake, at some moment."""
 
     tables: Mapping[str, LakeTable] = field(default_factory=dict)
-    line: AppliedLine | None = None
+    line: AppliedRow | None = None
     # Of every table that has a Delta table, as of `line`.
     versions: Mapping[str, int] = field(default_factory=dict)
-    steps: Sequence[SchemaStep] = ()
+    steps: Sequence[SchemaVersionEntry] = ()
     # The Delta versions of the tables that all this was read from.
     read_at: Mapping[str, int] = field(default_factory=dict)
 
@@ -125,7 +125,7 @@ class TableChange:
     before: LakeTable | None
     counts: RowCounts
     version: int | None
-    steps: Sequence[SchemaStep]
+    steps: Sequence[SchemaVersionEntry]
 
     @property
     def appeared(self) -> bool:
@@ -140,8 +140,8 @@ class TableChange:
         return self.before is not None and self.before.name != self.table.name
 
 
-def changes(
-    before: Catalog, after: Catalog, lines: Iterable[AppliedLine]
+def table_changes(
+    before: LakeCatalog, after: LakeCatalog, lines: Iterable[AppliedRow]
 ) -> dict[str, TableChange]:
     """The tables that are not as they were, by incarnation; `lines` were written in between."""
     counts: dict[str, RowCounts] = defaultdict(RowCounts)
@@ -149,7 +149,7 @@ def changes(
         for incarnation, counted in line.counts:
             counts[incarnation] += counted
     known = {step.name for step in before.steps}
-    steps: dict[str, list[SchemaStep]] = defaultdict(list)
+    steps: dict[str, list[SchemaVersionEntry]] = defaultdict(list)
     for step in sorted(after.steps, key=lambda step: step.valid_from):
         if step.name not in known:
             steps[step.incarnation].append(step)

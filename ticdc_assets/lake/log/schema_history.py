@@ -9,18 +9,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Bootstrap, Column, SchemaChange, TableSchema
-from ticdc_assets.lake.log.applied import Applied
-from ticdc_assets.lake.events.event_rows import statements, table_name
 from ticdc_assets.lake.columns.types import mysql_type_text
+from ticdc_assets.lake.events.event_rows import statements, table_name
+from ticdc_assets.lake.log.applied import Snapshot
 from ticdc_assets.lake.store.contracts import SCHEMA_HISTORY, TABLES, Lake, literal
 from ticdc_assets.plan.state import State
-from ticdc_assets.plan.steps import Version
-from ticdc_assets.stream.reading import schema_versions
-from ticdc_assets.schema.known_tables import Known
+from ticdc_assets.plan.steps import SchemaVersion
+from ticdc_assets.schema.known_tables import KnownTablesState
 from ticdc_assets.schema.stated import reconcile
 from ticdc_assets.schema.types.mysql_type import delta_type
+from ticdc_assets.stream.reading import schema_versions
 
 # A table at one of its versions.
 TableVersion = tuple[str, str, int]
@@ -33,7 +33,9 @@ _FIELDS = (
 class SchemasFor:
     """Finds the schemas that data files were written under, for those that cannot do without."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, feed: Changefeed, applied: Applied) -> None:
+    def __init__(
+        self, spark: SparkSession, lake: Lake, feed: Changefeed, applied: Snapshot
+    ) -> None:
         self._spark = spark
         self._lake = lake
         self._feed = feed
@@ -67,7 +69,7 @@ class SchemasFor:
         return _stated(events)
 
     def _past(
-        self, wanted: Collection[TableVersion], known: Known
+        self, wanted: Collection[TableVersion], known: KnownTablesState
     ) -> dict[TableVersion, TableSchema]:
         """Versions of before, completed by the schema history where it has them."""
         versions = ", ".join(str(version) for version in sorted({want[2] for want in wanted}))
@@ -102,7 +104,7 @@ def _stated(events: DataFrame) -> list[SchemaChange | Bootstrap]:
 
 
 def write_history(
-    spark: SparkSession, lake: Lake, versions: Sequence[Version], after_ts: int
+    spark: SparkSession, lake: Lake, versions: Sequence[SchemaVersion], after_ts: int
 ) -> None:
     """Write what a window beyond `after_ts` made of schemas; writing it again changes nothing."""
     if not versions:
@@ -131,7 +133,7 @@ def _of_sql(incarnations: Sequence[str]) -> str:
     return f"incarnation IN ({', '.join(map(literal, incarnations))})"
 
 
-def _line(version: Version) -> dict[str, Any]:
+def _line(version: SchemaVersion) -> dict[str, Any]:
     schema = version.schema
     return {
         "incarnation": version.incarnation,
@@ -152,7 +154,7 @@ def _line(version: Version) -> dict[str, Any]:
 def _column(column: Column) -> tuple[Any, ...]:
     try:
         delta = None if column.generated == "virtual" else delta_type(column.type)
-    except ValueProblem:
+    except InvalidValue:
         delta = None
     return (
         column.name,

@@ -17,21 +17,27 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.lake.store.arrow_text import array
-from ticdc_assets.lake.raw.ingest_records import Ingested, Progress, RawState, append, raw_state
-from ticdc_assets.lake.store.contracts import Lake
-from ticdc_assets.stream.reading import (
-    layout_of,
-    looks_like_data,
-    misfit,
-    reading_order,
+from ticdc_assets.lake.raw.ingest_records import (
+    IngestResult,
+    Progress,
+    RawEnd,
+    append,
+    read_raw_end,
 )
+from ticdc_assets.lake.store.arrow_text import array
+from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.storage_sink.path import (
     DatabaseSchemaPath,
     DataPath,
     Layout,
     TableSchemaPath,
     parse,
+)
+from ticdc_assets.stream.reading import (
+    layout_of,
+    looks_like_data,
+    misfit,
+    reading_order,
 )
 
 METADATA = "metadata"
@@ -67,7 +73,7 @@ _LISTING = pa.schema(
 )
 
 
-class Folder(Protocol):
+class SourceFolder(Protocol):
     """What is asked of a storage-sink folder."""
 
     def entries(self) -> Iterable[tuple[str, int, int]]:
@@ -91,17 +97,17 @@ def ingest_folder(
     spark: SparkSession,
     lake: Lake,
     feed: Changefeed,
-    folder: Folder,
+    folder: SourceFolder,
     *,
     bytes_per_batch: int = BYTES_PER_BATCH,
     progress: Progress | None = None,
-) -> Ingested:
+) -> IngestResult:
     """Take in the files that are new or changed since they were taken in last.
 
     The checkpoint is read before the files are listed, and written after all of them: it is about
     files that were there before it.
     """
-    state = raw_state(spark, lake)
+    state = read_raw_end(spark, lake)
     layout = layout_of(feed)
     checkpoint, digest = _checkpoint(folder, _known_digest(spark, lake, state))
     rows = _rows(_new_files(spark, lake, state, folder, layout), layout)
@@ -122,10 +128,10 @@ def ingest_folder(
         taken += sum(row["size"] for row in chunk)
         if progress is not None:
             progress(taken, items)
-    return Ingested(batch - state.batch, items, taken, batch)
+    return IngestResult(batch - state.batch, items, taken, batch)
 
 
-def _known_digest(spark: SparkSession, lake: Lake, state: RawState) -> str | None:
+def _known_digest(spark: SparkSession, lake: Lake, state: RawEnd) -> str | None:
     """The digest of the checkpoint taken in last."""
     if not state.batch or "metadata" in state.said:
         return state.said.get("metadata")
@@ -139,7 +145,9 @@ def _digest(content: bytes | None, problem: str | None) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _checkpoint(folder: Folder, known: str | None) -> tuple[dict[str, Any] | None, str | None]:
+def _checkpoint(
+    folder: SourceFolder, known: str | None
+) -> tuple[dict[str, Any] | None, str | None]:
     """The row of `metadata` if it has changed, and its digest."""
     content: bytes | None = None
     problem: str | None = None
@@ -162,7 +170,7 @@ def _checkpoint(folder: Folder, known: str | None) -> tuple[dict[str, Any] | Non
 
 
 def _new_files(
-    spark: SparkSession, lake: Lake, state: RawState, folder: Folder, layout: Layout
+    spark: SparkSession, lake: Lake, state: RawEnd, folder: SourceFolder, layout: Layout
 ) -> list[_Found]:
     listed = _listing(folder, layout)
     if not state.batch:
@@ -184,7 +192,7 @@ def _entries(table: pa.Table) -> Iterator[Any]:
     return zip(*(column.to_pylist() for column in table.columns), strict=True)
 
 
-def _listing(folder: Folder, layout: Layout) -> pa.Table:
+def _listing(folder: SourceFolder, layout: Layout) -> pa.Table:
     """What the folder holds, without index files and what is none of TiCDC's."""
     paths: list[str] = []
     sizes: list[int] = []
@@ -250,7 +258,7 @@ def _known_schemas(
 
 
 def _with_contents(
-    rows: list[dict[str, Any]], folder: Folder, known: dict[str, bytes | None]
+    rows: list[dict[str, Any]], folder: SourceFolder, known: dict[str, bytes | None]
 ) -> Iterator[dict[str, Any]]:
     """The rows, those of schema files with their contents, in order."""
 

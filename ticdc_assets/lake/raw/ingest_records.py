@@ -12,10 +12,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from ticdc_assets.events import FilePosition, Rejected
+from ticdc_assets.events import FilePosition, Quarantined
 from ticdc_assets.lake.store.arrow_text import array
-from ticdc_assets.lake.store.stage_commits import last_mark, marked, was_committed
 from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.stage_commits import last_stage_commit, stage_writer, was_committed
 from ticdc_assets.protocols.message import Message
 
 STAGE = "ingest"
@@ -45,7 +45,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Ingested:
+class IngestResult:
     """What one ingest took in: batches committed, records or files in them, and their bytes."""
 
     batches: int
@@ -56,7 +56,7 @@ class Ingested:
 
 
 @dataclass(frozen=True)
-class RawState:
+class RawEnd:
     """Where `raw` ends."""
 
     batch: int
@@ -65,14 +65,14 @@ class RawState:
     found: bool
 
 
-def raw_state(spark: SparkSession, lake: Lake) -> RawState:
+def read_raw_end(spark: SparkSession, lake: Lake) -> RawEnd:
     """Where `raw` ends, by its last commit's mark, or else by its rows."""
-    mark = last_mark(spark, lake, "raw", STAGE)
+    mark = last_stage_commit(spark, lake, "raw", STAGE)
     if mark.found:
-        return RawState(mark.number, mark.said.get("seq", 0), mark.said, found=True)
+        return RawEnd(mark.number, mark.said.get("seq", 0), mark.said, found=True)
     ends = lake.read(spark, "raw").agg(F.max("batch").alias("batch"), F.max("seq").alias("seq"))
     row = ends.collect()[0]
-    return RawState(max(row["batch"] or 0, mark.number), row["seq"] or 0, {}, found=False)
+    return RawEnd(max(row["batch"] or 0, mark.number), row["seq"] or 0, {}, found=False)
 
 
 def append(
@@ -82,7 +82,7 @@ def append(
     frame = spark.createDataFrame(rows)
     if size < SMALL:
         frame = frame.coalesce(1)
-    writer, token = marked(frame.write.mode("append"), STAGE, number, **said)
+    writer, token = stage_writer(frame.write.mode("append"), STAGE, number, **said)
     writer.save(lake.path("raw"))
     return was_committed(spark, lake, "raw", token)
 
@@ -90,21 +90,21 @@ def append(
 def ingest_records(
     spark: SparkSession,
     lake: Lake,
-    records: Iterable[Message | Rejected],
+    records: Iterable[Message | Quarantined],
     *,
     bytes_per_batch: int = BYTES_PER_BATCH,
     progress: Progress | None = None,
-) -> Ingested:
+) -> IngestResult:
     """Take in the records of a topic that are newer than all that is known of their partition."""
-    state = raw_state(spark, lake)
+    state = read_raw_end(spark, lake)
     known = _known_offsets(spark, lake, state)
     lines: set[tuple[str, int]] | None = None
     batch, seq, items, taken = state.batch, state.seq, 0, 0
 
-    def new(records: Iterable[Message | Rejected]) -> Iterator[Message | Rejected]:
+    def new(records: Iterable[Message | Quarantined]) -> Iterator[Message | Quarantined]:
         nonlocal lines
         for record in records:
-            if isinstance(record, Rejected):
+            if isinstance(record, Quarantined):
                 if lines is None:
                     lines = _known_lines(spark, lake) if state.batch else set()
                 place = _line(record)
@@ -129,10 +129,10 @@ def ingest_records(
         batch, seq, items, taken = batch + 1, last, items + len(chunk), taken + size
         if progress is not None:
             progress(taken, items)
-    return Ingested(batch - state.batch, items, taken, batch)
+    return IngestResult(batch - state.batch, items, taken, batch)
 
 
-def _known_offsets(spark: SparkSession, lake: Lake, state: RawState) -> dict[str, int]:
+def _known_offsets(spark: SparkSession, lake: Lake, state: RawEnd) -> dict[str, int]:
     if state.found:
         return dict(state.said.get("offsets", {}))
     if not state.batch:
@@ -147,7 +147,7 @@ def _known_lines(spark: SparkSession, lake: Lake) -> set[tuple[str, int]]:
     return {(row["path"], row["line"]) for row in lines.collect()}
 
 
-def _line(rejected: Rejected) -> tuple[str, int]:
+def _line(rejected: Quarantined) -> tuple[str, int]:
     position = rejected.position
     if isinstance(position, FilePosition):
         return position.path, position.record
@@ -155,9 +155,9 @@ def _line(rejected: Rejected) -> tuple[str, int]:
 
 
 def _chunks(
-    records: Iterable[Message | Rejected], most: int
-) -> Iterator[tuple[list[Message | Rejected], int]]:
-    chunk: list[Message | Rejected] = []
+    records: Iterable[Message | Quarantined], most: int
+) -> Iterator[tuple[list[Message | Quarantined], int]]:
+    chunk: list[Message | Quarantined] = []
     size = 0
     for record in records:
         chunk.append(record)
@@ -171,10 +171,10 @@ def _chunks(
         yield chunk, size
 
 
-def _table(chunk: list[Message | Rejected], batch: int, seq: int) -> pa.Table:
+def _table(chunk: list[Message | Quarantined], batch: int, seq: int) -> pa.Table:
     rows: list[tuple[Any, ...]] = []
     for record in chunk:
-        if isinstance(record, Rejected):
+        if isinstance(record, Quarantined):
             rows.append((None, None, None, None, None, None, *_line(record), record.reason))
             continue
         ms = record.timestamp_ms

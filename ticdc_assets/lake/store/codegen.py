@@ -19,7 +19,7 @@ _COMPILED = {
 
 
 @contextmanager
-def compiling(spark: SparkSession, wanted: bool) -> Iterator[None]:
+def set_codegen(spark: SparkSession, wanted: bool) -> Iterator[None]:
     """Have plans compiled, or not; afterwards the session is as it was."""
     before = {name: spark.conf.get(name) or "" for name in INTERPRETED}
     try:

@@ -51,7 +51,7 @@ def locked(lake: Lake, *, waiting: Callable[[str], None] | None = None) -> Itera
         file.truncate(0)
 
 
-def wanted(lake: Lake) -> bool:
+def is_lock_wanted(lake: Lake) -> bool:
     """Whether somebody waits for the lock."""
     if not _has_lock(lake):
         return False

@@ -22,7 +22,7 @@ _LOOKED_AT = 50
 
 
 @dataclass(frozen=True)
-class Mark:
+class StageCommit:
     """The last commit of a stage: its number among those of the stage, and what it left word of."""
 
     number: int
@@ -31,7 +31,7 @@ class Mark:
     found: bool = False
 
 
-def last_mark(spark: SparkSession, lake: Lake, table: str, stage: str) -> Mark:
+def last_stage_commit(spark: SparkSession, lake: Lake, table: str, stage: str) -> StageCommit:
     """The newest commit of a stage in a table."""
     believed = True
     version = newest = 0
@@ -41,16 +41,16 @@ def last_mark(spark: SparkSession, lake: Lake, table: str, stage: str) -> Mark:
         said = _said(commit.said)
         if said.get("stage") == stage:
             # A number is never used again, not even of a commit that was taken back.
-            return Mark(said["number"], said if believed else {}, found=believed)
+            return StageCommit(said["number"], said if believed else {}, found=believed)
         believed = believed and commit.operation in _HARMLESS
     if newest == 0:
         # The table was made, and no more.
-        return Mark(0, found=True)
+        return StageCommit(0, found=True)
     # A stage's numbers grow by one with a commit at most, so no version is below any of them.
-    return Mark(newest if version else 0)
+    return StageCommit(newest if version else 0)
 
 
-def marked(
+def stage_writer(
     writer: DataFrameWriter, stage: str, number: int, **said: Any
 ) -> tuple[DataFrameWriter, str]:
     """A writer whose commit is made only if no later one of the stage was; and its token."""

@@ -1,0 +1,1 @@
+"""What people read of a lake: rows as of a TSO, tables and their state, the ledger, previews."""

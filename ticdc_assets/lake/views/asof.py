@@ -9,17 +9,17 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.events.tso import to_datetime
-from ticdc_assets.lake.log.applied import applied_at, last_applied, valid_line
-from ticdc_assets.lake.apply.control_events import read_control
+from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.apply.window import prepare_window
 from ticdc_assets.lake.columns.conversion import shown
+from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot, read_snapshot
 from ticdc_assets.lake.store.contracts import Lake
-from ticdc_assets.lake.apply.window import planned
 from ticdc_assets.plan.state import Incarnation, State
 
 
 @dataclass(frozen=True)
-class Picture:
+class AsOfView:
     """All tables at one ts: what is known of them, and their rows where they are right."""
 
     ts: int
@@ -42,7 +42,7 @@ class Picture:
 
     def rows(self, table: Incarnation) -> DataFrame | None:
         """A table's rows; None of one that is paused or waits."""
-        return None if table.stopped else self._rows.get(table.id)
+        return None if table.is_stopped else self._rows.get(table.id)
 
     def lines(self, table: Incarnation) -> Iterator[bytes]:
         """A table's rows as JSON lines, as the reference model prints them."""
@@ -52,9 +52,9 @@ class Picture:
                 yield row[0].encode() + b"\n"
 
 
-def picture(spark: SparkSession, lake: Lake, feed: Changefeed, ts: int | None = None) -> Picture:
+def as_of(spark: SparkSession, lake: Lake, feed: Changefeed, ts: int | None = None) -> AsOfView:
     """The lake at a ts, by default the last that was applied."""
-    last = last_applied(spark, lake)
+    last = read_last_snapshot(spark, lake)
     if ts is None:
         ts = last.ts
     if ts > last.ts or not last.seq:
@@ -62,18 +62,18 @@ def picture(spark: SparkSession, lake: Lake, feed: Changefeed, ts: int | None = 
             f"{last.ts} ({to_datetime(last.ts):%Y-%m-%d %H:%M:%S} UTC)" if last.seq else "nothing"
         )
         raise ConfigError(f"{ts} is not applied yet: the lake is at {when}", setting="--at")
-    below = last.seq if ts == last.ts else valid_line(spark, lake, last.seq, ts + 1)
-    base = last if below == last.seq else applied_at(spark, lake, below)
+    below = last.seq if ts == last.ts else find_valid_snapshot(spark, lake, last.seq, ts + 1)
+    base = last if below == last.seq else read_snapshot(spark, lake, below)
     if base.ts == ts:
         tables = base.state.incarnations.values()
         known = [table for table in tables if table.id in base.versions]
         rows = {t.id: CurrentTable(spark, lake, t.id).rows(base.versions[t.id]) for t in known}
-        return Picture(ts, base.state, rows)
-    control = read_control(spark, lake, feed, base, last.batch)
-    way = planned(spark, lake, feed, base, control, ts=ts, batch=last.batch)
+        return AsOfView(ts, base.state, rows)
+    control = read_control_events(spark, lake, feed, base, last.batch)
+    way = prepare_window(spark, lake, feed, base, control, ts=ts, batch=last.batch)
     rows = {}
     for _, id in way.plan.state.names:
         work = way.plan.work.get(id)
         if id in base.versions or work is not None:
             rows[id] = way.frames.table(id, len(work.steps) if work else 0, [])
-    return Picture(ts, way.plan.state, rows)
+    return AsOfView(ts, way.plan.state, rows)

@@ -26,8 +26,8 @@ from itertools import pairwise
 from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.log.applied import Applied
 from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.log.applied import Snapshot
 from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.plan.state import Incarnation
 
@@ -92,13 +92,13 @@ class _Line:
     counts: list[tuple[str, str, tuple[int, ...]]]
 
 
-def ledger(spark: SparkSession, lake: Lake, applied: Applied) -> Ledger:
+def build_ledger(spark: SparkSession, lake: Lake, applied: Snapshot) -> Ledger:
     """Recount everything."""
     return _Ledger(spark, lake, applied).run()
 
 
 class _Ledger:
-    def __init__(self, spark: SparkSession, lake: Lake, applied: Applied) -> None:
+    def __init__(self, spark: SparkSession, lake: Lake, applied: Snapshot) -> None:
         self._spark = spark
         self._applied = applied
         self._events = lake.read(spark, "events")
@@ -165,7 +165,7 @@ class _Ledger:
     def _stopped_tables(self) -> list[Incarnation]:
         """Tables that go no further, or did not when they were dropped."""
         tables = self._applied.state.incarnations.values()
-        return [table for table in tables if table.stopped or table.held is not None]
+        return [table for table in tables if table.is_stopped or table.held is not None]
 
     def _input_and_waiting(self) -> tuple[dict[str, int], dict[str, int]]:
         ts, batch = self._applied.ts, self._applied.batch

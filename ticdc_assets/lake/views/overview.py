@@ -11,15 +11,15 @@ from pyspark.sql import functions as F
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange, TableSchema
 from ticdc_assets.events.table_schema import folded
-from ticdc_assets.lake.log.applied import Applied, last_applied
 from ticdc_assets.lake.apply.current_table import row_counts
 from ticdc_assets.lake.events.event_rows import row_change, statements, table_name
+from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
 from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.plan.state import DdlName, Incarnation, State, ddl_name
 
 
 @dataclass(frozen=True)
-class TableLine:
+class TableOverview:
     """A table: `ts` is up to when it is applied, `rows` None where it has no Delta table."""
 
     database: str
@@ -31,7 +31,7 @@ class TableLine:
     schema_version: int | None
     incarnation: str | None
     # The statement that it stopped at, if it is one.
-    stopped_at: str | None = None
+    blocking_ddl: str | None = None
 
     @property
     def name(self) -> str:
@@ -39,7 +39,7 @@ class TableLine:
 
 
 @dataclass(frozen=True)
-class SchemaLine:
+class SchemaVersionRow:
     """A version of a table's schema, and what made it."""
 
     incarnation: str
@@ -52,27 +52,29 @@ class SchemaLine:
     ends: bool
 
 
-def open_lake(spark: SparkSession, lake: Lake) -> Applied:
+def open_lake(spark: SparkSession, lake: Lake) -> Snapshot:
     """The newest line of a lake that must be there."""
     try:
-        applied = last_applied(spark, lake)
+        applied = read_last_snapshot(spark, lake)
     except AnalysisException as error:
         condition = error.getCondition() or ""
         if not condition.startswith(("DELTA_", "PATH_NOT_FOUND")):
             raise
-        raise absent(lake) from None
+        raise missing_lake_error(lake) from None
     if not applied.seq:
-        raise absent(lake)
+        raise missing_lake_error(lake)
     return applied
 
 
-def absent(lake: Lake) -> ConfigError:
+def missing_lake_error(lake: Lake) -> ConfigError:
     """Say that nothing is there."""
     reason = f"holds nothing of changefeed {lake.changefeed!r} yet: run advance first"
     return ConfigError(reason, file=lake.root, setting="--lake")
 
 
-def tables(spark: SparkSession, lake: Lake, applied: Applied, *, dropped: bool) -> list[TableLine]:
+def list_tables(
+    spark: SparkSession, lake: Lake, applied: Snapshot, *, dropped: bool
+) -> list[TableOverview]:
     """All tables by name; counting rows reads no data, only Delta's log."""
     state = applied.state
     ids = {id for _, id in state.names}
@@ -81,7 +83,7 @@ def tables(spark: SparkSession, lake: Lake, applied: Applied, *, dropped: bool) 
     there = {t.id: applied.versions[t.id] for t in chosen if t.id in applied.versions}
     counts = row_counts(spark, lake, there)
     lines = [
-        TableLine(
+        TableOverview(
             *(table.schema.database, table.schema.table, table.status, table.reason),
             _kept_until(table, state),
             counts.get(table.id),
@@ -92,7 +94,7 @@ def tables(spark: SparkSession, lake: Lake, applied: Applied, *, dropped: bool) 
         for table in chosen
     ]
     lines += [
-        TableLine(u.database, u.table, "waiting", _UNKNOWN, u.stopped_ts, None, None, None)
+        TableOverview(u.database, u.table, "waiting", _UNKNOWN, u.stopped_ts, None, None, None)
         for u in state.unknown
     ]
     return sorted(lines, key=lambda line: (line.database, line.table, line.ts))
@@ -102,7 +104,7 @@ _UNKNOWN = "rows have come, and nothing yet that tells their columns"
 
 
 def _kept_until(table: Incarnation, state: State) -> int:
-    if table.stopped and table.stopped_ts is not None:
+    if table.is_stopped and table.stopped_ts is not None:
         return table.stopped_ts
     return state.ts if table.dropped_ts is None else table.dropped_ts
 
@@ -110,11 +112,11 @@ def _kept_until(table: Incarnation, state: State) -> int:
 def _blamed(spark: SparkSession, lake: Lake, state: State, table: Incarnation) -> str | None:
     if table.status != "paused":
         return None
-    found = stopped_at(spark, lake, state, table)
+    found = find_blocking_ddl(spark, lake, state, table)
     return found[1][0] if found is not None and found[1][0] in (table.reason or "") else None
 
 
-def find(state: State, name: str) -> Incarnation:
+def find_table(state: State, name: str) -> Incarnation:
     """The table that a person calls `db.table`."""
     wanted = folded(name)
     there = [state.incarnations[id] for _, id in state.names]
@@ -127,7 +129,7 @@ def find(state: State, name: str) -> Incarnation:
     return found[0]
 
 
-def stopped_at(
+def find_blocking_ddl(
     spark: SparkSession, lake: Lake, state: State, table: Incarnation
 ) -> tuple[int, DdlName] | None:
     """The DDL that a table stopped at: the one its reason quotes, else its first one since."""
@@ -153,7 +155,7 @@ def stopped_at(
     return min(others) if others else None
 
 
-def names_of(text: str) -> list[str]:
+def possible_names(text: str) -> list[str]:
     """What `name` a table may have that a person calls `db.table`; names may have dots."""
     parts = text.split(".")
     splits = range(1, len(parts))
@@ -161,12 +163,12 @@ def names_of(text: str) -> list[str]:
     return [name for name in names if name is not None]
 
 
-def events(
+def read_table_events(
     spark: SparkSession, lake: Lake, text: str, limit: int | None = None
 ) -> Iterator[RowChange | SchemaChange | Bootstrap]:
     """What has come under a table's name, in order of commit ts; with a limit the newest."""
     chosen = lake.read(spark, "events").where(
-        F.col("name").isin(names_of(text)) & F.col("kind").isin("row", "ddl", "bootstrap")
+        F.col("name").isin(possible_names(text)) & F.col("kind").isin("row", "ddl", "bootstrap")
     )
     # A bootstrap has no commit ts: it stands first.
     order = [F.col("commit_ts"), F.col("seq"), F.col("index")]
@@ -180,7 +182,7 @@ def events(
             yield from statements([row.asDict()])
 
 
-def history(spark: SparkSession, lake: Lake, text: str) -> list[SchemaLine]:
+def read_schema_versions(spark: SparkSession, lake: Lake, text: str) -> list[SchemaVersionRow]:
     """Every version of the tables that had this name at any time, one table after the other."""
     lines = lake.read(spark, "schema_history").where("incarnation <> ''")
     called = [
@@ -192,7 +194,7 @@ def history(spark: SparkSession, lake: Lake, text: str) -> list[SchemaLine]:
         raise ConfigError(f"no table {text} in the lake", setting="DB.TABLE")
     rows = lines.where(F.col("incarnation").isin(sorted(set(called)))).collect()
     found = [
-        SchemaLine(
+        SchemaVersionRow(
             row["incarnation"],
             msgspec.json.decode(row["schema"], type=TableSchema),
             row["valid_from"],

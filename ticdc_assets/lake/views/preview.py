@@ -22,7 +22,7 @@ class Preview:
     rows: tuple[tuple[str | None, ...], ...]
 
 
-def previews(
+def preview_tables(
     spark: SparkSession, lake: Lake, versions: Mapping[str, int], limit: int
 ) -> dict[str, Preview]:
     """Look into tables at their Delta versions; counting reads no data, only Delta's log."""

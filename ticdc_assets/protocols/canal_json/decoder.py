@@ -20,7 +20,7 @@ from ticdc_assets.events import (
     FilePosition,
     Op,
     Position,
-    Rejected,
+    Quarantined,
     RowChange,
     SchemaChange,
     TopicPosition,
@@ -274,5 +274,5 @@ def _watermark(content: CanalMessage, position: Position) -> Watermark:
     return Watermark(ts=content.tidb.watermark_ts, position=position, build_ts=content.ts)
 
 
-def _rejected(error: DecodeError, position: Position) -> Rejected:
-    return Rejected(position=position, error=type(error).__name__, reason=error.reason)
+def _rejected(error: DecodeError, position: Position) -> Quarantined:
+    return Quarantined(position=position, error=type(error).__name__, reason=error.reason)

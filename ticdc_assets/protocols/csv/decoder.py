@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ticdc_assets.changefeed import CsvDialect
 from ticdc_assets.errors import DecodeError, MalformedMessage, UnknownMessage
-from ticdc_assets.events import Event, FilePosition, Op, Rejected, RowChange, TsKind
+from ticdc_assets.events import Event, FilePosition, Op, Quarantined, RowChange, TsKind
 from ticdc_assets.protocols.csv.batch import RowCollector, UpdatePairs, numbered
 from ticdc_assets.protocols.csv.columnar import ColumnarReader
 from ticdc_assets.protocols.csv.scanner import Record, Scanner
@@ -53,7 +53,7 @@ class CsvDecoder:
             return
         ts_kind: TsKind = "commit" if shapes.has_commit_ts else "version"
         for item in self._events(file, shapes):
-            if isinstance(item, Rejected):
+            if isinstance(item, Quarantined):
                 yield item
                 continue
             columns = [column.to_pylist() for column in item.columns]
@@ -72,7 +72,7 @@ class CsvDecoder:
                     member_names=True,
                 )
 
-    def decode_batches(self, file: DataFile) -> Iterator[pa.RecordBatch | Rejected]:
+    def decode_batches(self, file: DataFile) -> Iterator[pa.RecordBatch | Quarantined]:
         """Decode a data file to batches of `csv_batch.EVENTS`, for those who want columns."""
         try:
             shapes = self._shapes(file)
@@ -96,10 +96,10 @@ class CsvDecoder:
             raise UnknownMessage(f"the schema of table version {file.version} is not known")
         return find_shapes(file.data, file.schema, self._dialect, self._tz)
 
-    def _events(self, file: DataFile, shapes: Shapes) -> Iterator[pa.RecordBatch | Rejected]:
+    def _events(self, file: DataFile, shapes: Shapes) -> Iterator[pa.RecordBatch | Quarantined]:
         pairs = UpdatePairs()
         for item in _FileReader(file, self._dialect, shapes).rows():
-            broken = isinstance(item, Rejected)
+            broken = isinstance(item, Quarantined)
             events = pairs.flush() if broken else pairs.add(item)
             if events is not None:
                 yield events
@@ -121,7 +121,7 @@ class _FileReader:
         self._position = shapes.start
         self._record = 1
 
-    def rows(self) -> Iterator[pa.RecordBatch | Rejected]:
+    def rows(self) -> Iterator[pa.RecordBatch | Quarantined]:
         """Read the records as batches of `csv_batch.ROWS`."""
         stretch = _SHORT_STRETCH
         size = len(self._file.data)
@@ -146,7 +146,7 @@ class _FileReader:
             self._record += rows.num_rows
             yield rows
 
-    def _scanned_rows(self, until: int) -> Iterator[pa.RecordBatch | Rejected]:
+    def _scanned_rows(self, until: int) -> Iterator[pa.RecordBatch | Quarantined]:
         """Read records one by one, at least up to a place in the data."""
         rows = RowCollector()
         if self._position >= len(self._file.data):
@@ -182,7 +182,7 @@ class _FileReader:
         return shape.read(record.fields, self._file.version)
 
 
-def _rejected(file: DataFile, record: int, error: DecodeError) -> Rejected:
-    return Rejected(
+def _rejected(file: DataFile, record: int, error: DecodeError) -> Quarantined:
+    return Quarantined(
         position=FilePosition(file.path, record), error=type(error).__name__, reason=error.reason
     )

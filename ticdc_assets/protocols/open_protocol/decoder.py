@@ -16,7 +16,7 @@ from ticdc_assets.errors import DecodeError, MalformedMessage, UnknownMessage
 from ticdc_assets.events import (
     Event,
     Op,
-    Rejected,
+    Quarantined,
     RowChange,
     SchemaChange,
     TopicPosition,
@@ -239,5 +239,5 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _rejected(error: DecodeError, position: TopicPosition) -> Rejected:
-    return Rejected(position=position, error=type(error).__name__, reason=error.reason)
+def _rejected(error: DecodeError, position: TopicPosition) -> Quarantined:
+    return Quarantined(position=position, error=type(error).__name__, reason=error.reason)

@@ -15,7 +15,7 @@ from ticdc_assets.events import RowChange, TableSchema, row_image
 from ticdc_assets.protocols.open_protocol import go_quote
 
 
-def settle(change: RowChange, schema: TableSchema) -> RowChange:
+def redecode(change: RowChange, schema: TableSchema) -> RowChange:
     """Read again what the schema contradicts; raise `MalformedMessage` where that cannot be.
 
     A row that the schema does not contradict is returned as it is.

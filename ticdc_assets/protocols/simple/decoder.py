@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from zoneinfo import ZoneInfo
 
 from ticdc_assets.errors import DecodeError, MalformedMessage, UnknownMessage
-from ticdc_assets.events import Event, Op, Rejected, RowChange, TopicPosition
+from ticdc_assets.events import Event, Op, Quarantined, RowChange, TopicPosition
 from ticdc_assets.protocols import payload
 from ticdc_assets.protocols.compression import MESSAGE_LIMIT, Compression, decompress
 from ticdc_assets.protocols.message import Message
@@ -52,7 +52,7 @@ class SimpleDecoder(ABC):
                 raise MalformedMessage("a record without a value")
             event = self._read(self._plain(message.value), position, None)
         except DecodeError as error:
-            event = Rejected(position=position, error=type(error).__name__, reason=error.reason)
+            event = Quarantined(position=position, error=type(error).__name__, reason=error.reason)
         return iter((event,))
 
     def _plain(self, value: bytes) -> bytes:

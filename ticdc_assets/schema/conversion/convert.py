@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.schema.conversion import json_text
@@ -36,7 +36,7 @@ def convert(value: Value, old: ColumnType, new: ColumnType) -> Value:
 
 @lru_cache(1024)
 def converter(old: ColumnType, new: ColumnType) -> Callable[[Value], Value]:
-    """Make the conversion between two types; raise `ValueProblem` where TiDB knows none.
+    """Make the conversion between two types; raise `InvalidValue` where TiDB knows none.
 
     The DDL succeeded upstream, so in strict mode every value fits; without it TiDB clips, and so
     does this.  NULL stays NULL (where a column becomes TIMESTAMP NOT NULL, TiDB puts the moment at
@@ -46,7 +46,7 @@ def converter(old: ColumnType, new: ColumnType) -> Callable[[Value], Value]:
     if any(old_kind in sources and new_kind in targets for sources, targets in _REFUSED) or (
         "vector" in (old_kind, new_kind) and old_kind != new_kind
     ):
-        raise ValueProblem(f"no conversion from {old.name} to {new.name}")
+        raise InvalidValue(f"no conversion from {old.name} to {new.name}")
     if keeps_values(old, new):
         return _same
     change = _CONVERSIONS[new_kind]
@@ -131,13 +131,13 @@ def _to_json(value: Value, old: ColumnType, new: ColumnType) -> Value:
         case "json":
             return value
         case kind:
-            raise ValueProblem(f"no JSON can be made of a {kind}")
+            raise InvalidValue(f"no JSON can be made of a {kind}")
 
 
 def _member_json(text: str) -> str:
     try:
         return json_text.normalise(text)
-    except ValueProblem:
+    except InvalidValue:
         # Since 6.3 TiDB reads names as JSON text, and the DDL would have failed; before, it quoted
         # them.
         return json_text.dump(text)
@@ -177,7 +177,7 @@ def backfill(column: Column, commit_ts: int) -> Value:
     type, text = column.type, column.default
     kind = describe(type).kind
     if column.generated is not None:
-        raise ValueProblem("what a generated column holds is not known", column=column.name)
+        raise InvalidValue("what a generated column holds is not known", column=column.name)
     if text is None:
         return None if column.nullable else _zero(type, kind)
     if kind in ("date", "datetime"):
@@ -185,7 +185,7 @@ def backfill(column: Column, commit_ts: int) -> Value:
         if now is not None:
             return now
     if column.default_is_expression:
-        raise ValueProblem(f"the default is an expression: {text[:80]}", column=column.name)
+        raise InvalidValue(f"the default is an expression: {text[:80]}", column=column.name)
     if kind == "bit":
         return to_bit(read_value(text, _NUMBER), _NUMBER, type)
     if kind == "binary":
@@ -210,7 +210,7 @@ def _zero(type: ColumnType, kind: Kind) -> Value:
         case "json":
             return "null"
         case "vector":
-            raise ValueProblem("a vector has no default")
+            raise InvalidValue("a vector has no default")
         case "bit":
             return 0
         case "date" | "datetime" | "time" | "text":

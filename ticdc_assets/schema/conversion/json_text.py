@@ -4,7 +4,7 @@ import json
 from json.encoder import encode_basestring
 from typing import Any, NoReturn
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 
 _LONGEST_INTEGER = 20
 _LINE_SEPARATORS = str.maketrans({"\u2028": "\\u2028", "\u2029": "\\u2029"})
@@ -16,7 +16,7 @@ def load(text: str) -> Any:
         return _decoder.decode(text)
     except (ValueError, RecursionError) as error:
         reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise ValueProblem(f"{text[:80]!r} is not JSON: {reason}") from None
+        raise InvalidValue(f"{text[:80]!r} is not JSON: {reason}") from None
 
 
 def dump(content: Any) -> str:
@@ -24,7 +24,7 @@ def dump(content: Any) -> str:
     try:
         return _print(content)
     except RecursionError:
-        raise ValueProblem("JSON nested too deep") from None
+        raise InvalidValue("JSON nested too deep") from None
 
 
 def normalise(text: str) -> str:
@@ -73,7 +73,7 @@ def _print(content: Any) -> str:
             items = (f"{_print_string(key)}: {_print(content[key])}" for key in sorted(content))
             return f"{{{', '.join(items)}}}"
         case _:
-            raise ValueProblem(f"{type(content).__name__} has no JSON form")
+            raise InvalidValue(f"{type(content).__name__} has no JSON form")
 
 
 def _print_float(value: float) -> str:

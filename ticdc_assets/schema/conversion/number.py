@@ -10,7 +10,7 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from math import isfinite
 from sys import float_info
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.conversion import json_text
 from ticdc_assets.schema.conversion import time as time_conversion
@@ -147,7 +147,7 @@ def _number(value: Value, old: ColumnType) -> Number:
                 return read_number_prefix(content)
             return content if isinstance(content, int | float) else 0
         case kind:
-            raise ValueProblem(f"a {kind} is no number")
+            raise InvalidValue(f"a {kind} is no number")
 
 
 def _whole(number: Number) -> int:

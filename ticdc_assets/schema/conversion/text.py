@@ -5,7 +5,7 @@ Texts are what TiDB prints; too long ones are cut as a session without strict mo
 
 from collections.abc import Iterable
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.schema.types.value import Value, mysql_text
@@ -21,7 +21,7 @@ def as_text(value: Value, type: ColumnType) -> str:
             assert isinstance(value, bytes)
             return value.decode(errors="surrogateescape")
         case "enum" | "set" if type.elements is None:
-            raise ValueProblem(f"the members of the {type.name} are not known")
+            raise InvalidValue(f"the members of the {type.name} are not known")
         case _:
             return str(mysql_text(value, type))
 
@@ -32,7 +32,7 @@ def to_text(value: Value, old: ColumnType, new: ColumnType) -> Value:
         try:
             text = value.decode(_CODECS.get(new.charset or "", "utf-8"))
         except UnicodeDecodeError:
-            raise ValueProblem(f"the bytes are not text in {new.charset or 'utf8mb4'}") from None
+            raise InvalidValue(f"the bytes are not text in {new.charset or 'utf8mb4'}") from None
     else:
         text = as_text(value, old)
     width = describe(new).width
@@ -53,7 +53,7 @@ def to_binary(value: Value, old: ColumnType, new: ColumnType) -> Value:
         try:
             data = as_text(value, old).encode(codec, errors="surrogateescape")
         except UnicodeEncodeError:
-            raise ValueProblem(f"the text has no form in {old.charset}") from None
+            raise InvalidValue(f"the text has no form in {old.charset}") from None
     row = describe(new)
     data = data[: row.width if row.width is not None else new.length]
     return data.ljust(new.length or 1, b"\0") if new.name == "binary" else data
@@ -66,7 +66,7 @@ def to_enum(value: Value, old: ColumnType, new: ColumnType) -> Value:
     if elements is None:
         if kind == "enum":
             return value
-        raise ValueProblem("the members of the enum are not known")
+        raise InvalidValue("the members of the enum are not known")
     if kind == "integer":
         return _member(elements, str(value))
     if kind == "enum" and old.elements is None:
@@ -84,7 +84,7 @@ def to_set(value: Value, old: ColumnType, new: ColumnType) -> Value:
     if elements is None:
         if kind == "set":
             return value
-        raise ValueProblem("the members of the set are not known")
+        raise InvalidValue("the members of the set are not known")
     if kind == "integer" or (kind == "set" and old.elements is None):
         return _members(elements, str(value))
     text = as_text(value, old)

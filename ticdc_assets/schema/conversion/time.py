@@ -2,7 +2,7 @@
 
 TIMESTAMP values are in UTC here, and the session's time zone, in which TiDB converts them to and
 from other types, is not in the stream: it is taken to be UTC.  Texts that no rule reads raise
-`ValueProblem`; they are never turned into a zero date.
+`InvalidValue`; they are never turned into a zero date.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.conversion import json_text
 from ticdc_assets.schema.conversion.text import as_text
@@ -62,7 +62,7 @@ def to_moment(value: Value, old: ColumnType, new: ColumnType) -> Value:
             moment = _read_moment(_text(value, old), 0 if new.name == "date" else digits)
         case kind:
             # TIME would need the day on which the DDL ran, and TiDB refuses the others.
-            raise ValueProblem(f"no {new.name} can be made of a {kind}")
+            raise InvalidValue(f"no {new.name} can be made of a {kind}")
     if new.name == "date":
         # The time is cut off, not rounded.
         return moment[:10]
@@ -85,7 +85,7 @@ def to_time(value: Value, old: ColumnType, new: ColumnType) -> Value:
         case "integer" | "year" | "float" | "decimal" | "text" | "binary" | "json":
             return _read_clock(_text(value, old), digits)
         case kind:
-            raise ValueProblem(f"no time can be made of a {kind}")
+            raise InvalidValue(f"no time can be made of a {kind}")
 
 
 def as_number(text: str) -> Decimal:
@@ -161,7 +161,7 @@ def _next_day(day: str) -> str:
     try:
         following = date.fromisoformat(day) + timedelta(days=1)
     except (ValueError, OverflowError):
-        raise ValueProblem(f"{day} cannot be rounded up to the next day") from None
+        raise InvalidValue(f"{day} cannot be rounded up to the next day") from None
     return following.isoformat()
 
 
@@ -281,7 +281,7 @@ def _read_clock(text: str, digits: int) -> str:
         hour = int(hours) + 24 * int(days or 0)
         minute, second = int(minutes or 0), int(seconds or 0)
         if minute > 59 or second > 59:
-            raise ValueProblem(f"{text[:80]!r} is not a time")
+            raise InvalidValue(f"{text[:80]!r} is not a time")
         carried, fraction = _round_fraction(fraction or "", digits)
         microseconds = ((hour * 60 + minute) * 60 + second + carried) * _SECOND
         microseconds = min(microseconds + int(fraction.ljust(6, "0")), _LONGEST_TIME)
@@ -289,5 +289,5 @@ def _read_clock(text: str, digits: int) -> str:
     return round_text(_read_moment(stripped, digits)[11:], digits)
 
 
-def _no_date(text: str) -> ValueProblem:
-    return ValueProblem(f"{text[:80]!r} is not a date and time")
+def _no_date(text: str) -> InvalidValue:
+    return InvalidValue(f"{text[:80]!r} is not a date and time")

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import NamedTuple
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 
 _UNIX_EPOCH_DAY = 719528
 # UNIX_TIMESTAMP gives 0 outside of these.
@@ -69,7 +69,7 @@ def read_moment(text: str) -> Moment:
             *date, int(text[11:13]), int(text[14:16]), int(text[17:19]), _fraction(text[20:])
         )
     except ValueError:
-        raise ValueProblem(f"{text[:80]!r} is not a date") from None
+        raise InvalidValue(f"{text[:80]!r} is not a date") from None
 
 
 def read_clock(text: str) -> Clock:
@@ -82,7 +82,7 @@ def read_clock(text: str) -> Clock:
         whole, _, fraction = second.partition(".")
         return Clock(text.startswith("-"), int(hour), int(minute), int(whole), _fraction(fraction))
     except ValueError:
-        raise ValueProblem(f"{text[:80]!r} is not a time") from None
+        raise InvalidValue(f"{text[:80]!r} is not a time") from None
 
 
 def _fraction(digits: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 
 # TiDB's defaults, for columns whose schema names a charset only.
@@ -54,7 +54,7 @@ def encode(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise ValueProblem(f"{text[:80]!r} has a surrogate that stands for no byte") from None
+        raise InvalidValue(f"{text[:80]!r} has a surrogate that stands for no byte") from None
 
 
 def _padded(text: str) -> bytes:
@@ -73,7 +73,7 @@ def _general_hash(text: str) -> bytes:
     for char in _up_to_invalid(text.rstrip(" ")):
         weight, exact = _general_weight(char)
         if not exact:
-            raise ValueProblem(f"the weight of {char!r} under general_ci is not known")
+            raise InvalidValue(f"the weight of {char!r} under general_ci is not known")
         parts.append(weight)
     return b"".join(parts)
 
@@ -128,7 +128,7 @@ def _make_charset_key(codec: str) -> Callable[[str], bytes]:
         try:
             return text.rstrip(" ").encode(codec)
         except UnicodeEncodeError:
-            raise ValueProblem(f"{text[:80]!r} is not {codec}") from None
+            raise InvalidValue(f"{text[:80]!r} is not {codec}") from None
 
     return key
 

@@ -7,7 +7,7 @@ partitioning hashes the text of a value under its collation.  Partitions are not
 from collections.abc import Callable
 from typing import Any
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType
 from ticdc_assets.schema.conversion.convert import convert
 from ticdc_assets.schema.partition.calendar import read_clock
@@ -35,7 +35,7 @@ def convert_bound(bound: Constant, column: Column) -> Value:
     if bound is None or (kind == "integer" and isinstance(bound, int)):
         return bound
     if not isinstance(bound, _ACCEPTED[kind]):
-        raise ValueProblem(f"{bound!r} is no {column.type.name}", column=column.name)
+        raise InvalidValue(f"{bound!r} is no {column.type.name}", column=column.name)
     return convert(bound, _LITERALS[type(bound)], column.type)
 
 
@@ -53,7 +53,7 @@ def _comparable_kind(column: Column) -> Kind:
     name = column.type.name
     kind = describe(column.type).kind
     if kind not in _ACCEPTED or name.endswith(("text", "blob")) or name == "timestamp":
-        raise ValueProblem(f"a {name} cannot be partitioned by", column=column.name)
+        raise InvalidValue(f"a {name} cannot be partitioned by", column=column.name)
     return kind
 
 
@@ -98,7 +98,7 @@ def _hash_not_null(column: Column) -> Callable[[Any], bytes]:
     kind = describe(type).kind
     if type.name == "timestamp":
         # TiDB hashes the text in the zone of the session that writes the row.
-        raise ValueProblem("KEY partitioning by a timestamp", column=column.name)
+        raise InvalidValue("KEY partitioning by a timestamp", column=column.name)
     if kind in ("integer", "year"):
         return lambda value: str(value).encode()
     if kind in ("float", "decimal", "date", "datetime", "time"):
@@ -112,10 +112,10 @@ def _hash_not_null(column: Column) -> Callable[[Any], bytes]:
         return _as_it_is
     if kind in ("enum", "set") or (kind == "text" and not type.name.endswith("text")):
         if kind != "text" and type.elements is None:
-            raise ValueProblem(f"the members of the {kind} are not known", column=column.name)
+            raise InvalidValue(f"the members of the {kind} are not known", column=column.name)
         key = hash_key(collation_of(type))
         if key is None:
             reason = f"KEY partitioning under collation {collation_of(type)}"
-            raise ValueProblem(reason, column=column.name)
+            raise InvalidValue(reason, column=column.name)
         return key
-    raise ValueProblem(f"KEY partitioning by a {type.name}", column=column.name)
+    raise InvalidValue(f"KEY partitioning by a {type.name}", column=column.name)

@@ -1,7 +1,7 @@
 """Partition expressions: SQL text compiled to a function of a row.
 
 The text is parsed once, by sqlglot with its own readings of functions switched off, and only what
-TiDB allows in a partition expression is understood; all else is `UnhonourableDdl`, never a guess.
+TiDB allows in a partition expression is understood; all else is `UnsupportedDdl`, never a guess.
 Which partition a result belongs to is decided in `partition`.
 """
 
@@ -15,7 +15,7 @@ from sqlglot.dialects.mysql import MySQL
 from sqlglot.errors import SqlglotError
 from sqlglot.parsers.mysql import MySQLParser
 
-from ticdc_assets.errors import UnhonourableDdl, ValueProblem
+from ticdc_assets.errors import InvalidValue, UnsupportedDdl
 from ticdc_assets.events import Column, TableSchema
 from ticdc_assets.schema.partition import function
 from ticdc_assets.schema.partition.function import Constant, Kind, Row, Term
@@ -40,7 +40,7 @@ def compile_integer(
     """Compile an expression that gives an integer; without a schema it may name no column."""
     term = _compile(text, schema, zone)
     if term.kind != "integer":
-        raise UnhonourableDdl("the expression does not give an integer", text)
+        raise UnsupportedDdl("the expression does not give an integer", text)
     return term.evaluate
 
 
@@ -49,8 +49,8 @@ def integer_constant(text: str, zone: tzinfo) -> int | None:
     evaluate = compile_integer(text, None, zone)
     try:
         return evaluate({})
-    except ValueProblem as problem:
-        raise UnhonourableDdl(problem.reason, text) from None
+    except InvalidValue as problem:
+        raise UnsupportedDdl(problem.reason, text) from None
 
 
 def constant(text: str, zone: tzinfo) -> Constant:
@@ -74,7 +74,7 @@ def read_column(column: Column) -> Callable[[Row], Any]:
             for spelled, value in row.items():
                 if spelled.casefold() == folded:
                     return value
-        raise ValueProblem("the row lacks the column, which its partition depends on", column=name)
+        raise InvalidValue("the row lacks the column, which its partition depends on", column=name)
 
     return read
 
@@ -83,14 +83,14 @@ def _compile(text: str, schema: TableSchema | None, zone: tzinfo) -> Term:
     try:
         node = sqlglot.parse_one(text, read=_PlainFunctions)
         return _Compiler(schema, zone).compile(node)
-    except ValueProblem as problem:
-        raise UnhonourableDdl(problem.reason, text) from None
+    except InvalidValue as problem:
+        raise UnsupportedDdl(problem.reason, text) from None
     except (SqlglotError, RecursionError):
-        raise UnhonourableDdl("the expression cannot be read", text) from None
+        raise UnsupportedDdl("the expression cannot be read", text) from None
 
 
 class _Compiler:
-    """Turns the nodes of one expression into terms; what it cannot is a `ValueProblem`."""
+    """Turns the nodes of one expression into terms; what it cannot is a `InvalidValue`."""
 
     def __init__(self, schema: TableSchema | None, zone: tzinfo) -> None:
         self._schema = schema
@@ -101,10 +101,10 @@ class _Compiler:
         make = _NODES.get(type(node))
         if make is None:
             what = node.key if isinstance(node, exp.Expression) else str(node)
-            raise ValueProblem(f"{what} is not allowed in a partition expression")
+            raise InvalidValue(f"{what} is not allowed in a partition expression")
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise ValueProblem("the expression is nested too deeply")
+            raise InvalidValue("the expression is nested too deeply")
         term = make(self, node)
         self._depth -= 1
         return term
@@ -117,7 +117,7 @@ class _Compiler:
         if node.is_string:
             return function.literal("text", text)
         if not text.isascii() or not text.isdigit() or len(text) > _LONGEST_NUMBER:
-            raise ValueProblem(f"{text[:80]} is not an integer")
+            raise InvalidValue(f"{text[:80]} is not an integer")
         return function.literal("integer", int(text))
 
     def boolean(self, node: exp.Boolean) -> Term:
@@ -134,32 +134,32 @@ class _Compiler:
         try:
             return function.literal("bytes", bytes.fromhex("0" * (len(digits) % 2) + digits))
         except ValueError:
-            raise ValueProblem("a broken hexadecimal literal") from None
+            raise InvalidValue("a broken hexadecimal literal") from None
 
     def bits(self, node: exp.BitString) -> Term:
         digits: str = node.this
         if not digits or digits.strip("01"):
-            raise ValueProblem("a broken bit literal")
+            raise InvalidValue("a broken bit literal")
         return function.literal("bytes", int(digits, 2).to_bytes((len(digits) + 7) // 8))
 
     def introduced(self, node: exp.Introducer) -> Term:
         term = self.compile(node.expression)
         if term.kind not in ("text", "bytes"):
-            raise ValueProblem("a charset introducer before what is no text")
+            raise InvalidValue("a charset introducer before what is no text")
         return term
 
     def column(self, node: exp.Column) -> Term:
         name = node.name
         if not isinstance(node.this, exp.Identifier) or self._schema is None:
-            raise ValueProblem(f"{name} is not a constant")
+            raise InvalidValue(f"{name} is not a constant")
         column = self._schema.column(name)
         if column is None:
-            raise ValueProblem(f"the table has no column {name!r}")
+            raise InvalidValue(f"the table has no column {name!r}")
         kind = _COLUMN_KINDS.get(describe(column.type).kind)
         if column.type.name == "timestamp":
             kind = "timestamp"
         if kind is None:
-            raise ValueProblem(f"column {name!r} is a {column.type.name}")
+            raise InvalidValue(f"column {name!r} is a {column.type.name}")
         return Term(kind, read_column(column), column.type.decimals or 0)
 
     def negative(self, node: exp.Neg) -> Term:

@@ -1,7 +1,7 @@
 """What partition expressions are built of: operators and functions over computed terms.
 
 Here lives what each function takes and gives; how SQL text becomes calls of them is read in
-`partition_expression`.  A term of a kind that a function does not take is a `ValueProblem`.
+`partition_expression`.  A term of a kind that a function does not take is a `InvalidValue`.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from datetime import tzinfo
 from math import ceil, floor
 from typing import Any, Literal, NamedTuple
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.conversion.convert import convert
 from ticdc_assets.schema.partition.calendar import (
@@ -59,9 +59,9 @@ def call(name: str, arguments: list[Term], zone: tzinfo) -> Term:
         return _unix_timestamp(arguments[0], zone)
     least, most, make = _FUNCTIONS.get(name, (0, -1, None))
     if make is None:
-        raise ValueProblem(f"function {name} is not allowed in a partition expression")
+        raise InvalidValue(f"function {name} is not allowed in a partition expression")
     if not least <= len(arguments) <= most:
-        raise ValueProblem(f"function {name} with {len(arguments)} arguments")
+        raise InvalidValue(f"function {name} with {len(arguments)} arguments")
     return make(name, *arguments)
 
 
@@ -74,7 +74,7 @@ def extract(unit: str, argument: Term) -> Term:
         return _of(EXTRACT_FROM_CLOCK[unit], _clock(what, argument))
     if unit in EXTRACT_FROM_DATETIME:
         return _of(EXTRACT_FROM_DATETIME[unit], _moment(what, argument))
-    raise ValueProblem(f"{what} is not allowed in a partition expression")
+    raise InvalidValue(f"{what} is not allowed in a partition expression")
 
 
 def operation(name: str, left: Term, right: Term) -> Term:
@@ -113,7 +113,7 @@ def _of(compute: Callable[[Any], int | None], inner: Callable[[Row], Any]) -> Te
 
 def _integer(what: str, term: Term) -> Callable[[Row], int | None]:
     if term.kind != "integer":
-        raise ValueProblem(f"{what} of a {term.kind}")
+        raise InvalidValue(f"{what} of a {term.kind}")
     return term.evaluate
 
 
@@ -122,7 +122,7 @@ def _moment(what: str, term: Term) -> Callable[[Row], Moment | None]:
         return _apply(read_moment, term.evaluate)
     if term.kind == "text":
         return _apply(_read_moment_literal, term.evaluate)
-    raise ValueProblem(f"{what} of a {term.kind}")
+    raise InvalidValue(f"{what} of a {term.kind}")
 
 
 def _clock(what: str, term: Term) -> Callable[[Row], Clock | None]:
@@ -130,7 +130,7 @@ def _clock(what: str, term: Term) -> Callable[[Row], Clock | None]:
         return _apply(read_clock, term.evaluate)
     if term.kind == "text":
         return _apply(_read_clock_literal, term.evaluate)
-    raise ValueProblem(f"{what} of a {term.kind}")
+    raise InvalidValue(f"{what} of a {term.kind}")
 
 
 def _read_moment_literal(text: str) -> Moment:
@@ -193,7 +193,7 @@ def _unix_timestamp(argument: Term, zone: tzinfo) -> Term:
             lambda text: unix_timestamp(_read_moment_literal(text), zone), argument.evaluate
         )
     else:
-        raise ValueProblem(f"unix_timestamp of a {argument.kind} depends on the session's zone")
+        raise InvalidValue(f"unix_timestamp of a {argument.kind} depends on the session's zone")
     return Term("decimal", seconds) if fractional else _of(int, seconds)
 
 

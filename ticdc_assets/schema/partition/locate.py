@@ -1,8 +1,8 @@
 """Which partition TiDB keeps a row in.
 
 Needed because DROP, TRUNCATE and EXCHANGE PARTITION remove or swap rows that the stream never
-mentions.  Nothing is guessed: what cannot be decided is `UnhonourableDdl` (the partitioning) or
-`ValueProblem` (a row).  What happens to the rows is not decided here.
+mentions.  Nothing is guessed: what cannot be decided is `UnsupportedDdl` (the partitioning) or
+`InvalidValue` (a row).  What happens to the rows is not decided here.
 """
 
 from bisect import bisect_right
@@ -15,7 +15,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from ticdc_assets.errors import UnhonourableDdl, ValueProblem
+from ticdc_assets.errors import InvalidValue, UnsupportedDdl
 from ticdc_assets.events import Column, Partition, Partitioning, TableSchema
 from ticdc_assets.schema.partition.column import comparison, convert_bound, hashing
 from ticdc_assets.schema.partition.expression import (
@@ -55,8 +55,8 @@ def locator(
         cut.fail("no partitions")
     try:
         return _LOCATORS[partitioning.kind](cut)
-    except ValueProblem as problem:
-        raise UnhonourableDdl(str(problem), cut.text) from None
+    except InvalidValue as problem:
+        raise UnsupportedDdl(str(problem), cut.text) from None
 
 
 class _Cut(Struct, frozen=True):
@@ -76,7 +76,7 @@ class _Cut(Struct, frozen=True):
         return [partition.name for partition in self.partitioning.partitions]
 
     def fail(self, reason: str) -> NoReturn:
-        raise UnhonourableDdl(reason, self.text)
+        raise UnsupportedDdl(reason, self.text)
 
     def expression(self) -> Callable[[Row], int | None]:
         """Compile the partitioning expression, with its result in the range of BIGINT."""
@@ -88,7 +88,7 @@ class _Cut(Struct, frozen=True):
         def in_range(row: Row) -> int | None:
             value = evaluate(row)
             if value is not None and not _LEAST_INTEGER <= value < _BEYOND_INTEGER:
-                raise ValueProblem(f"{text} gives {value}, beyond BIGINT")
+                raise InvalidValue(f"{text} gives {value}, beyond BIGINT")
             return value
 
         return in_range

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ticdc_assets.errors import MalformedMessage, ValueProblem
+from ticdc_assets.errors import InvalidValue, MalformedMessage
 from ticdc_assets.events import Column, ColumnType, RowChange, TableSchema, row_image
 from ticdc_assets.schema.types.mysql_type import Kind, describe
 from ticdc_assets.schema.types.value import Value, read_value, vector_elements
@@ -64,7 +64,7 @@ def verify(change: RowChange, schema: TableSchema) -> Verdict:
                 reason = f"column {unknown!r} is not in the schema"
                 return Verdict("not verifiable", side, expected, reason=reason)
             computed = _crc(_image_bytes(texts, schema.columns))
-        except (ValueProblem, MalformedMessage) as problem:
+        except (InvalidValue, MalformedMessage) as problem:
             # Whatever text the checksum was computed from, its type could hold it.
             return Verdict("mismatch", side, expected, reason=problem.reason)
         if computed != expected:

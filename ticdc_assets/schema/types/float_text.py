@@ -4,7 +4,7 @@ from decimal import Decimal
 from math import frexp
 from struct import Struct, error
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 
 _FLOAT32 = Struct("<f")
 _SMALLEST_NORMAL_FLOAT = 2.0**-126
@@ -15,7 +15,7 @@ def round_to_float32(value: float) -> float:
     try:
         rounded: float = _FLOAT32.unpack(_FLOAT32.pack(value))[0]
     except (OverflowError, error):
-        raise ValueProblem(f"{value!r} is beyond FLOAT") from None
+        raise InvalidValue(f"{value!r} is beyond FLOAT") from None
     return rounded
 
 

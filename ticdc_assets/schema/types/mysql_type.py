@@ -4,7 +4,7 @@ Everything that depends on a type starts from its row in `type_table`, found by 
 values are read here.
 """
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.types.type_table import (
     BINARY_TWINS,
@@ -34,13 +34,13 @@ _MAX_DELTA_PRECISION = 38
 
 
 def describe(t: ColumnType) -> MysqlType:
-    """Find the row of a type; raise `ValueProblem` for a type that has none."""
+    """Find the row of a type; raise `InvalidValue` for a type that has none."""
     name = t.name
     if t.charset == "binary" and name in BINARY_TWINS:
         name = BINARY_TWINS[name]
     row = TYPES.get(name)
     if row is None:
-        raise ValueProblem(f"unknown type {t.name!r}")
+        raise InvalidValue(f"unknown type {t.name!r}")
     return row
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import load
 from ticdc_assets.schema.types.value import Reader, Value, Writer, reader, writer
@@ -17,20 +17,20 @@ class RowReader:
         self._readers: dict[str, tuple[str, Reader]] = {}
 
     def __call__(self, image: str) -> dict[str, Value]:
-        """Read one image; raise `MalformedMessage` or `ValueProblem` (which names the column)."""
+        """Read one image; raise `MalformedMessage` or `InvalidValue` (which names the column)."""
         row: dict[str, Value] = {}
         for name, text in load(image).items():
             known = self._readers.get(name) or self._find(name)
             try:
                 row[known[0]] = known[1](text)
-            except ValueProblem as problem:
-                raise ValueProblem(problem.reason, column=name) from None
+            except InvalidValue as problem:
+                raise InvalidValue(problem.reason, column=name) from None
         return row
 
     def _find(self, name: str) -> tuple[str, Reader]:
         column = self._schema.column(name)
         if column is None:
-            raise ValueProblem("the table has no such column", column=name)
+            raise InvalidValue("the table has no such column", column=name)
         known = (column.name, reader(column.type, self._member_names))
         self._readers[name] = known
         return known
@@ -47,7 +47,7 @@ class RowWriter:
     def __call__(self, row: Mapping[str, Value]) -> dict[str, str | None]:
         """Write one row; a column that the stream never sent is left out.
 
-        Raise `ValueProblem` where a value is not of its column's type, or nobody knows that.
+        Raise `InvalidValue` where a value is not of its column's type, or nobody knows that.
         """
         written: dict[str, str | None] = {}
         for column in self._columns:
@@ -58,6 +58,6 @@ class RowWriter:
                     if write is None:
                         write = self._writers[name] = writer(column.type)
                     written[name] = write(row[name])
-                except ValueProblem as problem:
-                    raise ValueProblem(problem.reason, column=name) from None
+                except InvalidValue as problem:
+                    raise InvalidValue(problem.reason, column=name) from None
         return written

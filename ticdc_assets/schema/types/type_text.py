@@ -4,7 +4,7 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.types.type_table import BINARY_TWINS, SYNONYMS, TYPES
 
@@ -174,7 +174,7 @@ class _TypeText:
             parts.append(char)
 
     def _fail(self, reason: str) -> NoReturn:
-        raise ValueProblem(f"type {self._text[:80]!r}: {reason}")
+        raise InvalidValue(f"type {self._text[:80]!r}: {reason}")
 
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}

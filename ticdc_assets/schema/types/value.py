@@ -1,6 +1,6 @@
 """Texts of row images to typed Python values, and back to the text MySQL gives.
 
-Every reader refuses, with `ValueProblem`, a text that its type cannot hold; none does work that
+Every reader refuses, with `InvalidValue`, a text that its type cannot hold; none does work that
 grows faster than the text.  What a type change makes of a value lives in `convert`.
 """
 
@@ -11,7 +11,7 @@ from decimal import Decimal
 from functools import lru_cache
 from math import isfinite
 
-from ticdc_assets.errors import ValueProblem
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.types.float_text import float32_digits, plain, round_to_float32
 from ticdc_assets.schema.types.mysql_type import (
@@ -91,9 +91,9 @@ _writer = lru_cache(1024)(writer)
 # --- readers -----------------------------------------------------------------
 
 
-def _bad(text: str, what: str) -> ValueProblem:
+def _bad(text: str, what: str) -> InvalidValue:
     shown = text if len(text) <= 80 else f"{text[:80]}…"
-    return ValueProblem(f"{shown!r} is not {what}")
+    return InvalidValue(f"{shown!r} is not {what}")
 
 
 def _read_integer(text: str, what: str) -> int:
@@ -251,7 +251,7 @@ def _make_enum_reader(type: ColumnType) -> Callable[[str], Value]:
         if elements is None:
             return text
         if not 0 <= index <= len(elements):
-            raise ValueProblem(f"enum index {index} is beyond the {len(elements)} members")
+            raise InvalidValue(f"enum index {index} is beyond the {len(elements)} members")
         # 0 is what MySQL keeps of a value that is no member: it prints as the empty string.
         return elements[index - 1] if index else ""
 
@@ -268,7 +268,7 @@ def _make_set_reader(type: ColumnType) -> Callable[[str], Value]:
         if elements is None:
             return text
         if not 0 <= mask < 1 << len(elements):
-            raise ValueProblem(f"set bitmask {mask} is beyond the {len(elements)} members")
+            raise InvalidValue(f"set bitmask {mask} is beyond the {len(elements)} members")
         return ",".join(name for bit, name in enumerate(elements) if mask >> bit & 1)
 
     return read
@@ -342,8 +342,8 @@ _READERS: dict[Kind, Callable[[ColumnType], Callable[[str], Value]]] = {
 # --- writers -----------------------------------------------------------------
 
 
-def _mistyped(value: Value) -> ValueProblem:
-    return ValueProblem(f"the value is of another type, {type(value).__name__}")
+def _mistyped(value: Value) -> InvalidValue:
+    return InvalidValue(f"the value is of another type, {type(value).__name__}")
 
 
 def _write_float64(value: Value) -> str:

@@ -10,12 +10,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from ticdc_assets.assets import run_budget as pace
-from ticdc_assets.assets.run_budget import Stay
+from ticdc_assets.assets import run_budget
+from ticdc_assets.assets.run_budget import RunBudget
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.lake.log.catalog import AppliedLine, Catalog, LakeTable
-from ticdc_assets.lake.store.lock import locked, wanted
+from ticdc_assets.lake.log.catalog import AppliedRow, LakeCatalog, LakeTable
 from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lock import is_lock_wanted, locked
 
 T1, T2, T3 = (470628459884838913 + (n << 30) for n in range(3))
 
@@ -43,26 +43,26 @@ class World:
         self.clock = clock
         self.writes(T1)
         feed = changefeed_from_uri(f"file://{folder}?protocol=csv", id="shop")
-        self.stay = Stay(feed, self.lake, instance)
+        self.stay = RunBudget(feed, self.lake, instance)
 
     def writes(self, ts: int) -> None:
         (self.folder / "metadata").write_text(json.dumps({"checkpoint-ts": ts}))
 
     def is_over(self, applied: int, *tables: str) -> str | None:
-        return self.stay.is_over(Catalog(), _catalog(applied, *tables))
+        return self.stay.is_over(LakeCatalog(), _catalog(applied, *tables))
 
 
-def _catalog(ts: int, *tables: str) -> Catalog:
-    line = AppliedLine(1, datetime.now(UTC), ts, 1, {}, {}, [], None, 1)
+def _catalog(ts: int, *tables: str) -> LakeCatalog:
+    line = AppliedRow(1, datetime.now(UTC), ts, 1, {}, {}, [], None, 1)
     there = {name: LakeTable(name, "d", name, "live", None, None, 1, None) for name in tables}
-    return Catalog(there, line)
+    return LakeCatalog(there, line)
 
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     clock = Clock()
-    monkeypatch.setattr(pace, "time", clock)
-    monkeypatch.delenv(pace.INTERVAL, raising=False)
+    monkeypatch.setattr(run_budget, "time", clock)
+    monkeypatch.delenv(run_budget.INTERVAL, raising=False)
     with dg.DagsterInstance.ephemeral() as instance:
         yield World(tmp_path, instance, clock)
 
@@ -94,7 +94,7 @@ def test_it_ends_after_a_while(world: World) -> None:
 
 
 def test_it_does_not_rest_for_long(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(pace.INTERVAL, "600")
+    monkeypatch.setenv(run_budget.INTERVAL, "600")
     world.writes(T2)
     begun = world.clock.now
     assert "for a while" in (world.is_over(T1) or "")
@@ -127,7 +127,7 @@ def test_it_ends_for_a_command_that_waits_for_the_lake(world: World) -> None:
     with locked(world.lake):
         waiter.start()
         until = time.monotonic() + 30
-        while not wanted(world.lake) and time.monotonic() < until:
+        while not is_lock_wanted(world.lake) and time.monotonic() < until:
             time.sleep(0.01)
         assert world.is_over(T1) == "others wait"
     waiter.join(30)

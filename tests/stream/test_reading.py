@@ -5,9 +5,9 @@ from msgspec.structs import replace
 from tests.golden import records, storage_tree
 from tests.reference.golden_feeds import feed_of
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.events import FilePosition, Rejected, RowChange, SchemaChange
+from ticdc_assets.events import FilePosition, Quarantined, RowChange, SchemaChange
+from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.stream.reading import folder_events, topic_events
-from ticdc_assets.reference.replay import Replay
 
 DATASET = "lifecycle/storage-csv-full"
 
@@ -20,7 +20,7 @@ def test_a_schema_file_that_is_not_what_its_name_says_is_doubted_and_used() -> N
     tree = dict(storage_tree(DATASET))
     path = next(p for p in sorted(tree) if "shop/customers/meta/schema_" in p)
     tree[path] = tree[path].replace(b'"60"', b'"61"')
-    doubts = [event for event in events_of(tree) if isinstance(event, Rejected)]
+    doubts = [event for event in events_of(tree) if isinstance(event, Quarantined)]
     assert [(d.position, d.error) for d in doubts] == [(FilePosition(path), "ChecksumMismatch")]
     assert SchemaChange in {type(e) for e in events_of(tree) if e.position == FilePosition(path)}
 
@@ -33,7 +33,7 @@ def test_rows_without_their_schema_file_are_said_and_the_rest_goes_on() -> None:
         del tree[path]
     events = events_of(tree)
     assert [e for e in events if isinstance(e, RowChange)] == whole
-    said = [event for event in events if isinstance(event, Rejected)]
+    said = [event for event in events if isinstance(event, Quarantined)]
     data = [p for p in tree if p.startswith("shop/customers/") and p.endswith(".csv")]
     assert {s.position for s in said} == {FilePosition(path) for path in data}
     assert {s.error for s in said} == {"MissingSchema"}
@@ -46,7 +46,7 @@ def test_a_changed_row_fails_its_checksum() -> None:
         m if b'"table":"t_dec"' not in (m.value or b"") else _with(m, b'"d2":"', b'"d2":"1')
         for m in records("types/simple-json-checksum")
     ]
-    replay = Replay(feed)
+    replay = ModelReplay(feed)
     replay.add(topic_events(feed, changed, None))
     replay.advance(replay.default_ts)
     kinds = {(p.kind, p.table) for p in replay.model.problems if p.serious}
@@ -61,6 +61,6 @@ def _with(message, old: bytes, new: bytes):
 def test_data_files_that_do_not_fit_the_declared_layout_are_said() -> None:
     tree = storage_tree(DATASET)
     feed = changefeed_from_uri("file:///data?protocol=csv")
-    said = [e for e in folder_events(feed, tree, tree.__getitem__) if isinstance(e, Rejected)]
+    said = [e for e in folder_events(feed, tree, tree.__getitem__) if isinstance(e, Quarantined)]
     assert {s.position for s in said} == {FilePosition(p) for p in tree if p.endswith(".csv")}
     assert all("date-separator = 'day'" in s.reason for s in said)

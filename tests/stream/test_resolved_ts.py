@@ -23,7 +23,7 @@ from ticdc_assets.events import (
     Watermark,
 )
 from ticdc_assets.stream.reading import topic_events
-from ticdc_assets.stream.resolved_ts import Progress
+from ticdc_assets.stream.resolved_ts import ResolvedTsTracker
 from ticdc_assets.stream.routing import topic_of
 
 PER_TABLE = '[{matcher = ["*.*"], topic = "{schema}.{table}"}]'
@@ -64,7 +64,7 @@ def create(ts: int, table: str, topic: str = "") -> SchemaChange:
 
 
 def resolved(feed: Changefeed, *events: Event) -> int | None:
-    progress = Progress(feed)
+    progress = ResolvedTsTracker(feed)
     progress.hear(events)
     return progress.resolved_ts
 
@@ -91,7 +91,7 @@ class TestOneTopic:
 
     def test_what_is_missing_is_named(self) -> None:
         feed = changefeed_from_uri("kafka://h:9092/main?protocol=simple&partition-num=3")
-        progress = Progress(feed)
+        progress = ResolvedTsTracker(feed)
         progress.hear([mark(5), mark(9, partition=1)])
         assert progress.held_back_by(7) == ["main-0", "main-2"]
         assert progress.held_back_by(1) == ["main-2"]
@@ -244,7 +244,7 @@ def assert_never_too_much(feed: Changefeed, events: list[Event], every: int = 1)
         for ts, is_ddl in [news or (0, False)]
     ]
     later = [*accumulate(reversed(least_later), min)][::-1]
-    progress = Progress(feed)
+    progress = ResolvedTsTracker(feed)
     last = 0
     for number, event in enumerate(events):
         progress.hear((event,))

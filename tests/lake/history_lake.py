@@ -14,11 +14,11 @@ from tests.reference.changefeeds import DATABASE
 from tests.reference.random_upstream import Shown
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events import Event, FilePosition, Watermark
-from ticdc_assets.lake.views.asof import picture
-from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
 from ticdc_assets.lake.columns.conversion import mysql_lines
 from ticdc_assets.lake.columns.writing import image
+from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
 from ticdc_assets.lake.store.contracts import Lake, create
+from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.plan.state import Incarnation
 
 IMAGE = "⌗image"
@@ -58,7 +58,7 @@ class Told:
 
     def pictured(self, ts: int) -> tuple[dict[str, str], dict[str, Shown]]:
         """By history why tables are paused, and what is in the others, as the lake shows it."""
-        seen = picture(self.spark, self.lake, self.feed, ts)
+        seen = as_of(self.spark, self.lake, self.feed, ts)
         reasons, found = dict[str, str](), list[tuple[Incarnation, list[str]]]()
         for table in seen.tables():
             rows = seen.rows(table)
@@ -75,7 +75,7 @@ def shown(tables: Iterable[tuple[Incarnation, list[str]]]) -> dict[str, Shown]:
     """Tables by history, as upstream shows them."""
     found: dict[str, Shown] = defaultdict(dict)
     for table, images in tables:
-        assert not table.stopped, table.reason
+        assert not table.is_stopped, table.reason
         schema = table.schema
         database = schema.database.removeprefix(_prefix(table))
         columns = [c.name for c in schema.columns if c.generated != "virtual"]

@@ -1,4 +1,4 @@
-"""Events and rows as the JSON lines that people and tests read."""
+"""Events as JSON lines: what `decode` and `events` print, and what tests compare."""
 
 import json
 
@@ -7,21 +7,18 @@ import msgspec
 from ticdc_assets.events import (
     Bootstrap,
     Event,
-    Rejected,
+    Quarantined,
     RowChange,
     SchemaChange,
     Watermark,
 )
-from ticdc_assets.events.row_image import dump
-from ticdc_assets.reference.table import Table
-from ticdc_assets.schema.types.row import RowWriter
 
 _NAMES: dict[type, str] = {
     RowChange: "row change",
     SchemaChange: "schema change",
     Bootstrap: "bootstrap",
     Watermark: "watermark",
-    Rejected: "rejected",
+    Quarantined: "rejected",
 }
 _IMAGES = ("before", "after", "observed")
 _encode = msgspec.json.Encoder().encode
@@ -53,9 +50,3 @@ def _escaped(value: object) -> msgspec.Raw:
     if isinstance(value, msgspec.Raw):
         return value
     return msgspec.Raw(json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode())
-
-
-def row_lines(table: Table) -> list[bytes]:
-    """A table's rows as JSON lines `{column: text or null}`, sorted so that runs repeat."""
-    write = RowWriter(table.schema)
-    return sorted(dump(write(row)).encode() + b"\n" for row in table)
