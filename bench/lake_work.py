@@ -87,7 +87,7 @@ class Work:
             done = advance(self._spark, self.lake, self._feed, self._source)
             seconds, processor = clock.read()
         for problem in done.applied.problems:
-            print(f"PROBLEM: {problem.line()}")
+            print(f"PROBLEM: {problem.describe()}")
         stages = {name: _covered(spans[name]) for name in _STAGES}
         stages["rest"] = seconds - sum(stages.values())
         new = self._commits() - before

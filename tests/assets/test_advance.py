@@ -25,7 +25,7 @@ from ticdc_assets import definitions, naming
 from ticdc_assets.assets import run_budget
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.checks.invariants import TABLE_INVARIANTS
-from ticdc_assets.demo import Options, Simulation, SimulationStep, prepare, row_lines
+from ticdc_assets.demo import Options, Simulation, SimulationStep, encode_truth, prepare
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.log.catalog import table_changes
@@ -104,7 +104,7 @@ def test_runs_tell_what_they_changed_and_nothing_else(shop: Shop) -> None:
 
     # The lake was not there: no table had a definition, and all are told of.
     pages = told(first)
-    truth = row_lines(shop.simulation.truth(first_step.checkpoint))
+    truth = encode_truth(shop.simulation.truth(first_step.checkpoint))
     assert {key.path[3] for key in pages if key.path[1] == CURRENT} >= {t for _, t in truth}
     for (_, name), rows in truth.items():
         assert pages[shop.key(name)]["dagster/row_count"] == len(rows)
@@ -233,7 +233,7 @@ def test_a_run_goes_on_while_its_source_does_and_tells_all_whatever_comes(
         # But for what was made anew since a run told of everything.
         if change.table.table != "orders":
             assert pages[shop.key(change.table.table)]["ticdc/rows_read"] == change.counts.read
-    truth = row_lines(shop.simulation.truth(after.ts))
+    truth = encode_truth(shop.simulation.truth(after.ts))
     assert shop.key("orders") in pages
     for (_, name), rows in truth.items():
         if shop.key(name) in pages:

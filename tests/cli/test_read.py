@@ -80,7 +80,7 @@ class TestDecode:
         events = [json.loads(line) for line in out.splitlines()]
         assert code == 1
         assert len(events) == len(whole)
-        bad = {i: e for i, e in enumerate(events) if e["event"] == "rejected"}
+        bad = {i: e for i, e in enumerate(events) if e["event"] == "quarantined"}
         assert set(bad) == {20, 21}
         place = f"{damaged['topic']}-{damaged['partition']}-{damaged['offset']}-0"
         assert [e["position"] for e in bad.values()] == [place, f"{dump}-22"]

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, Shop
-from ticdc_assets.demo import row_lines
+from ticdc_assets.demo import encode_truth
 
 TABLE = "shop.orders"
 
 
 def truth(shop: Shop, ts: int) -> dict[str, list[bytes]]:
-    return {".".join(name): lines for name, lines in row_lines(shop.simulation.truth(ts)).items()}
+    return {
+        ".".join(name): lines for name, lines in encode_truth(shop.simulation.truth(ts)).items()
+    }
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from ticdc_assets.demo.number import exponent_form
 from ticdc_assets.demo.schema_file import database_schema_file, table_schema_file
 from ticdc_assets.events import FilePosition, RowChange, TableSchema, row_image
 from ticdc_assets.storage_sink.path import Layout, TableSchemaPath, parse
-from ticdc_assets.stream.reading import folder_events, layout_of
+from ticdc_assets.stream.reading import make_layout, read_folder_events
 
 CSV = [name for name in datasets("newarch-storage-csv-*") if "table-id" not in name]
 
@@ -83,8 +83,8 @@ def texts(image: str | None, schema: TableSchema) -> tuple[str | None, ...] | No
 @pytest.mark.parametrize("dataset", CSV)
 def test_csv_files(dataset: str) -> None:
     tree, feed = storage_tree(dataset), feed_of(dataset)
-    schemas = schemas_of(tree, layout_of(feed))
-    rows = [e for e in folder_events(feed, tree, tree.__getitem__) if isinstance(e, RowChange)]
+    schemas = schemas_of(tree, make_layout(feed))
+    rows = [e for e in read_folder_events(feed, tree, tree.__getitem__) if isinstance(e, RowChange)]
     files = 0
     for path, events in groupby(rows, key=lambda row: _path(row)):
         changes = list(events)

@@ -9,10 +9,10 @@ from resources.dump import read_dump
 from resources.storage import sink_folder
 from ticdc_assets.changefeed import CsvDialect, load_changefeeds
 from ticdc_assets.demo import Options, Simulation, prepare, simulate
-from ticdc_assets.demo import row_lines as truth_lines
+from ticdc_assets.demo import encode_truth as truth_lines
 from ticdc_assets.reference.replay import ModelReplay
-from ticdc_assets.reference.row_lines import row_lines
-from ticdc_assets.stream.reading import folder_events, topic_events
+from ticdc_assets.reference.row_lines import encode_rows
+from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 CSV_DEFAULT = CsvDialect()
 CSV_ODD = CsvDialect(
@@ -55,14 +55,14 @@ def replayed(simulation: Simulation) -> ModelReplay:
     replay = ModelReplay(feed)
     if feed.transport == "storage":
         folder = sink_folder(feed)
-        replay.add(folder_events(feed, folder.paths(), folder.read))
+        replay.add(read_folder_events(feed, folder.paths(), folder.read))
     else:
-        replay.add(topic_events(feed, read_dump(Path(feed.location)), None))
+        replay.add(read_topic_events(feed, read_dump(Path(feed.location)), None))
     return replay
 
 
 def tables(replay: ModelReplay) -> dict[tuple[str, str], list[bytes]]:
-    return {(t.schema.database, t.schema.table): row_lines(t) for t in replay.model.tables}
+    return {(t.schema.database, t.schema.table): encode_rows(t) for t in replay.model.tables}
 
 
 @pytest.mark.parametrize("manner", MANNERS)
@@ -80,7 +80,7 @@ def test_a_replay_gives_the_truth_at_every_checkpoint_looked_at(
             # Nothing tells of a table that was there before and is empty.
             true = {name: rows for name, rows in true.items() if rows or name in found}
         assert found == true, checkpoint
-    assert [problem for problem in replay.model.problems if problem.serious] == []
+    assert [problem for problem in replay.model.problems if problem.data_may_differ] == []
     assert replay.model.waiting() == []
 
 

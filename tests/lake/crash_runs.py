@@ -22,7 +22,7 @@ from resources.reading import source_of
 from resources.storage import sink_folder
 from tests.servers import HASTY
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
-from ticdc_assets.demo import Options, Simulation, SimulationStep, prepare, row_lines
+from ticdc_assets.demo import Options, Simulation, SimulationStep, encode_truth, prepare
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
@@ -146,7 +146,7 @@ class Runs:
             return 0
         shown = as_of(spark, self.lake, self.feed)
         found = {(t.schema.database, t.schema.table): list(shown.lines(t)) for t in shown.tables()}
-        assert found == row_lines(self.simulation.truth(shown.ts)), self.kills
+        assert found == encode_truth(self.simulation.truth(shown.ts)), self.kills
         assert not any(table.is_stopped for table in shown.tables())
         return shown.ts
 

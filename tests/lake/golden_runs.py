@@ -43,15 +43,15 @@ from ticdc_assets.lake.advance import AdvanceResult, Source, advance
 from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.plan.state import Incarnation
-from ticdc_assets.reference.row_lines import row_lines
-from ticdc_assets.stream.reading import topic_events
+from ticdc_assets.reference.row_lines import encode_rows
+from ticdc_assets.stream.reading import read_topic_events
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker
 
 _AT_ONCE = 4
 _DATES = ("date", "datetime", "timestamp")
 _KINDS = {
     "paused": PAUSED_REPORTED,
-    "rejected": REJECTED_REPORTED,
+    "quarantined": REJECTED_REPORTED,
     "incomplete": ROWS_REPORTED,
 }
 
@@ -146,7 +146,7 @@ def _resolved_by_record(dataset: str) -> list[tuple[int, int | None]]:
     progress = ResolvedTsTracker(feed)
     found = []
     for number, message in enumerate(messages(feed), 1):
-        progress.hear(topic_events(feed, [message], claim_check_folder(feed)))
+        progress.observe(read_topic_events(feed, [message], claim_check_folder(feed)))
         found.append((number, progress.resolved_ts))
     return found
 
@@ -220,7 +220,7 @@ def _compare(
         assert ours <= theirs, name
     model = _model(dataset, ts)[name]
     assert model.paused is None
-    theirs = [msgspec.json.decode(line) for line in row_lines(model)]
+    theirs = [msgspec.json.decode(line) for line in encode_rows(model)]
     assert difference(_plain(rows, schema), _plain(theirs, schema)) == ([], []), name
 
 
@@ -270,4 +270,4 @@ def unexpected_problems(golden: GoldenLake) -> list[str]:
     """What was said of tables and rows, but for what the data has by its nature."""
     may = allowed(golden.dataset)
     said = [problem for run in golden.runs for problem in run.applied.problems]
-    return [p.line() for p in said if p.serious and _KINDS.get(p.kind) not in may]
+    return [p.describe() for p in said if p.data_may_differ and _KINDS.get(p.kind) not in may]

@@ -30,7 +30,7 @@ from ticdc_assets.lake.raw.ingest_folder import ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
 from ticdc_assets.lake.store.contracts import Lake, create
 from ticdc_assets.protocols.message import Message
-from ticdc_assets.stream.reading import schema_versions
+from ticdc_assets.stream.reading import complete_schema_versions
 
 
 class Intake:
@@ -75,7 +75,7 @@ class Intake:
     ) -> Mapping[tuple[str, str, int], TableSchema]:
         events = self.lake.read(self.spark, "events").where("kind IN ('ddl', 'bootstrap')")
         known = event_rows.statements(events.select("kind", "statement").collect())
-        return schema_versions([*known, *fresh], self.feed.keys)
+        return complete_schema_versions([*known, *fresh], self.feed.keys)
 
     def events(self) -> list[Event]:
         rows = self.lake.read(self.spark, "events").toArrow().to_pylist()

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from resources.storage import sink_folder
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.demo import FULL_CSV, row_lines
+from ticdc_assets.demo import FULL_CSV, encode_truth
 from ticdc_assets.demo.column_type import column
 from ticdc_assets.demo.csv_lines import CsvLines
 from ticdc_assets.demo.statement import Session
@@ -116,7 +116,7 @@ class Damaged:
         shown = as_of(self._spark, self.lake, self._feed, ts)
         tables = {table.schema.table: table for table in shown.tables()}
         true = {
-            name: Counter(rows) for (_, name), rows in row_lines(self.upstream.truth(ts)).items()
+            name: Counter(rows) for (_, name), rows in encode_truth(self.upstream.truth(ts)).items()
         }
         found: dict[str, tuple[int, int] | str] = {}
         for name in {*tables, *true}:

@@ -14,7 +14,7 @@ from tests.reference.golden_feeds import feed_of
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import FilePosition, Quarantined, RowChange
 from ticdc_assets.lake.events import decode as decode_module
-from ticdc_assets.stream.reading import folder_events, topic_events
+from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 CSV = "lifecycle/storage-csv-full"
 
@@ -40,7 +40,7 @@ def test_a_topic_that_grows(spark: SparkSession, tmp_path: Path, dataset: str) -
     assert (whole.items, whole.batches > 2) == (len(sent) - cut, True)
     second = intake.decode(since=first.done_through)
     assert second.done_through == whole.last_batch
-    truth = list(topic_events(feed, sent, claim_check_folder(feed)))
+    truth = list(read_topic_events(feed, sent, claim_check_folder(feed)))
     assert told(intake.events()) == told(truth)
     assert first.rows + second.rows == sum(isinstance(e, RowChange) for e in truth)
     # Nothing new: nothing happens, whatever is known to be done.
@@ -73,7 +73,7 @@ def test_a_folder_that_grows(spark: SparkSession, tmp_path: Path, dataset: str) 
     # Batches so small that `metadata` comes in a later one than the files it is about.
     assert intake.ingest(bytes_per_batch=1 << 14).batches > 1
     second = intake.decode(since=first.done_through)
-    truth = list(folder_events(feed, tree, tree.__getitem__))
+    truth = list(read_folder_events(feed, tree, tree.__getitem__))
     assert told(intake.events()) == told(truth)
     assert first.rows + second.rows == sum(isinstance(e, RowChange) for e in truth)
     assert len(second.waiting) == 0
@@ -112,7 +112,7 @@ def test_files_that_wait_change_and_vanish(spark: SparkSession, tmp_path: Path) 
         position=FilePosition(gone), error="MissingFile", reason="there is no such file"
     )
     whole = {path: content for path, content in tree.items() if path != gone}
-    truth = [*folder_events(feed, whole, whole.__getitem__), lost]
+    truth = [*read_folder_events(feed, whole, whole.__getitem__), lost]
     assert told(intake.events()) == told(truth)
     said = intake.lake.read(spark, "quarantine").select("source", "error").collect()
     assert [tuple(row) for row in said] == [(gone, "MissingFile")]
@@ -136,7 +136,7 @@ def test_a_dump_whose_last_line_is_cut_off(spark: SparkSession, tmp_path: Path) 
     assert intake.ingest(read_dump(dump)).items == 1
     assert intake.decode().rows == 1
     events = intake.events()
-    whole = list(topic_events(feed, read_dump(dump), None))
+    whole = list(read_topic_events(feed, read_dump(dump), None))
     cut = [e for e in events if isinstance(e, Quarantined) and isinstance(e.position, FilePosition)]
     assert [e.position.record for e in cut] == [3]
     assert told(e for e in events if e not in cut) == told(whole)
@@ -178,7 +178,7 @@ def test_a_folder_with_names_that_need_care(spark: SparkSession, tmp_path: Path)
     intake.put(named)
     intake.ingest()
     assert len(intake.decode().waiting) == 0
-    truth = list(folder_events(feed, named, named.__getitem__))
+    truth = list(read_folder_events(feed, named, named.__getitem__))
     assert {e.table for e in truth if isinstance(e, RowChange)} == {"b/5/c.d", "it's `\"\\"}
     assert told(intake.events()) == told(truth)
     # Each file anew: what was read before is replaced, whatever the path is.
@@ -187,7 +187,7 @@ def test_a_folder_with_names_that_need_care(spark: SparkSession, tmp_path: Path)
     named |= cut
     intake.ingest()
     intake.decode(since=1)
-    assert told(intake.events()) == told(folder_events(feed, named, named.__getitem__))
+    assert told(intake.events()) == told(read_folder_events(feed, named, named.__getitem__))
 
 
 def test_killed_between_its_commits(
@@ -214,7 +214,7 @@ def test_killed_between_its_commits(
     assert intake.count("quarantine") == 0
     assert intake.decode().rows == 0
     assert intake.count("quarantine") == 1
-    assert told(intake.events()) == told(topic_events(feed, sent, None))
+    assert told(intake.events()) == told(read_topic_events(feed, sent, None))
 
 
 def _until(sent: list, number: int):

@@ -18,7 +18,7 @@ from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.lake.views.ledger import Ledger, build_ledger
-from ticdc_assets.stream.reading import folder_events
+from ticdc_assets.stream.reading import read_folder_events
 
 
 class Kept(NamedTuple):
@@ -58,7 +58,7 @@ def test_it_adds_up_and_its_input_is_what_the_folder_holds(kept: Kept) -> None:
     folder = sink_folder(kept.feed)
     sent = Counter(
         table_name(event.database, event.table)
-        for event in folder_events(kept.feed, folder.paths(), folder.read)
+        for event in read_folder_events(kept.feed, folder.paths(), folder.read)
         if isinstance(event, RowChange)
     )
     assert {table.name: table.input for table in done.tables} == dict(sent)

@@ -19,7 +19,7 @@ from ticdc_assets.lake.columns.conversion import (
     shown,
 )
 from ticdc_assets.lake.columns.reading import parsed, typed
-from ticdc_assets.reference.row_lines import row_lines
+from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.reference.table import ModelTable
 from ticdc_assets.schema.effect import (
     ColumnAdded,
@@ -129,7 +129,7 @@ def test_rows_are_taken_through_steps_as_the_reference_takes_them(spark: SparkSe
     rows = frame.sort("at").collect()
     assert [row.problem for row in rows] == [None] * 3
     lines = [line.encode() + b"\n" for line in mysql_lines([row.image for row in rows], AFTER)]
-    assert sorted(lines) == row_lines(table)
+    assert sorted(lines) == encode_rows(table)
     # Also as they are, the images say what the steps made.
     assert load(rows[0].image)["bin"] == base64.b64encode(b"\x00\xff\x00\x00").decode()
 

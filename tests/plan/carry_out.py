@@ -117,7 +117,7 @@ class Job:
             except (MalformedMessage, InvalidValue) as error:
                 c = row.change
                 where = (c.database, c.table, c.commit_ts, c.position)
-                self.engine.problems.append(Problem("rejected", str(error), *where))
+                self.engine.problems.append(Problem("quarantined", str(error), *where))
                 continue
             group = row.change.commit_ts if row.exact else -row.seq
             together.setdefault(group, []).append((*typed, row.sender_pass))

@@ -94,13 +94,15 @@ class Engine:
                 case Watermark():
                     self._hear(event.position, event.ts)
                 case Quarantined():
-                    self.problems.append(Problem("rejected", event.reason, position=event.position))
+                    self.problems.append(
+                        Problem("quarantined", event.reason, position=event.position)
+                    )
         if self.feed is not None:
             progress = ResolvedTsTracker(self.feed)
-            progress.take_up(self.now.heard)
-            progress.hear(events)
+            progress.restore(self.now.heard)
+            progress.observe(events)
             self.resolved_ts = progress.resolved_ts
-            self.now = replace(self.now, heard=progress.heard())
+            self.now = replace(self.now, heard=progress.state())
 
     def _take_row(self, change: RowChange) -> None:
         arrived = Arrived(self.seq, self.batch, self._pass_of(change), change)

@@ -8,7 +8,7 @@ from tests.plan.engine import Engine
 from tests.reference.changefeeds import DATABASE
 from tests.reference.random_upstream import Shown
 from ticdc_assets.reference.model import Model
-from ticdc_assets.reference.row_lines import row_lines
+from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.reference.table import ModelTable
 
 
@@ -25,7 +25,7 @@ def picture(tables: Iterable[ModelTable]) -> Shown:
     for table in tables:
         database, name = table.schema.database, table.schema.table
         columns = [c.name for c in table.schema.columns if c.generated != "virtual"]
-        lines = [json.decode(line) for line in row_lines(table)]
+        lines = [json.decode(line) for line in encode_rows(table)]
         title = name if database == DATABASE else f"{database}/{name}"
         # Of a column that is not known to be virtual yet, rows have nothing.
         rows = (tuple(line.get(c, "absent") for c in columns) for line in lines)

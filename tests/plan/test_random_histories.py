@@ -53,7 +53,7 @@ def test_windows_cut_anywhere_give_what_upstream_had(seed: int, manner: str) -> 
         model.add(piece)
         engine.advance(ts, more_may_come=True)
         model.advance(ts)
-        assert [p.line() for p in engine.problems] == []
+        assert [p.describe() for p in engine.problems] == []
         assert engine.stopped() == {}
         assert shown(engine) == of_model(model)
         steps = bisect_right(times, ts)

@@ -25,7 +25,7 @@ from ticdc_assets.events import (
     row_image,
 )
 from ticdc_assets.reference.model import Model
-from ticdc_assets.reference.row_lines import row_lines
+from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import CreateTable
 
@@ -357,7 +357,7 @@ def tables(model: Model) -> dict[str, list[tuple[str | None, ...]]]:
             columns = [c.name for c in table.schema.columns if c.generated != "virtual"]
             name = (table.schema.database, table.schema.table)
             shown = name[1] if name[0] == DATABASE else "/".join(name)
-            rows = [msgspec.json.decode(line) for line in row_lines(table)]
+            rows = [msgspec.json.decode(line) for line in encode_rows(table)]
             assert all(set(row) == set(columns) for row in rows), (rows, columns)
             found[f"{shown}({', '.join(columns)})"] = [
                 tuple(row[c] for c in columns) for row in rows

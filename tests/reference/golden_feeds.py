@@ -15,9 +15,9 @@ from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events import Quarantined, TableSchema
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.replay import ModelReplay
-from ticdc_assets.reference.row_lines import row_lines
+from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.schema.types.mysql_type import parse_type
-from ticdc_assets.stream.reading import folder_events, topic_events
+from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 # What cannot be had from the data, by its nature: which datasets, what is allowed to differ, why.
 END_STATE_ONLY = "only the last truth point can be compared"
@@ -106,9 +106,9 @@ def replayed(dataset: str) -> ModelReplay:
     replay = ModelReplay(feed)
     if feed.transport == "storage":
         tree = storage_tree(dataset)
-        replay.add(folder_events(feed, tree, tree.__getitem__))
+        replay.add(read_folder_events(feed, tree, tree.__getitem__))
     else:
-        replay.add(topic_events(feed, messages(feed), claim_check_folder(feed)))
+        replay.add(read_topic_events(feed, messages(feed), claim_check_folder(feed)))
     return replay
 
 
@@ -188,7 +188,7 @@ def rows_before(dataset: str, ts: int) -> dict[Name, list[dict[str, str | None]]
     whole.advance(ts)
     return {
         (table.schema.database, table.schema.table): [
-            msgspec.json.decode(line) for line in row_lines(table)
+            msgspec.json.decode(line) for line in encode_rows(table)
         ]
         for table in whole.model.tables
     }

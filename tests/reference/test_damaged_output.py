@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.golden import datasets, storage_tree
 from tests.reference.golden_feeds import feed_of, messages
 from ticdc_assets.reference.replay import ModelReplay
-from ticdc_assets.stream.reading import folder_events, topic_events
+from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 SEEDS = range(24)
 DATASETS = [d for d in datasets() if not d.startswith("random") and "claim-check" not in d]
@@ -37,14 +37,14 @@ def damaged(
         tree = dict(storage_tree(dataset))
         for path in rng.sample(sorted(p for p in tree if not p.endswith(".index")), 10):
             tree[path] = damage(tree[path], rng)
-        replay.add(folder_events(feed, tree, tree.__getitem__))
+        replay.add(read_folder_events(feed, tree, tree.__getitem__))
     else:
         records = messages(feed)
         for place in rng.sample(range(len(records)), 20):
             value = records[place].value
             assert value
             records[place] = replace(records[place], value=damage(value, rng))
-        replay.add(topic_events(feed, records, None))
+        replay.add(read_topic_events(feed, records, None))
     replay.advance(replay.default_ts)
     return replay
 
@@ -62,4 +62,4 @@ def test_a_cut_message_or_file_is_said(seed: int, tmp_path) -> None:
     replay.write(tmp_path)
     said = io.StringIO()
     assert replay.report(said) == 1
-    assert "rejected" in said.getvalue()
+    assert "quarantined" in said.getvalue()

@@ -18,6 +18,6 @@ def test_a_random_workload_ends_as_upstream(seed: int, manner: str) -> None:
     # In whichever order they arrive.
     for _ in range(2):
         model = played(events)
-        assert [p.line() for p in model.problems] == []
+        assert [p.describe() for p in model.problems] == []
         assert {name: sorted(rows, key=str) for name, rows in tables(model).items()} == expected
         world.random.shuffle(events)

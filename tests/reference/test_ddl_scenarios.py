@@ -21,7 +21,7 @@ from tests.reference.changefeeds import (
     together,
 )
 from ticdc_assets.events import FilePosition, SchemaChange, TopicPosition
-from ticdc_assets.stream.reading import schema_versions
+from ticdc_assets.stream.reading import complete_schema_versions
 
 T = "id int primary key, v varchar(10)"
 PARTED = (
@@ -370,7 +370,7 @@ def test_columns_that_files_lack_are_known_of_tables_that_changed_names(
     indexed = f"{virtual}, `_V$_i_0` bigint as (v+1) virtual"
     altered = teller.tell([Ddl("ALTER TABLE `b` ADD INDEX `i`((`v`+1))", "b", indexed)])
     stated = [*created, *(renames[which] for which in order), *altered]
-    versions = schema_versions([e for e in stated if isinstance(e, SchemaChange)], {})
+    versions = complete_schema_versions([e for e in stated if isinstance(e, SchemaChange)], {})
     virtuals = {
         (table, version): [c.name for c in schema.columns if c.generated == "virtual"]
         for (_, table, version), schema in versions.items()

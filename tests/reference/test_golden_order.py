@@ -17,8 +17,8 @@ from tests.reference.golden_feeds import feed_of
 from tests.truth import truth
 from ticdc_assets.events import Event, TopicPosition
 from ticdc_assets.reference.replay import ModelReplay
-from ticdc_assets.reference.row_lines import row_lines
-from ticdc_assets.stream.reading import folder_events, topic_events
+from ticdc_assets.reference.row_lines import encode_rows
+from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 # Rows of every table; None for a paused one.
 Picture = dict[tuple[str, str], tuple[bytes, ...] | None]
@@ -27,7 +27,7 @@ Picture = dict[tuple[str, str], tuple[bytes, ...] | None]
 def picture(replay: ModelReplay) -> Picture:
     return {
         (table.schema.database, table.schema.table): (
-            tuple(row_lines(table)) if table.paused is None else None
+            tuple(encode_rows(table)) if table.paused is None else None
         )
         for table in replay.model.tables
     }
@@ -36,7 +36,7 @@ def picture(replay: ModelReplay) -> Picture:
 @cache
 def events_of(dataset: str) -> list[Event]:
     feed = feed_of(dataset)
-    return list(topic_events(feed, records(dataset), claim_check_folder(feed)))
+    return list(read_topic_events(feed, records(dataset), claim_check_folder(feed)))
 
 
 @cache
@@ -133,7 +133,7 @@ def test_a_folder_may_be_read_while_it_grows(dataset: str) -> None:
     tree, there = storage_tree(dataset), dict[str, bytes]()
     compared = 0
     whole = ModelReplay(feed_of(dataset))
-    whole.add(folder_events(feed_of(dataset), tree, tree.__getitem__))
+    whole.add(read_folder_events(feed_of(dataset), tree, tree.__getitem__))
     for step in open_lines(GOLDEN / dataset / "manifest.jsonl"):
         for file in step["files"] or ():
             there[file["path"]] = tree[file["path"]]
@@ -142,7 +142,7 @@ def test_a_folder_may_be_read_while_it_grows(dataset: str) -> None:
             ahead = {path: tree[path] for path in sorted(tree)[:: 2 + compared]}
             grown = {**ahead, **there, "metadata": json.encode({"checkpoint-ts": step["ts"]})}
             replay = ModelReplay(feed_of(dataset))
-            replay.add(folder_events(feed_of(dataset), grown, grown.__getitem__))
+            replay.add(read_folder_events(feed_of(dataset), grown, grown.__getitem__))
             replay.check([step["ts"]])
             for side in (replay, whole):
                 side.advance(step["ts"])

@@ -31,7 +31,7 @@ from ticdc_assets.events import (
     row_image,
 )
 from ticdc_assets.reference.replay import ModelReplay
-from ticdc_assets.reference.row_lines import row_lines
+from ticdc_assets.reference.row_lines import encode_rows
 
 FEED = changefeed_from_uri("kafka://h:9092/t?protocol=simple&partition-num=2")
 Row = dict[str, str | None]
@@ -217,7 +217,7 @@ def follow(transactions: list[Transaction], arriving: list[Event], random: Rando
         replay.advance(replay.default_ts)
         found = {table: Counter() for table in KEYS}
         for table in replay.model.tables:
-            lines = [json.decode(line) for line in row_lines(table)]
+            lines = [json.decode(line) for line in encode_rows(table)]
             found[table.schema.table] = Counter(map(text, lines))
         assert found == expected(transactions, replay.default_ts)
     assert replay.default_ts >= transactions[-1].ts

@@ -45,7 +45,9 @@ def test_rows_wait_for_a_bootstrap_and_no_other_table_does() -> None:
     model.advance(20)
     assert rows(model, "known") == [{"id": 5}]
     assert model.tables.get("d", "late") is None
-    assert [(p.table, p.commit_ts, p.serious) for p in model.waiting()] == [("late", 10, True)]
+    assert [(p.table, p.commit_ts, p.data_may_differ) for p in model.waiting()] == [
+        ("late", 10, True)
+    ]
     bootstrap = Bootstrap(schema=schema("late", 7), position=TopicPosition("t", 0, 3))
     model.add([bootstrap, row("late", 25, 7, '{"id":"2"}', 4)])
     model.advance(30)

@@ -15,7 +15,7 @@ from tests.golden import GOLDEN, storage_tree
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import FilePosition, Quarantined, RowChange, Watermark
-from ticdc_assets.stream.reading import folder_events
+from ticdc_assets.stream.reading import read_folder_events
 
 DATASET = "types/storage-csv-full"
 
@@ -50,7 +50,9 @@ def test_a_folder_is_listed_and_read_and_nothing_in_it_changes(tmp_path: Path) -
     assert folder.exists()
     assert list(folder.paths()) == sorted(tree)
     assert {path: folder.read(path) for path in folder.paths()} == tree
-    assert RowChange in map(type, folder_events(declared(tmp_path), folder.paths(), folder.read))
+    assert RowChange in map(
+        type, read_folder_events(declared(tmp_path), folder.paths(), folder.read)
+    )
     assert everything_about(tmp_path) == before
 
 
@@ -81,7 +83,7 @@ def test_a_folder_that_is_not_there_is_no_folder_and_a_file_neither(tmp_path: Pa
 def test_a_folder_that_vanishes_while_it_is_read_is_said_file_by_file(tmp_path: Path) -> None:
     tree = storage_tree(DATASET)
     folder = sink_folder(declared(unpacked(tree, tmp_path / "prefix")))
-    events = folder_events(declared(tmp_path / "prefix"), folder.paths(), folder.read)
+    events = read_folder_events(declared(tmp_path / "prefix"), folder.paths(), folder.read)
     assert isinstance(next(events), Watermark)
     first_schema = next(events)
     shutil.rmtree(tmp_path / "prefix")
@@ -93,7 +95,9 @@ def test_a_folder_that_vanishes_while_it_is_read_is_said_file_by_file(tmp_path: 
 
 def test_a_folder_that_vanishes_before_it_is_listed_is_empty(tmp_path: Path) -> None:
     folder = sink_folder(declared(tmp_path / "prefix"))
-    assert list(folder_events(declared(tmp_path / "prefix"), folder.paths(), folder.read)) == []
+    assert (
+        list(read_folder_events(declared(tmp_path / "prefix"), folder.paths(), folder.read)) == []
+    )
 
 
 def test_files_that_cannot_be_read_are_said_and_the_others_are_read(tmp_path: Path) -> None:
@@ -105,7 +109,7 @@ def test_files_that_cannot_be_read_are_said_and_the_others_are_read(tmp_path: Pa
         (tmp_path / path).unlink()
         (tmp_path / path).mkdir()
     folder = Folder(fs.LocalFileSystem(), str(tmp_path))
-    events = list(folder_events(feed, sorted(tree), folder.read))
+    events = list(read_folder_events(feed, sorted(tree), folder.read))
     said = {event.position: event for event in events if isinstance(event, Quarantined)}
     assert set(said) == {FilePosition(path) for path in lost if not path.endswith(".index")}
     assert {event.error for event in said.values()} == {"MissingFile"}
@@ -127,7 +131,7 @@ def test_the_checkpoint_is_read_before_the_folder_is_listed() -> None:
         done.append(path)
         return tree[path]
 
-    events = list(folder_events(declared(Path("/nowhere")), listing(), read))
+    events = list(read_folder_events(declared(Path("/nowhere")), listing(), read))
     assert done[:2] == ["metadata", "listed"]
     assert done.count("metadata") == 1
     assert [event.position for event in events if isinstance(event, Watermark)] == [

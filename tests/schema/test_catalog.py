@@ -21,7 +21,7 @@ from ticdc_assets.schema.effect import (
     TableRenamed,
     TableTruncated,
 )
-from ticdc_assets.stream.ddl_order import in_order
+from ticdc_assets.stream.ddl_order import order_ddls
 
 RANGE = (
     "PARTITION BY RANGE (id)"
@@ -240,7 +240,7 @@ def test_renames_of_one_statement_end_the_same_in_whichever_order_they_arrive(
     catalog = SchemaCatalog()
     for name in there:
         catalog.put(stated(name, f"of_{name}"))
-    for change in in_order(data.draw(st.permutations(changes)), catalog):
+    for change in order_ddls(data.draw(st.permutations(changes)), catalog):
         catalog.change(change)
     assert {s.table: s.columns[0].name for s in catalog} == {
         name: f"of_{origin}" for name, origin in where.items()

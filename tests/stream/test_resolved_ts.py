@@ -22,9 +22,9 @@ from ticdc_assets.events import (
     TopicPosition,
     Watermark,
 )
-from ticdc_assets.stream.reading import topic_events
+from ticdc_assets.stream.reading import read_topic_events
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker
-from ticdc_assets.stream.routing import topic_of
+from ticdc_assets.stream.routing import find_topic
 
 PER_TABLE = '[{matcher = ["*.*"], topic = "{schema}.{table}"}]'
 WITHOUT_EXTENSION = "kafka://h:9092/main?protocol=canal-json"
@@ -65,7 +65,7 @@ def create(ts: int, table: str, topic: str = "") -> SchemaChange:
 
 def resolved(feed: Changefeed, *events: Event) -> int | None:
     progress = ResolvedTsTracker(feed)
-    progress.hear(events)
+    progress.observe(events)
     return progress.resolved_ts
 
 
@@ -92,9 +92,9 @@ class TestOneTopic:
     def test_what_is_missing_is_named(self) -> None:
         feed = changefeed_from_uri("kafka://h:9092/main?protocol=simple&partition-num=3")
         progress = ResolvedTsTracker(feed)
-        progress.hear([mark(5), mark(9, partition=1)])
-        assert progress.held_back_by(7) == ["main-0", "main-2"]
-        assert progress.held_back_by(1) == ["main-2"]
+        progress.observe([mark(5), mark(9, partition=1)])
+        assert progress.find_lagging_partitions(7) == ["main-0", "main-2"]
+        assert progress.find_lagging_partitions(1) == ["main-2"]
 
     def test_nothing_is_resolved_before_the_first_watermark(self) -> None:
         for protocol in ("simple", "open-protocol", "canal-json&enable-tidb-extension=true"):
@@ -219,7 +219,7 @@ class TestTopicsOfTables:
 
 
 def events_of(dataset: str) -> list[Event]:
-    return list(topic_events(feed_of(dataset), records(dataset), None))
+    return list(read_topic_events(feed_of(dataset), records(dataset), None))
 
 
 def first_hearings(events: Iterable[Event]) -> Iterator[tuple[int, bool] | None]:
@@ -247,7 +247,7 @@ def assert_never_too_much(feed: Changefeed, events: list[Event], every: int = 1)
     progress = ResolvedTsTracker(feed)
     last = 0
     for number, event in enumerate(events):
-        progress.hear((event,))
+        progress.observe((event,))
         if number % every == 0 and number + 1 < len(events):
             now = progress.resolved_ts
             assert now is not None
@@ -323,7 +323,7 @@ def test_matchers_are_read_as_tidb_reads_table_filters(
     declare, matcher: list[str], taken: list[str]
 ) -> None:
     feed = declare(f'[{{matcher = [{", ".join(map(toml, matcher))}], topic = "x"}}]')
-    found = [name for name in TABLES if topic_of(feed, *name.rsplit(".", 1)) == "x"]
+    found = [name for name in TABLES if find_topic(feed, *name.rsplit(".", 1)) == "x"]
     assert found == taken
 
 
@@ -337,7 +337,7 @@ def toml(text: str) -> str:
 def test_a_matcher_that_tidb_could_not_read_either_is_an_error(declare, matcher: str) -> None:
     feed = declare(f'[{{matcher = [{toml(matcher)}], topic = "x"}}]')
     with pytest.raises(ConfigError) as caught:
-        topic_of(feed, "db", "t")
+        find_topic(feed, "db", "t")
     assert caught.value.setting == "sink.dispatchers"
 
 
@@ -349,7 +349,7 @@ def test_the_first_rule_that_takes_a_table_counts(declare) -> None:
     ]
     feed = declare(f"[{', '.join(rules)}]")
     names = [("a", "x"), ("A", "X"), ("a", "y"), ("b", "x"), ("b", "y")]
-    assert [topic_of(feed, *name) for name in names] == ["one", "one", "main", "two", "main"]
+    assert [find_topic(feed, *name) for name in names] == ["one", "one", "main", "two", "main"]
 
 
 @pytest.mark.parametrize(
@@ -366,10 +366,10 @@ def test_a_topic_has_the_names_with_what_kafka_forbids_replaced(
     declare, expression: str, topic: str
 ) -> None:
     feed = declare(f'[{{matcher = ["*.*"], topic = "{expression}"}}]')
-    assert topic_of(feed, "ws 数据", "t{table}") == topic
+    assert find_topic(feed, "ws 数据", "t{table}") == topic
 
 
 @pytest.mark.parametrize(("name", "topic"), [(".", "_"), ("..", "__"), ("...", "...")])
 def test_names_that_kafka_has_no_topics_of_are_replaced(declare, name: str, topic: str) -> None:
     feed = declare('[{matcher = ["*.*"], topic = "{schema}"}]')
-    assert topic_of(feed, name, "t") == topic
+    assert find_topic(feed, name, "t") == topic

@@ -196,7 +196,7 @@ class _Run:
         progress = _Progress(self._context)
         done = replay_tables(spark, self._lake, self._feed, applied, replay, progress)
         for problem in done.problems:
-            self._context.log.warning(problem.line())
+            self._context.log.warning(problem.describe())
         after = read_catalog(self._lake)
         found = table_changes(before, after, read_lines(self._lake, before.seq))
         yield from self._tables(found, after.ts, time.monotonic() - begun)
@@ -284,7 +284,7 @@ class _Run:
 
     def _said(self, done: AdvanceResult, seconds: float) -> None:
         for problem in done.applied.problems:
-            self._context.log.warning(problem.line())
+            self._context.log.warning(problem.describe())
         self._context.log.info(
             f"applied up to {done.applied.resolved_ts} in {seconds:.1f} s:"
             f" {done.applied.rows:,} row changes, {done.applied.ddls:,} DDLs"

@@ -110,7 +110,7 @@ def layer_results(
             LAKE_VERSIONS: dg.MetadataValue.json(dict(after.read_at)),
         }
         if made.problems:
-            problems = "\n".join(f"- {escaped(p.line())}" for p in made.problems[:_STATEMENTS])
+            problems = "\n".join(f"- {escaped(p.describe())}" for p in made.problems[:_STATEMENTS])
             found[naming.CHECKPOINTS]["ticdc/problems"] = dg.MetadataValue.md(problems)
     return {layer: {**metadata, **at(after.ts)} for layer, metadata in found.items()}
 

@@ -15,7 +15,7 @@ from ticdc_assets.cli import texts
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.schema_text import schema_lines
 from ticdc_assets.cli.show import table_lines
-from ticdc_assets.demo import Options, Simulation, prepare, row_lines
+from ticdc_assets.demo import Options, Simulation, encode_truth, prepare
 from ticdc_assets.lake.advance import AdvanceResult, advance
 from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.lake.store.lock import locked
@@ -69,7 +69,7 @@ def demo(options: argparse.Namespace) -> int:
     equal = _proof(simulation, as_of(spark, lake, feed, simulation.checkpoints[-1]))
     problems = [problem for run in runs for problem in run.applied.problems]
     for problem in problems:
-        print(problem.line())
+        print(problem.describe())
     print(f"\n{'Every table is equal.' if equal else 'NOT EQUAL: this is a bug.'}\n")
     print("\n".join(_next(simulation, lake)))
     return 0 if equal and not _serious(problems) else 1
@@ -112,7 +112,7 @@ def _stages(
 
 def _proof(simulation: Simulation, shown: AsOfView) -> bool:
     """Compare every table with the truth; say of each how it went."""
-    truth = row_lines(simulation.truth(shown.ts))
+    truth = encode_truth(simulation.truth(shown.ts))
     tables = {(t.schema.database, t.schema.table): t for t in shown.tables()}
     rows = []
     for name in sorted({*truth, *tables}):
@@ -134,7 +134,7 @@ def _proof(simulation: Simulation, shown: AsOfView) -> bool:
 
 
 def _serious(problems: list[Problem]) -> bool:
-    return any(problem.serious for problem in problems)
+    return any(problem.data_may_differ for problem in problems)
 
 
 def _next(simulation: Simulation, lake: Lake) -> list[str]:

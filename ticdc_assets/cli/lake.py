@@ -103,8 +103,8 @@ def summary(feed: Changefeed, done: AdvanceResult) -> list[str]:
 def _said(problems: list[Problem], rejected: int = 0) -> int:
     """Say every problem; the exit code."""
     for problem in problems:
-        print(problem.line(), file=sys.stderr)
-    return 1 if rejected or any(problem.serious for problem in problems) else 0
+        print(problem.describe(), file=sys.stderr)
+    return 1 if rejected or any(problem.data_may_differ for problem in problems) else 0
 
 
 def resume(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from ticdc_assets.cli.source import changefeed, events
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event, Quarantined
 from ticdc_assets.reference.replay import ModelReplay
-from ticdc_assets.stream.event_lines import event_line
+from ticdc_assets.stream.event_lines import format_event
 
 
 def decode(options: argparse.Namespace) -> int:
@@ -17,7 +17,7 @@ def decode(options: argparse.Namespace) -> int:
     out = sys.stdout.buffer
     for event in events(changefeed(options)):
         rejected += isinstance(event, Quarantined)
-        out.write(event_line(event))
+        out.write(format_event(event))
     out.flush()
     return 1 if rejected else 0
 

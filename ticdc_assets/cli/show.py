@@ -19,7 +19,7 @@ from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.lake.views.ledger import Ledger, build_ledger
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.reference.replay import encode_path_segment
-from ticdc_assets.stream.event_lines import event_line
+from ticdc_assets.stream.event_lines import format_event
 
 _NUMBERS = frozenset((1, 4))
 # Column widths are those of the first rows.
@@ -165,7 +165,7 @@ def events(options: argparse.Namespace) -> int:
     none = True
     for event in found:
         none = False
-        text = event_line(event) if options.format == "jsonl" else _event_text(event)
+        text = format_event(event) if options.format == "jsonl" else _event_text(event)
         out.write(text)
     out.flush()
     if none:

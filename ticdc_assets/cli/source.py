@@ -17,7 +17,7 @@ from ticdc_assets.changefeed import (
 )
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event
-from ticdc_assets.stream.reading import folder_events, topic_events
+from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 
 def changefeed(options: argparse.Namespace) -> Changefeed:
@@ -60,9 +60,9 @@ def events(feed: Changefeed) -> Iterator[Event]:
     """Open a changefeed's output and decode all of it."""
     match feed.transport:
         case "dump":
-            return topic_events(feed, read_dump(Path(feed.location)), claim_check_folder(feed))
+            return read_topic_events(feed, read_dump(Path(feed.location)), claim_check_folder(feed))
         case "storage":
             folder = existing_folder(feed)
-            return folder_events(feed, folder.paths(), folder.read)
+            return read_folder_events(feed, folder.paths(), folder.read)
         case _:
             raise ConfigError(NO_BROKERS, setting="sink-uri")

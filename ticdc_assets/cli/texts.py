@@ -32,7 +32,7 @@ OF = {
 Print every event of a changefeed as a JSON line, in the order it was read.
 
 Row changes carry their row images, schema changes their SQL, watermarks their ts; input that cannot
-be decoded is a line of its own, "event": "rejected", with its position and the reason.
+be decoded is a line of its own, "event": "quarantined", with its position and the reason.
 """,
     "replay": """\
 Run the reference model over a changefeed's whole output and print a table as TiDB had it.

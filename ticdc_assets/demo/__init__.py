@@ -8,7 +8,7 @@ oracle; conventions are those of the new-architecture server; the same options g
     simulation.truth(simulation.checkpoints[3])
 """
 
-from ticdc_assets.demo.change import row_lines
+from ticdc_assets.demo.change import encode_truth
 from ticdc_assets.demo.simulation import (
     FULL_CSV,
     Options,
@@ -23,7 +23,7 @@ __all__ = [
     "Options",
     "Simulation",
     "SimulationStep",
+    "encode_truth",
     "prepare",
-    "row_lines",
     "simulate",
 ]

@@ -15,7 +15,7 @@ Row = tuple[str | None, ...]
 Truth = dict[tuple[str, str], list[dict[str, str | None]]]
 
 
-def row_lines(truth: Truth) -> dict[tuple[str, str], list[bytes]]:
+def encode_truth(truth: Truth) -> dict[tuple[str, str], list[bytes]]:
     """Tables as sorted JSON lines `{column: text or null}`, as `ticdc-assets replay` has them."""
     encode = msgspec.json.encode
     return {name: sorted(encode(row) + b"\n" for row in rows) for name, rows in truth.items()}

@@ -18,7 +18,7 @@ from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.row_schema import FindSchema, SampleRow, StreamRules
 from ticdc_assets.plan.state import State, ddl_name
 from ticdc_assets.plan.steps import SchemaVersion, TableWork
-from ticdc_assets.stream.ddl_order import in_order
+from ticdc_assets.stream.ddl_order import order_ddls
 from ticdc_assets.stream.ordering import OrderKey, Phase
 from ticdc_assets.stream.problem import Problem
 
@@ -115,7 +115,7 @@ class _Planner:
 
     def _carry_out(self, ts: int, changes: list[SchemaChange]) -> None:
         more = self._window.more_may_come and ts == self._window.ts
-        for change in in_order(changes, self._follower.catalog, more_may_come=more):
+        for change in order_ddls(changes, self._follower.catalog, more_may_come=more):
             if ts == self._window.ts:
                 self._done.append(ddl_name(change))
             if (ts, ddl_name(change)) in self._state.skipped:

@@ -32,7 +32,7 @@ from ticdc_assets.reference.row_typing import Images, Redecode, RowTyper
 from ticdc_assets.reference.table import ModelTable, Row
 from ticdc_assets.reference.tables import ModelTables
 from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
-from ticdc_assets.stream.ddl_order import in_order
+from ticdc_assets.stream.ddl_order import order_ddls
 from ticdc_assets.stream.ordering import Phase
 from ticdc_assets.stream.problem import KEY_ONLY, OLD_KEY_MISSING, OLD_ROW_MISSING, Kind, Problem
 
@@ -76,7 +76,7 @@ class Model:
         for event in events:
             if isinstance(event, Quarantined):
                 doubted = event.error == ChecksumMismatch.__name__
-                kind: Kind = "checksum" if doubted else "rejected"
+                kind: Kind = "checksum" if doubted else "quarantined"
                 reason = event.reason if doubted else f"{event.error}: {event.reason}"
                 self.problems.append(Problem(kind, reason, position=event.position))
             else:
@@ -129,7 +129,7 @@ class Model:
         """
         left = {id(due.event): due for due in dues}
         changes = [due.event for due in dues if isinstance(due.event, SchemaChange)]
-        for change in in_order(changes, self._catalog, more_may_come=more_may_come):
+        for change in order_ddls(changes, self._catalog, more_may_come=more_may_come):
             del left[id(change)]
             for effect in self._catalog.change(change):
                 self.tables.carry_out(effect, ts, change.sql)
@@ -166,7 +166,7 @@ class Model:
                     typed.append((self._typer.read(table, change), due.sender_pass))
                     self._check(due.event)
             except (MalformedMessage, InvalidValue) as error:
-                self._say("rejected", str(error), due.event)
+                self._say("quarantined", str(error), due.event)
         if table is None or not typed:
             return
         exact = typed[0][0].change.ts_kind == "commit"

@@ -13,7 +13,7 @@ from ticdc_assets.events.table_schema import folded
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.protocols.open_protocol import flags as open_flags
 from ticdc_assets.reference.model import Model
-from ticdc_assets.reference.row_lines import row_lines
+from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.reference.table import ModelTable
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker
 
@@ -35,7 +35,7 @@ class ModelReplay:
 
     def add(self, events: Iterable[Event]) -> None:
         for event in events:
-            self._progress.hear((event,))
+            self._progress.observe((event,))
             self.model.add((event,))
 
     @property
@@ -51,7 +51,7 @@ class ModelReplay:
             return
         late = [ts for ts in tsos if ts > resolved]
         if late or not resolved:
-            missing = self._progress.held_back_by(late[0] if late else 1)[:3]
+            missing = self._progress.find_lagging_partitions(late[0] if late else 1)[:3]
             waits_for = f", waiting for a watermark from {', '.join(missing)}" if missing else ""
             if not resolved:
                 reason = f"nothing is resolved yet{waits_for}"
@@ -91,7 +91,7 @@ class ModelReplay:
         """The rows to show; none of a paused table, or of one whose columns do not fit them."""
         if table.paused is None:
             try:
-                return row_lines(table)
+                return encode_rows(table)
             except InvalidValue as problem:
                 self.model.tables.pause(
                     table.schema.database, table.schema.table, str(problem), self.model.applied_ts
@@ -113,9 +113,9 @@ class ModelReplay:
         for note in describe_limits(self._feed):
             print(f"note: {note}", file=out)
         problems = self.model.problems + self.model.waiting()
-        for line in [*(problem.line() for problem in problems), *self._unwritten]:
+        for line in [*(problem.describe() for problem in problems), *self._unwritten]:
             print(line, file=out)
-        return 1 if self._unwritten or any(problem.serious for problem in problems) else 0
+        return 1 if self._unwritten or any(problem.data_may_differ for problem in problems) else 0
 
 
 def describe_limits(feed: Changefeed) -> list[str]:

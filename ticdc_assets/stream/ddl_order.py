@@ -6,7 +6,7 @@ from ticdc_assets.events import SchemaChange
 from ticdc_assets.schema.catalog import SchemaCatalog
 
 
-def in_order(
+def order_ddls(
     changes: Iterable[SchemaChange], catalog: SchemaCatalog, *, more_may_come: bool = False
 ) -> Iterator[SchemaChange]:
     """Give DDLs out in the order they were sent in, but renames when they can be carried out.

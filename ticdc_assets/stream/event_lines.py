@@ -18,13 +18,13 @@ _NAMES: dict[type, str] = {
     SchemaChange: "schema change",
     Bootstrap: "bootstrap",
     Watermark: "watermark",
-    Quarantined: "rejected",
+    Quarantined: "quarantined",
 }
 _IMAGES = ("before", "after", "observed")
 _encode = msgspec.json.Encoder().encode
 
 
-def event_line(event: Event) -> bytes:
+def format_event(event: Event) -> bytes:
     """One event as a JSON line; what it does not state is left out, row images stand as objects."""
     fields: dict[str, object] = {"event": _NAMES[type(event)]}
     for name in event.__struct_fields__:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from ticdc_assets.events import Position
 
-# "rejected"    input or a row that is not what it should be
+# "quarantined"    input or a row that is not what it should be
 # "waiting"     a row whose table's schema has not been seen
 # "incomplete"  a row of which the stream holds only the key
 # "approximate" rows that are as near to upstream's as the stream allows, and no nearer
@@ -14,7 +14,7 @@ from ticdc_assets.events import Position
 # "checksum"    a row or schema file that is not the one its checksum was computed from
 # "corrupted"   a row that TiCDC itself marked; it is applied all the same
 Kind = Literal[
-    "rejected", "waiting", "incomplete", "approximate", "paused", "checksum", "corrupted"
+    "quarantined", "waiting", "incomplete", "approximate", "paused", "checksum", "corrupted"
 ]
 
 
@@ -52,11 +52,11 @@ class Problem(Struct, frozen=True):
     position: Position | None = None
 
     @property
-    def serious(self) -> bool:
+    def data_may_differ(self) -> bool:
         """Whether a table may differ from TiDB's for it."""
         return self.kind != "corrupted"
 
-    def line(self) -> str:
+    def describe(self) -> str:
         """The problem as a person reads it."""
         what = f"{self.database}.{self.table}" if self.table else ""
         when = f"commit ts {self.commit_ts}" if self.commit_ts is not None else ""

@@ -41,14 +41,14 @@ from ticdc_assets.storage_sink.path import (
     parse,
 )
 from ticdc_assets.storage_sink.schema_file import read_schema_file, to_event
-from ticdc_assets.stream.ddl_order import in_order
+from ticdc_assets.stream.ddl_order import order_ddls
 
 _METADATA = "metadata"
 # A table at one version.
 _Version = tuple[str, str, int]
 
 
-def topic_events(
+def read_topic_events(
     feed: Changefeed, records: Iterable[Message | Quarantined], payloads: PayloadStore | None
 ) -> Iterator[Event]:
     """Decode a topic's records in the order given; what is no record is passed on."""
@@ -60,7 +60,7 @@ def topic_events(
             yield from decoder.decode(record)
 
 
-def folder_events(
+def read_folder_events(
     feed: Changefeed, paths: Iterable[str], read: Callable[[str], bytes]
 ) -> Iterator[Event]:
     """Decode a folder: the checkpoint, then all schema files, then data files by table and number.
@@ -69,27 +69,27 @@ def folder_events(
     then: a checkpoint is about the files that were there before it.
     """
     yield from _checkpoint(read)
-    layout = layout_of(feed)
+    layout = make_layout(feed)
     found = []
     for path in paths:
         parsed = parse(path, layout)
         if parsed is not None:
             found.append((path, parsed))
-        elif looks_like_data(path, layout):
-            yield _rejected(path, MalformedMessage(misfit(layout)))
+        elif is_named_like_data(path, layout):
+            yield _rejected(path, MalformedMessage(describe_path_mismatch(layout)))
     stated: list[SchemaChange | Bootstrap] = []
     for path, parsed in sorted(found, key=lambda pair: pair[0]):
         if isinstance(parsed, TableSchemaPath | DatabaseSchemaPath):
-            for event in schema_events(path, parsed.checksum, read):
+            for event in read_schema_events(path, parsed.checksum, read):
                 if not isinstance(event, Quarantined):
                     stated.append(event)
                 yield event
-    versions = schema_versions(stated, feed.keys)
+    versions = complete_schema_versions(stated, feed.keys)
     data = [(path, parsed) for path, parsed in found if isinstance(parsed, DataPath)]
-    yield from _data_events(feed, sorted(data, key=reading_order), versions, read)
+    yield from _data_events(feed, sorted(data, key=data_file_order), versions, read)
 
 
-def layout_of(feed: Changefeed) -> Layout:
+def make_layout(feed: Changefeed) -> Layout:
     """How the changefeed's paths are built."""
     return Layout(
         date_separator=feed.date_separator,
@@ -101,13 +101,13 @@ def layout_of(feed: Changefeed) -> Layout:
     )
 
 
-def looks_like_data(path: str, layout: Layout) -> bool:
+def is_named_like_data(path: str, layout: Layout) -> bool:
     """Whether a path that does not parse has the name of a data file all the same."""
     name = path.rpartition("/")[2]
     return name.startswith("CDC") and name.endswith(layout.extension)
 
 
-def misfit(layout: Layout) -> str:
+def describe_path_mismatch(layout: Layout) -> str:
     """Why a data file's path does not parse: the settings that decide, in TiCDC's words."""
     return (
         "the path of this data file does not fit the declared"
@@ -117,7 +117,7 @@ def misfit(layout: Layout) -> str:
     )
 
 
-def schema_versions(
+def complete_schema_versions(
     stated: Iterable[SchemaChange | Bootstrap],
     declared_keys: Mapping[str, tuple[str, ...]],
     known_before: KnownTablesState | None = None,
@@ -133,7 +133,7 @@ def schema_versions(
     versions: dict[_Version, TableSchema] = {}
     for _, together in groupby(sorted(stated, key=_stated_ts), key=_stated_ts):
         events = list(together)
-        for change in in_order((e for e in events if isinstance(e, SchemaChange)), catalog):
+        for change in order_ddls((e for e in events if isinstance(e, SchemaChange)), catalog):
             catalog.change(change)
         for event in events:
             schema = event.schema
@@ -162,10 +162,10 @@ def _checkpoint(read: Callable[[str], bytes]) -> Iterator[Event]:
     except OSError as error:
         yield _rejected(_METADATA, MissingFile(str(error)))
         return
-    yield checkpoint_event(content)
+    yield read_checkpoint(content)
 
 
-def checkpoint_event(content: bytes) -> Watermark | Quarantined:
+def read_checkpoint(content: bytes) -> Watermark | Quarantined:
     """What the content of `metadata` says."""
     try:
         return Watermark(ts=read_metadata(content), position=FilePosition(_METADATA))
@@ -173,7 +173,7 @@ def checkpoint_event(content: bytes) -> Watermark | Quarantined:
         return _rejected(_METADATA, error)
 
 
-def schema_events(
+def read_schema_events(
     path: str, checksum: int, read: Callable[[str], bytes]
 ) -> Iterator[SchemaChange | Bootstrap | Quarantined]:
     """What a schema file states, and what is wrong with it; `checksum` is of its name."""
@@ -196,7 +196,7 @@ def _content(path: str, read: Callable[[str], bytes]) -> bytes:
         raise MissingFile(str(error)) from None
 
 
-def reading_order(found: tuple[str, DataPath]) -> tuple[object, ...]:
+def data_file_order(found: tuple[str, DataPath]) -> tuple[object, ...]:
     """How data files are sorted: within one table version, those of one writer by number."""
     _, path = found
     return (

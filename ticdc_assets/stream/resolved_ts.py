@@ -23,8 +23,8 @@ from ticdc_assets.events import (
     Watermark,
 )
 from ticdc_assets.schema.catalog import SchemaCatalog
-from ticdc_assets.stream.ddl_order import in_order
-from ticdc_assets.stream.routing import topic_of
+from ticdc_assets.stream.ddl_order import order_ddls
+from ticdc_assets.stream.routing import find_topic
 
 
 class WatermarkState(Struct, frozen=True):
@@ -32,7 +32,7 @@ class WatermarkState(Struct, frozen=True):
 
     checkpoint: int = 0
     watermarks: dict[str, dict[int, int]] = {}
-    first_heard: dict[str, int] = {}
+    first_seen: dict[str, int] = {}
     first_rows: list[tuple[str, str, int]] = []
     ddls: list[SchemaChange] = []
 
@@ -45,28 +45,28 @@ class ResolvedTsTracker:
         self._checkpoint = 0
         # By topic and partition, whatever was heard from them; 0 where that was no watermark.
         self._watermarks: dict[str, dict[int, int]] = defaultdict(dict)
-        self._first_heard: dict[str, int] = {}
+        self._first_seen: dict[str, int] = {}
         self._first_rows: dict[tuple[str, str], int] = {}
         # By commit ts and what tells one from another.
         self._ddls: dict[int, dict[tuple[str, str, str], SchemaChange]] = defaultdict(dict)
         # Which topics get watermarks, from each ts on at which that may have changed.
         self._lives: list[tuple[int, set[str]]] | None = None
 
-    def heard(self) -> WatermarkState:
-        """What was heard so far, to be taken up again by `take_up`."""
+    def state(self) -> WatermarkState:
+        """What was heard so far, to be taken up again by `restore`."""
         # Only where topics come and go with their tables is more of use than watermarks.
         several = self._several_topics
         rows = [(*name, ts) for name, ts in self._first_rows.items()] if several else []
         ddls = [ddl for told in self._ddls.values() for ddl in told.values()] if several else []
         marks = {topic: dict(heard) for topic, heard in self._watermarks.items()}
-        return WatermarkState(self._checkpoint, marks, dict(self._first_heard), rows, ddls)
+        return WatermarkState(self._checkpoint, marks, dict(self._first_seen), rows, ddls)
 
-    def take_up(self, heard: WatermarkState) -> None:
+    def restore(self, heard: WatermarkState) -> None:
         """Know what was heard before."""
         self._checkpoint = heard.checkpoint
         for topic, marks in heard.watermarks.items():
             self._watermarks[topic] = dict(marks)
-        self._first_heard = dict(heard.first_heard)
+        self._first_seen = dict(heard.first_seen)
         self._first_rows = {(database, table): ts for database, table, ts in heard.first_rows}
         for ddl in heard.ddls:
             self._ddls[ddl.commit_ts][ddl.sql, ddl.database, ddl.table] = ddl
@@ -87,7 +87,7 @@ class ResolvedTsTracker:
     def _several_topics(self) -> bool:
         return any(dispatcher.topic for dispatcher in self._feed.dispatchers)
 
-    def hear(self, events: Iterable[Event]) -> None:
+    def observe(self, events: Iterable[Event]) -> None:
         for event in events:
             match event:
                 case Watermark(ts=ts, position=FilePosition()):
@@ -95,7 +95,7 @@ class ResolvedTsTracker:
                 case Watermark(ts=ts, position=TopicPosition(topic, partition)):
                     self._hear(topic, partition, ts, ts)
                 case RowChange(commit_ts=ts, position=TopicPosition(topic, partition)):
-                    self.hear_rows(topic, partition, event.database, event.table, ts)
+                    self.observe_rows(topic, partition, event.database, event.table, ts)
                 case SchemaChange(commit_ts=ts, position=TopicPosition(topic, partition)):
                     told_by = event.sql, event.database, event.table
                     if told_by not in self._ddls[ts]:
@@ -103,7 +103,7 @@ class ResolvedTsTracker:
                         self._lives = None
                     self._hear(topic, partition, ts, 0)
 
-    def hear_rows(
+    def observe_rows(
         self, topic: str, partition: int, database: str, table: str, first_ts: int
     ) -> None:
         """Hear of a table's rows in a partition, from this commit ts on."""
@@ -114,8 +114,8 @@ class ResolvedTsTracker:
         self._hear(topic, partition, first_ts, 0)
 
     def _hear(self, topic: str, partition: int, ts: int, watermark: int) -> None:
-        if topic not in self._first_heard or ts < self._first_heard[topic]:
-            self._first_heard[topic] = ts
+        if topic not in self._first_seen or ts < self._first_seen[topic]:
+            self._first_seen[topic] = ts
             self._lives = None
         partitions = self._watermarks[topic]
         partitions[partition] = max(watermark, partitions.get(partition, 0))
@@ -140,7 +140,7 @@ class ResolvedTsTracker:
             ts = max(min(map(self._complete, behind)), since - 1)
         return ts
 
-    def held_back_by(self, ts: int) -> list[str]:
+    def find_lagging_partitions(self, ts: int) -> list[str]:
         """The partitions whose watermarks are missing for a ts to be resolved."""
         return [
             f"{topic}-{partition}"
@@ -175,18 +175,18 @@ class ResolvedTsTracker:
         lives: list[tuple[int, set[str]]] = [(0, set())]
         # Topics of tables that were there at some time, and of views, which get no watermarks.
         known: set[str | None] = set()
-        for ts in sorted({*self._first_heard.values(), *self._first_rows.values(), *self._ddls}):
+        for ts in sorted({*self._first_seen.values(), *self._first_rows.values(), *self._ddls}):
             for (database, table), first in self._first_rows.items():
                 if first == ts and catalog.get(database, table) is None:
                     catalog.put(TableSchema(database, table, ()))
-            for change in in_order(self._ddls.get(ts, {}).values(), catalog):
-                known.add(topic_of(self._feed, change.database, change.table))
+            for change in order_ddls(self._ddls.get(ts, {}).values(), catalog):
+                known.add(find_topic(self._feed, change.database, change.table))
                 catalog.change(change)
-            live = {topic_of(self._feed, s.database, s.table) for s in catalog if self._sent(s)}
+            live = {find_topic(self._feed, s.database, s.table) for s in catalog if self._sent(s)}
             known |= live
             lives.append((ts, {topic for topic in live if topic is not None}))
         # What belongs to no table we know of: the default topic, and tables without a row so far.
-        others = {t: since for t, since in self._first_heard.items() if t not in known}
+        others = {t: since for t, since in self._first_seen.items() if t not in known}
         if self._feed.topic is not None:
             others[self._feed.topic] = 0
         return [(ts, live | {t for t in others if others[t] <= ts}) for ts, live in lives]

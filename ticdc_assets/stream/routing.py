@@ -32,7 +32,7 @@ _TOKEN = re.compile(
 _FLAGS = re.IGNORECASE | re.DOTALL
 
 
-def topic_of(feed: Changefeed, database: str, table: str) -> str | None:
+def find_topic(feed: Changefeed, database: str, table: str) -> str | None:
     """The topic of the first dispatcher whose matcher takes the table, else the default topic."""
     for dispatcher in feed.dispatchers:
         if _takes(dispatcher.matcher, database, table):

@@ -58,7 +58,7 @@ def read_control_events(
     ddls = [change for _, change in told if isinstance(change, SchemaChange)]
     late = [ddl for ddl in ddls if ddl.commit_ts < since.ts]
     progress = ResolvedTsTracker(feed)
-    progress.take_up(since.state.heard)
+    progress.restore(since.state.heard)
     new = events.where(fresh)
     _hear(progress, feed, [row for row in rows if row["batch"] > since.batch], told, new)
     resolved, more_may_come = progress.resolved_ts, feed.transport != "storage"
@@ -70,7 +70,7 @@ def read_control_events(
         ddls=tuple(ddl for ddl in ddls if ddl.commit_ts >= since.ts),
         bootstraps=tuple(_dated(told, since.state)),
         late=tuple(_unknown(events, late, since.batch)),
-        heard=progress.heard(),
+        heard=progress.state(),
         watermarks=progress.watermarks,
         resolved_ts=max(resolved, since.ts),
         more_may_come=more_may_come,
@@ -96,14 +96,14 @@ def _hear(
                 if row["partition"] is None
                 else TopicPosition(row["source"], row["partition"], row["number"])
             )
-            progress.hear([Watermark(ts=row["commit_ts"], position=position)])
-    progress.hear(change for _, change in told)
+            progress.observe([Watermark(ts=row["commit_ts"], position=position)])
+    progress.observe(change for _, change in told)
     if feed.transport == "storage":
         return
     # A partition that rows came from can speak, though it has stated nothing yet.
     spoke = events.where(F.col("kind") == "row").groupBy("source", "partition", "database", "table")
     for row in spoke.agg(F.min("commit_ts").alias("first_ts")).collect():
-        progress.hear_rows(*row)
+        progress.observe_rows(*row)
 
 
 def _dated(

@@ -20,7 +20,7 @@ from ticdc_assets.lake.events.decode_workers import FolderReader, keep_greatest
 from ticdc_assets.lake.events.event_rows import Arrival
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.registry import file_decoder
-from ticdc_assets.stream.reading import checkpoint_event, schema_events
+from ticdc_assets.stream.reading import read_checkpoint, read_schema_events
 
 # A table at one version.
 Version = tuple[str, str, int]
@@ -55,8 +55,8 @@ def _events(row: Row) -> Iterable[Event]:
         error = MissingFile if row["role"] == "metadata" else MalformedMessage
         return (Quarantined(position=FilePosition(path), error=error.__name__, reason=problem),)
     if row["role"] == "metadata":
-        return (checkpoint_event(content),)
-    return schema_events(path, row["checksum"], lambda _: bytes(content))
+        return (read_checkpoint(content),)
+    return read_schema_events(path, row["checksum"], lambda _: bytes(content))
 
 
 class CsvTables:

@@ -20,7 +20,7 @@ from ticdc_assets.plan.steps import SchemaVersion
 from ticdc_assets.schema.known_tables import KnownTablesState
 from ticdc_assets.schema.stated import reconcile
 from ticdc_assets.schema.types.mysql_type import delta_type
-from ticdc_assets.stream.reading import schema_versions
+from ticdc_assets.stream.reading import complete_schema_versions
 
 # A table at one of its versions.
 TableVersion = tuple[str, str, int]
@@ -54,7 +54,7 @@ class SchemasFor:
             for schema in now
             if schema.version is not None
         }
-        found |= schema_versions(pending, self._feed.keys, known)
+        found |= complete_schema_versions(pending, self._feed.keys, known)
         past = {want for want in wanted if want not in found}
         if past:
             found |= self._past(past, known)

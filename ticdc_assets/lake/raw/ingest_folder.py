@@ -34,10 +34,10 @@ from ticdc_assets.storage_sink.path import (
     parse,
 )
 from ticdc_assets.stream.reading import (
-    layout_of,
-    looks_like_data,
-    misfit,
-    reading_order,
+    data_file_order,
+    describe_path_mismatch,
+    is_named_like_data,
+    make_layout,
 )
 
 METADATA = "metadata"
@@ -108,7 +108,7 @@ def ingest_folder(
     files that were there before it.
     """
     state = read_raw_end(spark, lake)
-    layout = layout_of(feed)
+    layout = make_layout(feed)
     checkpoint, digest = _checkpoint(folder, _known_digest(spark, lake, state))
     rows = _rows(_new_files(spark, lake, state, folder, layout), layout)
     rows = list(_with_contents(rows, folder, _known_schemas(spark, lake, rows)))
@@ -200,7 +200,7 @@ def _listing(folder: SourceFolder, layout: Layout) -> pa.Table:
     for path, size, modified_ns in folder.entries():
         name = path.rpartition("/")[2]
         schema_file = name.startswith("schema_") and name.endswith(".json")
-        if schema_file or looks_like_data(path, layout):
+        if schema_file or is_named_like_data(path, layout):
             paths.append(path)
             sizes.append(size)
             times.append(modified_ns // 1000)
@@ -223,11 +223,13 @@ def _rows(found: list[_Found], layout: Layout) -> list[dict[str, Any]]:
             schemas.append(row | {"role": f"{changed}schema"})
         elif isinstance(parsed, DataPath) and row["problem"] is None:
             data.append(((entry.path, parsed), row | {"role": f"{changed}data"}))
-        elif looks_like_data(entry.path, layout):
-            strays.append(row | {"role": "stray", "problem": row["problem"] or misfit(layout)})
+        elif is_named_like_data(entry.path, layout):
+            strays.append(
+                row | {"role": "stray", "problem": row["problem"] or describe_path_mismatch(layout)}
+            )
     schemas.sort(key=_path)
     strays.sort(key=_path)
-    data.sort(key=lambda pair: (*reading_order(pair[0]), pair[0][0]))
+    data.sort(key=lambda pair: (*data_file_order(pair[0]), pair[0][0]))
     return [*schemas, *strays, *(row for _, row in data)]
 
 
