@@ -10,7 +10,7 @@ from resources import deployment
 from resources.deployment import SparkResource
 from ticdc_assets.assets import check_results
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.checks import Window
+from ticdc_assets.checks import SnapshotRange
 from ticdc_assets.lake.store.contracts import Lake
 
 FEED = changefeed_from_uri("file:///data?protocol=csv", id="f")
@@ -26,7 +26,7 @@ A, B = (dg.AssetCheckKey(key, "keys_are_unique") for key in TABLES)
 def tables(context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckEvaluation]:
     lake = Lake("unused", "f")
     yield from check_results.evaluate_run_checks(
-        context, SparkResource(), lake, FEED, Window(1, 2), {}
+        context, SparkResource(), lake, FEED, SnapshotRange(1, 2), {}
     )
 
 

@@ -10,7 +10,8 @@ from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.checks import models
 from ticdc_assets.checks.invariants import CheckContext, SnapshotRange
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
-from ticdc_assets.lake.events.event_rows import table_name, to_json
+from ticdc_assets.events.written import write_json
+from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.log.applied import Snapshot
 from ticdc_assets.lake.store.contracts import Lake
 from ticdc_assets.plan.state import Incarnation, State
@@ -59,7 +60,7 @@ def ddl(seq: int, ts: int, partition: int, sql: str) -> Row:
 def version(name: str, valid_from: int, number: int | None = 7, **more: Any) -> Row:
     line = {"incarnation": f"{name}1", "database": "d", "table": name, "valid_from": valid_from}
     line |= {"schema_version": number, "came_from": "ddl", "sql": "CREATE TABLE", "key": ["id"]}
-    return {**line, "schema": to_json(schema(name)), **more}
+    return {**line, "schema": write_json(schema(name)), **more}
 
 
 def line(seq: int, ts: int, batch: int, **more: Any) -> Row:

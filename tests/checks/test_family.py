@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.lake.canal import ddl, row, watermark
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.checks import Window, check_specs, evaluate_checks
+from ticdc_assets.checks import SnapshotRange, check_specs, evaluate_checks
 from ticdc_assets.checks.invariants import CheckContext, NotEvaluated, current
 from ticdc_assets.checks.invariants.current import (
     columns_are_those_of_the_schema_history,
@@ -40,17 +40,17 @@ class Kept(NamedTuple):
     lake: Lake
     messages: list[Message]
 
-    def run(self, *messages: Message) -> Window:
+    def run(self, *messages: Message) -> SnapshotRange:
         """Advance, and say which window that was."""
         since = read_last_snapshot(self.spark, self.lake).seq if self.messages else 0
         self.messages.extend(messages)
         sent = [Message("t", 0, n, None, m.value, 1) for n, m in enumerate(self.messages)]
         advance(self.spark, self.lake, FEED, Source(records=lambda: sent))
-        return Window(since, read_last_snapshot(self.spark, self.lake).seq)
+        return SnapshotRange(since, read_last_snapshot(self.spark, self.lake).seq)
 
     def results(
         self,
-        window: Window,
+        window: SnapshotRange,
         selected: Collection[dg.AssetCheckKey] | None = None,
         had_failed: Collection[str] = (),
     ) -> dict[str, dg.AssetCheckEvaluation]:
@@ -61,7 +61,7 @@ class Kept(NamedTuple):
         )
         return {_short(one.asset_check_key): one for one in found}
 
-    def have(self, incarnation: str, version: int) -> Window:
+    def have(self, incarnation: str, version: int) -> SnapshotRange:
         """Have the lake name another version of a table, as nothing of ours would."""
         before = read_last_snapshot(self.spark, self.lake)
         line = self.lake.read(self.spark, "applied").where(f"seq = {before.seq}")
@@ -76,9 +76,9 @@ class Kept(NamedTuple):
             watermarks=line.collect()[0]["watermarks"],
             counts=(),
         )
-        return Window(before.seq, after.seq)
+        return SnapshotRange(before.seq, after.seq)
 
-    def scene(self, incarnation: str, version: int, window: Window) -> CheckContext:
+    def scene(self, incarnation: str, version: int, window: SnapshotRange) -> CheckContext:
         """The lake as if a table were at another version."""
         scene = CheckContext(self.spark, self.lake, FEED, window)
         scene.after = replace(scene.after, versions={**scene.after.versions, incarnation: version})
@@ -101,7 +101,9 @@ def keys() -> dict[str, dg.AssetKey]:
 
 
 @pytest.fixture(scope="module")
-def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Kept, Window]:
+def kept(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Kept, SnapshotRange]:
     root: Path = tmp_path_factory.mktemp("checks")
     kept = Kept(spark, Lake(str(root / "lake"), FEED.id), [])
     made = [ddl("d", "a", 10, "CREATE", "CREATE TABLE `a` (`id` INT PRIMARY KEY, `v` VARCHAR(20))")]
@@ -112,9 +114,9 @@ def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple
     return kept, window
 
 
-def test_all_is_green_where_all_is_right(kept: tuple[Kept, Window]) -> None:
+def test_all_is_green_where_all_is_right(kept: tuple[Kept, SnapshotRange]) -> None:
     lake, window = kept
-    whole = lake.results(Window(0, window.through))
+    whole = lake.results(SnapshotRange(0, window.through))
     assert [(name, r.description) for name, r in whole.items() if not r.passed] == []
     assert len(whole) == len(check_specs(FEED, keys()))
     # The second window changed one of the tables, and nothing is said of the other.
@@ -125,11 +127,11 @@ def test_all_is_green_where_all_is_right(kept: tuple[Kept, Window]) -> None:
     assert not [name for name, r in new.items() if "ticdc/not_told" in r.metadata]
     one = {dg.AssetCheckKey(layer_asset_key(FEED, "events"), "insert_has_no_old")}
     assert list(lake.results(window, one)) == ["events: insert_has_no_old"]
-    assert lake.results(Window(window.through, window.through)) == {}
+    assert lake.results(SnapshotRange(window.through, window.through)) == {}
 
 
 def test_a_table_that_was_tampered_with_is_found(
-    kept: tuple[Kept, Window], monkeypatch: pytest.MonkeyPatch
+    kept: tuple[Kept, SnapshotRange], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake, window = kept
     applied = read_last_snapshot(lake.spark, lake.lake)
@@ -162,7 +164,7 @@ def test_a_table_that_was_tampered_with_is_found(
 
 
 def test_a_table_that_failed_is_doubted_until_it_is_right_or_made_anew(
-    kept: tuple[Kept, Window],
+    kept: tuple[Kept, SnapshotRange],
 ) -> None:
     lake, _ = kept
     state = read_last_snapshot(lake.spark, lake.lake).state
@@ -172,7 +174,7 @@ def test_a_table_that_failed_is_doubted_until_it_is_right_or_made_anew(
     tampered = lake.have(id, read_last_snapshot(lake.spark, lake.lake).versions[id] + 1)
     wrong = {"0: keys_are_unique", "0: row_count_is_inserts_less_deletes"}
     chosen = {spec.key for spec in check_specs(FEED, keys()) if spec.asset_key in keys().values()}
-    found = lake.results(Window(0, tampered.through), chosen)
+    found = lake.results(SnapshotRange(0, tampered.through), chosen)
     assert {name for name, one in found.items() if not one.passed} == wrong
 
     # The next window knows nothing of it, unless it is asked to doubt.
@@ -193,14 +195,14 @@ def test_a_table_that_failed_is_doubted_until_it_is_right_or_made_anew(
 
     before = read_last_snapshot(lake.spark, lake.lake)
     replay_tables(lake.spark, lake.lake, FEED, before, ReplayRequest(frozenset({id}), 0), _quiet)
-    anew = Window(before.seq, read_last_snapshot(lake.spark, lake.lake).seq)
+    anew = SnapshotRange(before.seq, read_last_snapshot(lake.spark, lake.lake).seq)
     found = lake.results(anew, chosen, wrong)
     assert {name for name, one in found.items() if not one.passed} == set()
     assert wrong <= found.keys()
 
 
 def test_what_was_refused_is_red_and_a_paused_table_says_how_to_go_on(
-    kept: tuple[Kept, Window],
+    kept: tuple[Kept, SnapshotRange],
 ) -> None:
     lake, _ = kept
     bad = Message("t", 0, 0, None, b'{"broken', 1)
@@ -224,10 +226,10 @@ def test_what_was_refused_is_red_and_a_paused_table_says_how_to_go_on(
     assert told == {"quarantine: nothing_is_in_quarantine_since", "0: table_goes_on"}
     # It stays red while it is so, whatever the next window does.
     now = read_last_snapshot(lake.spark, lake.lake).seq
-    assert list(lake.results(Window(now, now))) == ["0: table_goes_on"]
+    assert list(lake.results(SnapshotRange(now, now))) == ["0: table_goes_on"]
 
 
-def test_a_table_of_the_lake_that_is_not_as_agreed_is_red(kept: tuple[Kept, Window]) -> None:
+def test_a_table_of_the_lake_that_is_not_as_agreed_is_red(kept: tuple[Kept, SnapshotRange]) -> None:
     lake, _ = kept
     events, raw = lake.lake.sql("events"), lake.lake.sql("raw")
     through = read_last_snapshot(lake.spark, lake.lake).seq
@@ -235,7 +237,7 @@ def test_a_table_of_the_lake_that_is_not_as_agreed_is_red(kept: tuple[Kept, Wind
     lake.spark.sql(f"ALTER TABLE {raw} ADD COLUMNS (surplus STRING)")
     names = [("events", "events_fits_its_contract"), ("raw", "raw_fits_its_contract")]
     chosen = {dg.AssetCheckKey(layer_asset_key(FEED, layer), name) for layer, name in names}
-    found = lake.results(Window(0, through), chosen)
+    found = lake.results(SnapshotRange(0, through), chosen)
     wrong = found["events: events_fits_its_contract"]
     assert wrong.metadata["ticdc/violations"].value == 1
     assert "op" in str(wrong.metadata["ticdc/errors"].value)

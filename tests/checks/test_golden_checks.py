@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.lake.golden_runs import GoldenLake, cuts, points_of
-from ticdc_assets.checks import Window, evaluate_checks
+from ticdc_assets.checks import SnapshotRange, evaluate_checks
 from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot
 
@@ -23,12 +23,12 @@ def test_no_check_fails_on_real_output(spark: SparkSession, tmp_path: Path, data
     for cut in cuts(dataset, random.sample(points_of(dataset)[:-1], 1), random):
         golden.advance(cut)
         through = read_last_snapshot(spark, golden.lake).seq
-        assert failed(golden, Window(seq, through)) == []
+        assert failed(golden, SnapshotRange(seq, through)) == []
         seq = through
-    assert failed(golden, Window(0, seq)) == []
+    assert failed(golden, SnapshotRange(0, seq)) == []
 
 
-def failed(golden: GoldenLake, window: Window) -> list[tuple[str, str | None]]:
+def failed(golden: GoldenLake, window: SnapshotRange) -> list[tuple[str, str | None]]:
     keys: dict[str, dg.AssetKey] = {}
     state = read_last_snapshot(golden.spark, golden.lake).state
     for number, (_, incarnation) in enumerate(state.names):

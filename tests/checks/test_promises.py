@@ -46,7 +46,7 @@ from ticdc_assets.checks.invariants.rows import (
     update_has_old_and_new,
 )
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.events.event_rows import to_json
+from ticdc_assets.events.written import write_json
 from ticdc_assets.schema.types.checksum import row_checksum
 from ticdc_assets.storage_sink.schema_file import read_schema_file
 
@@ -64,7 +64,7 @@ def checksum(stated: TableSchema, id: int, off: int = 0) -> tuple[object, ...]:
 
 
 def bootstrap(seq: int) -> dict[str, Any]:
-    stated = to_json(schema())
+    stated = write_json(schema())
     statement = f'{{"schema":{stated},"position":{{"type":"TopicPosition","topic":"t",'
     statement += '"partition":0,"offset":1}}'
     named = {"database": "d", "table": "a", "name": "`d`.`a`", "schema_version": 7}
