@@ -47,7 +47,7 @@ from ticdc_assets.checks.invariants.rows import (
 )
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import write_json
-from ticdc_assets.schema.types.checksum import row_checksum
+from ticdc_assets.schema.types.checksum import compute_checksum
 from ticdc_assets.storage_sink.schema_file import read_schema_file
 
 CONTENT = (
@@ -60,7 +60,7 @@ CRC = read_schema_file(CONTENT).checksum
 
 def checksum(stated: TableSchema, id: int, off: int = 0) -> tuple[object, ...]:
     values = {"id": id, "v": "x"}
-    return (1, False, row_checksum(values, stated.columns) + off, 0)
+    return (1, False, compute_checksum(values, stated.columns) + off, 0)
 
 
 def bootstrap(seq: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ticdc_assets.lake.columns.reading import malformed, parsed, typed, undecoda
 from ticdc_assets.lake.columns.types import delta_columns, delta_name, delta_names, mysql_type_text
 from ticdc_assets.lake.columns.writing import image
 from ticdc_assets.schema.types.mysql_type import describe, parse_type
-from ticdc_assets.schema.types.value import mysql_text, read_value
+from ticdc_assets.schema.types.value import read_value, write_value
 
 
 def table(types: Sequence[ColumnType], database: str = "d", name: str = "t") -> TableSchema:
@@ -75,7 +75,7 @@ def is_day(text: str) -> bool:
 def expected(text: str | None, type: ColumnType, member_names: bool) -> tuple[str | None, str]:
     """What MySQL prints, by the reader and the writer of the pure room, and what is wrong."""
     try:
-        printed = mysql_text(read_value(text, type, member_names=member_names), type)
+        printed = write_value(read_value(text, type, member_names=member_names), type)
     except InvalidValue:
         return None, "invalid"
     if printed is None or text is None:

@@ -10,7 +10,7 @@ from ticdc_assets.events import Op, RowChange
 from ticdc_assets.plan.steps import Alter, ApplyRows, EmptyPartitions, Exchange, TypedRowGroup
 from ticdc_assets.reference.table import ModelTable, Row
 from ticdc_assets.schema.catalog import TableKey, table_key
-from ticdc_assets.schema.partition.locate import locator
+from ticdc_assets.schema.partition.locate import make_locator
 from ticdc_assets.schema.types.row import RowReader
 from ticdc_assets.stream.problem import OLD_ROW_MISSING, Problem
 
@@ -57,7 +57,7 @@ class Job:
             case EmptyPartitions():
                 if table.strayed:
                     raise UnsupportedDdl("strayed", step.sql)
-                locate = locator(step.partitioning, table.schema)
+                locate = make_locator(step.partitioning, table.schema)
                 table.take(lambda row: locate(row) in step.names)
                 table.alter(step.schema, (), step.commit_ts)
             case Exchange():
@@ -81,7 +81,7 @@ class Job:
         try:
             if one.strayed:
                 raise UnsupportedDdl("strayed", step.sql)
-            locate = locator(step.partitioning, one.schema)
+            locate = make_locator(step.partitioning, one.schema)
             strayed = any(locate(one.spelt(row)) != step.partition for row in two)
             out = one.take(lambda row: locate(row) == step.partition)
             into = two.take(lambda row: True)

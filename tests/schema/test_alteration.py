@@ -4,7 +4,7 @@ import pytest
 
 from ticdc_assets.errors import UnsupportedDdl
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
-from ticdc_assets.schema.alteration import alter, partition_names, without_partitions
+from ticdc_assets.schema.alteration import apply_action, partition_names, without_partitions
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.effect import (
@@ -34,7 +34,7 @@ def altered(schema: TableSchema, actions: str) -> tuple[TableSchema, list[Column
     assert isinstance(statement, ddl.AlterTable)
     steps: list[ColumnChange] = []
     for action in statement.actions:
-        schema, more = alter(action, schema)
+        schema, more = apply_action(action, schema)
         steps += more
     return schema, steps
 

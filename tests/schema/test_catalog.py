@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from ticdc_assets.events import Column, ColumnType, Index, SchemaChange, TableSchema, TopicPosition
 from ticdc_assets.schema.catalog import SchemaCatalog, table_key
 from ticdc_assets.schema.effect import (
+    AllTablesPaused,
     Effect,
-    EverythingPaused,
     PartitionExchanged,
     PartitionsEmptied,
     TableAltered,
@@ -57,7 +57,7 @@ def told(effects: Sequence[Effect]) -> list[str]:
                 said.append(f"recover {database}.{table} {schema.database}.{schema.table} {ago}")
             case TablePaused(database, table):
                 said.append(f"pause {database}.{table}")
-            case EverythingPaused():
+            case AllTablesPaused():
                 said.append("pause all")
             case PartitionsEmptied(schema, _, names):
                 said.append(f"empty {schema.table} {' '.join(names)}")

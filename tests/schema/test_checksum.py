@@ -24,7 +24,7 @@ from ticdc_assets.events import (
 from ticdc_assets.events.row_image import dump, load
 from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
 from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
-from ticdc_assets.schema.types.checksum import row_checksum, verify
+from ticdc_assets.schema.types.checksum import compute_checksum, verify_checksum
 from ticdc_assets.schema.types.mysql_type import parse_type
 from ticdc_assets.schema.types.value import Value, read_value
 
@@ -62,7 +62,7 @@ def _states(change: RowChange) -> Checksum | None:
 
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_every_stated_checksum_verifies_unless_the_server_says_corrupted(dataset: str) -> None:
-    verdicts = Counter(verify(change, schema).status for change, schema in rows(dataset))
+    verdicts = Counter(verify_checksum(change, schema).status for change, schema in rows(dataset))
     stated = [checksum for change, _ in rows(dataset) if (checksum := _states(change))]
     assert verdicts.keys() == {"ok", "absent", "corrupted"}
     assert verdicts["ok"] == len(stated)
@@ -78,7 +78,7 @@ def test_typed_rows_have_the_same_checksum(dataset: str) -> None:
             continue  # the enums of t_enum_bad hold 0, which prints like the member ''
         types = {column.name: column.type for column in schema.columns}
         row = {name: read_value(text, types[name]) for name, text in load(change.after).items()}
-        assert row_checksum(row, schema.columns) == stated.current
+        assert compute_checksum(row, schema.columns) == stated.current
         compared += 1
     assert compared > 400
 
@@ -105,7 +105,7 @@ def test_a_value_that_is_not_the_stated_one_is_caught(data: st.DataObject) -> No
     if forged == text or _alike(forged, text, column):
         return
     row[name] = forged
-    verdict = verify(replace(change, after=dump(row)), schema)
+    verdict = verify_checksum(replace(change, after=dump(row)), schema)
     assert (verdict.status, verdict.side) == ("mismatch", "current")
 
 
@@ -127,44 +127,52 @@ def test_a_vector_contributes_its_serialized_form_without_a_length() -> None:
     # Facts §7: int 1, varchar "aa", NULL, float 90.5, timestamp 2020-01-01 00:00:00 UTC.
     row: dict[str, Value] = {"i": 1, "v": "aa", "n": None, "f": 90.5, "t": "2020-01-01 00:00:00"}
     types = {"i": "int", "v": "varchar(9)", "n": "int", "f": "float", "t": "timestamp"}
-    assert row_checksum(row, [Column(n, parse_type(t)) for n, t in types.items()]) == 55208201
+    assert compute_checksum(row, [Column(n, parse_type(t)) for n, t in types.items()]) == 55208201
     three = Column("v", parse_type("vector(3)"))
     raw = bytes.fromhex("030000000000803f00000040000020c0")
     as_integers = [int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")]
     two = [Column(name, parse_type("bigint unsigned")) for name in "ab"]
-    assert row_checksum({"v": "[1,2,-2.5]"}, [three]) == row_checksum(
+    assert compute_checksum({"v": "[1,2,-2.5]"}, [three]) == compute_checksum(
         dict(zip("ab", as_integers, strict=True)), two
     )
 
 
 def test_an_enum_index_is_hashed_as_sent_not_by_its_name() -> None:
     t = parse_type("enum('','x')")
-    member = row_checksum({"c": 1}, [Column("c", ColumnType("bigint"))])
-    invalid = row_checksum({"c": 0}, [Column("c", ColumnType("bigint"))])
+    member = compute_checksum({"c": 1}, [Column("c", ColumnType("bigint"))])
+    invalid = compute_checksum({"c": 0}, [Column("c", ColumnType("bigint"))])
     assert read_value("0", t) == read_value("1", t) == ""
     for text, crc in (("1", member), ("0", invalid)):
-        assert verify(*_one("enum('','x')", text, Checksum(1, False, crc, 0))).status == "ok"
+        assert (
+            verify_checksum(*_one("enum('','x')", text, Checksum(1, False, crc, 0))).status == "ok"
+        )
 
 
 def test_what_cannot_be_verified_is_said() -> None:
     stated = Checksum(1, False, 7, 0)
     change, schema = _one("int", "1", stated)
-    assert verify(replace(change, checksum=None), schema).status == "absent"
-    assert verify(replace(change, checksum=Checksum(1, False, 0, 0)), schema).status == "absent"
-    assert verify(replace(change, checksum=Checksum(1, True, 7, 7)), schema).status == "corrupted"
-    assert verify(replace(change, handle_key_only=True), schema).status == "not verifiable"
-    assert verify(replace(change, after=None), schema).status == "not verifiable"
+    assert verify_checksum(replace(change, checksum=None), schema).status == "absent"
+    assert (
+        verify_checksum(replace(change, checksum=Checksum(1, False, 0, 0)), schema).status
+        == "absent"
+    )
+    assert (
+        verify_checksum(replace(change, checksum=Checksum(1, True, 7, 7)), schema).status
+        == "corrupted"
+    )
+    assert verify_checksum(replace(change, handle_key_only=True), schema).status == "not verifiable"
+    assert verify_checksum(replace(change, after=None), schema).status == "not verifiable"
     other = TableSchema("d", "t", (Column("d", ColumnType("int")),))
-    assert verify(change, other).status == "not verifiable"
-    verdict = verify(change, schema)
+    assert verify_checksum(change, other).status == "not verifiable"
+    verdict = verify_checksum(change, schema)
     assert (verdict.status, verdict.side, verdict.expected) == ("mismatch", "current", 7)
-    assert verdict.computed == row_checksum({"c": 1}, schema.columns)
+    assert verdict.computed == compute_checksum({"c": 1}, schema.columns)
 
 
 @given(st.text(), st.sampled_from(["int", "bit(8)", "json", "vector", "blob", "enum('a')"]))
 def test_any_image_gets_a_verdict(text: str, type_text: str) -> None:
     change, schema = _one(type_text, text, Checksum(1, False, 1, 0))
-    assert verify(change, schema).status in ("ok", "mismatch")
-    assert verify(replace(change, after=text), schema).status == "mismatch"
+    assert verify_checksum(change, schema).status in ("ok", "mismatch")
+    assert verify_checksum(replace(change, after=text), schema).status == "mismatch"
     listed = json.dumps({"c": [text]})
-    assert verify(replace(change, after=listed), schema).status == "mismatch"
+    assert verify_checksum(replace(change, after=listed), schema).status == "mismatch"

@@ -20,9 +20,9 @@ from ticdc_assets.events import Column, ColumnType, RowChange, SchemaChange
 from ticdc_assets.events.row_image import load
 from ticdc_assets.events.tso import compose
 from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
-from ticdc_assets.schema.conversion.convert import backfill, convert
+from ticdc_assets.schema.conversion.convert import backfill, convert_value
 from ticdc_assets.schema.types.mysql_type import TYPES, parse_type
-from ticdc_assets.schema.types.value import Value, mysql_text, read_value
+from ticdc_assets.schema.types.value import Value, read_value, write_value
 
 Row = dict[str, str | None]
 Key = tuple[str | None, ...]
@@ -120,7 +120,7 @@ def test_rows_nobody_touched_are_converted_as_upstream_did(
                 identity = window.of(row)
                 if source != target and identity not in touched and identity in rows_after:
                     value = read_value(row[name], source, member_names=True)
-                    text = mysql_text(convert(value, source, target), target)
+                    text = write_value(convert_value(value, source, target), target)
                     assert text == rows_after[identity][name]
                     seen.add(f"{source.name} {target.name}")
     assert expected <= seen
@@ -134,7 +134,7 @@ def test_old_rows_hold_the_default_of_a_new_column(workload: str, least: int) ->
             if int(window.before["table_id"]) == table_id and (
                 window.before["at_ts"] < added_ts <= window.after["at_ts"]
             ):
-                value = mysql_text(backfill(column, added_ts), column.type)
+                value = write_value(backfill(column, added_ts), column.type)
                 for text in _texts_of_old_rows(window, column, added_ts):
                     assert text == value
                     filled.add(column.name)
@@ -158,7 +158,7 @@ def _texts_of_old_rows(window: Window, column: Column, added_ts: int) -> Iterato
             # The first change of an old row says what TiDB took it to hold.
             texts = load(image)
             if column.name in texts:  # not renamed or dropped meanwhile
-                yield mysql_text(read_value(texts[column.name], column.type), column.type)
+                yield write_value(read_value(texts[column.name], column.type), column.type)
 
 
 def _added_columns(workload: str) -> Iterator[tuple[int, Column, int]]:
@@ -320,7 +320,7 @@ def test_a_value_is_converted_as_tidb_does(text: str, old: str, new: str, expect
         base64.b64encode(text.encode()).decode() if TYPES[source.name].kind == "binary" else text
     )
     value = read_value(image, source, member_names=True)
-    assert mysql_text(convert(value, source, target), target) == expected
+    assert write_value(convert_value(value, source, target), target) == expected
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_a_value_is_converted_as_tidb_does(text: str, old: str, new: str, expect
 def test_what_nobody_can_know_is_a_problem(text: str, old: str, new: str) -> None:
     source = parse_type(old)
     with pytest.raises(InvalidValue):
-        convert(read_value(text, source, member_names=True), source, parse_type(new))
+        convert_value(read_value(text, source, member_names=True), source, parse_type(new))
 
 
 TYPE_TEXTS = [
@@ -364,11 +364,11 @@ def test_a_converted_value_is_one_that_its_new_type_holds(
     old = parse_type("longtext")
     for new in map(parse_type, (first, second, third)):
         try:
-            value = convert(value, old, new)
+            value = convert_value(value, old, new)
         except InvalidValue:
             return
         written = base64.b64encode(value).decode() if isinstance(value, bytes) else None
-        image = written if written is not None else mysql_text(value, new)
+        image = written if written is not None else write_value(value, new)
         assert repr(read_value(image, new, member_names=True)) == repr(value)
         old = new
 
@@ -376,7 +376,7 @@ def test_a_converted_value_is_one_that_its_new_type_holds(
 @given(st.sampled_from(TYPE_TEXTS), st.sampled_from(TYPE_TEXTS))
 def test_null_stays_null(old: str, new: str) -> None:
     try:
-        assert convert(None, parse_type(old), parse_type(new)) is None
+        assert convert_value(None, parse_type(old), parse_type(new)) is None
     except InvalidValue:
         assert old != new
 
@@ -384,7 +384,7 @@ def test_null_stays_null(old: str, new: str) -> None:
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6, max_value=10**30))
 def test_decimal_rounding_is_exact(number: Decimal) -> None:
     wide, narrow = parse_type("decimal(65,10)"), parse_type("decimal(65,2)")
-    value = convert(number, wide, narrow)
+    value = convert_value(number, wide, narrow)
     assert isinstance(value, Decimal)
     assert abs(value - number) * 1000 <= 5
 
@@ -438,7 +438,7 @@ def test_old_rows_get_what_the_declaration_says(
 ) -> None:
     type_text, nullable, default, is_expression = declared
     column = Column("c", parse_type(type_text), nullable, default, is_expression)
-    assert mysql_text(backfill(column, COMMIT_TS), column.type) == expected
+    assert write_value(backfill(column, COMMIT_TS), column.type) == expected
 
 
 def test_an_expression_that_only_upstream_can_evaluate_is_a_problem() -> None:

@@ -22,7 +22,7 @@ from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolDecoder
 from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
 from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
 from ticdc_assets.schema.types.mysql_type import TYPES, parse_type
-from ticdc_assets.schema.types.value import mysql_text, read_value, reader, writer
+from ticdc_assets.schema.types.value import make_reader, make_writer, read_value, write_value
 
 UTC = ZoneInfo("UTC")
 
@@ -40,7 +40,7 @@ def test_every_true_value_survives_reading_and_writing(workload: str) -> None:
     for table in open_lines(GOLDEN / workload / "truth.jsonl"):
         for at, column in enumerate(table["columns"]):
             t = parse_type(column["mysql_type"])
-            read, write = reader(t, member_names=True), writer(t)
+            read, write = make_reader(t, member_names=True), make_writer(t)
             for row in table["rows"]:
                 assert write(read(image_text(row[at], column["enc"]))) == row[at]
                 cells += 1
@@ -81,7 +81,7 @@ def test_messages_of_every_protocol_give_the_true_texts(
             if isinstance(event, RowChange) and event.after is not None:
                 for name, text in load(event.after).items():
                     place = (event.database, event.table), name
-                    sent[place].add(mysql_text(read_value(text, types[place]), types[place]))
+                    sent[place].add(write_value(read_value(text, types[place]), types[place]))
     for table, line in last_truth.items():
         if table[1] in ("t_nopk", "t_uk_null"):
             continue  # without a key they are not replicated
@@ -109,10 +109,10 @@ def test_a_decimal_keeps_its_declared_scale_exactly() -> None:
     t = parse_type("decimal(65,30)")
     digits = "-" + "9" * 35 + "." + "123456789" * 3 + "123"
     assert str(read_value(digits, t)) == digits
-    assert mysql_text(read_value("1.5", t), t) == "1.5" + "0" * 29
-    assert mysql_text(read_value("1.50", parse_type("decimal(10,1)")), t) == "1.5"
-    assert mysql_text(read_value("0.000000000000", parse_type("decimal")), t) == "0.000000000000"
-    assert mysql_text(read_value("-0.00", parse_type("decimal(5,2)")), t) == "0.00"
+    assert write_value(read_value("1.5", t), t) == "1.5" + "0" * 29
+    assert write_value(read_value("1.50", parse_type("decimal(10,1)")), t) == "1.5"
+    assert write_value(read_value("0.000000000000", parse_type("decimal")), t) == "0.000000000000"
+    assert write_value(read_value("-0.00", parse_type("decimal(5,2)")), t) == "0.00"
 
 
 BAD = {
@@ -165,12 +165,12 @@ def test_any_text_reads_or_is_a_problem(t: ColumnType, text: str, names: bool) -
         value = read_value(text, t, member_names=names)
     except InvalidValue:
         return
-    assert isinstance(mysql_text(value, t), str)
+    assert isinstance(write_value(value, t), str)
 
 
 @given(ANY_TYPE)
 def test_null_stays_null(t: ColumnType) -> None:
-    assert mysql_text(read_value(None, t), t) is None
+    assert write_value(read_value(None, t), t) is None
 
 
 @pytest.mark.parametrize("name", sorted(set(TYPES) - {"json"} - {n for n in TYPES if "text" in n}))
@@ -194,7 +194,7 @@ POWERS_OF_TWO = st.integers(-149, 127).map(lambda exponent: 2.0**exponent)
 @given(POWERS_OF_TWO | st.floats(width=32, allow_nan=False, allow_infinity=False))
 @settings(max_examples=1000)
 def test_float_texts_are_the_shortest_that_read_back(value: float) -> None:
-    text = mysql_text(value, FLOAT)
+    text = write_value(value, FLOAT)
     assert text is not None
     assert "e" not in text
     assert read_value(text, FLOAT) == value
@@ -205,14 +205,14 @@ def test_float_texts_are_the_shortest_that_read_back(value: float) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_double_texts_read_back_without_exponent(value: float) -> None:
-    text = mysql_text(value, DOUBLE)
+    text = write_value(value, DOUBLE)
     assert text is not None
     assert "e" not in text
     assert repr(read_value(text, DOUBLE)) == repr(value)
 
 
 def test_floats_print_as_tidb_does() -> None:
-    assert mysql_text(read_value("1e+06", FLOAT), FLOAT) == "1000000"
-    assert mysql_text(read_value("0.1", FLOAT), DOUBLE) == "0.10000000149011612"
-    assert mysql_text(read_value("-0", DOUBLE), DOUBLE) == "-0"
-    assert mysql_text(read_value("1e-7", DOUBLE), DOUBLE) == "0.0000001"
+    assert write_value(read_value("1e+06", FLOAT), FLOAT) == "1000000"
+    assert write_value(read_value("0.1", FLOAT), DOUBLE) == "0.10000000149011612"
+    assert write_value(read_value("-0", DOUBLE), DOUBLE) == "-0"
+    assert write_value(read_value("1e-7", DOUBLE), DOUBLE) == "0.0000001"

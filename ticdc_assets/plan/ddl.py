@@ -47,7 +47,7 @@ class Follower(Tables):
                 self._wait_behind(behind, _schemas(effect))
             if isinstance(effect, effects.TableDropped | effects.TableTruncated):
                 ends |= {id for id in named if self._tables[id].dropped_ts == ts}
-            if not isinstance(effect, effects.TableDropped | effects.EverythingPaused):
+            if not isinstance(effect, effects.TableDropped | effects.AllTablesPaused):
                 named |= {t.id for s in _schemas(effect) if (t := self._get(s.database, s.table))}
         for id in sorted(named):
             self._remember(id, ts, "ddl", change, ends=id in ends)
@@ -92,7 +92,7 @@ class Follower(Tables):
                 names.append((database, table))
             case effects.TableRenamed(database, table):
                 names.append((database, table))
-            case effects.EverythingPaused():
+            case effects.AllTablesPaused():
                 return list(self._names.values())
         known = (self._get(*name) for name in names)
         return [table.id for table in known if table is not None]
@@ -121,7 +121,7 @@ class Follower(Tables):
                 self._rename(dropped[-ago] if ago <= len(dropped) else None, schema, ts, sql)
             case effects.TablePaused(database, name, reason):
                 self.pause(database, name, reason, ts)
-            case effects.EverythingPaused(reason):
+            case effects.AllTablesPaused(reason):
                 self.problems.append(Problem("paused", reason, commit_ts=ts))
                 self._doubt = self._doubt or reason
                 for id in self._names.values():
@@ -219,6 +219,6 @@ def _schemas(effect: Effect) -> list[TableSchema]:
     match effect:
         case effects.PartitionExchanged(schema=schema, other=other):
             return [schema, other]
-        case effects.TableDropped() | effects.TablePaused() | effects.EverythingPaused():
+        case effects.TableDropped() | effects.TablePaused() | effects.AllTablesPaused():
             return []
     return [effect.schema]

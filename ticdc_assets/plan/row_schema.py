@@ -8,8 +8,8 @@ from ticdc_assets.errors import MissingSchema
 from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.plan.steps import TypedRowGroup
-from ticdc_assets.schema.inference import confirm, infer
-from ticdc_assets.schema.stated import reconcile
+from ticdc_assets.schema.inference import infer_schema, merge_observed_columns
+from ticdc_assets.schema.reconciliation import reconcile
 
 # Finds the schema that was stated for a version of a table, whenever it was.
 FindSchema = Callable[[str, str, int | None], TableSchema | None]
@@ -37,7 +37,7 @@ class RowSchemas:
         """The schema of a table that only its rows tell of."""
         schema = self._stated_for(group)
         if schema is None and group.observed is not None:
-            schema = infer(self._sample(group))
+            schema = infer_schema(self._sample(group))
         if schema is None:
             raise MissingSchema(_unseen(group))
         return schema
@@ -47,7 +47,7 @@ class RowSchemas:
         change = _like(group)
         if self._redecode is not None:
             change = self._redecode(change, schema)
-        return confirm(schema, change, by_flags=self._redecode is not None)
+        return merge_observed_columns(schema, change, by_flags=self._redecode is not None)
 
     def read_by(self, schema: TableSchema, group: RowGroup) -> TypedRowGroup:
         """The schema that rows of a table were written under."""

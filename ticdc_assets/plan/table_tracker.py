@@ -24,7 +24,7 @@ from ticdc_assets.plan.state import (
 from ticdc_assets.plan.steps import Alter, ApplyRows, SchemaVersion, TableStep, TableWork
 from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
 from ticdc_assets.schema.effect import ColumnChange
-from ticdc_assets.schema.inference import retyped
+from ticdc_assets.schema.inference import find_type_changes
 from ticdc_assets.stream.ordering import OrderKey, Phase
 from ticdc_assets.stream.problem import OLD_ROW_MISSING, UNKNOWN_MEMBERS, Problem
 
@@ -133,7 +133,7 @@ class Tables:
         if confirmed is table.schema:
             return
         confirmed = self.catalog.put(confirmed)
-        steps = retyped(table.schema, confirmed)
+        steps = find_type_changes(table.schema, confirmed)
         self._cut(table.id, _before(group.first))
         self._take_on(table.id, confirmed, steps, group.first_ts, "")
         self._remember(table.id, group.first_ts, "rows")

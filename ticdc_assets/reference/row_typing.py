@@ -10,9 +10,9 @@ from ticdc_assets.reference.event_buffer import EventBuffer
 from ticdc_assets.reference.table import ModelTable, Row
 from ticdc_assets.reference.tables import ModelTables
 from ticdc_assets.schema.catalog import SchemaCatalog
-from ticdc_assets.schema.inference import confirm, infer, retyped
-from ticdc_assets.schema.stated import reconcile
-from ticdc_assets.schema.types.checksum import Verdict, verify
+from ticdc_assets.schema.inference import find_type_changes, infer_schema, merge_observed_columns
+from ticdc_assets.schema.reconciliation import reconcile
+from ticdc_assets.schema.types.checksum import ChecksumVerdict, verify_checksum
 from ticdc_assets.schema.types.row import RowReader
 
 # Reads a row again that was decoded by flags which its table's schema contradicts.
@@ -57,16 +57,18 @@ class RowTyper:
         """
         table = self._tables.get(change.database, change.table)
         if table is None:
-            schema = self._stated_for(change) or infer(change)
+            schema = self._stated_for(change) or infer_schema(change)
             if schema is None:
                 raise MissingSchema(_unseen(change))
             return self.meet(schema), change
         if change.observed in table.confirmed:
             return table, change
         redecoded = self._redecode(change, table.schema) if self._redecode else change
-        confirmed = confirm(table.schema, redecoded, by_flags=self._redecode is not None)
+        confirmed = merge_observed_columns(
+            table.schema, redecoded, by_flags=self._redecode is not None
+        )
         if confirmed is not table.schema:
-            retypings = retyped(table.schema, confirmed)
+            retypings = find_type_changes(table.schema, confirmed)
             self._tables.alter(self._catalog.put(confirmed), retypings, change.commit_ts)
         if redecoded is change:
             table.confirmed.add(change.observed)
@@ -97,12 +99,14 @@ class RowTyper:
                 raise MalformedMessage(f"the row lacks its key: {', '.join(lacking)}")
         return Images(change, old, new)
 
-    def check(self, change: RowChange) -> Verdict:
+    def check(self, change: RowChange) -> ChecksumVerdict:
         """Hold a row's images against the checksums that were sent with it."""
         if change.checksum is None:
-            return Verdict("absent")
+            return ChecksumVerdict("absent")
         stated = self._stated_for(change)
-        return Verdict("not verifiable") if stated is None else verify(change, stated)
+        return (
+            ChecksumVerdict("not verifiable") if stated is None else verify_checksum(change, stated)
+        )
 
     def _stated_for(self, change: RowChange) -> TableSchema | None:
         return self._inbox.stated(change.database, change.table, change.schema_version)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.schema.conversion.convert import backfill, convert
+from ticdc_assets.schema.conversion.convert import backfill, convert_value
 from ticdc_assets.schema.effect import (
     ColumnAdded,
     ColumnChange,
@@ -177,4 +177,4 @@ def _stepped(row: Row, step: ColumnChange, commit_ts: int) -> Row:
         case ColumnConverted(name, old_type, new_type):
             if name not in row:
                 return row
-            return {**row, name: convert(row[name], old_type, new_type)}
+            return {**row, name: convert_value(row[name], old_type, new_type)}

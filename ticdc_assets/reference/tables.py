@@ -8,10 +8,10 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.reference.table import ModelTable
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.effect import (
+    AllTablesPaused,
     ColumnAdded,
     ColumnChange,
     Effect,
-    EverythingPaused,
     PartitionExchanged,
     PartitionsEmptied,
     TableAltered,
@@ -22,7 +22,7 @@ from ticdc_assets.schema.effect import (
     TableRenamed,
     TableTruncated,
 )
-from ticdc_assets.schema.partition.locate import locator
+from ticdc_assets.schema.partition.locate import make_locator
 from ticdc_assets.stream.problem import (
     ROWS_IN_WRONG_PARTITIONS,
     TIME_OF_DDL,
@@ -109,7 +109,7 @@ class ModelTables:
                 self._take_on(dropped[-ago] if ago <= len(dropped) else None, schema, ts)
             case TablePaused(database, name, reason):
                 self.pause(database, name, reason, ts)
-            case EverythingPaused(reason):
+            case AllTablesPaused(reason):
                 self._problems.append(Problem("paused", reason, commit_ts=ts))
                 self._doubt = self._doubt or reason
                 for table in self:
@@ -132,7 +132,7 @@ class ModelTables:
         table = self.of(effect.schema)
         if table.strayed:
             raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, "")
-        locate = locator(effect.partitioning, table.schema)
+        locate = make_locator(effect.partitioning, table.schema)
         table.take(lambda row: locate(row) in effect.names)
         table.alter(effect.schema, (), ts)
 
@@ -143,7 +143,7 @@ class ModelTables:
                 raise UnsupportedDdl(f"rows change places with a paused table: {table.paused}", "")
         if one.strayed:
             raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, "")
-        locate = locator(effect.partitioning, one.schema)
+        locate = make_locator(effect.partitioning, one.schema)
         strayed = any(locate(one.spelt(row)) != effect.partition for row in two)
         out = one.take(lambda row: locate(row) == effect.partition)
         into = two.take(lambda row: True)
@@ -179,6 +179,6 @@ def _concerned(effect: Effect) -> list[TableSchema]:
     match effect:
         case PartitionExchanged(schema=schema, other=other):
             return [schema, other]
-        case TableDropped() | TablePaused() | EverythingPaused():
+        case TableDropped() | TablePaused() | AllTablesPaused():
             return []
     return [effect.schema]

@@ -30,22 +30,22 @@ _TEXT_TYPES = frozenset(
 # The name of the index that stands for the handle key which rows tell of.
 INFERRED_KEY = "handle"
 
-Altered = tuple[TableSchema, tuple[ColumnChange, ...]]
+AlterResult = tuple[TableSchema, tuple[ColumnChange, ...]]
 
 
 @singledispatch
-def alter(action: ddl.Action, schema: TableSchema) -> Altered:
+def apply_action(action: ddl.Action, schema: TableSchema) -> AlterResult:
     """Carry out one action; raise `UnsupportedDdl` when the table as known does not allow it."""
     raise UnsupportedDdl(f"cannot be part of an ALTER TABLE of several actions: {action}", "")
 
 
-@alter.register
-def _(action: ddl.ChangesNothing, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.ChangesNothing, schema: TableSchema) -> AlterResult:
     return schema, ()
 
 
-@alter.register
-def _(action: ddl.AddColumn, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.AddColumn, schema: TableSchema) -> AlterResult:
     column = action.column
     there = schema.column(column.name)
     if there is not None:
@@ -57,8 +57,8 @@ def _(action: ddl.AddColumn, schema: TableSchema) -> Altered:
     return replace(schema, columns=columns), steps
 
 
-@alter.register
-def _(action: ddl.DropColumn, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.DropColumn, schema: TableSchema) -> AlterResult:
     dropped = _known(schema, action.name, or_not=action.if_exists)
     if dropped is None:
         return schema, ()
@@ -71,16 +71,16 @@ def _(action: ddl.DropColumn, schema: TableSchema) -> Altered:
     return replace(schema, columns=columns, indexes=indexes), (ColumnDropped(dropped.name),)
 
 
-@alter.register
-def _(action: ddl.RenameColumn, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.RenameColumn, schema: TableSchema) -> AlterResult:
     column = _known(schema, action.old)
     if column is None:
         return schema, ()
     return _replaced(schema, column, replace(column, name=action.new), None)
 
 
-@alter.register
-def _(action: ddl.ModifyColumn, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.ModifyColumn, schema: TableSchema) -> AlterResult:
     old = _known(schema, action.old_name, or_not=action.if_exists)
     if old is None:
         return schema, ()
@@ -90,8 +90,8 @@ def _(action: ddl.ModifyColumn, schema: TableSchema) -> Altered:
     return _replaced(schema, old, new, action.position)
 
 
-@alter.register
-def _(action: ddl.SetDefault, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.SetDefault, schema: TableSchema) -> AlterResult:
     column = _known(schema, action.name)
     if column is None:
         return schema, ()
@@ -100,8 +100,8 @@ def _(action: ddl.SetDefault, schema: TableSchema) -> Altered:
     return replace(schema, columns=_swapped(schema.columns, column, new)), ()
 
 
-@alter.register
-def _(action: ddl.ConvertCharset, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.ConvertCharset, schema: TableSchema) -> AlterResult:
     columns = tuple(
         replace(c, type=replace(c.type, charset=action.charset, collation=action.collation))
         if c.type.name in _TEXT_TYPES
@@ -111,8 +111,8 @@ def _(action: ddl.ConvertCharset, schema: TableSchema) -> Altered:
     return replace(schema, columns=columns), ()
 
 
-@alter.register
-def _(action: ddl.AddIndex, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.AddIndex, schema: TableSchema) -> AlterResult:
     index = action.index
     columns = schema.columns
     taken = [i.name for i in schema.indexes]
@@ -128,16 +128,16 @@ def _(action: ddl.AddIndex, schema: TableSchema) -> Altered:
     return replace(schema, columns=columns, indexes=indexes), ()
 
 
-@alter.register
-def _(action: ddl.DropIndex, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.DropIndex, schema: TableSchema) -> AlterResult:
     if _same(action.name, "primary"):
-        return alter(ddl.DropPrimaryKey(), schema)
+        return apply_action(ddl.DropPrimaryKey(), schema)
     indexes = tuple(i for i in schema.indexes if i.primary or not _same(i.name, action.name))
     return replace(schema, indexes=indexes), ()
 
 
-@alter.register
-def _(action: ddl.DropPrimaryKey, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.DropPrimaryKey, schema: TableSchema) -> AlterResult:
     primary = [i for i in schema.indexes if i.primary]
     if not primary:
         # Rows told of a handle key; where there is a primary key, it is that.
@@ -145,16 +145,16 @@ def _(action: ddl.DropPrimaryKey, schema: TableSchema) -> Altered:
     return replace(schema, indexes=tuple(i for i in schema.indexes if i not in primary)), ()
 
 
-@alter.register
-def _(action: ddl.RenameIndex, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.RenameIndex, schema: TableSchema) -> AlterResult:
     indexes = tuple(
         replace(i, name=action.new) if _same(i.name, action.old) else i for i in schema.indexes
     )
     return replace(schema, indexes=indexes), ()
 
 
-@alter.register
-def _(action: ddl.AddPartitions, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.AddPartitions, schema: TableSchema) -> AlterResult:
     if schema.partitioning is None:
         # Defined before the changefeed began: no row moves, so there is no need to know them yet.
         return schema, ()
@@ -166,14 +166,14 @@ def _(action: ddl.AddPartitions, schema: TableSchema) -> Altered:
     return _repartitioned(schema, (*there.partitions, *added)), ()
 
 
-@alter.register
-def _(action: ddl.CoalescePartitions, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.CoalescePartitions, schema: TableSchema) -> AlterResult:
     there = partitioning_of(schema)
     return _repartitioned(schema, there.partitions[: -action.count]), ()
 
 
-@alter.register
-def _(action: ddl.ReorganizePartitions, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.ReorganizePartitions, schema: TableSchema) -> AlterResult:
     if not action.names:
         return schema, ()
     there = partitioning_of(schema).partitions
@@ -184,13 +184,13 @@ def _(action: ddl.ReorganizePartitions, schema: TableSchema) -> Altered:
     return _repartitioned(schema, (*kept[: gone[0]], *action.into, *kept[gone[0] :])), ()
 
 
-@alter.register
-def _(action: ddl.PartitionBy, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.PartitionBy, schema: TableSchema) -> AlterResult:
     return with_key_columns(replace(schema, partitioning=action.partitioning)), ()
 
 
-@alter.register
-def _(action: ddl.RemovePartitioning, schema: TableSchema) -> Altered:
+@apply_action.register
+def _(action: ddl.RemovePartitioning, schema: TableSchema) -> AlterResult:
     return replace(schema, partitioning=None), ()
 
 
@@ -233,7 +233,7 @@ def partition_names(schema: TableSchema, names: tuple[str, ...] | None) -> tuple
 
 def _replaced(
     schema: TableSchema, old: Column, new: Column, position: ddl.Position | None
-) -> Altered:
+) -> AlterResult:
     there = schema.column(new.name)
     if there is not None and there is not old:
         schema = _without(schema, there)

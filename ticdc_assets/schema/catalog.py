@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ticdc_assets.errors import UnreadableDdl, UnsupportedDdl
 from ticdc_assets.events import SchemaChange, TableSchema
 from ticdc_assets.schema.alteration import (
-    alter,
+    apply_action,
     partition_names,
     partitioning_of,
     with_key_columns,
@@ -23,9 +23,9 @@ from ticdc_assets.schema.alteration import (
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.reader import read_ddl as _read_ddl
 from ticdc_assets.schema.effect import (
+    AllTablesPaused,
     ColumnChange,
     Effect,
-    EverythingPaused,
     PartitionExchanged,
     PartitionsEmptied,
     TableAltered,
@@ -37,8 +37,8 @@ from ticdc_assets.schema.effect import (
     TableTruncated,
 )
 from ticdc_assets.schema.known_tables import KnownTables, TableKey, table_key
-from ticdc_assets.schema.stated import as_stated, reconcile
-from ticdc_assets.schema.which_table import concerned, listed, meant, renames, stated_names
+from ticdc_assets.schema.name_resolution import concerned, listed, meant, renames, stated_names
+from ticdc_assets.schema.reconciliation import adopt_stated_types, reconcile
 
 __all__ = ["SchemaCatalog", "TableKey", "read_ddl", "table_key"]
 
@@ -98,7 +98,7 @@ class SchemaCatalog(KnownTables):
         if not tables or not all(database and table for database, table in tables):
             for schema in list(self):
                 self._doubt(schema)
-            return [EverythingPaused(reason)]
+            return [AllTablesPaused(reason)]
         effects: list[Effect] = []
         for database, table in dict.fromkeys(tables):
             if not self.is_view(database, table):
@@ -257,14 +257,14 @@ class SchemaCatalog(KnownTables):
                     gone = partition_names(schema, names)
                     emptied.append(PartitionsEmptied(schema, partitioning_of(schema), gone))
                 case _:
-                    schema, more = alter(action, schema)
+                    schema, more = apply_action(action, schema)
                     steps += more
         schema = self.put(_reconciled(schema, change))
         if emptied:
             return [replace(effect, schema=schema) for effect in emptied]
         if not steps and schema == known:
             return []
-        return [TableAltered(schema, as_stated(steps, schema))]
+        return [TableAltered(schema, adopt_stated_types(steps, schema))]
 
     def _exchanged(
         self, name: ddl.Name, action: ddl.ExchangePartition, change: SchemaChange

@@ -102,7 +102,7 @@ class TablePaused(Struct, frozen=True):
     reason: str
 
 
-class EverythingPaused(Struct, frozen=True):
+class AllTablesPaused(Struct, frozen=True):
     """No table can be told safe from this statement."""
 
     reason: str
@@ -118,5 +118,5 @@ Effect = (
     | PartitionExchanged
     | TableRecovered
     | TablePaused
-    | EverythingPaused
+    | AllTablesPaused
 )

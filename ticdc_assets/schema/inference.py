@@ -20,7 +20,7 @@ _decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
 @lru_cache(maxsize=4096)
-def observed_columns(observed: str) -> tuple[Column, ...]:
+def parse_observed_columns(observed: str) -> tuple[Column, ...]:
     """The columns that a row says it has."""
     return tuple(
         Column(name, parse_type(text), nullable=not text.lower().endswith(_NOT_NULL))
@@ -28,14 +28,14 @@ def observed_columns(observed: str) -> tuple[Column, ...]:
     )
 
 
-def infer(change: RowChange) -> TableSchema | None:
+def infer_schema(change: RowChange) -> TableSchema | None:
     """Build a table from one of its rows, or None where the row says nothing of its columns."""
     if change.observed is None:
         return None
     keys = change.key_columns or ()
     columns = tuple(
         replace(c, nullable=False) if c.name in keys else c
-        for c in observed_columns(change.observed)
+        for c in parse_observed_columns(change.observed)
     )
     indexes = (Index(INFERRED_KEY, keys, unique=True),) if keys else ()
     return TableSchema(
@@ -43,7 +43,9 @@ def infer(change: RowChange) -> TableSchema | None:
     )
 
 
-def confirm(schema: TableSchema, change: RowChange, *, by_flags: bool = False) -> TableSchema:
+def merge_observed_columns(
+    schema: TableSchema, change: RowChange, *, by_flags: bool = False
+) -> TableSchema:
     """Hold a row against the schema that DDL gave: what the row shows otherwise, wins.
 
     Columns that rows leave out stay (virtual ones, and those a column selector drops).  A row that
@@ -51,7 +53,7 @@ def confirm(schema: TableSchema, change: RowChange, *, by_flags: bool = False) -
     """
     if change.observed is None:
         return schema
-    seen = observed_columns(change.observed)
+    seen = parse_observed_columns(change.observed)
     columns = list(schema.columns)
     for column in seen:
         known = schema.column(column.name)
@@ -68,7 +70,7 @@ def confirm(schema: TableSchema, change: RowChange, *, by_flags: bool = False) -
     return replace(schema, columns=tuple(columns), origin="inferred")
 
 
-def retyped(before: TableSchema, after: TableSchema) -> tuple[ColumnConverted, ...]:
+def find_type_changes(before: TableSchema, after: TableSchema) -> tuple[ColumnConverted, ...]:
     """What becomes of the rows that are there when a row shows other types than were known."""
     return tuple(
         ColumnConverted(new.name, old.type, new.type)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import folded
+from ticdc_assets.schema.reconciliation import mark_hidden_columns
 from ticdc_assets.schema.recycle_bin import BinContent, RecycleBin
-from ticdc_assets.schema.stated import first_stated
 
 # A table's identity: TiDB compares names without regard to case.
 TableKey = tuple[str, str]
@@ -78,7 +78,7 @@ class KnownTables:
 
     def meet(self, schema: TableSchema) -> TableSchema:
         """Know a table that no statement has told of."""
-        return self.put(first_stated(schema) if schema.origin == "stated" else schema)
+        return self.put(mark_hidden_columns(schema) if schema.origin == "stated" else schema)
 
     def _with_declared_key(self, schema: TableSchema) -> TableSchema:
         """A key that the table itself has comes before any that is declared for it."""

@@ -31,7 +31,7 @@ from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.registry import file_decoder, topic_decoder
 from ticdc_assets.schema.catalog import SchemaCatalog
 from ticdc_assets.schema.known_tables import KnownTablesState
-from ticdc_assets.schema.stated import reconcile
+from ticdc_assets.schema.reconciliation import reconcile
 from ticdc_assets.storage_sink.metadata import read_metadata
 from ticdc_assets.storage_sink.path import (
     DatabaseSchemaPath,

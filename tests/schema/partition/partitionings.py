@@ -6,7 +6,7 @@ from datetime import datetime
 from hypothesis import strategies as st
 
 from ticdc_assets.events import Column, Index, Partition, Partitioning, TableSchema
-from ticdc_assets.schema.partition.locate import locate
+from ticdc_assets.schema.partition.locate import locate_partition
 from ticdc_assets.schema.types.mysql_type import parse_type
 from ticdc_assets.schema.types.value import Value
 
@@ -53,4 +53,4 @@ def gives(expression: str, result: int | None, row: dict[str, Value], **types: s
     """Whether an expression gives a result: a LIST partition of that value takes the row."""
     value = "NULL" if result is None else str(result)
     partitioning = lists([value], ["DEFAULT"], by=expression)
-    return locate(partitioning, table(**types), row) == "p0"
+    return locate_partition(partitioning, table(**types), row) == "p0"

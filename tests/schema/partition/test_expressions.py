@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.schema.partition.partitionings import gives, lists, moments, ranges, table
 from ticdc_assets.errors import UnsupportedDdl
-from ticdc_assets.schema.partition.locate import locator
+from ticdc_assets.schema.partition.locate import make_locator
 
 
 class Truncating:
@@ -113,7 +113,7 @@ def test_unix_timestamps_are_taken_in_utc_for_rows_and_in_the_session_zone_for_b
     at = datetime.fromtimestamp(seconds, UTC)
     row = {"ts": f"{at:%Y-%m-%d %H:%M:%S}.{millis:03}"}
     schema = table(ts="timestamp(3)")
-    find = locator(lists([str(seconds)], by="FLOOR(UNIX_TIMESTAMP(ts))"), schema)
+    find = make_locator(lists([str(seconds)], by="FLOOR(UNIX_TIMESTAMP(ts))"), schema)
     assert find(row) == "p0"
     zone = ZoneInfo("Asia/Tokyo")
     local = at.astimezone(zone)
@@ -121,7 +121,7 @@ def test_unix_timestamps_are_taken_in_utc_for_rows_and_in_the_session_zone_for_b
         f"UNIX_TIMESTAMP('{local:%Y-%m-%d %H:%M:%S}')", "MAXVALUE", by="UNIX_TIMESTAMP(ts)"
     )
     plain = table(ts="timestamp")
-    find = locator(cut, plain, session_zone=zone)
+    find = make_locator(cut, plain, session_zone=zone)
     assert find({"ts": f"{at:%Y-%m-%d %H:%M:%S}"}) == "p1"
     assert find({"ts": f"{at - timedelta(seconds=1):%Y-%m-%d %H:%M:%S}"}) == "p0"
 
@@ -192,4 +192,4 @@ def test_functions_of_times_and_numbers() -> None:
 def test_what_is_not_understood_is_refused(expression: str) -> None:
     schema = table(a="int", t="varchar(9)", d="date", ts="timestamp", ts3="timestamp(3)")
     with pytest.raises(UnsupportedDdl):
-        locator(ranges("MAXVALUE", by=expression), schema)
+        make_locator(ranges("MAXVALUE", by=expression), schema)

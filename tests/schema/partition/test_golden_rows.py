@@ -15,7 +15,7 @@ from tests.schema.partition.partitionings import numbered, table
 from ticdc_assets.events import Partition, Partitioning, TableSchema
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import CreateTable
-from ticdc_assets.schema.partition.locate import locate, locator
+from ticdc_assets.schema.partition.locate import locate_partition, make_locator
 from ticdc_assets.schema.types.value import Value, read_value
 
 CREATED = [
@@ -63,7 +63,7 @@ def test_rows_lie_where_tidb_put_them(generation: str, workload: str, name: str)
     assert statement.partitioning is not None
     schema = TableSchema("", name, statement.columns, statement.indexes)
     names = [partition.name for partition in statement.partitioning.partitions]
-    find = locator(statement.partitioning, schema)
+    find = make_locator(statement.partitioning, schema)
     found: dict[int, set[str | None]] = defaultdict(set)
     for ts, table_id, row in rows(dataset, schema):
         if ts > created["commitTs"]:
@@ -115,7 +115,7 @@ def test_rows_stay_apart_through_every_partition_statement(generation: str) -> N
         since = times[bisect_left(times, ts) - 1]
         cut = cuts[since]
         if cut is not None:
-            ids[since, locate(cut, schema, row)].add(table_id)
+            ids[since, locate_partition(cut, schema, row)].add(table_id)
     assert len(ids) >= 10
     assert all(name is not None and len(of_one) == 1 for (_, name), of_one in ids.items())
     apart = {(since, min(of_one)) for (since, _), of_one in ids.items()}

@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 
 from tests.schema.partition.partitionings import integers, moments, number, numbered, table, texts
 from ticdc_assets.errors import InvalidValue, UnsupportedDdl
-from ticdc_assets.schema.partition.locate import locate, locator
+from ticdc_assets.schema.partition.locate import locate_partition, make_locator
 from ticdc_assets.schema.types.value import Value
 
 
 @given(integers, st.integers(1, 1024))
 @settings(max_examples=40, deadline=None)
 def test_hash_is_the_absolute_remainder(value: int | None, count: int) -> None:
-    find = locator(numbered("hash", count, by="a"), table(a="bigint"))
+    find = make_locator(numbered("hash", count, by="a"), table(a="bigint"))
     assert number(find({"a": value})) == abs(value or 0) % count
 
 
 def test_hash_takes_unsigned_numbers_for_signed_ones() -> None:
-    find = locator(numbered("hash", 10, by="a"), table(a="bigint unsigned"))
+    find = make_locator(numbered("hash", 10, by="a"), table(a="bigint unsigned"))
     values = ((1 << 63) - 1, 1 << 63, (1 << 64) - 1)
     assert [number(find({"a": v})) for v in values] == [7, 8, 1]
 
@@ -59,13 +59,13 @@ def test_key_is_the_checksum_of_the_texts_of_its_columns(data: st.DataObject, co
     explicit = numbered("key", count, columns=" ".join(columns))
     implicit = numbered("key", count)
     expected = crc32(hashed) % count
-    assert number(locate(explicit, table(**types), row)) == expected
-    assert number(locate(implicit, table(tuple(columns), **types), row)) == expected
+    assert number(locate_partition(explicit, table(**types), row)) == expected
+    assert number(locate_partition(implicit, table(tuple(columns), **types), row)) == expected
 
 
 def test_key_hashes_capitals_without_accents_under_general_ci() -> None:
     schema = table(s="varchar(9) collate utf8mb4_general_ci")
-    find = locator(numbered("key", 1000, columns="s"), schema)
+    find = make_locator(numbered("key", 1000, columns="s"), schema)
     weights = "BOB\u4e2d\uff21БЕЙ".encode("utf-16-be") + b"\xff\xfd"
     assert number(find({"s": "böb中\uff41бёй😀 "})) == crc32(weights) % 1000
     with pytest.raises(InvalidValue):
@@ -74,7 +74,7 @@ def test_key_hashes_capitals_without_accents_under_general_ci() -> None:
 
 def test_key_hashes_bits_as_bytes_and_binary_with_its_blanks() -> None:
     schema = table(b="bit(20)", raw="varbinary(9)")
-    find = locator(numbered("key", 1000, columns="b raw"), schema)
+    find = make_locator(numbered("key", 1000, columns="b raw"), schema)
     assert number(find({"b": 0x6120, "raw": b"x "})) == crc32(b"\0ax ") % 1000
 
 
@@ -83,4 +83,4 @@ def test_key_hashes_bits_as_bytes_and_binary_with_its_blanks() -> None:
 )
 def test_keys_that_cannot_be_hashed_for_certain_are_refused(type: str) -> None:
     with pytest.raises(UnsupportedDdl):
-        locator(numbered("key", 4, columns="k"), table(k=type))
+        make_locator(numbered("key", 4, columns="k"), table(k=type))

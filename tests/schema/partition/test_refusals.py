@@ -5,7 +5,7 @@ import pytest
 from tests.schema.partition.partitionings import lists, numbered, ranges, table
 from ticdc_assets.errors import InvalidValue, UnsupportedDdl
 from ticdc_assets.events import Column, ColumnType, Partitioning, TableSchema
-from ticdc_assets.schema.partition.locate import locator
+from ticdc_assets.schema.partition.locate import make_locator
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_partitionings_that_make_no_sense_are_refused(partitioning: Partitioning
         tuple(Column(n, ColumnType(t)) for n, t in (("a", "int"), ("d", "date"), ("j", "json"))),
     )
     with pytest.raises(UnsupportedDdl):
-        locator(partitioning, schema)
+        make_locator(partitioning, schema)
 
 
 def test_a_row_without_the_column_is_refused() -> None:
-    find = locator(numbered("hash", 2, by="`A`"), table(a="int"))
+    find = make_locator(numbered("hash", 2, by="`A`"), table(a="int"))
     assert find({"A": 3}) == "p1"
     with pytest.raises(InvalidValue, match="'a'"):
         find({"b": 3})

@@ -13,7 +13,7 @@ from ticdc_assets.checks.invariants.row_conditions import Fault, faults
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.events.event_rows import row_change, statements, table_name
-from ticdc_assets.schema.types.checksum import verify
+from ticdc_assets.schema.types.checksum import verify_checksum
 
 SHOWN = ("database", "table", "commit_ts", "op", "place")
 _UNKNOWN = ("name", "schema_version", "rows", "first_commit_ts", "place")
@@ -161,7 +161,7 @@ def _verifier(schemas: dict[tuple[str | None, int], str]) -> Any:
                 if version not in read:
                     read[version] = read_json(schemas[version], TableSchema)
                 change = row_change(row)
-                verdict = verify(change, read[version])
+                verdict = verify_checksum(change, read[version])
                 if verdict.status == "mismatch":
                     said = msgspec.structs.asdict(verdict)
                     wrong.append(

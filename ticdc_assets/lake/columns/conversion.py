@@ -20,7 +20,7 @@ from ticdc_assets.events.row_image import dump
 from ticdc_assets.lake.columns.types import stored
 from ticdc_assets.lake.columns.writing import image
 from ticdc_assets.lake.store.contracts import quoted
-from ticdc_assets.schema.conversion.convert import backfill, converter
+from ticdc_assets.schema.conversion.convert import backfill, make_converter
 from ticdc_assets.schema.effect import (
     ColumnAdded,
     ColumnChange,
@@ -28,11 +28,11 @@ from ticdc_assets.schema.effect import (
     ColumnDropped,
     ColumnRenamed,
 )
-from ticdc_assets.schema.partition.locate import locator
-from ticdc_assets.schema.types.float_text import float32_digits, plain
+from ticdc_assets.schema.partition.locate import make_locator
+from ticdc_assets.schema.types.float_text import float32_digits, format_plain
 from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.schema.types.row import RowReader, RowWriter
-from ticdc_assets.schema.types.value import Value, Writer, vector_elements, writer
+from ticdc_assets.schema.types.value import Value, Writer, make_writer, vector_elements
 
 Row = dict[str, Value]
 _Batches = Iterator[pa.RecordBatch]
@@ -106,7 +106,7 @@ def _stepper(step: ColumnChange, commit_ts: int) -> Callable[[Row], Row]:
         case ColumnRenamed(old, new):
             return lambda row: {new if n == old else n: v for n, v in row.items()}
         case ColumnConverted(name, old_type, new_type):
-            convert = converter(old_type, new_type)
+            convert = make_converter(old_type, new_type)
 
             def changed(row: Row) -> Row:
                 if name not in row:
@@ -138,7 +138,7 @@ def image_writer(type: ColumnType) -> Writer:
     """Make the writer of a type's values as texts of row images, members by name."""
     if describe(type).kind == "binary":
         return _write_base64
-    return writer(type)
+    return make_writer(type)
 
 
 def _write_base64(value: Value) -> str | None:
@@ -173,7 +173,7 @@ class _Location:
 
     def __init__(self, schema: TableSchema, partitioning: Partitioning) -> None:
         self._read = RowReader(schema, member_names=True)
-        self._locate = locator(partitioning, schema)
+        self._locate = make_locator(partitioning, schema)
 
     def __call__(self, text: str) -> tuple[str | None, str | None]:
         return self._locate(self._read(text)), None
@@ -210,7 +210,9 @@ class _Line:
         for name in self._vectors:
             vector = row.get(name)
             if vector is not None:
-                numbers = (plain(float32_digits(number)) for number in vector_elements(vector))
+                numbers = (
+                    format_plain(float32_digits(number)) for number in vector_elements(vector)
+                )
                 row[name] = f"[{','.join(numbers)}]"
         return dump(row), None
 

@@ -18,7 +18,7 @@ from ticdc_assets.lake.store.contracts import SCHEMA_HISTORY, TABLES, Lake, lite
 from ticdc_assets.plan.state import State
 from ticdc_assets.plan.steps import SchemaVersion
 from ticdc_assets.schema.known_tables import KnownTablesState
-from ticdc_assets.schema.stated import reconcile
+from ticdc_assets.schema.reconciliation import reconcile
 from ticdc_assets.schema.types.mysql_type import delta_type
 from ticdc_assets.stream.reading import complete_schema_versions
 

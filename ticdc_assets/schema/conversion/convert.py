@@ -29,13 +29,13 @@ from ticdc_assets.schema.types.value import Value, read_value
 Conversion = Callable[[Value, ColumnType, ColumnType], Value]
 
 
-def convert(value: Value, old: ColumnType, new: ColumnType) -> Value:
-    """Convert a value as a change of its column's type does; see `converter` for many."""
-    return converter(old, new)(value)
+def convert_value(value: Value, old: ColumnType, new: ColumnType) -> Value:
+    """Convert a value as a change of its column's type does; see `make_converter` for many."""
+    return make_converter(old, new)(value)
 
 
 @lru_cache(1024)
-def converter(old: ColumnType, new: ColumnType) -> Callable[[Value], Value]:
+def make_converter(old: ColumnType, new: ColumnType) -> Callable[[Value], Value]:
     """Make the conversion between two types; raise `InvalidValue` where TiDB knows none.
 
     The DDL succeeded upstream, so in strict mode every value fits; without it TiDB clips, and so

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.types.mysql_type import describe
-from ticdc_assets.schema.types.value import Value, mysql_text
+from ticdc_assets.schema.types.value import Value, write_value
 
 # Charsets whose bytes are not UTF-8 when TiDB gives them out; latin1 is stored as UTF-8.
 _CODECS = {"gbk": "gbk", "gb18030": "gb18030"}
@@ -23,7 +23,7 @@ def as_text(value: Value, type: ColumnType) -> str:
         case "enum" | "set" if type.elements is None:
             raise InvalidValue(f"the members of the {type.name} are not known")
         case _:
-            return str(mysql_text(value, type))
+            return str(write_value(value, type))
 
 
 def to_text(value: Value, old: ColumnType, new: ColumnType) -> Value:

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from ticdc_assets.events import Column, Index
-from ticdc_assets.schema.ddl.cursor import Cursor
-from ticdc_assets.schema.ddl.default import Default, read_default, typed
-from ticdc_assets.schema.ddl.indexes import skip_check, skip_reference
-from ticdc_assets.schema.ddl.types import (
+from ticdc_assets.schema.ddl.column_type import (
     Declaration,
     charset_of,
     collation_name,
     has_charset,
     read_type,
 )
+from ticdc_assets.schema.ddl.cursor import Cursor
+from ticdc_assets.schema.ddl.default import Default, read_default, typed
+from ticdc_assets.schema.ddl.indexes import skip_check, skip_reference
 
 _PRIMARY_KEY_WORDS = ("CLUSTERED", "NONCLUSTERED", "GLOBAL", "LOCAL")
 

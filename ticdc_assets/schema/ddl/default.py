@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 
 from ticdc_assets.events import Column, ColumnType
 from ticdc_assets.schema.ddl.cursor import Cursor
-from ticdc_assets.schema.ddl.moment import normal_moment
 from ticdc_assets.schema.ddl.statement import SetDefault
+from ticdc_assets.schema.ddl.temporal_literal import normal_moment
 from ticdc_assets.schema.ddl.tokens import Kind
 from ticdc_assets.schema.types.mysql_type import TYPES
 

@@ -5,14 +5,14 @@ ALTER TABLE knows only the options named here, because what it does not know mig
 
 from dataclasses import dataclass
 
-from ticdc_assets.schema.ddl.cursor import Cursor
-from ticdc_assets.schema.ddl.tokens import Kind
-from ticdc_assets.schema.ddl.types import (
+from ticdc_assets.schema.ddl.column_type import (
     charset_name,
     charset_of,
     collation_name,
     take_charset,
 )
+from ticdc_assets.schema.ddl.cursor import Cursor
+from ticdc_assets.schema.ddl.tokens import Kind
 
 _TABLE_OPTIONS = frozenset(
     {

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from ticdc_assets.errors import UnreadableDdl
 from ticdc_assets.events import Index
 from ticdc_assets.schema.ddl import statement as ddl
-from ticdc_assets.schema.ddl.alter import drop_index, read_actions
+from ticdc_assets.schema.ddl.alter_table import drop_index, read_actions
+from ticdc_assets.schema.ddl.create_table import read_create_table
 from ticdc_assets.schema.ddl.cursor import Cursor
 from ticdc_assets.schema.ddl.indexes import read_parts
 from ticdc_assets.schema.ddl.options import read_database_options
-from ticdc_assets.schema.ddl.table import read_create_table
 from ticdc_assets.schema.ddl.tokens import Kind
 
 _DATABASE = ("DATABASE", "SCHEMA")

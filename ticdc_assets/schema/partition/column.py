@@ -9,12 +9,12 @@ from typing import Any
 
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType
-from ticdc_assets.schema.conversion.convert import convert
+from ticdc_assets.schema.conversion.convert import convert_value
 from ticdc_assets.schema.partition.calendar import read_clock
 from ticdc_assets.schema.partition.collation import collation_of, hash_key, sort_key
 from ticdc_assets.schema.partition.function import Constant
 from ticdc_assets.schema.types.mysql_type import Kind, describe
-from ticdc_assets.schema.types.value import Value, writer
+from ticdc_assets.schema.types.value import Value, make_writer
 
 # Makes of a value, which is not NULL, something that compares as TiDB compares the values.
 Compare = Callable[[Any], Any]
@@ -36,7 +36,7 @@ def convert_bound(bound: Constant, column: Column) -> Value:
         return bound
     if not isinstance(bound, _ACCEPTED[kind]):
         raise InvalidValue(f"{bound!r} is no {column.type.name}", column=column.name)
-    return convert(bound, _LITERALS[type(bound)], column.type)
+    return convert_value(bound, _LITERALS[type(bound)], column.type)
 
 
 def hashing(column: Column) -> Callable[[Value], bytes]:
@@ -102,7 +102,7 @@ def _hash_not_null(column: Column) -> Callable[[Any], bytes]:
     if kind in ("integer", "year"):
         return lambda value: str(value).encode()
     if kind in ("float", "decimal", "date", "datetime", "time"):
-        write = writer(type)
+        write = make_writer(type)
         return lambda value: (write(value) or "").encode()
     if kind == "bit":
         size = ((type.length or 1) + 7) // 8

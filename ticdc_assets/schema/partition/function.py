@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
-from ticdc_assets.schema.conversion.convert import convert
+from ticdc_assets.schema.conversion.convert import convert_value
 from ticdc_assets.schema.partition.calendar import (
     CLOCK_FUNCTIONS,
     DATE_FUNCTIONS,
@@ -134,11 +134,11 @@ def _clock(what: str, term: Term) -> Callable[[Row], Clock | None]:
 
 
 def _read_moment_literal(text: str) -> Moment:
-    return read_moment(str(convert(text, _TEXT, _DATETIME)))
+    return read_moment(str(convert_value(text, _TEXT, _DATETIME)))
 
 
 def _read_clock_literal(text: str) -> Clock:
-    return read_clock(str(convert(text, _TEXT, _TIME)))
+    return read_clock(str(convert_value(text, _TEXT, _TIME)))
 
 
 # --- functions ---------------------------------------------------------------

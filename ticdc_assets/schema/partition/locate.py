@@ -37,12 +37,14 @@ _NULL_KEY: tuple[Any, ...] = (0,)
 _MAXVALUE_KEY: tuple[Any, ...] = (2,)
 
 
-def locate(partitioning: Partitioning, schema: TableSchema, row: Mapping[str, Value]) -> str | None:
+def locate_partition(
+    partitioning: Partitioning, schema: TableSchema, row: Mapping[str, Value]
+) -> str | None:
     """Name the partition of one row; None if no partition takes it."""
-    return locator(partitioning, schema)(row)
+    return make_locator(partitioning, schema)(row)
 
 
-def locator(
+def make_locator(
     partitioning: Partitioning, schema: TableSchema, *, session_zone: tzinfo = UTC
 ) -> Locate:
     """Make the function that names the partitions of a table's rows.

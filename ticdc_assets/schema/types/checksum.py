@@ -20,7 +20,7 @@ from ticdc_assets.schema.types.value import Value, read_value, vector_elements
 Status = Literal["ok", "mismatch", "absent", "corrupted", "not verifiable"]
 
 
-class Verdict(Struct, frozen=True):
+class ChecksumVerdict(Struct, frozen=True):
     """What became of a row's checksums; `side` names the image at fault.
 
     `absent`: none was stated.  `corrupted`: the server itself marked them, so they prove nothing
@@ -35,7 +35,7 @@ class Verdict(Struct, frozen=True):
     reason: str | None = None
 
 
-def verify(change: RowChange, schema: TableSchema) -> Verdict:
+def verify_checksum(change: RowChange, schema: TableSchema) -> ChecksumVerdict:
     """Compare the stated checksums of a row with its images.
 
     `schema` is the one that the row's schema version names, with its columns as the message listed
@@ -43,11 +43,11 @@ def verify(change: RowChange, schema: TableSchema) -> Verdict:
     """
     stated = change.checksum
     if stated is None or not (stated.current or stated.previous):
-        return Verdict("absent")
+        return ChecksumVerdict("absent")
     if stated.corrupted:
-        return Verdict("corrupted")
+        return ChecksumVerdict("corrupted")
     if change.handle_key_only:
-        return Verdict("not verifiable", reason="the images hold handle-key columns only")
+        return ChecksumVerdict("not verifiable", reason="the images hold handle-key columns only")
     sides: tuple[tuple[Literal["current", "previous"], int, str | None], ...] = (
         ("current", stated.current, change.after),
         ("previous", stated.previous, change.before),
@@ -56,27 +56,29 @@ def verify(change: RowChange, schema: TableSchema) -> Verdict:
         if not expected:
             continue
         if image is None:
-            return Verdict("not verifiable", side, expected, reason="the image was not sent")
+            return ChecksumVerdict(
+                "not verifiable", side, expected, reason="the image was not sent"
+            )
         try:
             texts = row_image.load(image)
             unknown = next((name for name in texts if schema.column(name) is None), None)
             if unknown is not None:
                 reason = f"column {unknown!r} is not in the schema"
-                return Verdict("not verifiable", side, expected, reason=reason)
+                return ChecksumVerdict("not verifiable", side, expected, reason=reason)
             computed = _crc(_image_bytes(texts, schema.columns))
         except (InvalidValue, MalformedMessage) as problem:
             # Whatever text the checksum was computed from, its type could hold it.
-            return Verdict("mismatch", side, expected, reason=problem.reason)
+            return ChecksumVerdict("mismatch", side, expected, reason=problem.reason)
         if computed != expected:
-            return Verdict("mismatch", side, expected, computed)
-    return Verdict("ok")
+            return ChecksumVerdict("mismatch", side, expected, computed)
+    return ChecksumVerdict("ok")
 
 
-def row_checksum(row: Mapping[str, Value], columns: Sequence[Column]) -> int:
+def compute_checksum(row: Mapping[str, Value], columns: Sequence[Column]) -> int:
     """Compute the checksum of a typed row; columns the row lacks are taken for generated ones.
 
     An ENUM that has the empty string among its members is taken to hold that member, not the
-    invalid value 0, which prints alike; `verify` can tell them apart.
+    invalid value 0, which prints alike; `verify_checksum` can tell them apart.
     """
     return _crc(
         _value_bytes(row[column.name], column.type)

@@ -48,7 +48,7 @@ def _next_up(value: float, digits: int) -> str:
     return f"{'-' if value < 0 else ''}{grown}e{int(exponent) + last_place}"
 
 
-def plain(digits: str) -> str:
+def format_plain(digits: str) -> str:
     """Rewrite a float's digits, such as `1e+16` or `5.0`, without exponent and idle zeros."""
     if "e" in digits or "E" in digits:
         digits = format(Decimal(digits), "f")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import load
-from ticdc_assets.schema.types.value import Reader, Value, Writer, reader, writer
+from ticdc_assets.schema.types.value import Reader, Value, Writer, make_reader, make_writer
 
 
 class RowReader:
@@ -31,7 +31,7 @@ class RowReader:
         column = self._schema.column(name)
         if column is None:
             raise InvalidValue("the table has no such column", column=name)
-        known = (column.name, reader(column.type, self._member_names))
+        known = (column.name, make_reader(column.type, self._member_names))
         self._readers[name] = known
         return known
 
@@ -56,7 +56,7 @@ class RowWriter:
                 try:
                     write = self._writers.get(name)
                     if write is None:
-                        write = self._writers[name] = writer(column.type)
+                        write = self._writers[name] = make_writer(column.type)
                     written[name] = write(row[name])
                 except InvalidValue as problem:
                     raise InvalidValue(problem.reason, column=name) from None

@@ -13,7 +13,7 @@ from math import isfinite
 
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
-from ticdc_assets.schema.types.float_text import float32_digits, plain, round_to_float32
+from ticdc_assets.schema.types.float_text import float32_digits, format_plain, round_to_float32
 from ticdc_assets.schema.types.mysql_type import (
     Kind,
     decimal_shape,
@@ -47,16 +47,16 @@ _TIME_TEXT = re.compile(
 
 
 def read_value(text: str | None, type: ColumnType, *, member_names: bool = False) -> Value:
-    """Read one value; see `reader` for many of one type."""
+    """Read one value; see `make_reader` for many of one type."""
     return _reader(type, member_names)(text)
 
 
-def mysql_text(value: Value, type: ColumnType) -> str | None:
+def write_value(value: Value, type: ColumnType) -> str | None:
     """Write a value as MySQL prints it; binary as hexadecimal, bit as a decimal number."""
     return _writer(type)(value)
 
 
-def reader(type: ColumnType, member_names: bool = False) -> Reader:
+def make_reader(type: ColumnType, member_names: bool = False) -> Reader:
     """Make the reader of a type's texts in row images.
 
     With `member_names`, ENUM and SET texts are names, not index and bitmask.  Where the type's
@@ -73,7 +73,7 @@ def reader(type: ColumnType, member_names: bool = False) -> Reader:
     return read_or_null
 
 
-def writer(type: ColumnType) -> Writer:
+def make_writer(type: ColumnType) -> Writer:
     """Make the writer of a type's values as MySQL prints them."""
     # FLOAT needs fewer digits than DOUBLE.
     write = _write_float32 if type.name == "float" else _WRITERS[describe(type).kind]
@@ -84,8 +84,8 @@ def writer(type: ColumnType) -> Writer:
     return write_or_null
 
 
-_reader = lru_cache(1024)(reader)
-_writer = lru_cache(1024)(writer)
+_reader = lru_cache(1024)(make_reader)
+_writer = lru_cache(1024)(make_writer)
 
 
 # --- readers -----------------------------------------------------------------
@@ -349,13 +349,13 @@ def _mistyped(value: Value) -> InvalidValue:
 def _write_float64(value: Value) -> str:
     if not isinstance(value, float):
         raise _mistyped(value)
-    return plain(repr(value))
+    return format_plain(repr(value))
 
 
 def _write_float32(value: Value) -> str:
     if not isinstance(value, float):
         raise _mistyped(value)
-    return plain(float32_digits(value))
+    return format_plain(float32_digits(value))
 
 
 def _write_decimal(value: Value) -> str:

@@ -15,8 +15,8 @@ from ticdc_assets.events import (
     TopicPosition,
 )
 from ticdc_assets.schema.effect import ColumnAdded, ColumnConverted, ColumnDropped
-from ticdc_assets.schema.inference import confirm, infer, retyped
-from ticdc_assets.schema.stated import as_stated, first_stated, reconcile
+from ticdc_assets.schema.inference import find_type_changes, infer_schema, merge_observed_columns
+from ticdc_assets.schema.reconciliation import adopt_stated_types, mark_hidden_columns, reconcile
 
 INT, TEXT = ColumnType("int"), ColumnType("varchar")
 
@@ -69,7 +69,7 @@ def test_statements_add_what_is_not_stated() -> None:
 def test_hidden_columns_of_an_index_over_an_expression_are_virtual() -> None:
     hidden = {c.name: c.generated for c in reconcile(schema("a"), schema("a", "_V$_i_0")).columns}
     assert hidden == {"a": None, "_V$_i_0": "virtual"}
-    assert first_stated(schema("_v$_i_0")).columns[0].generated == "virtual"
+    assert mark_hidden_columns(schema("_v$_i_0")).columns[0].generated == "virtual"
 
 
 PRIMARY = Index("PRIMARY", ("b", "a"), unique=True, primary=True)
@@ -111,7 +111,7 @@ def test_steps_have_the_types_that_are_stated() -> None:
         ColumnConverted("k", INT, TEXT),
         ColumnDropped("x"),
     ]
-    assert as_stated(steps, stated) == (
+    assert adopt_stated_types(steps, stated) == (
         ColumnAdded(stated.columns[0]),
         ColumnAdded(stated.columns[1]),
         ColumnAdded(replace(stated.columns[2], default="5")),
@@ -135,7 +135,7 @@ def row(observed: str | None, image: str, key: tuple[str, ...] | None = None) ->
 
 def test_a_row_tells_columns_in_its_own_order_and_its_key() -> None:
     observed = '{"b":"int unsigned not null","a":"varchar","k":"int"}'
-    told = infer(row(observed, '{"k":"1","a":"x","b":"2"}', ("k",)))
+    told = infer_schema(row(observed, '{"k":"1","a":"x","b":"2"}', ("k",)))
     assert told is not None
     assert told.columns == (
         Column("k", INT, nullable=False),
@@ -143,16 +143,16 @@ def test_a_row_tells_columns_in_its_own_order_and_its_key() -> None:
         Column("b", ColumnType("int", unsigned=True), nullable=False),
     )
     assert (told.key, told.origin) == (("k",), "inferred")
-    assert infer(row(None, "{}")) is None
+    assert infer_schema(row(None, "{}")) is None
 
 
 def test_what_a_row_shows_otherwise_wins() -> None:
     known = schema("k", "a", "v", indexes=(Index("PRIMARY", ("k",), True, True),))
     same = row('{"k":"int","a":"int"}', "{}")
-    assert confirm(known, same) is known
-    assert confirm(known, row(None, "{}")) is known
+    assert merge_observed_columns(known, same) is known
+    assert merge_observed_columns(known, row(None, "{}")) is known
     other = row('{"K":"int","a":"varchar","n":"date"}', "{}", ("a",))
-    shown = confirm(known, other)
+    shown = merge_observed_columns(known, other)
     assert [(c.name, c.type.name) for c in shown.columns] == [
         ("k", "int"),
         ("a", "varchar"),
@@ -160,9 +160,9 @@ def test_what_a_row_shows_otherwise_wins() -> None:
         ("n", "date"),
     ]
     assert (shown.key, shown.origin) == (("k",), "inferred")
-    assert retyped(known, shown) == (ColumnConverted("a", INT, TEXT),)
+    assert find_type_changes(known, shown) == (ColumnConverted("a", INT, TEXT),)
     unsigned = row('{"k":"int unsigned"}', "{}")
-    assert confirm(known, unsigned).columns[0].type.unsigned
-    assert confirm(known, unsigned, by_flags=True) is known
+    assert merge_observed_columns(known, unsigned).columns[0].type.unsigned
+    assert merge_observed_columns(known, unsigned, by_flags=True) is known
     keyless = schema("k", "a")
-    assert confirm(keyless, row('{"k":"int"}', "{}", ("k",))).key == ("k",)
+    assert merge_observed_columns(keyless, row('{"k":"int"}', "{}", ("k",))).key == ("k",)

@@ -29,12 +29,14 @@ def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
     )
 
 
-def first_stated(stated: TableSchema) -> TableSchema:
+def mark_hidden_columns(stated: TableSchema) -> TableSchema:
     """A schema that nothing is known beyond."""
     return replace(stated, columns=tuple(_column(None, c) for c in stated.columns))
 
 
-def as_stated(steps: Sequence[ColumnChange], schema: TableSchema) -> tuple[ColumnChange, ...]:
+def adopt_stated_types(
+    steps: Sequence[ColumnChange], schema: TableSchema
+) -> tuple[ColumnChange, ...]:
     """Give steps the types that columns have in the schema stated for after them.
 
     A statement leaves out what the table decides, such as its charset, which makes a VARCHAR a

@@ -6,14 +6,14 @@ from msgspec.structs import replace
 
 from ticdc_assets.events import Index
 from ticdc_assets.schema.ddl import statement as ddl
+from ticdc_assets.schema.ddl.column_type import charset_name, collation_name, take_charset
 from ticdc_assets.schema.ddl.columns import DeclaredColumn, read_column
+from ticdc_assets.schema.ddl.create_table import read_elements
 from ticdc_assets.schema.ddl.cursor import Cursor
 from ticdc_assets.schema.ddl.default import read_default
 from ticdc_assets.schema.ddl.indexes import begins_index, free_name, read_index
 from ticdc_assets.schema.ddl.options import Options, take_option
-from ticdc_assets.schema.ddl.repartition import take_partition_action
-from ticdc_assets.schema.ddl.table import read_elements
-from ticdc_assets.schema.ddl.types import charset_name, collation_name, take_charset
+from ticdc_assets.schema.ddl.partition_actions import take_partition_action
 
 # Actions that are these words and nothing else.
 _IDLE: tuple[tuple[str, ...], ...] = (
