@@ -13,7 +13,7 @@ from zlib import crc32
 import msgspec
 import pytest
 
-from resources.storage import claim_check_folder
+from resources.storage import open_claim_check_folder
 from tests.golden import GOLDEN, datasets, meta, open_lines, storage_tree
 from tests.plan.engine import Engine
 from tests.reference.golden_feeds import (
@@ -161,7 +161,7 @@ def arriving(dataset: str, random: Random) -> Iterator[list[Event]]:
 @cache
 def topic_events_of(dataset: str) -> list[Event]:
     feed = feed_of(dataset)
-    return list(read_topic_events(feed, messages(feed), claim_check_folder(feed)))
+    return list(read_topic_events(feed, messages(feed), open_claim_check_folder(feed)))
 
 
 def growing(dataset: str, random: Random) -> Iterator[list[Event]]:

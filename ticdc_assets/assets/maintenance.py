@@ -29,9 +29,9 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
         spark: SparkResource,
         lake: LakeResource,
     ) -> None:
-        part = lake.of(feed.id)
+        part = lake.for_changefeed(feed.id)
         with locked(part):
-            session = spark.session(part.root)
+            session = spark.get_session(part.root)
             done = maintain(
                 session,
                 part,
