@@ -44,7 +44,7 @@ def event(seq: int, kind: str, *, batch: int = 2, partition: int | None = 0, **m
 def row(seq: int, op: str, ts: int, *, name: str = "a", **more: Any) -> Row:
     """A row event as it should be, unless `more` says otherwise."""
     new, old = f'{{"id":"{seq}","v":"x"}}', f'{{"id":"{seq}","v":"w"}}'
-    said = {"op": op, "commit_ts": ts, "database": "d", "table": name, "ts_kind": "commit"}
+    said = {"op": op, "commit_ts": ts, "database": "d", "table": name, "ordering": "commit_ts"}
     said |= {"name": table_name("d", name), "schema_version": 7, "handle_key_only": False}
     said |= {"before": None if op == "insert" else old, "after": None if op == "delete" else new}
     return event(seq, "row", **{**said, **more})

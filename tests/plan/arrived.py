@@ -27,7 +27,7 @@ class Arrived:
 
     @property
     def exact(self) -> bool:
-        return self.change.ts_kind == "commit"
+        return self.change.ordering == "commit_ts"
 
     @property
     def content(self) -> tuple[object, ...]:
@@ -35,12 +35,12 @@ class Arrived:
         return (self.key, c.commit_ts, c.op, c.before, c.after, c.table_id)
 
     def place(self, after: int) -> OrderKey:
-        ts, kind = self.change.commit_ts, self.change.ts_kind
+        ts, ordering = self.change.commit_ts, self.change.ordering
         late = not self.exact and ts <= after
         return (
             (after, Phase.AFTER_DDLS)
             if late
-            else (ts, Phase.AFTER_DDLS if kind == "version" else Phase.ROWS)
+            else (ts, Phase.AFTER_DDLS if ordering == "table_version" else Phase.ROWS)
         )
 
     def alike(self, after: int) -> Alike:

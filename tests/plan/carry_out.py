@@ -122,7 +122,7 @@ class Job:
             group = row.change.commit_ts if row.exact else -row.seq
             together.setdefault(group, []).append((*typed, row.sender_pass))
         for group in together.values():
-            if group[0][0].ts_kind == "commit" and not table.key:
+            if group[0][0].ordering == "commit_ts" and not table.key:
                 self.apply_to_multiset(table, group)
                 continue
             for _, old, _, _ in group:

@@ -136,8 +136,8 @@ def inexact(event: Event, manner: str) -> Event:
         return event
     if manner.startswith("storage"):
         assert event.schema_version is not None
-        return replace(event, ts_kind="version", commit_ts=event.schema_version)
-    return replace(event, ts_kind="es")
+        return replace(event, ordering="table_version", commit_ts=event.schema_version)
+    return replace(event, ordering="milliseconds")
 
 
 def windows(events: list[Event], random: Random) -> list[tuple[int, list[Event], bool]]:

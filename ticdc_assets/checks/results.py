@@ -148,7 +148,7 @@ def _faults(scene: CheckContext, name: str, model: models.Model) -> list[str]:
 # Columns of the lake's tables that tell where a row is.
 _SHOWN = (
     *("batch", "seq", "index", "kind", "name", "stage", "role", "path", "topic", "partition"),
-    *("offset", "incarnation", "database", "table", "op", "commit_ts", "ts_kind", "source"),
+    *("offset", "incarnation", "database", "table", "op", "commit_ts", "ordering", "source"),
     *("number", "state", "valid_from", "came_from", "resolved_ts", "error"),
 )
 

@@ -84,7 +84,9 @@ def _of_rows(scene: CheckContext) -> list[tuple[object, ...]]:
     counted: dict[str, int] = defaultdict(int)
     for row in scene.counted_due:
         counted[row["name"]] += row["count"] if row["fresh"] else 0
-    in_milliseconds = {row["name"] for row in scene.counted_due if row["ts_kind"] == "es"}
+    in_milliseconds = {
+        row["name"] for row in scene.counted_due if row["ordering"] == "milliseconds"
+    }
     unsure = partial | in_milliseconds
     return [
         ("row events read", name, counted.get(name, 0), read.get(name, 0))

@@ -47,7 +47,7 @@ def no_new_row_at_or_below_resolved_ts(scene: CheckContext) -> Found:
     at_once = len(scene.new_lines) == 1
     if at_once and not any(row["kind"] == "row" and not row["fresh"] for row in scene.tally):
         return Violations(_LATE)
-    rows = scene.events.where("kind = 'row' AND ts_kind = 'commit'")
+    rows = scene.events.where("kind = 'row' AND ordering = 'commit_ts'")
     resolved = F.broadcast(_resolved_before(scene))
     late = rows.join(resolved, "batch").where("commit_ts <= resolved_before")
     bounds = late.agg(F.min("commit_ts"), F.max("commit_ts"), F.max("batch")).collect()[0]
@@ -109,7 +109,7 @@ def commit_ts_never_falls_in_a_file(scene: CheckContext) -> Found:
     nodes write a table.
     """
     of_files = Over.partitionBy("source", "seq").orderBy("number")
-    rows = scene.due.where("ts_kind = 'commit'")
+    rows = scene.due.where("ordering = 'commit_ts'")
     told = rows.withColumn("commit_ts_before", F.lag("commit_ts").over(of_files))
     return told.where("commit_ts < commit_ts_before").select(*SHOWN, "commit_ts_before")
 

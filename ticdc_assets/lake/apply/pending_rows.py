@@ -43,7 +43,7 @@ def select_pending_rows(
 
     Dated rows come after the DDLs of their ts.
     """
-    ts, exact = F.col("commit_ts"), F.col("ts_kind") == "commit"
+    ts, exact = F.col("commit_ts"), F.col("ordering") == "commit_ts"
     came_since = (ts > span.after_ts) | (~exact & (F.col("batch") > span.after_batch))
     late = ~exact & (ts <= span.after_ts)
     rows = lake.read(spark, "events").where(
@@ -57,16 +57,16 @@ def select_pending_rows(
         rows = _without_repetitions(rows, lake.read(spark, "events"), span)
     at = F.when(late, F.lit(span.after_ts)).otherwise(ts)
     return rows.withColumns(
-        {"at": at, "exact": exact, "dated": late | (F.col("ts_kind") == "version")}
+        {"at": at, "exact": exact, "dated": late | (F.col("ordering") == "table_version")}
     )
 
 
 def _without_repetitions(rows: DataFrame, events: DataFrame, span: Window) -> DataFrame:
     """Leave out rows of milliseconds that a sender sends again: they would undo what came since."""
-    again = (F.col("ts_kind") == "es") & (F.col("commit_ts") < span.after_ts)
+    again = (F.col("ordering") == "milliseconds") & (F.col("commit_ts") < span.after_ts)
     before = events.where(
         (F.col("kind") == "row")
-        & (F.col("ts_kind") == "es")
+        & (F.col("ordering") == "milliseconds")
         & (F.col("batch") <= span.after_batch)
         & (F.col("commit_ts") < span.after_ts)
     ).select(*_CONTENT)
@@ -138,7 +138,7 @@ def find_late_rows(spark: SparkSession, lake: Lake, span: Window) -> list[tuple[
     late = events.where(
         (F.col("batch") > span.after_batch)
         & (F.col("batch") <= span.batch)
-        & (F.col("ts_kind") == "commit")
+        & (F.col("ordering") == "commit_ts")
         & (F.col("commit_ts") <= span.after_ts)
     )
     bounds = late.agg(F.min("commit_ts"), F.count(F.lit(1))).collect()[0]

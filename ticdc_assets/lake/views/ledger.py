@@ -230,7 +230,7 @@ class _Ledger:
             spans, "after_ts long, ts long, line_batch long, replayed boolean"
         )
         considered = f"batch <= {self._applied.batch}"
-        rows = self._events.where(f"kind = 'row' AND ts_kind <> 'version' AND {considered}")
+        rows = self._events.where(f"kind = 'row' AND ordering <> 'table_version' AND {considered}")
         covered = F.expr("commit_ts > after_ts AND commit_ts <= ts AND batch > line_batch")
         late = rows.join(F.broadcast(frame), covered)
         if late.isEmpty():
@@ -242,7 +242,7 @@ class _Ledger:
             found = late.alias("late").join(rows.alias("known"), [*same, earlier], how)
             if how == "left_anti":
                 # Rows of milliseconds have no place of their own: they are due when they come.
-                found = found.where("NOT replayed AND ts_kind = 'commit'")
+                found = found.where("NOT replayed AND ordering = 'commit_ts'")
             return {row["name"]: row["count"] for row in found.groupBy("name").count().collect()}
 
         return counted("left_semi"), counted("left_anti")
