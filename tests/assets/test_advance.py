@@ -215,8 +215,8 @@ def test_a_run_goes_on_while_its_source_does_and_tells_all_whatever_comes(
     pages = told(result)
     checks = result.get_asset_check_evaluations()
     assert all(check.passed for check in checks)
-    ledger = next(check for check in checks if check.check_name == "ledger_adds_up")
-    looked_at = str(ledger.metadata["ticdc/looked_at"].value)
+    ledger = next(check for check in checks if check.check_name == "ledger_balances")
+    looked_at = str(ledger.metadata["ticdc/checked_range"].value)
     lines_of = re.search(r"\(lines (\d+) to (\d+) of applied\)", looked_at)
     assert lines_of is not None
     assert int(lines_of[1]) <= untold.seq + 1

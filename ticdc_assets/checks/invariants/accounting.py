@@ -16,7 +16,7 @@ _REFUSED = ("stage", "database", "table", "commit_ts", "error", "reason", "place
 
 
 @promise("quarantine", "ERROR")
-def nothing_is_in_quarantine_since(scene: CheckContext) -> Found:
+def quarantine_is_empty(scene: CheckContext) -> Found:
     """Everything that came in or was due could be decoded and applied.
 
     What could not is in the quarantine with its position, the reason and its bytes; the rest goes
@@ -31,7 +31,7 @@ def nothing_is_in_quarantine_since(scene: CheckContext) -> Found:
 
 
 @promise("checkpoints", "ERROR", blocking=True)
-def ledger_adds_up(scene: CheckContext) -> Found:
+def ledger_balances(scene: CheckContext) -> Found:
     """Every input is accounted for: applied, superseded, quarantined, waiting, or sent again.
 
     Of a window: its row events that were due were read, every batch is marked as decoded once, and

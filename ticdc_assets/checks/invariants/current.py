@@ -38,7 +38,7 @@ _NO_ROWS = "the table has no rows yet"
 
 
 @promise_of_tables("ERROR")
-def table_goes_on(scene: CheckContext, tables: Sequence[Incarnation]) -> Mapping[str, Found]:
+def table_is_live(scene: CheckContext, tables: Sequence[Incarnation]) -> Mapping[str, Found]:
     """No table is paused, or waits for its schema: each is kept right up to the resolved ts.
 
     A paused table needs a person; a waiting one goes on by itself.  Either is right as far as it
@@ -61,7 +61,7 @@ def _stop(scene: CheckContext, table: Incarnation) -> tuple[object, ...]:
 
 
 @promise_of_tables("ERROR", blocking=True)
-def columns_are_those_of_the_schema_history(
+def columns_match_schema_history(
     scene: CheckContext, tables: Sequence[Incarnation]
 ) -> Mapping[str, Found | NotEvaluated]:
     """The Delta table has just the columns, in order and type, of its newest schema."""
@@ -168,7 +168,7 @@ def _twice(keys: DataFrame, since: int) -> DataFrame:
 
 
 @promise_of_tables("ERROR", blocking=True)
-def row_count_is_inserts_less_deletes(
+def row_count_matches_events(
     scene: CheckContext, tables: Sequence[Incarnation]
 ) -> Mapping[str, Found | NotEvaluated]:
     """A window changes the number of rows by its inserts less its deletes.
