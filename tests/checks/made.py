@@ -88,10 +88,10 @@ class Made(CheckContext):
         super().__init__(spark, Lake("/nowhere", feed.id), feed, SnapshotRange(since, 2))
         self._tables = dict(tables)
         known = {one.id: one for one in incarnations or [table()]}
-        before = State(ts=100, seq=1, incarnations=known)
+        before = State(ts=100, snapshot_id=1, incarnations=known)
         # What is worked out once can be given just as well.
         self.before = Snapshot(before, batch=1, decoded=1) if since else Snapshot()
-        after = State(ts=200, seq=2, incarnations=known)
+        after = State(ts=200, snapshot_id=2, incarnations=known)
         self.after = Snapshot(after, batch=2, decoded=decoded)
 
     def read(self, table: str) -> DataFrame:

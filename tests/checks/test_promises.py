@@ -263,7 +263,7 @@ def test_a_file_without_old_values_has_updates_without_them() -> None:
 
 
 def test_nothing_is_asked_of_the_key_of_a_table_that_is_stopped(spark: SparkSession) -> None:
-    paused = [table(status="paused", reason="?", stopped_ts=100, stopped_seq=1)]
+    paused = [table(status="paused", reason="?", stopped_ts=100, stopped_snapshot_id=1)]
     tables = {**RIGHT, "events": [row(37, "insert", 150, after='{"v":"x"}')]}
     with Made(spark, SIMPLE, tables, incarnations=paused) as scene:
         assert found(handle_keys_are_present, scene) == []

@@ -70,8 +70,8 @@ def seen_of(rows: list[Arrived], after: int) -> list[RowGroup]:
             observed=observed,
             key_columns=keys,
             member_names=names,
-            exact=exact,
-            dated=dated,
+            ordered_by_commit_ts=exact,
+            after_ddls=dated,
             first_ts=same[0].place(after)[0],
             last_ts=same[-1].place(after)[0],
             rows=len(same),
@@ -87,5 +87,5 @@ def alike_of(group: RowGroup) -> Alike:
     key = table_key(group.database, group.table)
     return (
         *(key, group.schema_version, group.observed, group.key_columns),
-        *(group.member_names, group.exact, group.dated),
+        *(group.member_names, group.ordered_by_commit_ts, group.after_ddls),
     )

@@ -53,7 +53,7 @@ class Job:
                 self.apply(table, step)
             case Alter():
                 table.alter(step.schema, step.steps, step.commit_ts)
-                assert table.strayed is False or not step.recut
+                assert table.strayed is False or not step.repartitions
             case EmptyPartitions():
                 if table.strayed:
                     raise UnsupportedDdl("strayed", step.sql)
@@ -77,7 +77,7 @@ class Job:
         if not step.partitioned:
             one, two = two, one
         schema = step.schema if step.partitioned else mirrored.schema
-        assert one.schema == step.cut_by == mirrored.cut_by
+        assert one.schema == step.schema_before == mirrored.schema_before
         try:
             if one.strayed:
                 raise UnsupportedDdl("strayed", step.sql)

@@ -104,7 +104,7 @@ def test_windows_give_what_tidb_had(dataset: str) -> None:
     kinds = {"paused": PAUSED_REPORTED, "quarantined": REJECTED_REPORTED}
     problems = [p for p in engine.problems if p.data_may_differ]
     assert [p.describe() for p in problems if kinds.get(p.kind) not in allowed(dataset)] == []
-    assert engine.now.unknown == []
+    assert engine.now.unknown_tables == []
 
 
 def started(dataset: str) -> int:

@@ -81,7 +81,7 @@ def test_what_comes_too_late_is_mended(seed: int, manner: str) -> None:
     engine.take(late)
     engine.advance(pieces[-1][0] + 1, more_may_come=True)
     assert engine.stopped() == {}
-    assert engine.now.unknown == []
+    assert engine.now.unknown_tables == []
     assert shown(engine) == world.pictures[len(world.steps)]
 
 

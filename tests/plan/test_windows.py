@@ -33,7 +33,7 @@ def test_a_ddl_may_follow_the_watermark_of_its_own_ts() -> None:
     sent(engine, first.commit_ts, emptied)
     sent(engine, first.commit_ts, emptied)
     assert shown(engine) == {"t(id, v)": []}
-    assert engine.now.done == [ddl_name(emptied)]
+    assert engine.now.applied_ddls == [ddl_name(emptied)]
     sent(engine, second.commit_ts, emptied, second)
     assert shown(engine) == {"t(id, v)": [("2", "b")]}
     assert engine.replays == 0
@@ -122,14 +122,14 @@ def test_rows_that_show_their_columns_late_are_applied_once() -> None:
         table="t",
         observed='{"id":"int","c":"int"}',
         key_columns=("id",),
-        exact=False,
-        dated=True,
+        ordered_by_commit_ts=False,
+        after_ddls=True,
         first_ts=20,
         last_ts=20,
         rows=1,
         inserts=1,
     )
-    first = replace(group, observed='{"id":"int"}', dated=False)
+    first = replace(group, observed='{"id":"int"}', after_ddls=False)
     statement = ddl(20, "ALTER TABLE `t` ADD COLUMN `x` INT", "t")
     image = replace(row("t", 20, None, 1), observed=first.observed, key_columns=("id",))
     window = WindowEvents(ts=20, ddls=(statement,), row_groups=(first, group))

@@ -116,7 +116,7 @@ def resume(options: argparse.Namespace) -> int:
         if not table.is_stopped:
             raise ConfigError(f"{options.table} is {table.status}", setting="DB.TABLE")
         replay = ReplayRequest(
-            frozenset((table.id,)), 0 if options.rebuild else table.stopped_seq or 0
+            frozenset((table.id,)), 0 if options.rebuild else table.stopped_snapshot_id or 0
         )
         if options.skip_ddl:
             found = find_blocking_ddl(opened.spark, opened.lake, applied.state, table)

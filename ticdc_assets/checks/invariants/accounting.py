@@ -68,13 +68,17 @@ def _of_rows(scene: CheckContext) -> list[tuple[object, ...]]:
         return []
     state = scene.after.state
     # Stopped tables read nothing beyond where they stopped, and dropped ones may have been stopped.
-    stopped = {t.id for t in state.incarnations.values() if t.is_stopped or t.held is not None}
+    stopped = {
+        t.id
+        for t in state.incarnations.values()
+        if t.is_stopped or t.status_before_drop is not None
+    }
     partial = {
         table_name(line["database"], line["table"])
         for line in scene.history
         if line["incarnation"] in stopped
     }
-    partial |= {table_name(u.database, u.table) for u in state.unknown}
+    partial |= {table_name(u.database, u.table) for u in state.unknown_tables}
     read: dict[str, int] = defaultdict(int)
     for line in scene.new_lines:
         for count in line["counts"] or ():

@@ -262,7 +262,7 @@ class CheckContext:
         lives = defaultdict(list)
         for line in self.history:
             table = state.incarnations.get(line["incarnation"])
-            if table is None or table.is_stopped or table.held is not None:
+            if table is None or table.is_stopped or table.status_before_drop is not None:
                 continue
             if line["valid_to"] is not None and line["valid_to"] <= self.before.ts:
                 continue

@@ -215,7 +215,7 @@ def _why_not_told(scene: CheckContext, table: Incarnation) -> str | None:
         return "the table has no key: rows that are sent again cannot be told from equal ones"
     if table.id in scene.replayed:
         return "the table was replayed in the window"
-    if scene.after.state.skipped:
+    if scene.after.state.skipped_ddls:
         return "a DDL was skipped"
     if scene.has_refused_of(table):
         return "rows are in the quarantine"

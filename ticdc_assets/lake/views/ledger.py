@@ -152,7 +152,7 @@ class _Ledger:
                     one for one in standing if not (one[1] in replaced and one[0] > line.replays)
                 ]
             standing += [(line.seq, *count) for count in line.counts]
-        stops = {table.id: table.stopped_seq or 0 for table in self._stopped_tables()}
+        stops = {table.id: table.stopped_snapshot_id or 0 for table in self._stopped_tables()}
         sums: dict[str, tuple[int, ...]] = {}
         ahead: dict[str, int] = defaultdict(int)
         for seq, incarnation, name, counted in standing:
@@ -165,7 +165,9 @@ class _Ledger:
     def _stopped_tables(self) -> list[Incarnation]:
         """Tables that go no further, or did not when they were dropped."""
         tables = self._applied.state.incarnations.values()
-        return [table for table in tables if table.is_stopped or table.held is not None]
+        return [
+            table for table in tables if table.is_stopped or table.status_before_drop is not None
+        ]
 
     def _input_and_waiting(self) -> tuple[dict[str, int], dict[str, int]]:
         ts, batch = self._applied.ts, self._applied.batch
@@ -185,7 +187,8 @@ class _Ledger:
         """Names with the commit ts after which, and up to which, their rows wait."""
         state = self._applied.state
         found = [
-            (table_name(u.database, u.table) or "", u.stopped_ts, state.ts) for u in state.unknown
+            (table_name(u.database, u.table) or "", u.stopped_ts, state.ts)
+            for u in state.unknown_tables
         ]
         tables = self._stopped_tables()
         if not tables:
