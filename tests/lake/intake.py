@@ -30,7 +30,7 @@ from ticdc_assets.lake.raw.ingest_folder import ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
 from ticdc_assets.lake.store.contracts import Lake, create
 from ticdc_assets.protocols.message import Message
-from ticdc_assets.stream.reading import complete_schema_versions
+from ticdc_assets.stream.schema_versions import complete_schema_versions
 
 
 class Intake:
