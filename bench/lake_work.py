@@ -20,7 +20,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from resources.storage import open_sink_folder
+from resources.storage import sink_folder
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import Options, prepare
 from ticdc_assets.lake.advance import Source, advance
@@ -70,7 +70,7 @@ class Work:
         feed = next(iter(load_changefeeds(self.simulation.changefeeds).values()))
         self._feed = feed
         self.lake = Lake(str(folder.absolute() / "lake"), feed.id)
-        opened = partial(open_sink_folder, feed)
+        opened = partial(sink_folder, feed)
         self._source = Source(folder=opened(), open_folder=opened)
 
     def write(self, transactions: int) -> None:

@@ -10,8 +10,8 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 from pyspark.sql import SparkSession
 
-from resources.lake import get_lake_root
-from resources.spark import get_session
+from resources.lake import lake_root
+from resources.spark import session
 from ticdc_assets.lake.store.contracts import Lake
 
 
@@ -24,16 +24,16 @@ class SparkResource(LazyPySparkResource):
 
     spark_config: dict[str, Any] = Field(default_factory=dict)
 
-    def get_session(self, lake: str) -> SparkSession:
+    def session(self, lake: str) -> SparkSession:
         """The session for a lake at a path or URI."""
         if self._spark_session is None:
             settings = {name: str(value) for name, value in self.spark_config.items()}
-            self._spark_session = get_session(lake, settings=settings)
+            self._spark_session = session(lake, settings=settings)
         found: SparkSession = self._spark_session
         return found
 
     def _init_session(self) -> None:
-        self.get_session(get_lake_root())
+        self.session(lake_root())
 
 
 class LakeResource(ConfigurableResource[None]):
@@ -41,6 +41,6 @@ class LakeResource(ConfigurableResource[None]):
 
     root: str
 
-    def for_changefeed(self, changefeed: str) -> Lake:
+    def of(self, changefeed: str) -> Lake:
         """The part of it that belongs to a changefeed."""
         return Lake(self.root, changefeed)

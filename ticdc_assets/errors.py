@@ -88,7 +88,7 @@ class UnreadableDdl(TicdcError):
 class UnsupportedDdl(TicdcError):
     """A statement that is understood but cannot be carried out on what is known."""
 
-    def __init__(self, reason: str, sql: str) -> None:
+    def __init__(self, reason: str, sql: str = "") -> None:
         self.reason = reason
         self.sql = sql
-        super().__init__(f"{reason}: {sql}")
+        super().__init__(f"{reason}: {sql}" if sql else reason)

@@ -4,7 +4,7 @@ import pytest
 
 from ticdc_assets.errors import UnsupportedDdl
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
-from ticdc_assets.schema.alteration import apply_action, partition_names, without_partitions
+from ticdc_assets.schema.alteration import apply_action, drop_partitions, find_partitions
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.effect import (
@@ -113,15 +113,15 @@ def test_a_primary_key_makes_its_columns_not_null_and_keeps_them_so() -> None:
 @pytest.mark.parametrize(
     ("actions", "reason"),
     [
-        ("ADD A INT", "'a' is there already"),
-        ("RENAME COLUMN a TO B", "'b' is there already"),
-        ("CHANGE id a INT", "'a' is there already"),
-        ("DROP x", "'x' is not known"),
-        ("MODIFY x INT", "'x' is not known"),
-        ("RENAME COLUMN x TO y", "'x' is not known"),
-        ("ADD y INT AFTER x", "'x' is not known"),
-        ("ALTER x DROP DEFAULT", "'x' is not known"),
-        ("COALESCE PARTITION 1", "partitions are not known"),
+        ("ADD A INT", "already has a column 'a'"),
+        ("RENAME COLUMN a TO B", "already has a column 'b'"),
+        ("CHANGE id a INT", "already has a column 'a'"),
+        ("DROP x", "has no column 'x'"),
+        ("MODIFY x INT", "has no column 'x'"),
+        ("RENAME COLUMN x TO y", "has no column 'x'"),
+        ("ADD y INT AFTER x", "has no column 'x'"),
+        ("ALTER x DROP DEFAULT", "has no column 'x'"),
+        ("COALESCE PARTITION 1", "partitions are unknown"),
     ],
 )
 def test_what_the_table_does_not_allow_is_refused(actions: str, reason: str) -> None:
@@ -186,11 +186,11 @@ def test_key_partitions_are_cut_by_the_primary_key_of_their_time() -> None:
 
 def test_partitions_are_meant_in_any_case_of_letters() -> None:
     schema = table("id int primary key", RANGE)
-    assert partition_names(schema, ("B", "a")) == ("a", "b")
-    assert partition_names(schema, None) == ("a", "b")
-    assert partition_names(without_partitions(schema, ("A",)), None) == ("b",)
-    with pytest.raises(UnsupportedDdl, match="not all known"):
-        partition_names(schema, ("a", "c"))
+    assert find_partitions(schema, ("B", "a")) == ("a", "b")
+    assert find_partitions(schema, None) == ("a", "b")
+    assert find_partitions(drop_partitions(schema, ("A",)), None) == ("b",)
+    with pytest.raises(UnsupportedDdl, match="not all of these partitions are known"):
+        find_partitions(schema, ("a", "c"))
 
 
 def test_partitions_may_be_added_to_those_that_nobody_knows() -> None:

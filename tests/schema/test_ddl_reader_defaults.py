@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ticdc_assets.events import Column, ColumnType
 from ticdc_assets.schema.ddl import statement as ddl
-from ticdc_assets.schema.ddl.default import default_of
+from ticdc_assets.schema.ddl.default import resolve_default
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.types.value import read_value
 
@@ -158,7 +158,7 @@ def test_a_default_set_later_is_read_by_its_columns_type(
     assert isinstance(statement, ddl.AlterTable)
     (action,) = statement.actions
     assert isinstance(action, ddl.SetDefault)
-    assert default_of(action, Column("c", type)) == (expected, False)
+    assert resolve_default(action, Column("c", type)) == (expected, False)
 
 
 def test_backslashes_escape_in_what_users_typed() -> None:

@@ -5,7 +5,7 @@ import pytest
 from tests.schema.reading import ID, INT, PRIMARY_ID, columns, only, varchar
 from ticdc_assets.events import Column, ColumnType, Index
 from ticdc_assets.schema.ddl import statement as ddl
-from ticdc_assets.schema.ddl.indexes import free_name
+from ticdc_assets.schema.ddl.indexes import find_free_name
 
 TYPES = [
     ("TINYINT", ColumnType("tinyint")),
@@ -157,10 +157,10 @@ def test_indexes_keep_what_tells_rows_apart() -> None:
 
 
 def test_an_unnamed_index_gets_the_next_free_name() -> None:
-    assert free_name(Index("", ("a",)), ["A", "a_2", "b"]) == "a_3"
-    assert free_name(Index("", ("b",)), []) == "b"
-    assert free_name(Index("", ()), []) == "expression_index"
-    assert free_name(Index("", ("primary",)), []) == "primary_2"
+    assert find_free_name(Index("", ("a",)), ["A", "a_2", "b"]) == "a_3"
+    assert find_free_name(Index("", ("b",)), []) == "b"
+    assert find_free_name(Index("", ()), []) == "expression_index"
+    assert find_free_name(Index("", ("primary",)), []) == "primary_2"
 
 
 def test_table_options_say_nothing_but_charset_and_collation() -> None:

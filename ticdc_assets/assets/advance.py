@@ -9,7 +9,7 @@ import dagster as dg
 
 from resources.catalog import read_catalog, read_lines
 from resources.deployment import LakeResource, SparkResource
-from resources.reading import open_source
+from resources.reading import source_of
 from ticdc_assets import naming
 from ticdc_assets.assets import results, specs
 from ticdc_assets.assets.check_results import evaluate_run_checks
@@ -55,7 +55,7 @@ def feed_assets(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.Assets
         tags={FEED_TAG: feed.id},
     )
     def _op(context: dg.AssetExecutionContext, spark: SparkResource, lake: LakeResource) -> Results:
-        yield from _Run(context, spark, lake.for_changefeed(feed.id), feed).run()
+        yield from _Run(context, spark, lake.of(feed.id), feed).run()
 
     return dg.AssetsDefinition(
         keys_by_input_name={"source": layer_asset_key(feed, naming.SOURCE)},
@@ -119,9 +119,9 @@ class _Run:
         begun = time.monotonic()
         # Before this run tells anything itself.
         told = self._told(before)
-        source = open_source(self._feed)
+        source = source_of(self._feed)
         stay = RunBudget(self._feed, self._lake, self._context.instance)
-        spark = self._resource.get_session(self._lake.root)
+        spark = self._resource.session(self._lake.root)
         self._context.log.info(f"Spark is up after {time.monotonic() - begun:.1f} s")
         windows, after, failed = self._windows(source, stay, before)
         done = sum_results(windows)
@@ -143,7 +143,7 @@ class _Run:
         self, source: Source, stay: RunBudget, before: LakeCatalog
     ) -> tuple[list[AdvanceResult], LakeCatalog, Exception | None]:
         """Go from checkpoint to checkpoint; what was done, to which end, and what failed then."""
-        spark = self._resource.get_session(self._lake.root)
+        spark = self._resource.session(self._lake.root)
         windows: list[AdvanceResult] = []
         after, over = before, None
         while over is None:
@@ -190,7 +190,7 @@ class _Run:
         }
         if not ids:
             raise ConfigError("none of these tables is in the lake any more", setting="selection")
-        spark = self._resource.get_session(self._lake.root)
+        spark = self._resource.session(self._lake.root)
         applied = open_lake(spark, self._lake)
         replay = ReplayRequest(frozenset(ids), 0)
         progress = _Progress(self._context)
@@ -250,7 +250,7 @@ class _Run:
         if not chosen:
             return {}
         return preview_tables(
-            self._resource.get_session(self._lake.root), self._lake, chosen, max(self._rows, 0)
+            self._resource.session(self._lake.root), self._lake, chosen, max(self._rows, 0)
         )
 
     def _table_result(

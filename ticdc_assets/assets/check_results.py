@@ -38,7 +38,7 @@ def evaluate_run_checks(
         before = last(check)
         return before is not None and not before.passed
 
-    session = spark.get_session(lake.root)
+    session = spark.session(lake.root)
     for found in evaluate_checks(session, lake, feed, window, tables, selected, has_failed):
         told.add(found.asset_check_key)
         if found.passed:

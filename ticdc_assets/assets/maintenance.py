@@ -29,9 +29,9 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
         spark: SparkResource,
         lake: LakeResource,
     ) -> None:
-        part = lake.for_changefeed(feed.id)
+        part = lake.of(feed.id)
         with locked(part):
-            session = spark.get_session(part.root)
+            session = spark.session(part.root)
             done = maintain(
                 session,
                 part,

@@ -4,9 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from resources.lake import get_lake_root
-from resources.reading import open_source
-from resources.spark import get_session
+from resources.lake import lake_root
+from resources.reading import source_of
+from resources.spark import session
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.progress import Progress
@@ -34,11 +34,11 @@ class OpenLake:
 
     def __init__(self, options: argparse.Namespace, *, there: bool = True) -> None:
         self.feed: Changefeed = changefeed(options)
-        self.lake = Lake(get_lake_root(options.lake), self.feed.id)
+        self.lake = Lake(lake_root(options.lake), self.feed.id)
         if there and "://" not in self.lake.root and not Path(self.lake.path("applied")).is_dir():
             # It is said before a session is started for it.
             raise missing_lake_error(self.lake)
-        self.spark = get_session(self.lake.root)
+        self.spark = session(self.lake.root)
 
     def applied(self) -> Snapshot:
         return open_lake(self.spark, self.lake)
@@ -46,7 +46,7 @@ class OpenLake:
 
 def advance(options: argparse.Namespace) -> int:
     """Bring the lake to the newest checkpoint."""
-    source = open_source(changefeed(options))
+    source = source_of(changefeed(options))
     opened = OpenLake(options, there=False)
     progress = Progress()
     with locked(opened.lake):
@@ -116,7 +116,7 @@ def resume(options: argparse.Namespace) -> int:
         if not table.is_stopped:
             raise ConfigError(f"{options.table} is {table.status}", setting="DB.TABLE")
         replay = ReplayRequest(
-            frozenset((table.id,)), 0 if options.rebuild else table.stopped_snapshot_id or 0
+            frozenset((table.id,)), 0 if options.rebuild else table.stopped_seq or 0
         )
         if options.skip_ddl:
             found = find_blocking_ddl(opened.spark, opened.lake, applied.state, table)

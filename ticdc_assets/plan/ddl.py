@@ -13,9 +13,12 @@ from ticdc_assets.plan.state import Incarnation, Status, StoppedStatus, UnknownT
 from ticdc_assets.plan.steps import ApplyRows, EmptyPartitions, Exchange, SchemaVersion
 from ticdc_assets.plan.table_tracker import Tables
 from ticdc_assets.schema import effect as effects
-from ticdc_assets.schema.catalog import read_ddl, table_key
+from ticdc_assets.schema.apply_ddl import apply_ddl
+from ticdc_assets.schema.catalog import table_key
+from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import TruncateTable
 from ticdc_assets.schema.effect import ColumnAdded, Effect
+from ticdc_assets.schema.name_resolution import affected_names
 from ticdc_assets.stream.ordering import Phase
 from ticdc_assets.stream.problem import ROWS_IN_WRONG_PARTITIONS, TIME_OF_DDL, Problem
 
@@ -27,11 +30,11 @@ class Follower(Tables):
 
     def carry_out(self, change: SchemaChange, ts: int) -> None:
         """Carry out one DDL on names and schemas; note what it does to rows."""
-        keys = self.catalog.names(change)
+        keys = affected_names(change)
         named = {id for key in keys if (id := self._names.get(key))}
         behind = next((self._unknown[key] for key in keys if key in self._unknown), None)
         ends = set()
-        for effect in self.catalog.change(change):
+        for effect in apply_ddl(change, self.catalog):
             for concerned in self._concerned(effect):
                 self._cut(concerned, (ts, Phase.ROWS))
                 named.add(concerned)
@@ -144,10 +147,8 @@ class Follower(Tables):
             return
         table = self._tables[id]
         if table.status == "dropped":
-            status: Status = table.status_before_drop or "live"
-            self._tables[id] = replace(
-                table, status=status, dropped_ts=None, status_before_drop=None
-            )
+            status: Status = table.held or "live"
+            self._tables[id] = replace(table, status=status, dropped_ts=None, held=None)
         self._give_name(table_key(schema.database, schema.table), id, ts)
         self._low[id] = (ts, Phase.ROWS)
         self._take_on(id, schema, (), ts, sql)
@@ -157,7 +158,7 @@ class Follower(Tables):
     ) -> None:
         if table.is_stopped:
             return
-        if table.rows_in_wrong_partitions:
+        if table.strayed:
             raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, "")
         step = EmptyPartitions(effect.schema, effect.partitioning, effect.names, ts, sql)
         self._add(table.id, step)
@@ -173,7 +174,7 @@ class Follower(Tables):
                 # They go on together.
                 self._stop(partner.id, "waiting", side.reason or "", side)
                 return
-        if one.rows_in_wrong_partitions:
+        if one.strayed:
             raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, "")
         counts = [len(self._steps.get(table.id, ())) for table in (one, two)]
         for table, other, count, schema in (
@@ -185,7 +186,7 @@ class Follower(Tables):
                 partitioned=table is one,
                 partitioning=effect.partitioning,
                 partition=effect.partition,
-                schema_before=one.schema,
+                cut_by=one.schema,
                 other=other.id,
                 other_steps=count,
                 commit_ts=ts,

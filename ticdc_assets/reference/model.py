@@ -31,7 +31,9 @@ from ticdc_assets.reference.event_buffer import BufferedEvent, EventBuffer
 from ticdc_assets.reference.row_typing import Images, Redecode, RowTyper
 from ticdc_assets.reference.table import ModelTable, Row
 from ticdc_assets.reference.tables import ModelTables
+from ticdc_assets.schema.apply_ddl import apply_ddl
 from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
+from ticdc_assets.schema.name_resolution import affected_names
 from ticdc_assets.stream.ddl_order import order_ddls
 from ticdc_assets.stream.ordering import Phase
 from ticdc_assets.stream.problem import KEY_ONLY, OLD_KEY_MISSING, OLD_ROW_MISSING, Kind, Problem
@@ -111,7 +113,7 @@ class Model:
             case Bootstrap():
                 return False
             case SchemaChange():
-                names = self._catalog.names(due.event)
+                names = affected_names(due.event)
             case RowChange(database=database, table=table):
                 names = [table_key(database, table)]
         behind = next((name for name in names if name in self._held), None)
@@ -131,7 +133,7 @@ class Model:
         changes = [due.event for due in dues if isinstance(due.event, SchemaChange)]
         for change in order_ddls(changes, self._catalog, more_may_come=more_may_come):
             del left[id(change)]
-            for effect in self._catalog.change(change):
+            for effect in apply_ddl(change, self._catalog):
                 self.tables.carry_out(effect, ts, change.sql)
         for due in left.values():
             if isinstance(due.event, SchemaChange):
@@ -143,7 +145,7 @@ class Model:
         for due in together:
             match due.event:
                 case Bootstrap(schema=schema):
-                    if not self._catalog.is_past(schema):
+                    if not self._catalog.is_outdated(schema):
                         self._typer.meet(schema)
                 case RowChange(database=database, table=table):
                     if not self._hold_behind(due):
@@ -169,7 +171,7 @@ class Model:
                 self._say("quarantined", str(error), due.event)
         if table is None or not typed:
             return
-        exact = typed[0][0].change.ordering == "commit_ts"
+        exact = typed[0][0].change.ts_kind == "commit"
         if exact and not table.key:
             self._apply_to_multiset(table, typed)
             return

@@ -69,7 +69,7 @@ class RowTyper:
         )
         if confirmed is not table.schema:
             retypings = find_type_changes(table.schema, confirmed)
-            self._tables.alter(self._catalog.put(confirmed), retypings, change.commit_ts)
+            self._tables.alter(self._catalog.replace(confirmed), retypings, change.commit_ts)
         if redecoded is change:
             table.confirmed.add(change.observed)
         return table, redecoded
@@ -77,7 +77,7 @@ class RowTyper:
     def meet(self, schema: TableSchema) -> ModelTable:
         """Know a table that no DDL of this changefeed created."""
         known = self._tables.get(schema.database, schema.table)
-        return known if known is not None else self._tables.of(self._catalog.meet(schema))
+        return known if known is not None else self._tables.of(self._catalog.register(schema))
 
     def read(self, table: ModelTable, change: RowChange) -> Images:
         """Type a change's images by the schema the row was written under."""

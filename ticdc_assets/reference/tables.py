@@ -163,7 +163,7 @@ class ModelTables:
                 self._problems.append(Problem("approximate", reason, schema.database, schema.table))
 
     def _say_time_of_ddl(self, effect: TableAltered, table: ModelTable, ts: int) -> None:
-        added = [s.column for s in effect.steps if isinstance(s, ColumnAdded)]
+        added = [s.column for s in effect.column_changes if isinstance(s, ColumnAdded)]
         now = [column.name for column in added if column.default_is_expression]
         if now and len(table) and table.paused is None:
             schema, reason = effect.schema, TIME_OF_DDL + ", ".join(now)

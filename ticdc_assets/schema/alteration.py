@@ -1,7 +1,7 @@
-"""ALTER TABLE as a function: a schema and one action in, the schema afterwards and row steps out.
+"""ALTER TABLE on one schema: an action changes the schema and says how rows change with it.
 
-Only what concerns a single table lives here; renames and exchanges, which concern two, are the
-catalog's.
+Rules: one function per action, dispatched on its type; schemas in, schemas out.  Actions that
+involve a second table (RENAME, EXCHANGE PARTITION) belong to `apply_ddl`.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from ticdc_assets.errors import UnsupportedDdl
 from ticdc_assets.events import Column, Index, Partition, Partitioning, TableSchema
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.schema.ddl import statement as ddl
-from ticdc_assets.schema.ddl.default import default_of
-from ticdc_assets.schema.ddl.indexes import free_name
+from ticdc_assets.schema.ddl.default import resolve_default
+from ticdc_assets.schema.ddl.indexes import find_free_name
 from ticdc_assets.schema.effect import (
     ColumnAdded,
     ColumnChange,
@@ -27,16 +27,18 @@ _TEXT_TYPES = frozenset(
     {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"}
 )
 
-# The name of the index that stands for the handle key which rows tell of.
+# The index that stands for a handle key which only rows have stated.
 INFERRED_KEY = "handle"
 
+# The schema after an action, and how existing rows change.
 AlterResult = tuple[TableSchema, tuple[ColumnChange, ...]]
 
 
 @singledispatch
 def apply_action(action: ddl.Action, schema: TableSchema) -> AlterResult:
-    """Carry out one action; raise `UnsupportedDdl` when the table as known does not allow it."""
-    raise UnsupportedDdl(f"cannot be part of an ALTER TABLE of several actions: {action}", "")
+    """Apply one action; raise `UnsupportedDdl` if the known schema does not allow it."""
+    name = type(action).__name__
+    raise UnsupportedDdl(f"{name} is not supported beside other actions of one ALTER TABLE")
 
 
 @apply_action.register
@@ -44,60 +46,63 @@ def _(action: ddl.ChangesNothing, schema: TableSchema) -> AlterResult:
     return schema, ()
 
 
+# Columns
+
+
 @apply_action.register
 def _(action: ddl.AddColumn, schema: TableSchema) -> AlterResult:
     column = action.column
-    there = schema.column(column.name)
-    if there is not None:
+    existing = schema.column(column.name)
+    if existing is not None:
         if action.if_not_exists:
             return schema, ()
-        schema = _without(schema, there)
-    columns = _placed(schema, schema.columns, column, action.position)
-    steps = () if column.generated == "virtual" else (ColumnAdded(column),)
-    return replace(schema, columns=columns), steps
+        schema = _drop_observed_column(schema, existing)
+    columns = _place_column(schema, schema.columns, column, action.position)
+    changes = () if column.generated == "virtual" else (ColumnAdded(column),)
+    return replace(schema, columns=columns), changes
 
 
 @apply_action.register
 def _(action: ddl.DropColumn, schema: TableSchema) -> AlterResult:
-    dropped = _known(schema, action.name, or_not=action.if_exists)
+    dropped = _find_column(schema, action.name, if_exists=action.if_exists)
     if dropped is None:
         return schema, ()
     columns = tuple(c for c in schema.columns if c is not dropped)
-    left = (
-        replace(i, columns=tuple(n for n in i.columns if not _same(n, dropped.name)))
+    remaining = (
+        replace(i, columns=tuple(n for n in i.columns if not _same_name(n, dropped.name)))
         for i in schema.indexes
     )
-    indexes = tuple(i for i in left if i.columns)
+    indexes = tuple(i for i in remaining if i.columns)
     return replace(schema, columns=columns, indexes=indexes), (ColumnDropped(dropped.name),)
 
 
 @apply_action.register
 def _(action: ddl.RenameColumn, schema: TableSchema) -> AlterResult:
-    column = _known(schema, action.old)
+    column = _find_column(schema, action.old)
     if column is None:
         return schema, ()
-    return _replaced(schema, column, replace(column, name=action.new), None)
+    return _change_column(schema, column, replace(column, name=action.new), None)
 
 
 @apply_action.register
 def _(action: ddl.ModifyColumn, schema: TableSchema) -> AlterResult:
-    old = _known(schema, action.old_name, or_not=action.if_exists)
+    old = _find_column(schema, action.old_name, if_exists=action.if_exists)
     if old is None:
         return schema, ()
     new = action.column
-    if any(i.primary and _among(old.name, i.columns) for i in schema.indexes):
+    if any(i.primary and _contains_name(i.columns, old.name) for i in schema.indexes):
         new = replace(new, nullable=False)
-    return _replaced(schema, old, new, action.position)
+    return _change_column(schema, old, new, action.position)
 
 
 @apply_action.register
 def _(action: ddl.SetDefault, schema: TableSchema) -> AlterResult:
-    column = _known(schema, action.name)
+    column = _find_column(schema, action.name)
     if column is None:
         return schema, ()
-    default, is_expression = default_of(action, column)
+    default, is_expression = resolve_default(action, column)
     new = replace(column, default=default, default_is_expression=is_expression)
-    return replace(schema, columns=_swapped(schema.columns, column, new)), ()
+    return replace(schema, columns=_swap_column(schema.columns, column, new)), ()
 
 
 @apply_action.register
@@ -111,77 +116,158 @@ def _(action: ddl.ConvertCharset, schema: TableSchema) -> AlterResult:
     return replace(schema, columns=columns), ()
 
 
+def _change_column(
+    schema: TableSchema, old: Column, new: Column, position: ddl.Position | None
+) -> AlterResult:
+    existing = schema.column(new.name)
+    if existing is not None and existing is not old:
+        schema = _drop_observed_column(schema, existing)
+    changes: list[ColumnChange] = []
+    rename: Callable[[str], str] = lambda name: name  # noqa: E731 - the one-liner reads best
+    if old.name != new.name:
+        changes.append(ColumnRenamed(old.name, new.name))
+        rename = lambda name: new.name if _same_name(name, old.name) else name  # noqa: E731
+    if old.type != new.type and old.generated != "virtual":
+        changes.append(ColumnConverted(new.name, old.type, new.type))
+    columns = _swap_column(schema.columns, old, new)
+    if position is not None:
+        others = tuple(c for c in columns if c is not new)
+        columns = _place_column(schema, others, new, position)
+    indexes = tuple(replace(i, columns=tuple(map(rename, i.columns))) for i in schema.indexes)
+    partitioning = schema.partitioning
+    if partitioning is not None:
+        partitioning = replace(partitioning, columns=tuple(map(rename, partitioning.columns)))
+    altered = replace(schema, columns=columns, indexes=indexes, partitioning=partitioning)
+    return altered, tuple(changes)
+
+
+def _place_column(
+    schema: TableSchema,
+    columns: tuple[Column, ...],
+    column: Column,
+    position: ddl.Position | None,
+) -> tuple[Column, ...]:
+    if isinstance(position, ddl.First):
+        return (column, *columns)
+    if position is not None:
+        for i, other in enumerate(columns):
+            if _same_name(other.name, position.column):
+                return (*columns[: i + 1], column, *columns[i + 1 :])
+        _find_column(schema, position.column)
+    return (*columns, column)
+
+
+def _swap_column(columns: tuple[Column, ...], old: Column, new: Column) -> tuple[Column, ...]:
+    return tuple(new if c is old else c for c in columns)
+
+
+def _find_column(schema: TableSchema, name: str, *, if_exists: bool = False) -> Column | None:
+    """Find a column; None if the table may lack it.
+
+    An inferred table may have columns that never travel: no row has a value in them, so nothing is
+    lost when the DDL on such a column is skipped.
+    """
+    column = schema.column(name)
+    if column is None and not if_exists and schema.origin != "inferred":
+        raise UnsupportedDdl(f"the known schema has no column {name!r}")
+    return column
+
+
+def _drop_observed_column(schema: TableSchema, column: Column) -> TableSchema:
+    """Remove a column that a row showed before the statement that adds it.
+
+    Rows may overtake a statement where commit times have only milliseconds.
+    """
+    if schema.origin != "inferred":
+        raise UnsupportedDdl(f"the known schema already has a column {column.name!r}")
+    return replace(schema, columns=tuple(c for c in schema.columns if c is not column))
+
+
+# Indexes
+
+
 @apply_action.register
 def _(action: ddl.AddIndex, schema: TableSchema) -> AlterResult:
     index = action.index
     columns = schema.columns
-    taken = [i.name for i in schema.indexes]
-    if not index.primary and _among(index.name, tuple(taken)):
+    names = tuple(i.name for i in schema.indexes)
+    if not index.primary and _contains_name(names, index.name):
         if action.if_not_exists:
             return schema, ()
-        index = replace(index, name=free_name(index, taken))
+        index = replace(index, name=find_free_name(index, names))
     if index.primary:
         columns = tuple(
-            replace(c, nullable=False) if _among(c.name, index.columns) else c for c in columns
+            replace(c, nullable=False) if _contains_name(index.columns, c.name) else c
+            for c in columns
         )
-    indexes = (*schema.indexes, _spelt(index, schema))
+    indexes = (*schema.indexes, _use_column_spelling(index, schema))
     return replace(schema, columns=columns, indexes=indexes), ()
 
 
 @apply_action.register
 def _(action: ddl.DropIndex, schema: TableSchema) -> AlterResult:
-    if _same(action.name, "primary"):
+    if _same_name(action.name, "primary"):
         return apply_action(ddl.DropPrimaryKey(), schema)
-    indexes = tuple(i for i in schema.indexes if i.primary or not _same(i.name, action.name))
+    indexes = tuple(i for i in schema.indexes if i.primary or not _same_name(i.name, action.name))
     return replace(schema, indexes=indexes), ()
 
 
 @apply_action.register
 def _(action: ddl.DropPrimaryKey, schema: TableSchema) -> AlterResult:
-    primary = [i for i in schema.indexes if i.primary]
-    if not primary:
-        # Rows told of a handle key; where there is a primary key, it is that.
-        primary = [i for i in schema.indexes if i.name == INFERRED_KEY]
-    return replace(schema, indexes=tuple(i for i in schema.indexes if i not in primary)), ()
+    dropped = [i for i in schema.indexes if i.primary]
+    if not dropped:
+        # The handle key that rows stated is the primary key, if the table has one.
+        dropped = [i for i in schema.indexes if i.name == INFERRED_KEY]
+    return replace(schema, indexes=tuple(i for i in schema.indexes if i not in dropped)), ()
 
 
 @apply_action.register
 def _(action: ddl.RenameIndex, schema: TableSchema) -> AlterResult:
     indexes = tuple(
-        replace(i, name=action.new) if _same(i.name, action.old) else i for i in schema.indexes
+        replace(i, name=action.new) if _same_name(i.name, action.old) else i for i in schema.indexes
     )
     return replace(schema, indexes=indexes), ()
+
+
+def _use_column_spelling(index: Index, schema: TableSchema) -> Index:
+    """Spell an index's columns as the table does."""
+    columns = (schema.column(name) for name in index.columns)
+    names = tuple(c.name if c else n for c, n in zip(columns, index.columns, strict=True))
+    return replace(index, columns=names)
+
+
+# Partitions
 
 
 @apply_action.register
 def _(action: ddl.AddPartitions, schema: TableSchema) -> AlterResult:
     if schema.partitioning is None:
-        # Defined before the changefeed began: no row moves, so there is no need to know them yet.
+        # Partitioned before the changefeed began.  No row moves, so this DDL needs no partitions.
         return schema, ()
-    there = schema.partitioning
+    existing = schema.partitioning.partitions
     added = action.partitions
     if action.count is not None:
-        first = len(there.partitions)
+        first = len(existing)
         added = tuple(Partition(f"p{n}") for n in range(first, first + action.count))
-    return _repartitioned(schema, (*there.partitions, *added)), ()
+    return _set_partitions(schema, (*existing, *added)), ()
 
 
 @apply_action.register
 def _(action: ddl.CoalescePartitions, schema: TableSchema) -> AlterResult:
-    there = partitioning_of(schema)
-    return _repartitioned(schema, there.partitions[: -action.count]), ()
+    return _set_partitions(schema, get_partitioning(schema).partitions[: -action.count]), ()
 
 
 @apply_action.register
 def _(action: ddl.ReorganizePartitions, schema: TableSchema) -> AlterResult:
     if not action.names:
         return schema, ()
-    there = partitioning_of(schema).partitions
-    gone = [i for i, p in enumerate(there) if _among(p.name, action.names)]
-    if len(gone) != len(action.names):
-        raise UnsupportedDdl("not all of the partitions are known", "")
-    kept = [p for p in there if not _among(p.name, action.names)]
-    return _repartitioned(schema, (*kept[: gone[0]], *action.into, *kept[gone[0] :])), ()
+    existing = get_partitioning(schema).partitions
+    replaced = [i for i, p in enumerate(existing) if _contains_name(action.names, p.name)]
+    if len(replaced) != len(action.names):
+        raise _unknown_partitions(action.names)
+    kept = [p for p in existing if not _contains_name(action.names, p.name)]
+    first = replaced[0]
+    return _set_partitions(schema, (*kept[:first], *action.into, *kept[first:])), ()
 
 
 @apply_action.register
@@ -195,122 +281,55 @@ def _(action: ddl.RemovePartitioning, schema: TableSchema) -> AlterResult:
 
 
 def with_key_columns(schema: TableSchema) -> TableSchema:
-    """The schema with the columns that PARTITION BY KEY () stands for: the primary key's, as it is
-    when the table is cut.
+    """Return the schema with the columns of PARTITION BY KEY () filled in.
+
+    They are the primary key's at the time of partitioning; a later primary key does not count.
     """
-    there = schema.partitioning
-    if there is None or there.kind != "key" or there.columns:
+    partitioning = schema.partitioning
+    if partitioning is None or partitioning.kind != "key" or partitioning.columns:
         return schema
     primary = next((i.columns for i in schema.indexes if i.primary), ())
-    return replace(schema, partitioning=replace(there, columns=primary))
+    return replace(schema, partitioning=replace(partitioning, columns=primary))
 
 
-def without_partitions(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
-    """The schema after DROP PARTITION."""
-    kept = (p for p in partitioning_of(schema).partitions if not _among(p.name, names))
-    return _repartitioned(schema, tuple(kept))
+def drop_partitions(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
+    """Return the schema without the named partitions."""
+    kept = (p for p in get_partitioning(schema).partitions if not _contains_name(names, p.name))
+    return _set_partitions(schema, tuple(kept))
 
 
-def partitioning_of(schema: TableSchema) -> Partitioning:
-    """How the table is cut; raise `UnsupportedDdl` when no statement has said so."""
+def get_partitioning(schema: TableSchema) -> Partitioning:
+    """Return a table's partitioning; raise `UnsupportedDdl` if no observed DDL defined it."""
     if schema.partitioning is None:
-        raise UnsupportedDdl(
-            "the table's partitions are not known: no statement of this changefeed defines them", ""
-        )
+        raise UnsupportedDdl("the table's partitions are unknown: no observed DDL defines them")
     return schema.partitioning
 
 
-def partition_names(schema: TableSchema, names: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The partitions a statement means, as they are spelt; None stands for all."""
-    there = partitioning_of(schema).partitions
+def find_partitions(schema: TableSchema, names: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Find partitions by name, in any case; None selects all.  Return the names as declared."""
+    partitions = get_partitioning(schema).partitions
     if names is None:
-        return tuple(p.name for p in there)
-    meant = tuple(p.name for p in there if _among(p.name, names))
-    if len(meant) != len({folded(n) for n in names}):
-        raise UnsupportedDdl(f"partitions {', '.join(names)} are not all known", "")
-    return meant
+        return tuple(p.name for p in partitions)
+    found = tuple(p.name for p in partitions if _contains_name(names, p.name))
+    if len(found) != len({folded(name) for name in names}):
+        raise _unknown_partitions(names)
+    return found
 
 
-def _replaced(
-    schema: TableSchema, old: Column, new: Column, position: ddl.Position | None
-) -> AlterResult:
-    there = schema.column(new.name)
-    if there is not None and there is not old:
-        schema = _without(schema, there)
-    steps: list[ColumnChange] = []
-    rename: Callable[[str], str] = lambda name: name  # noqa: E731 - the one-liner reads best
-    if old.name != new.name:
-        steps.append(ColumnRenamed(old.name, new.name))
-        rename = lambda name: new.name if _same(name, old.name) else name  # noqa: E731
-    if old.type != new.type and old.generated != "virtual":
-        steps.append(ColumnConverted(new.name, old.type, new.type))
-    columns = _swapped(schema.columns, old, new)
-    if position is not None:
-        columns = _placed(schema, tuple(c for c in columns if c is not new), new, position)
-    indexes = tuple(replace(i, columns=tuple(map(rename, i.columns))) for i in schema.indexes)
-    partitioning = schema.partitioning
-    if partitioning is not None:
-        partitioning = replace(partitioning, columns=tuple(map(rename, partitioning.columns)))
-    altered = replace(schema, columns=columns, indexes=indexes, partitioning=partitioning)
-    return altered, tuple(steps)
+def _unknown_partitions(names: tuple[str, ...]) -> UnsupportedDdl:
+    return UnsupportedDdl(f"not all of these partitions are known: {', '.join(names)}")
 
 
-def _repartitioned(schema: TableSchema, partitions: tuple[Partition, ...]) -> TableSchema:
-    return replace(schema, partitioning=replace(partitioning_of(schema), partitions=partitions))
+def _set_partitions(schema: TableSchema, partitions: tuple[Partition, ...]) -> TableSchema:
+    return replace(schema, partitioning=replace(get_partitioning(schema), partitions=partitions))
 
 
-def _placed(
-    schema: TableSchema,
-    columns: tuple[Column, ...],
-    column: Column,
-    position: ddl.Position | None,
-) -> tuple[Column, ...]:
-    if isinstance(position, ddl.First):
-        return (column, *columns)
-    if position is not None:
-        for i, other in enumerate(columns):
-            if _same(other.name, position.column):
-                return (*columns[: i + 1], column, *columns[i + 1 :])
-        _known(schema, position.column)
-    return (*columns, column)
+# Names
 
 
-def _swapped(columns: tuple[Column, ...], old: Column, new: Column) -> tuple[Column, ...]:
-    return tuple(new if c is old else c for c in columns)
+def _same_name(left: str, right: str) -> bool:
+    return folded(left) == folded(right)
 
 
-def _spelt(index: Index, schema: TableSchema) -> Index:
-    """The index with its columns spelt as the table does."""
-    known = (schema.column(name) for name in index.columns)
-    names = tuple(c.name if c else n for c, n in zip(known, index.columns, strict=True))
-    return replace(index, columns=names)
-
-
-def _known(schema: TableSchema, name: str, *, or_not: bool = False) -> Column | None:
-    """Find a column; None where it may well be missing.
-
-    A table that only its rows tell of may have columns which never travel: no row has a value
-    there, and none is lost with them.
-    """
-    column = schema.column(name)
-    if column is None and not or_not and schema.origin != "inferred":
-        raise UnsupportedDdl(f"column {name!r} is not known", "")
-    return column
-
-
-def _without(schema: TableSchema, column: Column) -> TableSchema:
-    """Make room for a column, which is there only if a row has shown it before the statement.
-
-    Where commit times are known to the millisecond, rows may overtake a statement.
-    """
-    if schema.origin != "inferred":
-        raise UnsupportedDdl(f"column {column.name!r} is there already", "")
-    return replace(schema, columns=tuple(c for c in schema.columns if c is not column))
-
-
-def _same(one: str, other: str) -> bool:
-    return folded(one) == folded(other)
-
-
-def _among(name: str, names: tuple[str, ...]) -> bool:
-    return any(_same(name, other) for other in names)
+def _contains_name(names: tuple[str, ...], name: str) -> bool:
+    return any(_same_name(other, name) for other in names)

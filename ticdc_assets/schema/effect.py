@@ -1,33 +1,38 @@
-"""What a DDL does, as data: to names, to schemas and to the rows that are already there.
+"""Effects: what a DDL does to names, schemas and existing rows, as data.
 
-An engine (the reference model, the lake) carries effects out in the order given; it needs to know
-nothing about SQL.  Only what changes existing rows or names is said; schemas are whole.
+An engine (the reference model, the lake) executes effects in the order given and needs to know no
+SQL.  Every effect carries whole schemas, as they are after the DDL.  A DDL that changes neither
+rows nor names has no effect.
 """
 
 from msgspec import Struct
 
 from ticdc_assets.events import Column, ColumnType, Partitioning, TableSchema
 
-# Steps: what happens to every row of an altered table, one after the other.
+# Column changes: what every row of an altered table goes through, in order.
 
 
 class ColumnAdded(Struct, frozen=True):
-    """Rows without it get `conversion.convert.backfill(column)`; it is never a virtual column."""
+    """Existing rows get `conversion.convert.backfill(column)`.  Never a virtual column."""
 
     column: Column
 
 
 class ColumnDropped(Struct, frozen=True):
+    """Existing rows lose the column."""
+
     name: str
 
 
 class ColumnRenamed(Struct, frozen=True):
+    """Existing rows keep their values under the new name."""
+
     old: str
     new: str
 
 
 class ColumnConverted(Struct, frozen=True):
-    """Values go through `conversion.convert.convert`; no row messages are sent for this."""
+    """Existing values go through `conversion.convert.convert_value`; TiCDC sends no rows for it."""
 
     name: str
     old: ColumnType
@@ -38,20 +43,26 @@ ColumnChange = ColumnAdded | ColumnDropped | ColumnRenamed | ColumnConverted
 
 
 class TableCreated(Struct, frozen=True):
+    """A new, empty table."""
+
     schema: TableSchema
 
 
 class TableDropped(Struct, frozen=True):
+    """The table is gone; `TableRecovered` may bring it back."""
+
     database: str
     table: str
 
 
 class TableTruncated(Struct, frozen=True):
+    """All rows are gone; `TableRecovered` may bring them back under another name."""
+
     schema: TableSchema
 
 
 class TableRenamed(Struct, frozen=True):
-    """Rows move as they are from the old name to `schema`'s."""
+    """The table moves from the old name to that of `schema`; rows are unchanged."""
 
     old_database: str
     old_table: str
@@ -59,14 +70,14 @@ class TableRenamed(Struct, frozen=True):
 
 
 class TableAltered(Struct, frozen=True):
-    """`schema` afterwards; no steps when rows stay as they are."""
+    """The table has a new schema; without column changes its rows are unchanged."""
 
     schema: TableSchema
-    steps: tuple[ColumnChange, ...] = ()
+    column_changes: tuple[ColumnChange, ...] = ()
 
 
 class PartitionsEmptied(Struct, frozen=True):
-    """Rows that `partitioning` puts into these partitions are gone; then `schema` holds."""
+    """The rows that `partitioning` places in the named partitions are gone."""
 
     schema: TableSchema
     partitioning: Partitioning
@@ -74,7 +85,7 @@ class PartitionsEmptied(Struct, frozen=True):
 
 
 class PartitionExchanged(Struct, frozen=True):
-    """Rows of one partition and all rows of the other table change places."""
+    """The rows of one partition and all rows of `other` change places."""
 
     schema: TableSchema
     partitioning: Partitioning
@@ -83,19 +94,19 @@ class PartitionExchanged(Struct, frozen=True):
 
 
 class TableRecovered(Struct, frozen=True):
-    """A table dropped or truncated under the old name is back under `schema`'s.
+    """A table dropped or truncated under the old name is back, under the name of `schema`.
 
-    `ago` counts the tables that went under the old name, from the last one back: 1 is the last.
+    `drops_ago` tells which one: 1 is the table dropped last under the old name.
     """
 
     old_database: str
     old_table: str
     schema: TableSchema
-    ago: int = 1
+    drops_ago: int = 1
 
 
 class TablePaused(Struct, frozen=True):
-    """From here on the table cannot be kept right; a person must decide."""
+    """The DDL could not be applied to this table; a person must decide."""
 
     database: str
     table: str
@@ -103,7 +114,7 @@ class TablePaused(Struct, frozen=True):
 
 
 class AllTablesPaused(Struct, frozen=True):
-    """No table can be told safe from this statement."""
+    """The DDL could not be applied, and it may affect any table."""
 
     reason: str
 

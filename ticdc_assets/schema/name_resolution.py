@@ -1,38 +1,73 @@
-"""Which tables a statement is about, and which one a name in it means.
+"""Resolving the names in a DDL: which tables it affects, and which table a name refers to.
 
-An unqualified name means one in the session's database, which no message states.  It is known where
-another unqualified name is of the table that the message is about; otherwise every table of that
-name may be meant, and only what the message states besides tells them apart.
+An unqualified name belongs to the session's database, which no message states.  That database is
+known if another unqualified name in the statement is the message's own table.  Otherwise every
+table of that name is a candidate, and only the schemas that the message states narrow them down.
 """
 
 from collections.abc import Iterable
 
+from ticdc_assets.errors import UnreadableDdl
 from ticdc_assets.events import SchemaChange, TableSchema
 from ticdc_assets.events.table_schema import folded
+from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
 from ticdc_assets.schema.ddl import statement as ddl
+from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import Name
 
-# DDL types whose message names one table and which concern another one too.
-_OF_TWO_TABLES = frozenset({"RENAME", "14", "42"})
+# DDL types that affect two tables although their message names one: renames, as protocols spell
+# them or as the TiDB job type 14, and EXCHANGE PARTITION (job type 42).
+_TWO_TABLE_TYPES = frozenset({"RENAME", "14", "42"})
 
 
-def meant(
-    name: Name, beside: Name, change: SchemaChange, tables: Iterable[TableSchema]
+def affected_names(change: SchemaChange) -> list[TableKey]:
+    """List the tables that a DDL affects, as far as the message and its statement name them."""
+    try:
+        statements = read_ddl(change.sql)
+    except UnreadableDdl:
+        return [table_key(*name) for name in stated_tables(change)]
+    names = [name for statement in statements for name in affected_tables(statement, change)]
+    return [table_key(*name) for name in [*names, *stated_tables(change)]]
+
+
+def is_blocked(change: SchemaChange, catalog: SchemaCatalog) -> bool:
+    """Whether a rename must wait for another DDL of the same commit ts.
+
+    The messages of one RENAME TABLE may arrive through different topics.  They apply in an order in
+    which every source exists and every target is free.
+    """
+    try:
+        statements = read_ddl(change.sql)
+    except UnreadableDdl:
+        return False
+    for statement in statements:
+        for old, new in list_renames(statement):
+            if catalog.is_view(old.database or change.database, old.table):
+                continue
+            sources = resolve_name(old, new, change, catalog)
+            target = catalog.get(new.database or change.database, new.table)
+            if not sources or (target is not None and target not in sources):
+                return True
+    return False
+
+
+def resolve_name(
+    name: Name, own_name: Name, change: SchemaChange, tables: Iterable[TableSchema]
 ) -> list[TableSchema]:
-    """Find the tables that a name may mean; `beside` is the name of the message's own table."""
-    found = [table for table in tables if folded(table.table) == folded(name.table)]
-    database = name.database or (change.database if beside.database is None else None)
+    """Find the tables that a name may refer to; `own_name` names the message's own table."""
+    candidates = [table for table in tables if folded(table.table) == folded(name.table)]
+    database = name.database or (change.database if own_name.database is None else None)
     if database:
-        return [table for table in found if folded(table.database) == folded(database)]
-    found = [table for table in found if not _is_another(table, change)]
-    for fits in (_has_its_id, _has_its_database, _has_its_columns):
-        if len(found) > 1:
-            found = [table for table in found if fits(table, change)] or found
-    return found
+        return [table for table in candidates if folded(table.database) == folded(database)]
+    candidates = [table for table in candidates if not _has_other_id(table, change)]
+    for matches in (_has_stated_id, _has_stated_database, _has_stated_columns):
+        if len(candidates) > 1:
+            candidates = [table for table in candidates if matches(table, change)] or candidates
+    return candidates
 
 
-def renames(statement: ddl.Statement) -> list[tuple[Name, Name]]:
-    """The tables that a statement renames, old and new names."""
+def list_renames(statement: ddl.Statement) -> list[tuple[Name, Name]]:
+    """List the (old, new) names of the tables that a statement renames."""
     match statement:
         case ddl.RenameTables(pairs):
             return list(pairs)
@@ -41,9 +76,9 @@ def renames(statement: ddl.Statement) -> list[tuple[Name, Name]]:
     return []
 
 
-def concerned(statement: ddl.Statement, change: SchemaChange) -> list[tuple[str, str]]:
-    """The tables that are not to be trusted any more if a statement cannot be carried out."""
-    names = [name for pair in renames(statement) for name in pair]
+def affected_tables(statement: ddl.Statement, change: SchemaChange) -> list[tuple[str, str]]:
+    """List the tables to pause if a statement cannot be applied."""
+    names = [name for pair in list_renames(statement) for name in pair]
     if isinstance(statement, ddl.AlterTable):
         names.append(statement.name)
         names += [a.table for a in statement.actions if isinstance(a, ddl.ExchangePartition)]
@@ -51,43 +86,38 @@ def concerned(statement: ddl.Statement, change: SchemaChange) -> list[tuple[str,
     return [(name.database or change.database, name.table) for name in names]
 
 
-def stated_names(change: SchemaChange) -> list[tuple[str, str]]:
-    """The tables that a message itself names; none if it does not name all of them."""
+def stated_tables(change: SchemaChange) -> list[tuple[str, str]]:
+    """List the tables that the message itself names; empty if it may affect an unnamed one."""
     if change.pre_schema is not None:
         before = change.pre_schema
         return [(change.database, change.table), (before.database, before.table)]
-    return [] if change.ddl_type in _OF_TWO_TABLES else [(change.database, change.table)]
+    return [] if change.ddl_type in _TWO_TABLE_TYPES else [(change.database, change.table)]
 
 
-def listed(tables: Iterable[TableSchema]) -> str:
-    """Name tables for a person."""
-    return ", ".join(f"{table.database}.{table.table}" for table in tables)
-
-
-def _is_another(table: TableSchema, change: SchemaChange) -> bool:
-    """Whether both tables' ids are stated before the change, and differ."""
-    told = change.pre_schema
+def _has_other_id(table: TableSchema, change: SchemaChange) -> bool:
+    """Whether the message states a table id before the change that is not this table's."""
+    before = change.pre_schema
     return (
-        told is not None
-        and None not in (told.table_id, table.table_id)
-        and told.table_id != table.table_id
+        before is not None
+        and None not in (before.table_id, table.table_id)
+        and before.table_id != table.table_id
     )
 
 
-def _has_its_id(table: TableSchema, change: SchemaChange) -> bool:
-    told = change.schema
-    return told is not None and told.table_id is not None and told.table_id == table.table_id
+def _has_stated_id(table: TableSchema, change: SchemaChange) -> bool:
+    after = change.schema
+    return after is not None and after.table_id is not None and after.table_id == table.table_id
 
 
-def _has_its_database(table: TableSchema, change: SchemaChange) -> bool:
-    told = change.pre_schema
-    return told is not None and folded(told.database) == folded(table.database)
+def _has_stated_database(table: TableSchema, change: SchemaChange) -> bool:
+    before = change.pre_schema
+    return before is not None and folded(before.database) == folded(table.database)
 
 
-def _has_its_columns(table: TableSchema, change: SchemaChange) -> bool:
-    """Whether the columns are those that the message states: renaming or copying changes none."""
-    told = change.schema
-    return told is not None and _columns(told) == _columns(table)
+def _has_stated_columns(table: TableSchema, change: SchemaChange) -> bool:
+    """Whether the message states this table's columns: a rename or a copy changes none."""
+    after = change.schema
+    return after is not None and _columns(after) == _columns(table)
 
 
 def _columns(schema: TableSchema) -> set[tuple[str, str]]:

@@ -1,6 +1,7 @@
-"""Tables that have left their names, and that TiDB can bring back: RECOVER and FLASHBACK.
+"""The recycle bin: dropped and truncated tables, which RECOVER and FLASHBACK bring back.
 
-Only schemas and the order of drops are kept here; whoever has the rows counts the same way back.
+The bin keeps schemas and the order of drops, never rows.  Whoever keeps the rows finds them by the
+same order: the first table under a name is the one dropped last.
 """
 
 from collections import defaultdict
@@ -10,83 +11,85 @@ from msgspec import Struct
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import folded
 
-# A table's name in the form in which names are compared.
+# A table's database and name, both folded as TiDB compares names.
 _Name = tuple[str, str]
 
 
-class Thrown(Struct, frozen=True):
-    """A dropped or truncated table; `ago` is 1 for the last one of its name."""
+class DroppedTable(Struct, frozen=True):
+    """A dropped or truncated table; `drops_ago` is 1 for the last one under its name."""
 
     schema: TableSchema
-    ago: int
+    drops_ago: int
 
 
-class BinContent(Struct, frozen=True):
-    """A recycle bin as it can be written down."""
+class RecycleBinState(Struct, frozen=True):
+    """The content of a recycle bin, ready to be serialized."""
 
-    thrown: list[tuple[_Name, list[TableSchema]]] = []
+    tables: list[tuple[_Name, list[TableSchema]]] = []
     databases: list[tuple[str, list[tuple[_Name, int]]]] = []
-    left_names: list[tuple[_Name, int]] = []
-    left_databases: list[tuple[str, int]] = []
+    retired_names: list[tuple[_Name, int]] = []
+    retired_databases: list[tuple[str, int]] = []
 
 
 class RecycleBin:
-    """Dropped and truncated tables by name, the last one last."""
+    """Dropped and truncated tables by name, in the order of their drops."""
 
     def __init__(self) -> None:
-        self._thrown: dict[_Name, list[TableSchema]] = defaultdict(list)
+        self._tables: dict[_Name, list[TableSchema]] = defaultdict(list)
+        # The tables dropped together with a database: each name, and how many drops it had by then.
         self._databases: dict[str, list[tuple[_Name, int]]] = {}
-        self._left: dict[_Name | str, int] = {}
+        # The commit ts at which a name last lost its table, or a database was last dropped.
+        self._retired: dict[_Name | str, int] = {}
 
-    def content(self) -> BinContent:
-        """All that is in it."""
-        left = list(self._left.items())
-        return BinContent(
-            [(name, list(schemas)) for name, schemas in self._thrown.items()],
-            [(name, list(went)) for name, went in self._databases.items()],
-            [(name, ts) for name, ts in left if isinstance(name, tuple)],
-            [(name, ts) for name, ts in left if isinstance(name, str)],
+    def state(self) -> RecycleBinState:
+        """Return the whole content, for `restore`."""
+        retired = list(self._retired.items())
+        return RecycleBinState(
+            [(name, list(schemas)) for name, schemas in self._tables.items()],
+            [(database, list(names)) for database, names in self._databases.items()],
+            [(name, ts) for name, ts in retired if isinstance(name, tuple)],
+            [(name, ts) for name, ts in retired if isinstance(name, str)],
         )
 
-    def refill(self, content: BinContent) -> None:
-        """Hold what another one held."""
-        for name, schemas in content.thrown:
-            self._thrown[name] = list(schemas)
-        self._databases = {name: list(went) for name, went in content.databases}
-        self._left = {**dict(content.left_names), **dict(content.left_databases)}
+    def restore(self, state: RecycleBinState) -> None:
+        """Fill an empty bin with the content of another one."""
+        for name, schemas in state.tables:
+            self._tables[name] = list(schemas)
+        self._databases = {database: list(names) for database, names in state.databases}
+        self._retired = {**dict(state.retired_names), **dict(state.retired_databases)}
 
-    def throw(self, name: _Name, schema: TableSchema) -> None:
+    def add(self, name: _Name, schema: TableSchema) -> None:
         """Keep a table as it was when it was dropped or truncated."""
-        self._thrown[name].append(schema)
+        self._tables[name].append(schema)
 
-    def throw_database(self, database: str, names: list[_Name], ts: int) -> None:
-        """Remember which of the tables thrown in just now went with their database."""
-        self._left[folded(database)] = ts
-        self._databases[folded(database)] = [(name, len(self._thrown[name])) for name in names]
+    def add_database(self, database: str, names: list[_Name], ts: int) -> None:
+        """Record that these tables, already in the bin, were dropped with their database."""
+        self._retired[folded(database)] = ts
+        self._databases[folded(database)] = [(name, len(self._tables[name])) for name in names]
 
-    def find(self, name: _Name, table_id: int | None = None) -> Thrown | None:
-        """The table of TiDB's id, where it is stated and known; else the last one of this name."""
-        thrown = [Thrown(s, ago) for ago, s in enumerate(reversed(self._thrown.get(name, ())), 1)]
-        same = (t for t in thrown if table_id is not None and t.schema.table_id == table_id)
-        return next(same, thrown[0] if thrown else None)
+    def find(self, name: _Name, table_id: int | None = None) -> DroppedTable | None:
+        """Find the table with this TiDB table id, or else the last one dropped under the name."""
+        schemas = reversed(self._tables.get(name, ()))
+        dropped = [DroppedTable(schema, ago) for ago, schema in enumerate(schemas, 1)]
+        same = (t for t in dropped if table_id is not None and t.schema.table_id == table_id)
+        return next(same, dropped[0] if dropped else None)
 
-    def several(self, name: _Name) -> bool:
-        """Whether more than one table was thrown in under a name."""
-        return len(self._thrown.get(name, ())) > 1
+    def has_several(self, name: _Name) -> bool:
+        """Whether more than one table was dropped or truncated under a name."""
+        return len(self._tables.get(name, ())) > 1
 
-    def with_database(self, database: str) -> list[Thrown]:
-        """The tables that went with a database when it was last dropped."""
-        went = self._databases.get(folded(database), ())
+    def find_database(self, database: str) -> list[DroppedTable]:
+        """Find the tables that were dropped when the database was last dropped."""
         return [
-            Thrown(self._thrown[name][count - 1], len(self._thrown[name]) - count + 1)
-            for name, count in went
+            DroppedTable(self._tables[name][count - 1], len(self._tables[name]) - count + 1)
+            for name, count in self._databases.get(folded(database), ())
         ]
 
-    def leave(self, name: _Name, ts: int) -> None:
-        """Note that a name has lost its table, dropped or renamed, at this ts."""
-        self._left[name] = ts
+    def retire_name(self, name: _Name, ts: int) -> None:
+        """Record the commit ts at which a name lost its table, by a drop or a rename."""
+        self._retired[name] = ts
 
-    def is_past(self, name: _Name, version: int | None) -> bool:
-        """Whether a schema of this version is that of a table that has left its name since."""
-        left = max(self._left.get(name, 0), self._left.get(name[0], 0))
-        return version is not None and version < left
+    def is_outdated(self, name: _Name, version: int | None) -> bool:
+        """Whether a schema version is older than the last drop or rename of the name."""
+        retired = max(self._retired.get(name, 0), self._retired.get(name[0], 0))
+        return version is not None and version < retired

@@ -54,7 +54,7 @@ class Frames:
             if rows is None:
                 raise UnsupportedDdl(f"there are no rows of {incarnation}", "")
             return rows
-        schema, rows_in_wrong_partitions = work.before, False
+        schema, strayed = work.before, False
         depth = 0
         for step in merge_steps(work.before, work.steps[:steps]):
             match step:
@@ -67,22 +67,22 @@ class Frames:
                 case Alter():
                     if rows is not None:
                         rows = self._altered(rows, schema, step)
-                    rows_in_wrong_partitions = rows_in_wrong_partitions and not step.repartitions
+                    strayed = strayed and not step.recut
                 case EmptyPartitions():
-                    if rows_in_wrong_partitions:
+                    if strayed:
                         raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, step.sql)
                     if rows is not None:
                         outside = self._in_partitions(rows, schema, step, step.names, negate=True)
                         rows = self._altered(outside, schema, step)
                 case Exchange():
-                    if rows_in_wrong_partitions and step.partitioned:
+                    if strayed and step.partitioned:
                         raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, step.sql)
                     if rows is None:
                         rows = self.empty(schema)
                     rows = self._exchanged(rows, schema, step, segments)
                     rows = self._altered(rows, schema, step)
                     # Whether they did stray is found out when the window is done.
-                    rows_in_wrong_partitions = False
+                    strayed = False
             schema = step.schema
         return self.empty(schema) if rows is None else rows
 
@@ -101,7 +101,7 @@ class Frames:
 
     def counted(self, segment: Segment, rows: DataFrame) -> DataFrame:
         """What a segment changes in a table without a key, which has these rows."""
-        if not segment.is_ordered_by_commit_ts:
+        if not segment.exact:
             return changed_counts(segment, rows, None)
         schema = segment.step.schema
         name = table_name(schema.database, schema.table)
@@ -178,25 +178,23 @@ class Frames:
             return stay.unionByName(_spelt(other, stay))
         for segment in segments:
             segment.given_away = True
-        return _spelt(
-            self._in_partitions(other, step.schema_before, step, names, negate=False), rows
-        )
+        return _spelt(self._in_partitions(other, step.cut_by, step, names, negate=False), rows)
 
-    def has_rows_in_wrong_partitions(self, incarnation: str) -> bool:
+    def strays(self, incarnation: str) -> bool:
         """Whether an exchange of the window brought in rows that belong in other partitions."""
         work = self.work[incarnation]
-        rows_in_wrong_partitions = False
+        strayed = False
         schema = work.before
         for step in work.steps:
             if isinstance(step, Exchange) and step.partitioned:
                 came = _spelt(self.table(step.other, step.other_steps, []), self.empty(schema))
                 names = (step.partition,)
                 outside = self._in_partitions(came, schema, step, names, negate=True)
-                rows_in_wrong_partitions = not outside.isEmpty()
-            elif isinstance(step, Alter) and step.repartitions:
-                rows_in_wrong_partitions = False
+                strayed = not outside.isEmpty()
+            elif isinstance(step, Alter) and step.recut:
+                strayed = False
             schema = step.schema
-        return rows_in_wrong_partitions
+        return strayed
 
 
 def changes_no_row(rows: DataFrame, steps: Sequence[effects.ColumnChange], ts: int) -> bool:

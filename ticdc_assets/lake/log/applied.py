@@ -53,7 +53,7 @@ class Snapshot:
 
     @property
     def seq(self) -> int:
-        return self.state.snapshot_id
+        return self.state.seq
 
 
 def read_last_snapshot(spark: SparkSession, lake: Lake) -> Snapshot:
@@ -103,14 +103,8 @@ def find_valid_snapshot(spark: SparkSession, lake: Lake, seq: int, ts: int | Non
 def _moved_on(state: State, line: Row) -> State:
     """The state of an earlier line, at a line since which only rows have come."""
     heard = read_json(line["heard"], WatermarkState)
-    done = state.applied_ddls if state.ts == line["resolved_ts"] else []
-    return replace(
-        state,
-        ts=line["resolved_ts"],
-        snapshot_id=line["seq"],
-        watermarks=heard,
-        applied_ddls=done,
-    )
+    done = state.done if state.ts == line["resolved_ts"] else []
+    return replace(state, ts=line["resolved_ts"], seq=line["seq"], heard=heard, done=done)
 
 
 def write_snapshot(
@@ -128,12 +122,12 @@ def write_snapshot(
 ) -> Snapshot:
     """Write the line after `before`, and return the lake as it is then."""
     seq = before.seq + 1
-    state = replace(state, snapshot_id=seq)
+    state = replace(state, seq=seq)
     everything = {**before.versions, **versions}
     is_whole = (
         not before.seq
         or _lasting(state) != _lasting(before.state)
-        or bool(state.applied_ddls)
+        or bool(state.done)
         or replays is not None
         or seq - before.state_seq >= _WHOLE_EVERY - 1
     )
@@ -149,8 +143,8 @@ def write_snapshot(
         [(count.incarnation, count.name, *astuple(count.rows)) for count in counts],
         replays,
         state_seq,
-        write_json(state.watermarks),
-        write_json(replace(state, watermarks=WatermarkState())) if is_whole else None,
+        write_json(state.heard),
+        write_json(replace(state, heard=WatermarkState())) if is_whole else None,
     )
     rows = spark.createDataFrame([line], APPLIED)
     writer, _ = stage_writer(rows.coalesce(1).write.mode("append"), STAGE, seq, ts=state.ts)
@@ -160,4 +154,4 @@ def write_snapshot(
 
 def _lasting(state: State) -> State:
     """A state without what changes in every window."""
-    return replace(state, ts=0, snapshot_id=0, watermarks=WatermarkState(), applied_ddls=[])
+    return replace(state, ts=0, seq=0, heard=WatermarkState(), done=[])

@@ -17,10 +17,10 @@ from ticdc_assets.lake.log.applied import Snapshot
 from ticdc_assets.lake.store.contracts import SCHEMA_HISTORY, TABLES, Lake, literal
 from ticdc_assets.plan.state import State
 from ticdc_assets.plan.steps import SchemaVersion
-from ticdc_assets.schema.known_tables import KnownTablesState
+from ticdc_assets.schema.catalog import CatalogState
 from ticdc_assets.schema.reconciliation import reconcile
 from ticdc_assets.schema.types.mysql_type import delta_type
-from ticdc_assets.stream.schema_versions import complete_schema_versions
+from ticdc_assets.stream.reading import complete_schema_versions
 
 # A table at one of its versions.
 TableVersion = tuple[str, str, int]
@@ -69,7 +69,7 @@ class SchemasFor:
         return _stated(events)
 
     def _past(
-        self, wanted: Collection[TableVersion], known: KnownTablesState
+        self, wanted: Collection[TableVersion], known: CatalogState
     ) -> dict[TableVersion, TableSchema]:
         """Versions of before, completed by the schema history where it has them."""
         versions = ", ".join(str(version) for version in sorted({want[2] for want in wanted}))

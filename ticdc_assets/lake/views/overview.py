@@ -95,7 +95,7 @@ def list_tables(
     ]
     lines += [
         TableOverview(u.database, u.table, "waiting", _UNKNOWN, u.stopped_ts, None, None, None)
-        for u in state.unknown_tables
+        for u in state.unknown
     ]
     return sorted(lines, key=lambda line: (line.database, line.table, line.ts))
 
@@ -142,8 +142,8 @@ def find_blocking_ddl(
     for row, change in zip(rows, changes, strict=True):
         assert isinstance(change, SchemaChange)
         found = change.commit_ts, ddl_name(change)
-        if found in state.skipped_ddls or (
-            change.commit_ts == state.ts == since and found[1] in state.applied_ddls
+        if found in state.skipped or (
+            change.commit_ts == state.ts == since and found[1] in state.done
         ):
             continue
         if change.sql and change.sql in (table.reason or ""):

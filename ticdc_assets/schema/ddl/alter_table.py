@@ -11,7 +11,7 @@ from ticdc_assets.schema.ddl.columns import DeclaredColumn, read_column
 from ticdc_assets.schema.ddl.create_table import read_elements
 from ticdc_assets.schema.ddl.cursor import Cursor
 from ticdc_assets.schema.ddl.default import read_default
-from ticdc_assets.schema.ddl.indexes import begins_index, free_name, read_index
+from ticdc_assets.schema.ddl.indexes import begins_index, find_free_name, read_index
 from ticdc_assets.schema.ddl.options import Options, take_option
 from ticdc_assets.schema.ddl.partition_actions import take_partition_action
 
@@ -101,7 +101,7 @@ def _add(cursor: Cursor, charset: str) -> Iterator[ddl.Action]:
 
 def _add_index(index: Index, if_not_exists: bool) -> ddl.AddIndex:
     if not index.name:
-        index = replace(index, name=free_name(index, ()))
+        index = replace(index, name=find_free_name(index, ()))
     return ddl.AddIndex(index, if_not_exists)
 
 

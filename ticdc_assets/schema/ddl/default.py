@@ -43,7 +43,7 @@ def read_default(cursor: Cursor) -> Default:
     return Default(inside.text(), is_expression=True)
 
 
-def default_of(action: SetDefault, column: Column) -> tuple[str | None, bool]:
+def resolve_default(action: SetDefault, column: Column) -> tuple[str | None, bool]:
     """Give the new default in the form of the column's type, and whether it is an expression."""
     return typed(Default(action.default, action.is_expression, action.literal), column.type)
 

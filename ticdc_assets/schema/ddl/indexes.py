@@ -101,7 +101,7 @@ def read_parts(cursor: Cursor, index: Index) -> Index:
     return replace(index, columns=tuple(columns), unique=index.unique and whole)
 
 
-def free_name(index: Index, taken: Iterable[str]) -> str:
+def find_free_name(index: Index, taken: Iterable[str]) -> str:
     """Name an index as TiDB does: after its first column, then `_2`, `_3`, … until none has it."""
     return _free_name(index, {name.casefold() for name in taken}, {})
 

@@ -5,6 +5,7 @@ it does not know to the end: no statement is half understood.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from ticdc_assets.errors import UnreadableDdl
 from ticdc_assets.events import Index
@@ -58,6 +59,8 @@ _IDLE_STATEMENTS = (
 _VIEW_SETTINGS = ("ALGORITHM", "DEFINER", "SQL", "OR")
 
 
+# A statement is read for every table that it is sent for, and once more to order it.
+@lru_cache(maxsize=256)
 def read_ddl(sql: str, *, charset: str = "utf8mb4") -> tuple[ddl.Statement, ...]:
     """Read the statements of a DDL text; raise `UnreadableDdl` if there is one it does not know.
 

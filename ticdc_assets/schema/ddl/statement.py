@@ -44,7 +44,7 @@ class AddIndex(Struct, frozen=True):
     """A new index; a primary key's columns become NOT NULL with it.
 
     An index that the statement does not name is called after its first column here; where the table
-    has that name already, TiDB adds `_2`, `_3`, … (`indexes.free_name`).
+    has that name already, TiDB adds `_2`, `_3`, … (`indexes.find_free_name`).
     """
 
     index: Index
@@ -83,7 +83,7 @@ class SetDefault(Struct, frozen=True):
     """The default of rows to come; None and no expression: there is none, or it is NULL.
 
     A literal stands here as SQL has it, because its column's type, which decides what it means, is
-    not in the statement: `default.default_of` brings it to the row-image convention.
+    not in the statement: `default.resolve_default` brings it to the row-image convention.
     """
 
     name: str
