@@ -24,7 +24,7 @@ from resources.storage import sink_folder
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import Options, prepare
 from ticdc_assets.lake.advance import Source, advance
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 
 # Which functions make a stage, by where they are called from.
 _STAGES = {
@@ -63,13 +63,11 @@ class Work:
     """A changefeed in a folder of its own, and its lake; the source is written step by step."""
 
     def __init__(self, spark: SparkSession, folder: Path, options: Options) -> None:
-        self._spark = spark
         self.simulation = prepare(folder / "upstream", options)
         self.data = self.simulation.folder / "data"
         self._steps = iter(self.simulation)
         feed = next(iter(load_changefeeds(self.simulation.changefeeds).values()))
-        self._feed = feed
-        self.lake = Lake(str(folder.absolute() / "lake"), feed.id)
+        self.lake = LakeSession(spark, Lake(str(folder.absolute() / "lake"), feed.id), feed)
         opened = partial(sink_folder, feed)
         self._source = Source(folder=opened(), open_folder=opened)
 
@@ -84,7 +82,7 @@ class Work:
         before = self._commits()
         with _timed() as spans:
             clock = Clock()
-            done = advance(self._spark, self.lake, self._feed, self._source)
+            done = advance(self.lake, self._source)
             seconds, processor = clock.read()
         for problem in done.applied.problems:
             print(f"PROBLEM: {problem.describe()}")
@@ -101,10 +99,10 @@ class Work:
 
     def totals(self) -> Totals:
         """What is in the current tables."""
-        tables = self.lake.read(self._spark, "tables").select("location").collect()
+        tables = self.lake.read("tables").select("location").collect()
 
         def of(location: str) -> Any:
-            rows = self._spark.read.format("delta").load(self.lake.path(location))
+            rows = self.lake.spark.read.format("delta").load(self.lake.path(location))
             return rows.agg(F.count("*"), F.sum("quantity"), F.sum("amount")).collect()[0]
 
         with ThreadPoolExecutor(4) as pool:

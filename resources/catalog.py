@@ -24,7 +24,7 @@ from ticdc_assets.lake.log.catalog import (
     RowCounts,
     SchemaVersionEntry,
 )
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 
 # A line that has everything is so many lines back at most.
 _WHOLE_WITHIN = 50

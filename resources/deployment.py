@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from resources.lake import lake_root
 from resources.spark import session
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 
 
 class SparkResource(LazyPySparkResource):
@@ -31,6 +32,10 @@ class SparkResource(LazyPySparkResource):
             self._spark_session = session(lake, settings=settings)
         found: SparkSession = self._spark_session
         return found
+
+    def open_lake(self, lake: Lake, feed: Changefeed) -> LakeSession:
+        """Open a changefeed's lake in this session."""
+        return LakeSession(self.session(lake.root), lake, feed)
 
     def _init_session(self) -> None:
         self.session(lake_root())

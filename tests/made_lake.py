@@ -9,7 +9,7 @@ from deltalake import write_deltalake
 
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.table_schema import Index
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 
 _COUNT = pa.struct(
     [("incarnation", pa.string()), ("name", pa.string())]

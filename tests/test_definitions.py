@@ -13,7 +13,7 @@ import pytest
 from tests.made_lake import schema, write_line, write_tables
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import changefeed_from_uri, load_changefeeds
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 
 PROJECT = Path(__file__).resolve().parents[1]
 DECLARED = """

@@ -21,7 +21,7 @@ from ticdc_assets.assets.maintenance import maintenance_job
 from ticdc_assets.changefeed import Changefeed, find_changefeeds_file, load_changefeeds
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.naming import identifier
 from ticdc_assets.sensors.alert import alert_sensors
 from ticdc_assets.sensors.checkpoint import checkpoint_sensor

@@ -11,7 +11,7 @@ from resources.deployment import SparkResource
 from ticdc_assets.assets import check_results
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.checks import SnapshotRange
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 
 FEED = changefeed_from_uri("file:///data?protocol=csv", id="f")
 TABLES = [dg.AssetKey(["f", "current", "d", name]) for name in "ab"]
@@ -24,10 +24,8 @@ A, B = (dg.AssetCheckKey(key, "keys_are_unique") for key in TABLES)
     can_subset=True,
 )
 def tables(context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckEvaluation]:
-    lake = Lake("unused", "f")
-    yield from check_results.evaluate_run_checks(
-        context, SparkResource(), lake, FEED, SnapshotRange(1, 2), {}
-    )
+    lake = SparkResource().open_lake(Lake("unused", "f"), FEED)
+    yield from check_results.evaluate_run_checks(context, lake, SnapshotRange(1, 2), {})
 
 
 DEFINITIONS = dg.Definitions(

@@ -29,7 +29,7 @@ from ticdc_assets.demo import Options, Simulation, SimulationStep, encode_truth,
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.log.catalog import table_changes
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.naming import CURRENT, HISTORY, table_asset_key
 
 __all__ = ["spark"]
@@ -190,7 +190,7 @@ def test_a_run_goes_on_while_its_source_does_and_tells_all_whatever_comes(
     # What a run that was killed has done, and told nobody of.
     next(shop.steps)
     untold = read_catalog(lake)
-    advance(spark, lake, shop.feed, source_of(shop.feed))
+    advance(LakeSession(spark, lake, shop.feed), source_of(shop.feed))
     came: list[SimulationStep] = []
     # Whether the source has more, at each look; the first one is before any work.
     looks = iter((False, True, True))

@@ -14,7 +14,7 @@ from ticdc_assets.assets import run_budget
 from ticdc_assets.assets.run_budget import RunBudget
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.lake.log.catalog import AppliedRow, LakeCatalog, LakeTable
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.lock import is_lock_wanted, locked
 
 T1, T2, T3 = (470628459884838913 + (n << 30) for n in range(3))

@@ -9,7 +9,7 @@ from tests.made_lake import schema, write_line, write_tables
 from ticdc_assets import definitions
 from ticdc_assets.assets.specs import code, code_block, escaped
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 
 FEED = changefeed_from_uri("s3://bucket/prefix?protocol=csv&flush-interval=1m", id="shop")
 

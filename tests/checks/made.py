@@ -13,7 +13,7 @@ from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.log.applied import Snapshot
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.plan.state import Incarnation, State
 
 SIMPLE = changefeed_from_uri("kafka://h:9092/t?protocol=simple", id="simple")
@@ -85,7 +85,8 @@ class Made(CheckContext):
         incarnations: Sequence[Incarnation] = (),
         decoded: int = 2,
     ) -> None:
-        super().__init__(spark, Lake("/nowhere", feed.id), feed, SnapshotRange(since, 2))
+        lake = LakeSession(spark, Lake("/nowhere", feed.id), feed)
+        super().__init__(lake, SnapshotRange(since, 2))
         self._tables = dict(tables)
         known = {one.id: one for one in incarnations or [table()]}
         before = State(ts=100, seq=1, incarnations=known)
@@ -95,8 +96,8 @@ class Made(CheckContext):
         self.after = Snapshot(after, batch=2, decoded=decoded)
 
     def read(self, table: str) -> DataFrame:
-        columns = models.contract(self.spark, table, self.feed)
+        columns = models.contract(self.lake.spark, table, self.feed)
         rows = [
             tuple(one.get(name) for name in columns.names) for one in self._tables.get(table, ())
         ]
-        return self.spark.createDataFrame(rows, columns)
+        return self.lake.spark.createDataFrame(rows, columns)

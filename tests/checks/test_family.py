@@ -22,7 +22,8 @@ from ticdc_assets.lake.advance import Source, advance, replay_tables
 from ticdc_assets.lake.apply.apply import ReplayRequest
 from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot, write_snapshot
-from ticdc_assets.lake.store.contracts import Lake, quoted
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.naming import layer_asset_key
 from ticdc_assets.protocols.message import Message
 
@@ -36,17 +37,16 @@ UNKNOWN = "ALTER TABLE `a` FROBNICATE ALL"
 
 
 class Kept(NamedTuple):
-    spark: SparkSession
-    lake: Lake
+    lake: LakeSession
     messages: list[Message]
 
     def run(self, *messages: Message) -> SnapshotRange:
         """Advance, and say which window that was."""
-        since = read_last_snapshot(self.spark, self.lake).seq if self.messages else 0
+        since = read_last_snapshot(self.lake).seq if self.messages else 0
         self.messages.extend(messages)
         sent = [Message("t", 0, n, None, m.value, 1) for n, m in enumerate(self.messages)]
-        advance(self.spark, self.lake, FEED, Source(records=lambda: sent))
-        return SnapshotRange(since, read_last_snapshot(self.spark, self.lake).seq)
+        advance(self.lake, Source(records=lambda: sent))
+        return SnapshotRange(since, read_last_snapshot(self.lake).seq)
 
     def results(
         self,
@@ -55,18 +55,16 @@ class Kept(NamedTuple):
         had_failed: Collection[str] = (),
     ) -> dict[str, dg.AssetCheckEvaluation]:
         found = evaluate_checks(
-            self.spark,
-            *(self.lake, FEED, window, keys(), selected),
+            *(self.lake, window, keys(), selected),
             lambda check: _short(check) in had_failed,
         )
         return {_short(one.asset_check_key): one for one in found}
 
     def have(self, incarnation: str, version: int) -> SnapshotRange:
         """Have the lake name another version of a table, as nothing of ours would."""
-        before = read_last_snapshot(self.spark, self.lake)
-        line = self.lake.read(self.spark, "applied").where(f"seq = {before.seq}")
+        before = read_last_snapshot(self.lake)
+        line = self.lake.read("applied").where(f"seq = {before.seq}")
         after = write_snapshot(
-            self.spark,
             self.lake,
             before,
             before.state,
@@ -80,7 +78,7 @@ class Kept(NamedTuple):
 
     def scene(self, incarnation: str, version: int, window: SnapshotRange) -> CheckContext:
         """The lake as if a table were at another version."""
-        scene = CheckContext(self.spark, self.lake, FEED, window)
+        scene = CheckContext(self.lake, window)
         scene.after = replace(scene.after, versions={**scene.after.versions, incarnation: version})
         return scene
 
@@ -105,7 +103,7 @@ def kept(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Kept, SnapshotRange]:
     root: Path = tmp_path_factory.mktemp("checks")
-    kept = Kept(spark, Lake(str(root / "lake"), FEED.id), [])
+    kept = Kept(LakeSession(spark, Lake(str(root / "lake"), FEED.id), FEED), [])
     made = [ddl("d", "a", 10, "CREATE", "CREATE TABLE `a` (`id` INT PRIMARY KEY, `v` VARCHAR(20))")]
     name = HOSTILE.replace("`", "``")
     made.append(ddl("d", HOSTILE, 10, "CREATE", f"CREATE TABLE `{name}` (`id` INT PRIMARY KEY)"))
@@ -134,14 +132,14 @@ def test_a_table_that_was_tampered_with_is_found(
     kept: tuple[Kept, SnapshotRange], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake, window = kept
-    applied = read_last_snapshot(lake.spark, lake.lake)
+    applied = read_last_snapshot(lake.lake)
     (id,) = [i for i, t in applied.state.incarnations.items() if t.schema.table == "a"]
-    path = f"delta.{quoted(lake.lake.current(id))}"
+    path = f"delta.{quote_identifier(lake.lake.current_path(id))}"
     version = applied.versions[id]
     found: list[Any] = []
     try:
-        lake.spark.sql(f"INSERT INTO {path} VALUES (1, 'again', 45)")
-        lake.spark.sql(f"ALTER TABLE {path} ADD COLUMNS (surplus INT AFTER id)")
+        lake.lake.spark.sql(f"INSERT INTO {path} VALUES (1, 'again', 45)")
+        lake.lake.spark.sql(f"ALTER TABLE {path} ADD COLUMNS (surplus INT AFTER id)")
         with lake.scene(id, version + 2, window) as scene:
             for invariant in (
                 keys_are_unique,
@@ -157,7 +155,7 @@ def test_a_table_that_was_tampered_with_is_found(
             assert not isinstance(breaks, NotEvaluated)
             assert [tuple(line.asDict().values()) for line in breaks.collect()] == found[0]
     finally:
-        lake.spark.sql(f"RESTORE TABLE {path} TO VERSION AS OF {version}").collect()
+        lake.lake.spark.sql(f"RESTORE TABLE {path} TO VERSION AS OF {version}").collect()
     assert found[0] == [("1", 2, 45)]
     assert found[1] == [(1, 1, 0, 2, 3)]
     assert found[2][0] == (2, "v string", "surplus int")
@@ -167,11 +165,11 @@ def test_a_table_that_failed_is_doubted_until_it_is_right_or_made_anew(
     kept: tuple[Kept, SnapshotRange],
 ) -> None:
     lake, _ = kept
-    state = read_last_snapshot(lake.spark, lake.lake).state
+    state = read_last_snapshot(lake.lake).state
     (id,) = [i for i, t in state.incarnations.items() if t.schema.table == "a"]
-    path = f"delta.{quoted(lake.lake.current(id))}"
-    lake.spark.sql(f"INSERT INTO {path} VALUES (1, 'again', 45)")
-    tampered = lake.have(id, read_last_snapshot(lake.spark, lake.lake).versions[id] + 1)
+    path = f"delta.{quote_identifier(lake.lake.current_path(id))}"
+    lake.lake.spark.sql(f"INSERT INTO {path} VALUES (1, 'again', 45)")
+    tampered = lake.have(id, read_last_snapshot(lake.lake).versions[id] + 1)
     wrong = {"0: keys_are_unique", "0: row_count_is_inserts_less_deletes"}
     chosen = {spec.key for spec in check_specs(FEED, keys()) if spec.asset_key in keys().values()}
     found = lake.results(SnapshotRange(0, tampered.through), chosen)
@@ -193,9 +191,9 @@ def test_a_table_that_failed_is_doubted_until_it_is_right_or_made_anew(
     # Of other tables no more is looked at than has changed.
     assert not any(name.startswith("1:") for name in found)
 
-    before = read_last_snapshot(lake.spark, lake.lake)
-    replay_tables(lake.spark, lake.lake, FEED, before, ReplayRequest(frozenset({id}), 0), _quiet)
-    anew = SnapshotRange(before.seq, read_last_snapshot(lake.spark, lake.lake).seq)
+    before = read_last_snapshot(lake.lake)
+    replay_tables(lake.lake, before, ReplayRequest(frozenset({id}), 0), _quiet)
+    anew = SnapshotRange(before.seq, read_last_snapshot(lake.lake).seq)
     found = lake.results(anew, chosen, wrong)
     assert {name for name, one in found.items() if not one.passed} == set()
     assert wrong <= found.keys()
@@ -218,23 +216,23 @@ def test_what_was_refused_is_red_and_a_paused_table_says_how_to_go_on(
     paused = found["0: table_goes_on"]
     assert not paused.passed
     assert paused.metadata["ticdc/ddl"].value == UNKNOWN
-    command = f"ticdc-assets resume --lake {lake.lake.root} --changefeed f d.a"
+    command = f"ticdc-assets resume --lake {lake.lake.location.root} --changefeed f d.a"
     assert paused.metadata["ticdc/to_go_on_when_mended"].value == command
     without = paused.metadata["ticdc/to_go_on_without_the_statement"].value
     assert without == f"{command} --skip-ddl"
     told = {name for name, r in found.items() if not r.passed}
     assert told == {"quarantine: nothing_is_in_quarantine_since", "0: table_goes_on"}
     # It stays red while it is so, whatever the next window does.
-    now = read_last_snapshot(lake.spark, lake.lake).seq
+    now = read_last_snapshot(lake.lake).seq
     assert list(lake.results(SnapshotRange(now, now))) == ["0: table_goes_on"]
 
 
 def test_a_table_of_the_lake_that_is_not_as_agreed_is_red(kept: tuple[Kept, SnapshotRange]) -> None:
     lake, _ = kept
     events, raw = lake.lake.sql("events"), lake.lake.sql("raw")
-    through = read_last_snapshot(lake.spark, lake.lake).seq
-    lake.spark.sql(f"UPDATE {events} SET op = 'merge' WHERE kind = 'row' AND commit_ts = 40")
-    lake.spark.sql(f"ALTER TABLE {raw} ADD COLUMNS (surplus STRING)")
+    through = read_last_snapshot(lake.lake).seq
+    lake.lake.spark.sql(f"UPDATE {events} SET op = 'merge' WHERE kind = 'row' AND commit_ts = 40")
+    lake.lake.spark.sql(f"ALTER TABLE {raw} ADD COLUMNS (surplus STRING)")
     names = [("events", "events_fits_its_contract"), ("raw", "raw_fits_its_contract")]
     chosen = {dg.AssetCheckKey(layer_asset_key(FEED, layer), name) for layer, name in names}
     found = lake.results(SnapshotRange(0, through), chosen)

@@ -22,7 +22,7 @@ def test_no_check_fails_on_real_output(spark: SparkSession, tmp_path: Path, data
     seq = 0
     for cut in cuts(dataset, random.sample(points_of(dataset)[:-1], 1), random):
         golden.advance(cut)
-        through = read_last_snapshot(spark, golden.lake).seq
+        through = read_last_snapshot(golden.lake).seq
         assert failed(golden, SnapshotRange(seq, through)) == []
         seq = through
     assert failed(golden, SnapshotRange(0, seq)) == []
@@ -30,11 +30,11 @@ def test_no_check_fails_on_real_output(spark: SparkSession, tmp_path: Path, data
 
 def failed(golden: GoldenLake, window: SnapshotRange) -> list[tuple[str, str | None]]:
     keys: dict[str, dg.AssetKey] = {}
-    state = read_last_snapshot(golden.spark, golden.lake).state
+    state = read_last_snapshot(golden.lake).state
     for number, (_, incarnation) in enumerate(state.names):
         schema = state.incarnations[incarnation].schema
         name = table_name(schema.database, schema.table) or ""
         keys[name] = dg.AssetKey(["golden", "current", str(number)])
-    results = list(evaluate_checks(golden.spark, golden.lake, golden.feed, window, keys))
+    results = list(evaluate_checks(golden.lake, window, keys))
     assert len(results) > len(keys)
     return [(str(one.check_name), one.description) for one in results if not one.passed]

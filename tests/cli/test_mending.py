@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.lake.canal import ddl, row, watermark
 from ticdc_assets.lake.store import lock
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.protocols.message import Message
 

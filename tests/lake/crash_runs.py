@@ -27,7 +27,7 @@ from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.codegen import INTERPRETED
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import build_ledger
 
@@ -49,7 +49,7 @@ class Runs:
         self.random = Random(seed)
         self.simulation: Simulation = prepare(root / "feed", options)
         self.feed: Changefeed = next(iter(load_changefeeds(self.simulation.changefeeds).values()))
-        self.lake = Lake(str(root / "lake"), self.feed.id)
+        self.location = Lake(str(root / "lake"), self.feed.id)
         # Where each run was killed, in words.
         self.kills: list[str] = []
         self._log = root / "runs.log"
@@ -66,9 +66,12 @@ class Runs:
         next(self._steps)
         self.goes_on()
 
+    def open(self, spark: SparkSession) -> LakeSession:
+        return LakeSession(spark, self.location, self.feed)
+
     def begin(self, spark: SparkSession) -> None:
         """A run that is not killed, in this process; the next has something to do."""
-        advance(spark, self.lake, self.feed, source_of(self.feed))
+        advance(self.open(spark), source_of(self.feed))
         self.goes_on()
 
     def goes_on(self) -> bool:
@@ -96,9 +99,9 @@ class Runs:
 
     def _run(self, stage: str, moment: int, pause: float) -> int:
         """Start a run, and kill it when so many files have appeared; how many did."""
-        folders = [Path(self.lake.path(name)) for name in STAGES[stage][0]]
+        folders = [Path(self.location.path(name)) for name in STAGES[stage][0]]
         before = set(_files(folders))
-        names = ["--changefeeds", str(self.simulation.changefeeds), "--lake", self.lake.root]
+        names = ["--changefeeds", str(self.simulation.changefeeds), "--lake", self.location.root]
         command = [sys.executable, "-m", "ticdc_assets.cli", "advance", *names]
         with (
             self._log.open("ab") as log,
@@ -133,18 +136,18 @@ class Runs:
         """Let the changefeed come to its end, and a run too."""
         while self.goes_on():
             pass
-        done = advance(spark, self.lake, self.feed, source_of(self.feed))
+        done = advance(self.open(spark), source_of(self.feed))
         assert done.applied.problems == []
 
     # What must hold
 
     def check_picture(self, spark: SparkSession) -> int:
         """Who reads the lake sees what was true at the last ts that was applied, at any moment."""
-        if not any(Path(self.lake.path("applied"), "_delta_log").glob("*.json")):
+        if not any(Path(self.location.path("applied"), "_delta_log").glob("*.json")):
             return 0
-        if not read_last_snapshot(spark, self.lake).seq:
+        if not read_last_snapshot(self.open(spark)).seq:
             return 0
-        shown = as_of(spark, self.lake, self.feed)
+        shown = as_of(self.open(spark))
         found = {(t.schema.database, t.schema.table): list(shown.lines(t)) for t in shown.tables()}
         assert found == encode_truth(self.simulation.truth(shown.ts)), self.kills
         assert not any(table.is_stopped for table in shown.tables())
@@ -152,7 +155,7 @@ class Runs:
 
     def check_once(self, spark: SparkSession) -> None:
         """Everything that the source holds is in the lake once."""
-        raw, events = (self.lake.read(spark, name) for name in ("raw", "events"))
+        raw, events = (self.open(spark).read(name) for name in ("raw", "events"))
         rows = events.where("kind = 'row'")
         assert _repeated(rows, "source", "partition", "number", "index") == [], self.kills
         assert _repeated(rows, "seq", "index") == [], self.kills
@@ -166,25 +169,25 @@ class Runs:
         else:
             assert _repeated(raw, "topic", "partition", "offset") == [], self.kills
             assert raw.count() == sum(1 for _ in read_dump(Path(self.feed.location)))
-        assert self.lake.read(spark, "quarantine").count() == 0
+        assert self.open(spark).read("quarantine").count() == 0
 
     def check_applied(self, spark: SparkSession) -> None:
         """Every line follows from the one before, and the last tells the tables as they are."""
         names = ("seq", "resolved_ts", "batch", "decoded", "replays")
-        lines = self.lake.read(spark, "applied").select(*names).orderBy("seq").collect()
+        lines = self.open(spark).read("applied").select(*names).orderBy("seq").collect()
         assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1)), self.kills
         for name in ("resolved_ts", "batch", "decoded"):
             values = [line[name] for line in lines]
             assert values == sorted(values), (name, self.kills)
         assert all(line["replays"] is None for line in lines)
-        applied = read_last_snapshot(spark, self.lake)
+        applied = read_last_snapshot(self.open(spark))
         assert applied.ts == self.simulation.checkpoints[-1]
         live = [t.id for t in applied.state.incarnations.values() if t.status == "live"]
         assert live
         for incarnation in live:
-            table = CurrentTable(spark, self.lake, incarnation)
+            table = CurrentTable(self.open(spark), incarnation)
             assert table.version == applied.versions[incarnation], self.kills
-        done = build_ledger(spark, self.lake, applied)
+        done = build_ledger(self.open(spark), applied)
         assert done.adds_up, (done, self.kills)
 
 

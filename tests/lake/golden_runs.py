@@ -40,7 +40,7 @@ from tests.reference.golden_feeds import (
 from tests.truth import Name, TrueTable, truth
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import AdvanceResult, Source, advance
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.reference.row_lines import encode_rows
@@ -86,11 +86,11 @@ class GoldenLake:
             folder = root / "sink"
             folder.mkdir()
             self.feed = dataclasses.replace(self.feed, location=str(folder))
-        self.lake = Lake(str(root / "lake"), "golden")
+        self.lake = LakeSession(spark, Lake(str(root / "lake"), "golden"), self.feed)
         self.runs: list[AdvanceResult] = []
 
     def advance(self, cut: Cut) -> AdvanceResult:
-        done = advance(self.spark, self.lake, self.feed, self._source(cut))
+        done = advance(self.lake, self._source(cut))
         self.runs.append(done)
         return done
 
@@ -125,7 +125,7 @@ class GoldenLake:
         return feed.transport == "storage" or not in_milliseconds
 
     def as_of(self, ts: int | None) -> AsOfView:
-        return as_of(self.spark, self.lake, self.feed, ts)
+        return as_of(self.lake, ts)
 
 
 def cuts(dataset: str, resolved: Collection[int], random: Random, others: int = 0) -> list[Cut]:

@@ -17,7 +17,8 @@ from ticdc_assets.events import Event, FilePosition, Watermark
 from ticdc_assets.lake.columns.conversion import mysql_lines
 from ticdc_assets.lake.columns.writing import image
 from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
-from ticdc_assets.lake.store.contracts import Lake, create
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.plan.state import Incarnation
 
@@ -34,8 +35,8 @@ class Told:
         self.spark = spark
         self.histories = histories
         self.feed = feed
-        self.lake = Lake(str(root), self.feed.id)
-        create(spark, self.lake, of_records=False)
+        self.lake = LakeSession(spark, Lake(str(root), feed.id), feed)
+        create_tables(self.lake)
         self.end = max(history.times[-1] for history in histories)
         self._seq = 0
 
@@ -58,7 +59,7 @@ class Told:
 
     def pictured(self, ts: int) -> tuple[dict[str, str], dict[str, Shown]]:
         """By history why tables are paused, and what is in the others, as the lake shows it."""
-        seen = as_of(self.spark, self.lake, self.feed, ts)
+        seen = as_of(self.lake, ts)
         reasons, found = dict[str, str](), list[tuple[Incarnation, list[str]]]()
         for table in seen.tables():
             rows = seen.rows(table)

@@ -28,7 +28,8 @@ from ticdc_assets.lake.events import event_rows
 from ticdc_assets.lake.events.decode import DecodeResult, decode
 from ticdc_assets.lake.raw.ingest_folder import ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
-from ticdc_assets.lake.store.contracts import Lake, create
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.stream.reading import complete_schema_versions
 
@@ -39,10 +40,10 @@ class Intake:
     def __init__(self, spark: SparkSession, root: Path, feed: Changefeed) -> None:
         self.spark = spark
         self.feed = feed
-        self.lake = Lake(str(root / "lake"), "golden")
+        self.lake = LakeSession(spark, Lake(str(root / "lake"), "golden"), feed)
         self.folder = root / "folder"
         self.folder.mkdir(parents=True, exist_ok=True)
-        create(spark, self.lake, of_records=feed.transport != "storage")
+        create_tables(self.lake)
 
     def put(self, files: Mapping[str, bytes]) -> None:
         for path, content in files.items():
@@ -56,14 +57,12 @@ class Intake:
         self, records: Iterable[Message | Quarantined] = (), **settings: int
     ) -> IngestResult:
         if self.feed.transport == "storage":
-            return ingest_folder(self.spark, self.lake, self.feed, self.open_folder(), **settings)
-        return ingest_records(self.spark, self.lake, records, **settings)
+            return ingest_folder(self.lake, self.open_folder(), **settings)
+        return ingest_records(self.lake, records, **settings)
 
     def decode(self, since: int = 0) -> DecodeResult:
         return decode(
-            self.spark,
             self.lake,
-            self.feed,
             since=since,
             open_folder=partial(Folder, fs.LocalFileSystem(), str(self.folder)),
             open_payloads=partial(claim_check_folder, self.feed),
@@ -73,16 +72,16 @@ class Intake:
     def _schemas_for(
         self, wanted: object, fresh: list[SchemaChange | Bootstrap]
     ) -> Mapping[tuple[str, str, int], TableSchema]:
-        events = self.lake.read(self.spark, "events").where("kind IN ('ddl', 'bootstrap')")
+        events = self.lake.read("events").where("kind IN ('ddl', 'bootstrap')")
         known = event_rows.statements(events.select("kind", "statement").collect())
         return complete_schema_versions([*known, *fresh], self.feed.keys)
 
     def events(self) -> list[Event]:
-        rows = self.lake.read(self.spark, "events").toArrow().to_pylist()
+        rows = self.lake.read("events").toArrow().to_pylist()
         return [event for row in rows if (event := _event(row)) is not None]
 
     def count(self, table: str) -> int:
-        return self.lake.read(self.spark, table).count()
+        return self.lake.read(table).count()
 
 
 def _event(row: dict) -> Event | None:

@@ -17,7 +17,7 @@ from ticdc_assets.demo.storage import StorageWriter
 from ticdc_assets.demo.upstream import Upstream
 from ticdc_assets.lake.advance import AdvanceResult, Source, advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views import overview
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.storage_sink.path import DataPath, Layout, TableSchemaPath, parse
@@ -43,7 +43,6 @@ class Damaged:
         self.upstream = Upstream(1_770_000_000_000)
         self.session = Session(self.upstream, "db")
         self.checkpoints: list[int] = []
-        self._spark = spark
         self._right, self._found = root / "right", root / "found"
         self._found.mkdir()
         self._writer = StorageWriter(
@@ -56,7 +55,7 @@ class Damaged:
         config.write_text(CONFIG)
         uri = f"file://{self._found}?protocol=csv"
         self._feed = changefeed_from_uri(uri, config=config, tz="UTC")
-        self.lake = Lake(str(root / "lake"), "damaged")
+        self.lake = LakeSession(spark, Lake(str(root / "lake"), "damaged"), self._feed)
 
     def create(self) -> None:
         self.session.create_database()
@@ -99,21 +98,21 @@ class Damaged:
     def advance(self) -> AdvanceResult:
         folder = partial(sink_folder, self._feed)
         source = Source(folder=folder(), open_folder=folder)
-        return advance(self._spark, self.lake, self._feed, source)
+        return advance(self.lake, source)
 
     def tables(self) -> dict[str, overview.TableOverview]:
-        applied = read_last_snapshot(self._spark, self.lake)
-        lines = overview.list_tables(self._spark, self.lake, applied, dropped=False)
+        applied = read_last_snapshot(self.lake)
+        lines = overview.list_tables(self.lake, applied, dropped=False)
         return {line.table: line for line in lines}
 
     def refused(self) -> dict[tuple[str, int], str]:
         """What is in the quarantine: by path and record what is said of it."""
-        rows = self.lake.read(self._spark, "quarantine").collect()
+        rows = self.lake.read("quarantine").collect()
         return {(row["source"], row["number"]): f"{row['error']}: {row['reason']}" for row in rows}
 
     def wrong(self, ts: int) -> dict[str, tuple[int, int] | str]:
         """Tables that are not what they were upstream: how many rows are too many, and lack."""
-        shown = as_of(self._spark, self.lake, self._feed, ts)
+        shown = as_of(self.lake, ts)
         tables = {table.schema.table: table for table in shown.tables()}
         true = {
             name: Counter(rows) for (_, name), rows in encode_truth(self.upstream.truth(ts)).items()

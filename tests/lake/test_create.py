@@ -8,7 +8,9 @@ from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, ddl, placed, row, watermark
 from ticdc_assets.lake.advance import Source, advance
-from ticdc_assets.lake.store.contracts import CONTRACTS, Lake, create
+from ticdc_assets.lake.store.contracts import CONTRACTS
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.lake.views.asof import as_of
 
 SQL = "CREATE TABLE `t` (`id` INT PRIMARY KEY COMMENT 'it''s', `a.b` VARCHAR(20), `c,d` JSON)"
@@ -21,16 +23,16 @@ CAME = placed(
 )
 
 
-def made(spark: SparkSession, lake: Lake) -> dict[str, Any]:
+def made(lake: LakeSession) -> dict[str, Any]:
     """What an advance makes of the changefeed: every table of the lake as Delta describes it."""
-    done = advance(spark, lake, FEED, Source(records=lambda: CAME))
+    done = advance(lake, Source(records=lambda: CAME))
     assert done.applied.problems == []
-    (table,) = as_of(spark, lake, FEED).tables()
-    assert list(as_of(spark, lake, FEED).lines(table)) == [b'{"id":"1","a.b":"x","c,d":"[]"}\n']
-    return {name: described(spark, lake.path(name)) for name in names(lake)}
+    (table,) = as_of(lake).tables()
+    assert list(as_of(lake).lines(table)) == [b'{"id":"1","a.b":"x","c,d":"[]"}\n']
+    return {name: described(lake.spark, lake.path(name)) for name in names(lake)}
 
 
-def names(lake: Lake) -> list[str]:
+def names(lake: LakeSession) -> list[str]:
     folder = Path(lake.path("current"))
     return ["raw", *CONTRACTS, *(f"current/{path.name}" for path in folder.iterdir())]
 
@@ -50,18 +52,21 @@ def described(spark: SparkSession, path: str) -> tuple[Any, ...]:
 
 
 def test_what_was_begun_and_not_committed_is_made(spark: SparkSession, tmp_path: Path) -> None:
-    untouched, begun = (Lake(str(tmp_path / name), FEED.id) for name in ("untouched", "begun"))
-    wanted = made(spark, untouched)
+    untouched, begun = (
+        LakeSession(spark, Lake(str(tmp_path / name), FEED.id), FEED)
+        for name in ("untouched", "begun")
+    )
+    wanted = made(untouched)
     assert sum(name.startswith("current/") for name in wanted) == 1
     for name in wanted:
         log = Path(begun.path(name), "_delta_log")
         log.mkdir(parents=True)
         (log / ".00000000000000000000.json.5d1f.tmp").write_text('{"commitInfo":')
-    assert made(spark, begun) == wanted
+    assert made(begun) == wanted
 
     # The last table that is made is not there, but all others are.
     shutil.rmtree(begun.path("applied"))
-    events = begun.read(spark, "events").count()
-    create(spark, begun, of_records=True)
+    events = begun.read("events").count()
+    create_tables(begun)
     assert {name: described(spark, begun.path(name)) for name in wanted} == wanted
-    assert begun.read(spark, "events").count() == events
+    assert begun.read("events").count() == events

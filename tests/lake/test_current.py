@@ -9,12 +9,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.apply.current_table import CurrentTable, row_count_growth, row_counts
 from ticdc_assets.lake.apply.multiset import replaced
 from ticdc_assets.lake.columns.types import delta_columns
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 
+FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="f")
 SCHEMA = TableSchema(
     "d",
     "t",
@@ -24,8 +26,8 @@ SCHEMA = TableSchema(
 
 
 def test_growth_is_the_difference_of_counts(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path / "a b%20`c"), "f")
-    table = CurrentTable(spark, lake, "t1")
+    lake = LakeSession(spark, Lake(str(tmp_path / "a b%20`c"), "f"), FEED)
+    table = CurrentTable(lake, "t1")
     table.create(SCHEMA)
     rows = spark.range(100).selectExpr("cast(id as int) id", "1 v", "5L _commit_ts")
     table.append(rows)
@@ -42,13 +44,13 @@ def test_growth_is_the_difference_of_counts(spark: SparkSession, tmp_path: Path)
     counts = [table.count(version) for version in range(table.version + 1)]
     assert counts[:4] == [0, 100, 90, 90]
     assert counts[-1] == 7
-    assert row_counts(spark, lake, {"t1": 2}) == {"t1": 90}
+    assert row_counts(lake, {"t1": 2}) == {"t1": 90}
     for since, through in combinations_with_replacement(range(len(counts)), 2):
-        grew = row_count_growth(spark, lake, {"t1": (since, through)})
+        grew = row_count_growth(lake, {"t1": (since, through)})
         right = {"t1": counts[through] - counts[since]}
         # What overwrites does not tell how many rows there were.
         assert grew == right or (through > told and grew == {})
-    assert row_count_growth(spark, lake, {}) == {}
+    assert row_count_growth(lake, {}) == {}
 
 
 # Each value may be any column's NULL, and names may be what a merge calls its own.
@@ -76,7 +78,7 @@ def test_rows_without_a_key_are_replaced_copy_by_copy(spark: SparkSession, tmp_p
     random = Random(1)
     pool = sorted({tuple(map(random.choice, VALUES)) for _ in range(40)}, key=repr)
     there = Counter({row: random.choice([0, 1, 1, 2, 5]) for row in pool})
-    table = CurrentTable(spark, Lake(str(tmp_path), "f"), "k1")
+    table = CurrentTable(LakeSession(spark, Lake(str(tmp_path), "f"), FEED), "k1")
     table.create(KEYLESS)
     columns = delta_columns(KEYLESS)
     types = ", ".join(f"`{c.name}` {c.type}" for c in columns)
@@ -111,7 +113,7 @@ def test_rows_without_a_key_are_replaced_copy_by_copy(spark: SparkSession, tmp_p
 
 
 def test_only_files_with_rows_that_go_are_touched(spark: SparkSession, tmp_path: Path) -> None:
-    table = CurrentTable(spark, Lake(str(tmp_path), "f"), "k2")
+    table = CurrentTable(LakeSession(spark, Lake(str(tmp_path), "f"), FEED), "k2")
     schema = TableSchema("d", "k", (Column("v", ColumnType("int")),))
     table.create(schema)
     for start in (0, 100, 200):

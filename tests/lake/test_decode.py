@@ -114,7 +114,7 @@ def test_files_that_wait_change_and_vanish(spark: SparkSession, tmp_path: Path) 
     whole = {path: content for path, content in tree.items() if path != gone}
     truth = [*read_folder_events(feed, whole, whole.__getitem__), lost]
     assert told(intake.events()) == told(truth)
-    said = intake.lake.read(spark, "quarantine").select("source", "error").collect()
+    said = intake.lake.read("quarantine").select("source", "error").collect()
     assert [tuple(row) for row in said] == [(gone, "MissingFile")]
     assert intake.decode().rows == 0
     assert told(intake.events()) == told(truth)
@@ -140,10 +140,10 @@ def test_a_dump_whose_last_line_is_cut_off(spark: SparkSession, tmp_path: Path) 
     cut = [e for e in events if isinstance(e, Quarantined) and isinstance(e.position, FilePosition)]
     assert [e.position.record for e in cut] == [3]
     assert told(e for e in events if e not in cut) == told(whole)
-    names = intake.lake.read(spark, "events").where("kind = 'row'").select("name").collect()
+    names = intake.lake.read("events").where("kind = 'row'").select("name").collect()
     assert {row["name"] for row in names} == {'`db`.`a/b.c"d`', "`db`.`x``'\\`"}
     # What was refused is kept as it came.
-    said = intake.lake.read(spark, "quarantine").select("number", "raw").collect()
+    said = intake.lake.read("quarantine").select("number", "raw").collect()
     assert {(row["number"], row["raw"] and bytes(row["raw"])) for row in said} == {
         (0, b'{"type": "?"}'),
         (3, None),

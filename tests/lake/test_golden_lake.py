@@ -95,7 +95,7 @@ def test_the_first_of_a_dataset_on_any_spark(spark: SparkSession, tmp_path: Path
 
 def compare_history(golden: GoldenLake) -> None:
     """Hold the schema history against TiDB's own, and see that versions follow one another."""
-    lines = golden.lake.read(golden.spark, "schema_history").collect()
+    lines = golden.lake.read("schema_history").collect()
     _follow_one_another(lines)
     lost = 0 if golden.is_dated else 18
     said: dict[tuple[int, str], set[str]] = defaultdict(set)

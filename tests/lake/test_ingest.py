@@ -29,7 +29,7 @@ def test_records_are_kept_as_they_came_and_once(spark: SparkSession, tmp_path: P
     # Another topic and partition each has its own offsets; what was there before is passed over.
     more = [*sent, replace(sent[1], offset=8), Message("t", 2, 0, b"", b"v", 0)]
     assert intake.ingest(iter(more)).items == 2
-    rows = intake.lake.read(spark, "raw").orderBy("seq").toArrow().to_pylist()
+    rows = intake.lake.read("raw").orderBy("seq").toArrow().to_pylist()
     assert [(row["batch"], row["seq"]) for row in rows] == [(1, 1), (1, 2), (1, 3), (2, 4), (2, 5)]
     for row, record in zip(rows, [*sent, *more[3:]], strict=True):
         place = (row["topic"], row["partition"], row["offset"])
@@ -47,14 +47,14 @@ def test_of_two_runs_that_take_in_the_same_one_counts(
 ) -> None:
     intake = Intake(spark, tmp_path, TOPIC)
     sent = [Message("t", 0, offset, b"", b"v" * 100, 0) for offset in range(10)]
-    begun = ingest_records.read_raw_end(spark, intake.lake)
+    begun = ingest_records.read_raw_end(intake.lake)
     intake.ingest(sent[:4])
     # This one began before the other was done, and has more.
     with monkeypatch.context() as patch:
         patch.setattr(ingest_records, "read_raw_end", lambda *_: begun)
         assert intake.ingest(sent, bytes_per_batch=500).items == 0
     assert intake.ingest(sent).items == 6
-    offsets = intake.lake.read(spark, "raw").select("offset").collect()
+    offsets = intake.lake.read("raw").select("offset").collect()
     assert sorted(row["offset"] for row in offsets) == list(range(10))
 
 
@@ -70,7 +70,7 @@ def test_a_folder_is_taken_in_by_what_changes(spark: SparkSession, tmp_path: Pat
     assert intake.ingest().items == 4
 
     def roles(batch: int) -> list[tuple[str, str, bytes | None]]:
-        rows = intake.lake.read(spark, "raw").where(f"batch = {batch}").orderBy("seq").collect()
+        rows = intake.lake.read("raw").where(f"batch = {batch}").orderBy("seq").collect()
         return [(r["role"], r["path"], r["content"] and bytes(r["content"])) for r in rows]
 
     assert roles(1) == [

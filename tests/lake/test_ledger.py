@@ -2,6 +2,7 @@
 
 import shutil
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -10,32 +11,31 @@ import pytest
 from pyspark.sql import SparkSession
 
 from resources.storage import sink_folder
-from ticdc_assets.changefeed import Changefeed, load_changefeeds
+from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import Options, prepare
 from ticdc_assets.events import RowChange
 from ticdc_assets.lake.advance import Source, advance
 from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.ledger import Ledger, build_ledger
 from ticdc_assets.stream.reading import read_folder_events
 
 
 class Kept(NamedTuple):
-    feed: Changefeed
-    lake: Lake
-    spark: SparkSession
+    lake: LakeSession
 
     def build_ledger(self) -> Ledger:
-        return build_ledger(self.spark, self.lake, read_last_snapshot(self.spark, self.lake))
+        return build_ledger(self.lake, read_last_snapshot(self.lake))
 
     def source(self) -> Source:
-        opened = partial(sink_folder, self.feed)
+        opened = partial(sink_folder, self.lake.feed)
         return Source(folder=opened(), open_folder=opened)
 
     def copied(self, root: Path) -> "Kept":
-        shutil.copytree(self.lake.root, root)
-        return self._replace(lake=Lake(str(root), self.lake.changefeed))
+        location = self.lake.location
+        shutil.copytree(location.root, root)
+        return Kept(replace(self.lake, location=Lake(str(root), location.changefeed)))
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +45,20 @@ def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     options = Options(transactions=30, flush_every=15, statements=False, replays=1.0)
     simulation = prepare(folder / "feed", options)
     feed = next(iter(load_changefeeds(simulation.changefeeds).values()))
-    kept = Kept(feed, Lake(str(folder / "lake"), feed.id), spark)
+    kept = Kept(LakeSession(spark, Lake(str(folder / "lake"), feed.id), feed))
     for step in simulation:
         if step.transactions:
-            advance(spark, kept.lake, feed, kept.source())
+            advance(kept.lake, kept.source())
     return kept
 
 
 def test_it_adds_up_and_its_input_is_what_the_folder_holds(kept: Kept) -> None:
     done = kept.build_ledger()
     assert done.adds_up, done
-    folder = sink_folder(kept.feed)
+    folder = sink_folder(kept.lake.feed)
     sent = Counter(
         table_name(event.database, event.table)
-        for event in read_folder_events(kept.feed, folder.paths(), folder.read)
+        for event in read_folder_events(kept.lake.feed, folder.paths(), folder.read)
         if isinstance(event, RowChange)
     )
     assert {table.name: table.input for table in done.tables} == dict(sent)
@@ -73,21 +73,21 @@ def test_it_adds_up_and_its_input_is_what_the_folder_holds(kept: Kept) -> None:
 
 def test_it_says_where_the_lake_was_tampered_with(kept: Kept, tmp_path: Path) -> None:
     copy = kept.copied(tmp_path / "copy")
-    spark, lake = copy.spark, copy.lake
+    lake = copy.lake
     events, applied = lake.sql("events"), lake.sql("applied")
 
     def first_of(name: str) -> str:
-        rows = lake.read(spark, "events").where(f"kind = 'row' AND name = '{name}'")
+        rows = lake.read("events").where(f"kind = 'row' AND name = '{name}'")
         seq, index = rows.orderBy("seq", "index").select("seq", "index").collect()[0]
         return f"kind = 'row' AND seq = {seq} AND index = {index}"
 
     gone, twice, uncounted = (f"`shop`.`{name}`" for name in ("customers", "orders", "inventory"))
-    spark.sql(f"DELETE FROM {events} WHERE {first_of(gone)}")
-    spark.sql(f"INSERT INTO {events} SELECT * FROM {events} WHERE {first_of(twice)}")
+    lake.spark.sql(f"DELETE FROM {events} WHERE {first_of(gone)}")
+    lake.spark.sql(f"INSERT INTO {events} SELECT * FROM {events} WHERE {first_of(twice)}")
     counts = f"filter(counts, c -> c.name <> '{uncounted}')"
-    spark.sql(f"UPDATE {applied} SET counts = {counts}")
-    spark.sql(f"DELETE FROM {events} WHERE kind = 'batch' AND batch = 1")
-    spark.sql(f"DELETE FROM {events} WHERE kind = 'file' AND batch = 1")
+    lake.spark.sql(f"UPDATE {applied} SET counts = {counts}")
+    lake.spark.sql(f"DELETE FROM {events} WHERE kind = 'batch' AND batch = 1")
+    lake.spark.sql(f"DELETE FROM {events} WHERE kind = 'file' AND batch = 1")
     done = copy.build_ledger()
     assert not done.adds_up
     before = {table.name: table for table in kept.build_ledger().tables}

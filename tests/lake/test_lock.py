@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from resources.spark import failure
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.lock import is_lock_wanted, locked
 
 HOLDER = """
 import sys, time
 from ticdc_assets.lake.store.lock import locked
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 with locked(Lake(sys.argv[1], "feed")):
     print("locked", flush=True)
     time.sleep(600)

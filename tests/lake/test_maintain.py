@@ -11,44 +11,44 @@ from ticdc_assets.lake.advance import Source, advance
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.protocols.message import Message
 
 
 @pytest.mark.slow
 def test_files_are_joined_and_every_picture_stays(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path / "lake"), FEED.id)
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
     messages: list[Message] = []
 
     def run(ts: int) -> None:
         messages.extend((row("d", "t", ts - 1, id=str(ts)), watermark(ts)))
-        advance(spark, lake, FEED, Source(records=lambda: placed(messages)))
+        advance(lake, Source(records=lambda: placed(messages)))
 
     for ts in (10, 20):
         run(ts)
-    before = read_last_snapshot(spark, lake)
+    before = read_last_snapshot(lake)
     (incarnation,) = before.versions
-    done = maintain(spark, lake, before, retain_days=7, expire_days=1, many=2)
-    after = read_last_snapshot(spark, lake)
+    done = maintain(lake, before, retain_days=7, expire_days=1, many=2)
+    after = read_last_snapshot(lake)
     assert done.joined
     assert done.files_after < done.files_before
     assert (after.ts, after.seq, after.batch) == (before.ts, before.seq + 1, before.batch)
     assert after.versions[incarnation] > before.versions[incarnation]
-    table = CurrentTable(spark, lake, incarnation)
+    table = CurrentTable(lake, incarnation)
     assert after.versions[incarnation] == table.version
     # All records are older than a day; the newest one is where reading goes on.
     assert done.expired == 3
-    assert [r["offset"] for r in lake.read(spark, "raw").collect()] == [3]
+    assert [r["offset"] for r in lake.read("raw").collect()] == [3]
     run(30)
-    assert read_last_snapshot(spark, lake).ts == 30
+    assert read_last_snapshot(lake).ts == 30
     for ts in (10, 20, 30):
-        seen = as_of(spark, lake, FEED, ts)
+        seen = as_of(lake, ts)
         lines = list(seen.lines(seen.find("d.t")[0]))
         assert lines == [b'{"id":"%d"}\n' % id for id in (10, 20, 30) if id <= ts]
 
 
 def test_a_retention_that_is_not_safe_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path / "lake"), FEED.id)
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
     with pytest.raises(ConfigError, match="--retain-days: 7 at least"):
-        maintain(spark, lake, None, retain_days=6)  # type: ignore[arg-type]
+        maintain(lake, None, retain_days=6)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from ticdc_assets.lake.advance import Source, advance, replay_tables
 from ticdc_assets.lake.apply.apply import ReplayRequest
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.protocols.message import Message
 
@@ -29,7 +29,7 @@ TABLE = "a/b.c\"d`'#"
 def test_columns_of_any_name_go_through_every_kind_of_change(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    lake = Lake(str(tmp_path / "lake"), FEED.id)
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
 
     def values(id: int, text: str) -> dict[str, str]:
         return {"id": str(id), **{name: f"{text} {at}" for at, name in enumerate(NAMES)}}
@@ -56,12 +56,12 @@ def test_columns_of_any_name_go_through_every_kind_of_change(
     for end, window in zip((10, 20, 30), windows, strict=True):
         sent += [*window, watermark(end)]
         came = placed(sent)
-        done = advance(spark, lake, FEED, Source(records=lambda came=came: came))
+        done = advance(lake, Source(records=lambda came=came: came))
         assert done.applied.problems == []
         if end == 10:
             # Nothing of our own environment comes into the lake.
-            (current,) = read_last_snapshot(spark, lake).versions
-            first = lake.read(spark, f"current/{current}").schema[0]
+            (current,) = read_last_snapshot(lake).versions
+            first = lake.read(f"current/{current}").schema[0]
             assert "${env:HOME}" in first.metadata["comment"]
     expected = {
         15: [values(1, "new"), values(4, "moved")],
@@ -72,7 +72,7 @@ def test_columns_of_any_name_go_through_every_kind_of_change(
         ],
     }
     for ts, rows in expected.items():
-        seen = as_of(spark, lake, FEED, ts)
+        seen = as_of(lake, ts)
         (found,) = seen.tables()
         assert (found.schema.database, found.schema.table) == ("d", TABLE)
         assert sorted(map(json.loads, seen.lines(found)), key=lambda row: row["id"]) == rows
@@ -82,7 +82,7 @@ def test_columns_of_any_name_go_through_every_kind_of_change(
 def test_a_table_that_spark_does_not_take_stops_alone(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake = Lake(str(tmp_path / "lake"), FEED.id)
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
     create = CurrentTable.create
 
     def refused(table: CurrentTable, schema: TableSchema) -> None:
@@ -91,7 +91,7 @@ def test_a_table_that_spark_does_not_take_stops_alone(
         create(table, schema)
 
     def lines(name: str) -> list[Any]:
-        seen = as_of(spark, lake, FEED)
+        seen = as_of(lake)
         return list(map(json.loads, seen.lines(seen.find(name)[0])))
 
     # A client of Spark Connect sends nothing that is nested as deep as this table is wide.
@@ -99,15 +99,13 @@ def test_a_table_that_spark_does_not_take_stops_alone(
     sent = [row("d", "odd", 5, id="1"), row("d", "even", 5, **even), watermark(9)]
     with monkeypatch.context() as patch:
         patch.setattr(CurrentTable, "create", refused)
-        done = advance(spark, lake, FEED, Source(records=lambda: placed(sent))).applied
+        done = advance(lake, Source(records=lambda: placed(sent))).applied
     (problem,) = done.problems
     assert (problem.kind, problem.table) == ("paused", "odd")
     assert "UNRESOLVED_COLUMN" in problem.reason
     assert (lines("d.odd"), lines("d.even")) == ([], [even])
 
-    applied = read_last_snapshot(spark, lake)
+    applied = read_last_snapshot(lake)
     (odd,) = (t for t in applied.state.incarnations.values() if t.schema.table == "odd")
-    replay_tables(
-        spark, lake, FEED, applied, ReplayRequest(frozenset((odd.id,)), 0), lambda *_: None
-    )
+    replay_tables(lake, applied, ReplayRequest(frozenset((odd.id,)), 0), lambda *_: None)
     assert (lines("d.odd"), lines("d.even")) == ([{"id": "1"}], [even])

@@ -212,7 +212,7 @@ def test_the_lake_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
     right = [True] * len(histories)
     for batch, (ts, piece) in enumerate(zip(cuts, pieces, strict=True), 1):
         told.take(batch, [event for events in piece for event in events], ts)
-        apply(spark, told.lake, told.feed, read_last_snapshot(spark, told.lake), batch)
+        apply(told.lake, read_last_snapshot(told.lake), batch)
         reasons, found = told.pictured(ts)
         before, right = right, []
         for was_right, history, memory, events in zip(

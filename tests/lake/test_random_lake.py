@@ -48,20 +48,20 @@ AT_ONCE = 3
 
 def composed(told: Told, random: Random, windows: int) -> int:
     """Carry histories through composed frames, window by window; how many tables there were."""
-    spark, lake = told.spark, told.lake
+    lake = told.lake
     cuts = told.cuts(random, windows)
     pieces = zip(*(history.pieces(cuts) for history in told.histories), strict=True)
     applied, kept, count = Snapshot(), dict[str, pa.Table](), 0
     frames: Frames | None = None
     for batch, (ts, piece) in enumerate(zip(cuts, pieces, strict=True), 1):
         told.take(batch, [event for events in piece for event in events], ts)
-        control = read_control_events(spark, lake, told.feed, applied, batch)
+        control = read_control_events(lake, applied, batch)
         assert (control.late, control.resolved_ts) == ((), ts)
         control = dataclasses.replace(control, more_may_come=False)
-        way = prepare_window(spark, lake, told.feed, applied, control, ts=ts, batch=batch)
+        way = prepare_window(lake, applied, control, ts=ts, batch=batch)
         assert way.plan.problems == []
         frames, frames_before, before = way.frames, frames, kept
-        frames.start = partial(_as_kept, spark, before, frames_before)
+        frames.start = partial(_as_kept, lake.spark, before, frames_before)
         state = way.plan.state
         tables = [state.incarnations[id] for _, id in state.names]
 
@@ -98,20 +98,20 @@ def _as_kept(
 
 def committed(told: Told, random: Random, windows: int) -> set[str]:
     """Carry histories through `apply`, window by window; which operations it committed."""
-    spark, lake = told.spark, told.lake
+    lake = told.lake
     cuts = told.cuts(random, windows)
     pieces = zip(*(history.pieces(cuts) for history in told.histories), strict=True)
     for batch, (ts, piece) in enumerate(zip(cuts, pieces, strict=True), 1):
         told.take(batch, [event for events in piece for event in events], ts)
-        done = apply(spark, lake, told.feed, read_last_snapshot(spark, lake), batch)
+        done = apply(lake, read_last_snapshot(lake), batch)
         assert (done.resolved_ts, done.problems, done.quarantined) == (ts, [], 0)
         told.check(ts, right(told, ts))
     between = random.randrange(cuts[0], cuts[-1])
     told.check(between, right(told, between))
-    applied = read_last_snapshot(spark, lake)
+    applied = read_last_snapshot(lake)
     operations = set()
     for id in applied.versions:
-        history = spark.sql(f"DESCRIBE HISTORY {lake.sql(f'current/{id}')}")
+        history = lake.spark.sql(f"DESCRIBE HISTORY {lake.sql(f'current/{id}')}")
         operations |= {row["operation"] for row in history.select("operation").collect()}
     return operations
 

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ticdc_assets.lake.store import contracts as tables
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.lake.store import contracts
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.tables import create_tables
 
 pytestmark = pytest.mark.any_spark
 
@@ -21,26 +23,28 @@ def root(tmp_path: Path) -> str:
 def test_tables_are_made_once_and_as_stated(
     spark: SparkSession, root: str, of_records: bool
 ) -> None:
-    lake = Lake(root, "shop/eu")
-    tables.create(spark, lake, of_records=of_records)
-    tables.create(spark, lake, of_records=of_records)
+    uri = "kafka://h:9092/t?protocol=simple" if of_records else "file:///d?protocol=csv"
+    feed = changefeed_from_uri(uri, id="shop")
+    lake = LakeSession(spark, Lake(root, "shop/eu"), feed)
+    create_tables(lake)
+    create_tables(lake)
 
     folder = Path(lake.path("raw")).parent
-    raw = tables.RAW_RECORDS if of_records else tables.RAW_FILES
-    contracts = {"raw": raw, **tables.CONTRACTS}
+    raw = contracts.RAW_RECORDS if of_records else contracts.RAW_FILES
+    stated_tables = {"raw": raw, **contracts.CONTRACTS}
     assert folder.parent == Path(root)
-    assert {path.name for path in folder.iterdir()} == set(contracts)
-    for name, columns in contracts.items():
+    assert {path.name for path in folder.iterdir()} == set(stated_tables)
+    for name, columns in stated_tables.items():
         stated = spark.createDataFrame([], columns).schema
-        assert lake.read(spark, name).schema == stated, name
+        assert lake.read(name).schema == stated, name
         (version,) = (folder / name / "_delta_log").glob("*.json")
         actions = [json.loads(line) for line in version.read_text().splitlines()]
         properties = next(a["metaData"] for a in actions if "metaData" in a)["configuration"]
         indexed = properties.get("delta.dataSkippingStatsColumns")
-        assert indexed == (",".join(tables.STATISTICS.get(name, ())) or None), name
+        assert indexed == (",".join(contracts.STATISTICS.get(name, ())) or None), name
         domains = {d["domainMetadata"]["domain"]: d for d in actions if "domainMetadata" in d}
         clustering = domains.get("delta.clustering")
-        layout = [[column] for column in tables.LAYOUT.get(name, ())]
+        layout = [[column] for column in contracts.LAYOUT.get(name, ())]
         stated_layout = clustering and json.loads(clustering["domainMetadata"]["configuration"])
         assert (stated_layout["clusteringColumns"] if stated_layout else []) == layout, name
 

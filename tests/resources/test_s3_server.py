@@ -17,7 +17,7 @@ from tests.servers import s3_server
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.naming import identifier
 
 DATASET = "types/storage-csv-full"

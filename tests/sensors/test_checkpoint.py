@@ -13,7 +13,7 @@ from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.assets.run_budget import poll_interval
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.sensors import checkpoint
 from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
 

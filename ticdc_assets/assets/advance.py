@@ -23,9 +23,9 @@ from ticdc_assets.lake.apply.apply import ReplayRequest
 from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.log.catalog import LakeCatalog, TableChange, table_changes
 from ticdc_assets.lake.store.codegen import WORTHWHILE, set_codegen
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.lock import locked
-from ticdc_assets.lake.views.overview import open_lake
+from ticdc_assets.lake.views.overview import read_existing_snapshot
 from ticdc_assets.lake.views.preview import Preview, preview_tables
 from ticdc_assets.naming import identifier, layer_asset_key, output_name, table_asset_key
 
@@ -115,13 +115,16 @@ class _Run:
                 # Checks alone: all there is, not only what a run has changed.
                 yield from self._check(SnapshotRange(0, before.seq), before, self._planned)
 
+    def _open(self) -> LakeSession:
+        return self._resource.open_lake(self._lake, self._feed)
+
     def _advance(self, before: LakeCatalog) -> Results:
         begun = time.monotonic()
         # Before this run tells anything itself.
         told = self._told(before)
         source = source_of(self._feed)
         stay = RunBudget(self._feed, self._lake, self._context.instance)
-        spark = self._resource.session(self._lake.root)
+        spark = self._open().spark
         self._context.log.info(f"Spark is up after {time.monotonic() - begun:.1f} s")
         windows, after, failed = self._windows(source, stay, before)
         done = sum_results(windows)
@@ -143,14 +146,14 @@ class _Run:
         self, source: Source, stay: RunBudget, before: LakeCatalog
     ) -> tuple[list[AdvanceResult], LakeCatalog, Exception | None]:
         """Go from checkpoint to checkpoint; what was done, to which end, and what failed then."""
-        spark = self._resource.session(self._lake.root)
+        lake = self._open()
         windows: list[AdvanceResult] = []
         after, over = before, None
         while over is None:
             at = time.monotonic()
             progress = _Progress(self._context)
             try:
-                windows.append(advance(spark, self._lake, self._feed, source, progress=progress))
+                windows.append(advance(lake, source, progress=progress))
                 self._said(windows[-1], time.monotonic() - at)
                 after = read_catalog(self._lake)
                 over = stay.is_over(before, after)
@@ -190,11 +193,11 @@ class _Run:
         }
         if not ids:
             raise ConfigError("none of these tables is in the lake any more", setting="selection")
-        spark = self._resource.session(self._lake.root)
-        applied = open_lake(spark, self._lake)
+        lake = self._open()
+        applied = read_existing_snapshot(lake)
         replay = ReplayRequest(frozenset(ids), 0)
         progress = _Progress(self._context)
-        done = replay_tables(spark, self._lake, self._feed, applied, replay, progress)
+        done = replay_tables(lake, applied, replay, progress)
         for problem in done.problems:
             self._context.log.warning(problem.describe())
         after = read_catalog(self._lake)
@@ -249,9 +252,7 @@ class _Run:
         }
         if not chosen:
             return {}
-        return preview_tables(
-            self._resource.session(self._lake.root), self._lake, chosen, max(self._rows, 0)
-        )
+        return preview_tables(self._open(), chosen, max(self._rows, 0))
 
     def _table_result(
         self,
@@ -279,8 +280,8 @@ class _Run:
         catalog: LakeCatalog,
         checks: Collection[dg.AssetCheckKey] | None = None,
     ) -> Results:
-        context, spark, keys = self._context, self._resource, _table_keys(self._feed, catalog)
-        yield from evaluate_run_checks(context, spark, self._lake, self._feed, window, keys, checks)
+        context, keys = self._context, _table_keys(self._feed, catalog)
+        yield from evaluate_run_checks(context, self._open(), window, keys, checks)
 
     def _said(self, done: AdvanceResult, seconds: float) -> None:
         for problem in done.applied.problems:

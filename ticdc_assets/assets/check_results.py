@@ -10,10 +10,8 @@ from functools import cache, partial
 
 import dagster as dg
 
-from resources.deployment import SparkResource
-from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import SnapshotRange, evaluate_checks
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import LakeSession
 
 # The run in which a check that has failed failed first: whoever is told of it is told once.
 FIRST_FAILED = "ticdc/first_failed_in"
@@ -21,9 +19,7 @@ FIRST_FAILED = "ticdc/first_failed_in"
 
 def evaluate_run_checks(
     context: dg.AssetExecutionContext,
-    spark: SparkResource,
-    lake: Lake,
-    feed: Changefeed,
+    lake: LakeSession,
     window: SnapshotRange,
     tables: Mapping[str, dg.AssetKey],
     selected: Collection[dg.AssetCheckKey] | None = None,
@@ -38,8 +34,7 @@ def evaluate_run_checks(
         before = last(check)
         return before is not None and not before.passed
 
-    session = spark.session(lake.root)
-    for found in evaluate_checks(session, lake, feed, window, tables, selected, has_failed):
+    for found in evaluate_checks(lake, window, tables, selected, has_failed):
         told.add(found.asset_check_key)
         if found.passed:
             yield found

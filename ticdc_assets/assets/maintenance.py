@@ -7,7 +7,7 @@ from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.lake.store.lock import locked
-from ticdc_assets.lake.views.overview import open_lake
+from ticdc_assets.lake.views.overview import read_existing_snapshot
 from ticdc_assets.naming import identifier
 
 
@@ -29,13 +29,12 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
         spark: SparkResource,
         lake: LakeResource,
     ) -> None:
-        part = lake.of(feed.id)
-        with locked(part):
-            session = spark.session(part.root)
+        location = lake.of(feed.id)
+        with locked(location):
+            opened = spark.open_lake(location, feed)
             done = maintain(
-                session,
-                part,
-                open_lake(session, part),
+                opened,
+                read_existing_snapshot(opened),
                 retain_days=config.retain_days,
                 expire_days=config.expire_days,
             )

@@ -19,7 +19,7 @@ from ticdc_assets.lake.log.catalog import (
     SchemaVersionEntry,
     TableChange,
 )
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.views.preview import Preview
 
 Metadata = dict[str, Any]
@@ -136,7 +136,7 @@ def current_metadata(
         **row_counts(change.counts),
         "ticdc/run_seconds": round(seconds, 1),
         "dagster/table_name": table.name,
-        "dagster/uri": lake.current(table.incarnation),
+        "dagster/uri": lake.current_path(table.incarnation),
         "ticdc/state": table.state,
         **columns_metadata(table.schema),
         **lineage_metadata(feed, table.schema),
@@ -144,7 +144,7 @@ def current_metadata(
     if table.reason:
         told["ticdc/reason"] = dg.MetadataValue.md(escaped(table.reason))
     if change.version is not None:
-        files, size = table_files(lake.current(table.incarnation), change.version)
+        files, size = table_files(lake.current_path(table.incarnation), change.version)
         told |= {
             "ticdc/delta_version": change.version,
             "ticdc/files": files,

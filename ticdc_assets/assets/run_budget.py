@@ -16,7 +16,7 @@ from resources.source import newest_checkpoint
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.lock import is_lock_wanted
 
 INTERVAL = "TICDC_SENSOR_SECONDS"

@@ -13,7 +13,8 @@ from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.columns.types import DeltaColumn, delta_columns
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
-from ticdc_assets.lake.store.contracts import COMMIT_TS, Lake
+from ticdc_assets.lake.store.contracts import COMMIT_TS
+from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.naming import layer_asset_key, table_asset_key
 
 OWNERS = "TICDC_OWNERS"
@@ -145,7 +146,7 @@ def _current_spec(
         owners=owners(),
         metadata={
             "dagster/table_name": name,
-            "dagster/uri": lake.current(line.incarnation),
+            "dagster/uri": lake.current_path(line.incarnation),
             **columns_metadata(line.schema),
         },
     )

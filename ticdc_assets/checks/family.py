@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import dagster as dg
-from pyspark.sql import SparkSession
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import models, results
@@ -18,7 +17,7 @@ from ticdc_assets.checks.invariants import (
     TableInvariant,
 )
 from ticdc_assets.lake.events.event_rows import table_name
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.naming import layer_asset_key
 from ticdc_assets.plan.state import Incarnation
 
@@ -76,9 +75,7 @@ def _spec(name: str, asset: dg.AssetKey, promise: str, weight: results.Weight) -
 
 
 def evaluate_checks(
-    spark: SparkSession,
-    lake: Lake,
-    feed: Changefeed,
+    lake: LakeSession,
     window: SnapshotRange,
     table_keys: Mapping[str, dg.AssetKey],
     selected: Collection[dg.AssetCheckKey] | None = None,
@@ -90,7 +87,7 @@ def evaluate_checks(
     at all of an empty window but that.  A table that failed a check is looked at from its beginning
     until it passes or is made anew: what is wrong with it need not lie in what has changed since.
     """
-    with CheckContext(spark, lake, feed, window) as scene:
+    with CheckContext(lake, window) as scene:
         if not window.is_empty:
             yield from _of_layers(scene, selected)
         asked = _asked(scene, table_keys, selected)
@@ -100,7 +97,7 @@ def evaluate_checks(
             yield _told(scene, one, found)
     if doubted:
         with CheckContext(
-            spark, lake, feed, SnapshotRange(0, window.through), {one.table.id for one in doubted}
+            lake, SnapshotRange(0, window.through), {one.table.id for one in doubted}
         ) as scene:
             for one, found in _found(scene, doubted):
                 # What cannot be told does not take back what was found.

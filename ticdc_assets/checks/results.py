@@ -97,7 +97,7 @@ def shaped(
     looked_at: str,
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Hold tables of the lake against their models: their columns, and the rows that are new."""
-    models_of = {name: models.model(scene.spark, name, scene.feed) for name in checks}
+    models_of = {name: models.model(scene.lake.spark, name, scene.feed) for name in checks}
     faults = {name: _faults(scene, name, model) for name, model in models_of.items()}
     wrong = {
         name: scene.read(name).where(news[name]).where(models.broken(models_of[name]))
@@ -120,7 +120,7 @@ def shaped(
             yield _result(check, CONTRACT, True, {**metadata, "ticdc/violations": 0})
         else:
             rows, count = _sampled(wrong[name])
-            few = scene.spark.createDataFrame(rows, wrong[name].schema)
+            few = scene.lake.spark.createDataFrame(rows, wrong[name].schema)
             metadata |= {
                 "ticdc/violations": count,
                 "ticdc/errors": [_cell(e) for e in errors_of(models_of[name].validate(few))],
@@ -141,8 +141,8 @@ def _faults(scene: CheckContext, name: str, model: models.Model) -> list[str]:
     # A frame without rows, and without columns that may be NULL: then nothing has to be run.
     shape = T.StructType([T.StructField(f.name, f.dataType, False) for f in rows.schema.fields])
     with config_context(validation_depth=ValidationDepth.SCHEMA_ONLY):
-        faults = errors_of(model.validate(scene.spark.createDataFrame([], shape)))
-    return faults + models.misshapen(scene.spark, rows, name, scene.feed)
+        faults = errors_of(model.validate(scene.lake.spark.createDataFrame([], shape)))
+    return faults + models.misshapen(scene.lake.spark, rows, name, scene.feed)
 
 
 # Columns of the lake's tables that tell where a row is.

@@ -17,7 +17,7 @@ from ticdc_assets.cli.schema_text import schema_lines
 from ticdc_assets.cli.show import table_lines
 from ticdc_assets.demo import Options, Simulation, encode_truth, prepare
 from ticdc_assets.lake.advance import AdvanceResult, advance
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.views import overview
 from ticdc_assets.lake.views.asof import AsOfView, as_of
@@ -36,10 +36,10 @@ def demo(options: argparse.Namespace) -> int:
     # Beside the lake, which may be there from before.
     simulation = prepare(folder / "upstream", _options(options.protocol))
     feed = next(iter(load_changefeeds(simulation.changefeeds).values()))
-    lake = Lake(str((folder / "lake").absolute()), feed.id)
+    location = Lake(str((folder / "lake").absolute()), feed.id)
     print(f"A shop, and what TiCDC writes of it as {feed.protocol}, in {folder}")
     begun = time.monotonic()
-    spark = session(lake.root)
+    lake = LakeSession(session(location.root), location, feed)
     print(f"Spark is up after {time.monotonic() - begun:.0f} s\n")
     runs: list[AdvanceResult] = []
     source = None
@@ -49,8 +49,8 @@ def demo(options: argparse.Namespace) -> int:
             continue
         source = source or source_of(feed)
         progress = Progress()
-        with locked(lake):
-            runs.append(advance(spark, lake, feed, source, progress=progress))
+        with locked(location):
+            runs.append(advance(lake, source, progress=progress))
         progress.end()
         print(
             f"advance: {texts.count(step.transactions, 'transaction')} have happened,"
@@ -59,19 +59,19 @@ def demo(options: argparse.Namespace) -> int:
             f" in {progress.seconds:.0f} s",
             flush=True,
         )
-    applied = overview.open_lake(spark, lake)
-    lines = overview.list_tables(spark, lake, applied, dropped=False)
+    applied = overview.read_existing_snapshot(lake)
+    lines = overview.list_tables(lake, applied, dropped=False)
     print("\n" + "\n".join(_stages(feed.transport, runs, lines)))
     print("\n" + "\n".join(table_lines(lines)))
     print(f"\nThe schema of {_TABLE}, version by version:\n")
-    print("\n".join(schema_lines(overview.read_schema_versions(spark, lake, _TABLE))))
+    print("\n".join(schema_lines(overview.read_schema_versions(lake, _TABLE))))
     print("\nThe tables against the shop itself, at its last checkpoint:\n")
-    equal = _proof(simulation, as_of(spark, lake, feed, simulation.checkpoints[-1]))
+    equal = _proof(simulation, as_of(lake, simulation.checkpoints[-1]))
     problems = [problem for run in runs for problem in run.applied.problems]
     for problem in problems:
         print(problem.describe())
     print(f"\n{'Every table is equal.' if equal else 'NOT EQUAL: this is a bug.'}\n")
-    print("\n".join(_next(simulation, lake)))
+    print("\n".join(_next(simulation, location)))
     return 0 if equal and not _serious(problems) else 1
 
 

@@ -19,7 +19,7 @@ from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
 from ticdc_assets.demo import Options, prepare
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 
 # For years.
 _TRANSACTIONS = 1 << 30

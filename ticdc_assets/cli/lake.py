@@ -17,49 +17,45 @@ from ticdc_assets.lake.advance import advance as advance_lake
 from ticdc_assets.lake.apply.apply import ReplayRequest
 from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
 from ticdc_assets.lake.maintain import maintain as maintain_lake
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.views.overview import (
     find_blocking_ddl,
     find_table,
     missing_lake_error,
-    open_lake,
+    read_existing_snapshot,
 )
 from ticdc_assets.reference.replay import describe_limits
 from ticdc_assets.stream.problem import Problem
 
 
-class OpenLake:
-    """The lake that a command is about, with a session."""
-
-    def __init__(self, options: argparse.Namespace, *, there: bool = True) -> None:
-        self.feed: Changefeed = changefeed(options)
-        self.lake = Lake(lake_root(options.lake), self.feed.id)
-        if there and "://" not in self.lake.root and not Path(self.lake.path("applied")).is_dir():
-            # It is said before a session is started for it.
-            raise missing_lake_error(self.lake)
-        self.spark = session(self.lake.root)
-
-    def applied(self) -> Snapshot:
-        return open_lake(self.spark, self.lake)
+def open_lake(options: argparse.Namespace, *, must_exist: bool = True) -> LakeSession:
+    """Open the lake that a command works on."""
+    feed = changefeed(options)
+    location = Lake(lake_root(options.lake), feed.id)
+    # Checked here because starting Spark takes seconds.
+    is_local = "://" not in location.root
+    if must_exist and is_local and not Path(location.path("applied")).is_dir():
+        raise missing_lake_error(location)
+    return LakeSession(session(location.root), location, feed)
 
 
 def advance(options: argparse.Namespace) -> int:
     """Bring the lake to the newest checkpoint."""
     source = source_of(changefeed(options))
-    opened = OpenLake(options, there=False)
+    lake = open_lake(options, must_exist=False)
     progress = Progress()
-    with locked(opened.lake):
+    with locked(lake.location):
         try:
-            done = advance_lake(opened.spark, opened.lake, opened.feed, source, progress=progress)
+            done = advance_lake(lake, source, progress=progress)
         finally:
             progress.end()
-    for line in summary(opened.feed, done):
+    for line in summary(lake.feed, done):
         print(line)
     print(f"  in {progress.seconds:.1f} s")
-    for note in describe_limits(opened.feed):
+    for note in describe_limits(lake.feed):
         print(f"note: {note}", file=sys.stderr)
-    state = read_last_snapshot(opened.spark, opened.lake).state
+    state = read_last_snapshot(lake).state
     stopped = [t for t in state.incarnations.values() if t.status == "paused"]
     code = _said(done.applied.problems, done.decoded.rejected)
     if stopped:
@@ -109,9 +105,9 @@ def _said(problems: list[Problem], rejected: int = 0) -> int:
 
 def resume(options: argparse.Namespace) -> int:
     """Let a paused table go on."""
-    opened = OpenLake(options)
-    with locked(opened.lake, waiting=_say):
-        applied = opened.applied()
+    lake = open_lake(options)
+    with locked(lake.location, waiting=_say):
+        applied = read_existing_snapshot(lake)
         table = find_table(applied.state, options.table)
         if not table.is_stopped:
             raise ConfigError(f"{options.table} is {table.status}", setting="DB.TABLE")
@@ -119,35 +115,35 @@ def resume(options: argparse.Namespace) -> int:
             frozenset((table.id,)), 0 if options.rebuild else table.stopped_seq or 0
         )
         if options.skip_ddl:
-            found = find_blocking_ddl(opened.spark, opened.lake, applied.state, table)
+            found = find_blocking_ddl(lake, applied.state, table)
             if found is None:
                 reason = f"{options.table} did not stop at a statement: {table.reason}"
                 raise ConfigError(reason, setting="--skip-ddl")
             print(f"skipped at commit ts {found[0]}: {texts.one_line(found[1][0])}")
             replay = ReplayRequest(replay.incarnations, replay.seq, skip=(found,))
-        return _replayed(opened, applied, replay, options)
+        return _replayed(lake, applied, replay, options)
 
 
 def rebuild(options: argparse.Namespace) -> int:
     """Make a table anew."""
-    opened = OpenLake(options)
-    with locked(opened.lake, waiting=_say):
-        applied = opened.applied()
+    lake = open_lake(options)
+    with locked(lake.location, waiting=_say):
+        applied = read_existing_snapshot(lake)
         table = find_table(applied.state, options.table)
-        return _replayed(opened, applied, ReplayRequest(frozenset((table.id,)), 0), options)
+        return _replayed(lake, applied, ReplayRequest(frozenset((table.id,)), 0), options)
 
 
 def _replayed(
-    opened: OpenLake, applied: Snapshot, replay: ReplayRequest, options: argparse.Namespace
+    lake: LakeSession, applied: Snapshot, replay: ReplayRequest, options: argparse.Namespace
 ) -> int:
     """Replay what is in the lake already; nothing new is taken in."""
     progress = Progress()
     try:
-        done = replay_tables(opened.spark, opened.lake, opened.feed, applied, replay, progress)
+        done = replay_tables(lake, applied, replay, progress)
     finally:
         progress.end()
     code = _said(done.problems)
-    table = find_table(opened.applied().state, options.table)
+    table = find_table(read_existing_snapshot(lake).state, options.table)
     what = f"{texts.count(done.replayed, 'table')}, {texts.count(done.rows, 'row change')}"
     print(f"{options.table}: {table.status} at {done.resolved_ts}, replayed {what}")
     if table.is_stopped:
@@ -158,12 +154,11 @@ def _replayed(
 
 def maintain(options: argparse.Namespace) -> int:
     """Look after the lake's files."""
-    opened = OpenLake(options)
-    with locked(opened.lake, waiting=_say):
+    lake = open_lake(options)
+    with locked(lake.location, waiting=_say):
         done = maintain_lake(
-            opened.spark,
-            opened.lake,
-            opened.applied(),
+            lake,
+            read_existing_snapshot(lake),
             retain_days=options.retain_days,
             expire_days=options.expire_days,
         )

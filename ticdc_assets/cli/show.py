@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from ticdc_assets.cli import texts
-from ticdc_assets.cli.lake import OpenLake
+from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.schema_text import schema_lines
 from ticdc_assets.cli.source import again
 from ticdc_assets.errors import ConfigError
@@ -29,8 +29,8 @@ _WIDEST = 60
 
 def tables(options: argparse.Namespace) -> int:
     """List the tables."""
-    opened = OpenLake(options)
-    lines = overview.list_tables(opened.spark, opened.lake, opened.applied(), dropped=options.all)
+    lake = open_lake(options)
+    lines = overview.list_tables(lake, overview.read_existing_snapshot(lake), dropped=options.all)
     print("\n".join(table_lines(lines)))
     for line in lines:
         if line.reason is not None:
@@ -59,11 +59,11 @@ def show(options: argparse.Namespace) -> int:
     """Print or write rows."""
     if options.table is not None and len(options.at or ()) > 1:
         raise ConfigError("takes one TSO with a table; use --out for several", setting="--at")
-    opened = OpenLake(options)
-    opened.applied()
+    lake = open_lake(options)
+    overview.read_existing_snapshot(lake)
     code = 0
     for ts in options.at or [None]:
-        shown = as_of(opened.spark, opened.lake, opened.feed, ts)
+        shown = as_of(lake, ts)
         if options.out is not None:
             code |= _write(shown, options.out / str(shown.ts))
         else:
@@ -158,9 +158,9 @@ def _write(shown: AsOfView, folder: Path) -> int:
 
 def events(options: argparse.Namespace) -> int:
     """Print what has come of a table."""
-    opened = OpenLake(options)
-    opened.applied()
-    found = overview.read_table_events(opened.spark, opened.lake, options.table, options.limit)
+    lake = open_lake(options)
+    overview.read_existing_snapshot(lake)
+    found = overview.read_table_events(lake, options.table, options.limit)
     out = sys.stdout.buffer
     none = True
     for event in found:
@@ -210,20 +210,18 @@ def _value(value: str | None) -> str:
 
 def schema(options: argparse.Namespace) -> int:
     """Print a table's schema history."""
-    opened = OpenLake(options)
-    opened.applied()
-    for line in schema_lines(
-        overview.read_schema_versions(opened.spark, opened.lake, options.table)
-    ):
+    lake = open_lake(options)
+    overview.read_existing_snapshot(lake)
+    for line in schema_lines(overview.read_schema_versions(lake, options.table)):
         print(texts.one_line(line))
     return 0
 
 
 def ledger(options: argparse.Namespace) -> int:
     """Print the ledger."""
-    opened = OpenLake(options)
-    done = build_ledger(opened.spark, opened.lake, opened.applied())
-    for line in ledger_lines(opened.feed.id, done):
+    lake = open_lake(options)
+    done = build_ledger(lake, overview.read_existing_snapshot(lake))
+    for line in ledger_lines(lake.feed.id, done):
         print(line)
     return 0 if done.adds_up else 1
 

@@ -4,9 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Quarantined
 from ticdc_assets.lake.apply.apply import ApplyResult, ReplayRequest, apply
 from ticdc_assets.lake.events.decode import DecodeResult, decode
@@ -15,9 +12,9 @@ from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
 from ticdc_assets.lake.log.schema_history import SchemasFor
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
-from ticdc_assets.lake.store import contracts
 from ticdc_assets.lake.store.codegen import WORTHWHILE, set_codegen
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore
 
@@ -68,31 +65,25 @@ def _sums(parts: Sequence[Any], *names: str) -> dict[str, int]:
 
 
 def advance(
-    spark: SparkSession,
-    lake: Lake,
-    feed: Changefeed,
+    lake: LakeSession,
     source: Source,
     *,
     progress: Progress | None = None,
 ) -> AdvanceResult:
     """Run every stage once; what is done already is not done again."""
-    with set_codegen(spark, False):
-        return _advance(spark, lake, feed, source, progress)
+    with set_codegen(lake.spark, False):
+        return _advance(lake, source, progress)
 
 
 def replay_tables(
-    spark: SparkSession,
-    lake: Lake,
-    feed: Changefeed,
+    lake: LakeSession,
     applied: Snapshot,
     replay: ReplayRequest,
     progress: Progress,
 ) -> ApplyResult:
     """Replay tables from what is in the lake; nothing new is taken in."""
     return apply(
-        spark,
         lake,
-        feed,
         applied,
         applied.batch,
         decoded=applied.decoded,
@@ -102,21 +93,17 @@ def replay_tables(
 
 
 def _advance(
-    spark: SparkSession,
-    lake: Lake,
-    feed: Changefeed,
+    lake: LakeSession,
     source: Source,
     progress: Progress | None,
 ) -> AdvanceResult:
-    contracts.create(spark, lake, of_records=feed.transport != "storage")
-    before = read_last_snapshot(spark, lake)
-    taken = _ingest(spark, lake, feed, source, progress)
-    decoded = _decode(spark, lake, feed, source, before)
-    with set_codegen(spark, decoded.rows > WORTHWHILE):
+    create_tables(lake)
+    before = read_last_snapshot(lake)
+    taken = _ingest(lake, source, progress)
+    decoded = _decode(lake, source, before)
+    with set_codegen(lake.spark, decoded.rows > WORTHWHILE):
         done = apply(
-            spark,
             lake,
-            feed,
             before,
             decoded.newest,
             decoded=decoded.done_through,
@@ -127,29 +114,23 @@ def _advance(
 
 
 def _ingest(
-    spark: SparkSession,
-    lake: Lake,
-    feed: Changefeed,
+    lake: LakeSession,
     source: Source,
     progress: Progress | None,
 ) -> IngestResult:
     told = None if progress is None else lambda size, _: progress("ingest", size, None)
     if source.folder is not None:
-        return ingest_folder(spark, lake, feed, source.folder, progress=told)
+        return ingest_folder(lake, source.folder, progress=told)
     if source.records is None:
         raise ValueError("a source is a folder or records")
-    return ingest_records(spark, lake, source.records(), progress=told)
+    return ingest_records(lake, source.records(), progress=told)
 
 
-def _decode(
-    spark: SparkSession, lake: Lake, feed: Changefeed, source: Source, before: Snapshot
-) -> DecodeResult:
+def _decode(lake: LakeSession, source: Source, before: Snapshot) -> DecodeResult:
     return decode(
-        spark,
         lake,
-        feed,
         since=before.decoded,
         open_folder=source.open_folder,
         open_payloads=source.open_payloads,
-        schemas_for=SchemasFor(spark, lake, feed, before),
+        schemas_for=SchemasFor(lake, before),
     )

@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import Snapshot, write_snapshot
-from ticdc_assets.lake.store.contracts import CONTRACTS, Lake
+from ticdc_assets.lake.store.contracts import CONTRACTS
+from ticdc_assets.lake.store.lake import LakeSession
 
 # Delta refuses less: a file that a long run writes could be taken for one that nobody needs.
 LEAST_DAYS = 7
@@ -44,8 +44,7 @@ class MaintainResult:
 
 
 def maintain(
-    spark: SparkSession,
-    lake: Lake,
+    lake: LakeSession,
     applied: Snapshot,
     *,
     retain_days: int | None = None,
@@ -55,8 +54,8 @@ def maintain(
     """Look after the files of a lake at its last line; `many` small files are joined."""
     if retain_days is not None and retain_days < LEAST_DAYS:
         raise ConfigError(f"{LEAST_DAYS} at least", setting="--retain-days")
-    keeper = _Keeper(spark, lake, applied, retain_days, many)
-    expired = 0 if expire_days is None else _expire(spark, lake, applied, expire_days)
+    keeper = _Keeper(lake, applied, retain_days, many)
+    expired = 0 if expire_days is None else _expire(lake, applied, expire_days)
     done = keeper.own(["raw", *CONTRACTS]) + keeper.current()
     return MaintainResult(
         joined=sum(joined for joined, _, _ in done),
@@ -71,10 +70,7 @@ _Done = tuple[bool, int, int]
 
 
 class _Keeper:
-    def __init__(
-        self, spark: SparkSession, lake: Lake, applied: Snapshot, days: int | None, many: int
-    ) -> None:
-        self._spark = spark
+    def __init__(self, lake: LakeSession, applied: Snapshot, days: int | None, many: int) -> None:
         self._lake = lake
         self._applied = applied
         self._days = days
@@ -90,7 +86,7 @@ class _Keeper:
         versions = self._applied.versions
 
         def one(incarnation: str) -> tuple[str, int, _Done]:
-            table = CurrentTable(self._spark, self._lake, incarnation)
+            table = CurrentTable(self._lake, incarnation)
             table.restore(versions[incarnation])
             done = self._table(table.sql)
             return incarnation, table.version, done
@@ -104,10 +100,9 @@ class _Keeper:
 
     def _write(self, moved: dict[str, int]) -> None:
         before = self._applied
-        line = self._lake.read(self._spark, "applied").where(f"seq = {before.seq}")
+        line = self._lake.read("applied").where(f"seq = {before.seq}")
         watermarks = dict(line.select("watermarks").collect()[0][0] or {})
         write_snapshot(
-            self._spark,
             self._lake,
             before,
             before.state,
@@ -122,20 +117,20 @@ class _Keeper:
         before, size = self._files(sql)
         many = before >= self._many and size < before * _SMALL
         if many:
-            self._spark.sql(f"OPTIMIZE {sql}").collect()
+            self._lake.spark.sql(f"OPTIMIZE {sql}").collect()
         if self._days is not None:
-            self._spark.sql(f"VACUUM {sql} RETAIN {self._days * 24} HOURS").collect()
+            self._lake.spark.sql(f"VACUUM {sql} RETAIN {self._days * 24} HOURS").collect()
         return many, before, self._files(sql)[0] if many else before
 
     def _files(self, sql: str) -> tuple[int, int]:
-        detail = self._spark.sql(f"DESCRIBE DETAIL {sql}").select("numFiles", "sizeInBytes")
+        detail = self._lake.spark.sql(f"DESCRIBE DETAIL {sql}").select("numFiles", "sizeInBytes")
         row = detail.collect()[0]
         return int(row[0] or 0), int(row[1] or 0)
 
 
-def _expire(spark: SparkSession, lake: Lake, applied: Snapshot, days: int) -> int:
+def _expire(lake: LakeSession, applied: Snapshot, days: int) -> int:
     """Delete records that are older, have been considered, and from which nothing goes on."""
-    raw = lake.read(spark, "raw")
+    raw = lake.read("raw")
     if "offset" not in raw.columns:
         reason = "only records of topics expire: by its lines in `raw` a folder's files are known"
         raise ConfigError(reason, setting="--expire-days")
@@ -150,5 +145,5 @@ def _expire(spark: SparkSession, lake: Lake, applied: Snapshot, days: int) -> in
     )
     found = raw.where(old).count()
     if found:
-        spark.sql(f"DELETE FROM {lake.sql('raw')} WHERE {old}").collect()
+        lake.spark.sql(f"DELETE FROM {lake.sql('raw')} WHERE {old}").collect()
     return found

@@ -25,7 +25,7 @@ from ticdc_assets.assets import results
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.assets.run_budget import poll_interval
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 
 CHECKPOINT_TAG = "ticdc/checkpoint"
 _UNDER_WAY = [

@@ -39,7 +39,7 @@ def ledger_adds_up(scene: CheckContext) -> Found:
     full check only.
     """
     if scene.window.is_whole:
-        done = build_ledger(scene.spark, scene.lake, scene.after)
+        done = build_ledger(scene.lake, scene.after)
         found: list[tuple[object, ...]] = [
             (_LOST, table.name, table.input, table.input - table.missing)
             for table in done.tables

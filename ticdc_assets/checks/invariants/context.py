@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.invariants.row_conditions import (
     LIVES,
     PLACE,
@@ -25,7 +24,7 @@ from ticdc_assets.checks.invariants.row_conditions import (
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.log.applied import Snapshot, read_snapshot
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.state import Incarnation
 
 
@@ -56,15 +55,12 @@ class CheckContext:
 
     def __init__(
         self,
-        spark: SparkSession,
-        lake: Lake,
-        feed: Changefeed,
+        lake: LakeSession,
         window: SnapshotRange,
         tables: Collection[str] | None = None,
     ) -> None:
-        self.spark = spark
         self.lake = lake
-        self.feed = feed
+        self.feed = lake.feed
         self.window = window
         self._only = tables
         self._kept: list[DataFrame] = []
@@ -83,21 +79,21 @@ class CheckContext:
         self._kept.clear()
 
     def read(self, table: str) -> DataFrame:
-        return self.lake.read(self.spark, table)
+        return self.lake.read(table)
 
     def frame(self, rows: Sequence[tuple[object, ...]], columns: str) -> DataFrame:
         """What was found out on the driver, as a frame like any other."""
-        return self.spark.createDataFrame(rows, columns)
+        return self.lake.spark.createDataFrame(rows, columns)
 
     @cached_property
     def before(self) -> Snapshot:
         """The lake before the window."""
-        return read_snapshot(self.spark, self.lake, self.window.since)
+        return read_snapshot(self.lake, self.window.since)
 
     @cached_property
     def after(self) -> Snapshot:
         """The lake after the window."""
-        return read_snapshot(self.spark, self.lake, self.window.through)
+        return read_snapshot(self.lake, self.window.through)
 
     @cached_property
     def lines(self) -> list[Row]:

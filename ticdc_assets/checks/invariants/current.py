@@ -21,7 +21,8 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.current_table import CurrentTable, row_count_growth, row_counts
 from ticdc_assets.lake.columns.expressions import combine_balanced
 from ticdc_assets.lake.columns.types import delta_columns, delta_names
-from ticdc_assets.lake.store.contracts import COMMIT_TS, quoted
+from ticdc_assets.lake.store.contracts import COMMIT_TS
+from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.lake.views.overview import find_blocking_ddl
 from ticdc_assets.plan.state import Incarnation
 
@@ -50,10 +51,17 @@ def table_goes_on(scene: CheckContext, tables: Sequence[Incarnation]) -> Mapping
 def _stop(scene: CheckContext, table: Incarnation) -> tuple[object, ...]:
     """Why a table is stopped, at which DDL, and the commands to go on."""
     name = f"{table.schema.database}.{table.schema.table}"
-    words = ["ticdc-assets", "resume", "--lake", scene.lake.root, "--changefeed", scene.feed.id]
+    words = [
+        "ticdc-assets",
+        "resume",
+        "--lake",
+        scene.lake.location.root,
+        "--changefeed",
+        scene.feed.id,
+    ]
     ddl = go_on = without = None
     if table.status == "paused":
-        found = find_blocking_ddl(scene.spark, scene.lake, scene.after.state, table)
+        found = find_blocking_ddl(scene.lake, scene.after.state, table)
         go_on = shlex.join([*words, name])
         if found is not None and found[1][0] in (table.reason or ""):
             ddl, without = found[1][0], shlex.join([*words, name, "--skip-ddl"])
@@ -111,7 +119,7 @@ def _since(scene: CheckContext, incarnation: str) -> int:
 def _doubted(scene: CheckContext, keys: Mapping[str, DataFrame]) -> set[str]:
     """Tables that may have a key twice, by a hash of it: small tables are one job."""
     after = scene.after.versions
-    sizes = {id: table_files(scene.lake.current(id), after[id])[1] for id in keys}
+    sizes = {id: table_files(scene.lake.current_path(id), after[id])[1] for id in keys}
     small = [id for id in keys if sizes[id] < _SMALL]
     parts = [small[start : start + _AT_ONCE] for start in range(0, len(small), _AT_ONCE)]
     doubted: set[str] = set()
@@ -150,7 +158,7 @@ def _keys(scene: CheckContext, table: Incarnation) -> DataFrame | NotEvaluated:
     if missing := set(key) - set(rows.columns):
         return NotEvaluated(f"the key's columns are not there: {', '.join(sorted(missing))}")
     # A date that Delta has no value for is NULL, and several of them are.
-    columns_of_key = [F.col(quoted(name)) for name in key]
+    columns_of_key = [F.col(quote_identifier(name)) for name in key]
     told = rows.where(combine_balanced(and_, (column.isNotNull() for column in columns_of_key)))
     named = (column.alias(f"k{at}") for at, column in enumerate(columns_of_key))
     return told.select(F.struct(*named).alias("key"), F.col(COMMIT_TS).alias("ts"))
@@ -180,7 +188,7 @@ def row_count_is_inserts_less_deletes(
     before, after = scene.before.versions, scene.after.versions
     told = {id for id, reason in reasons.items() if reason is None}
     spans = {id: (before[id], after[id]) for id in told & before.keys() & after.keys()}
-    grew = row_count_growth(scene.spark, scene.lake, spans)
+    grew = row_count_growth(scene.lake, spans)
     # To be counted: what the log does not tell of, and what is not as it should be.
     counted = {
         id
@@ -189,7 +197,7 @@ def row_count_is_inserts_less_deletes(
         if grew.get(id) != inserts - deletes
     }
     had, has = (
-        row_counts(scene.spark, scene.lake, {id: versions[id] for id in counted & versions.keys()})
+        row_counts(scene.lake, {id: versions[id] for id in counted & versions.keys()})
         for versions in (before, after)
     )
 
@@ -237,4 +245,4 @@ def _rows(scene: CheckContext, table: Incarnation) -> DataFrame | None:
     version = scene.after.versions.get(table.id)
     if version is None:
         return None
-    return CurrentTable(scene.spark, scene.lake, table.id).rows(version)
+    return CurrentTable(scene.lake, table.id).rows(version)

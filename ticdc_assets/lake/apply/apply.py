@@ -11,9 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
-from pyspark.sql import SparkSession
 
-from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import SchemaChange
 from ticdc_assets.lake.apply.control_events import ControlEvents, read_control_events
 from ticdc_assets.lake.apply.pending_rows import Window, find_late_rows
@@ -29,7 +27,7 @@ from ticdc_assets.lake.log.applied import (
 )
 from ticdc_assets.lake.log.schema_history import write_history, write_tables
 from ticdc_assets.lake.store.codegen import WORTHWHILE, set_codegen
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.plan import join_replay
 from ticdc_assets.plan.replay import replay_targets, tables_changed_by, tables_fed_by
 from ticdc_assets.plan.row_group import UndecodedFiles
@@ -64,9 +62,7 @@ class ReplayRequest:
 
 
 def apply(
-    spark: SparkSession,
-    lake: Lake,
-    feed: Changefeed,
+    lake: LakeSession,
     applied: Snapshot,
     batch: int,
     *,
@@ -82,23 +78,19 @@ def apply(
     """
     through = batch if decoded is None else decoded
     unread = applied.state.missing if missing is None else missing
-    return _Applier(spark, lake, feed, batch, through, unread, progress).run(applied, replay)
+    return _Applier(lake, batch, through, unread, progress).run(applied, replay)
 
 
 class _Applier:
     def __init__(
         self,
-        spark: SparkSession,
-        lake: Lake,
-        feed: Changefeed,
+        lake: LakeSession,
         batch: int,
         decoded: int,
         missing: Collection[UndecodedFiles],
         progress: Progress | None,
     ) -> None:
-        self._spark = spark
         self._lake = lake
-        self._feed = feed
         self._batch = batch
         self._decoded = decoded
         self._missing = missing
@@ -107,7 +99,7 @@ class _Applier:
 
     def run(self, applied: Snapshot, replay: ReplayRequest | None) -> ApplyResult:
         self._done = ApplyResult(applied.ts)
-        control = read_control_events(self._spark, self._lake, self._feed, applied, self._batch)
+        control = read_control_events(self._lake, applied, self._batch)
         applied = self._replay_what_can(applied, control, replay)
         at_once = [ddl for ddl in control.ddls if ddl.commit_ts == applied.ts]
         if any(_is_new(ddl, applied.state) for ddl in at_once) and control.resolved_ts > applied.ts:
@@ -121,9 +113,7 @@ class _Applier:
 
     def _advance(self, applied: Snapshot, control: ControlEvents, ts: int, batch: int) -> Snapshot:
         way = prepare_window(
-            self._spark,
             self._lake,
-            self._feed,
             applied,
             control,
             ts=ts,
@@ -133,9 +123,7 @@ class _Applier:
         made = way.plan
         with ThreadPoolExecutor(1) as beside:
             # No row depends on it.
-            written = beside.submit(
-                write_history, self._spark, self._lake, made.history, applied.ts
-            )
+            written = beside.submit(write_history, self._lake, made.history, applied.ts)
             versions, counts, state = self._carry_out(way, made.work)
             written.result()
         if batch == self._batch:
@@ -148,7 +136,7 @@ class _Applier:
     ) -> tuple[dict[str, int], list[TableCounts], State]:
         """Carry out the work on tables, several at once; tables that refuse are paused."""
         made, start = way.plan, way.start
-        split = not self._feed.output_raw_change_event
+        split = not self._lake.feed.output_raw_change_event
 
         def one(incarnation: str) -> TableOutcome:
             version = start.versions.get(incarnation)
@@ -159,7 +147,7 @@ class _Applier:
         outcomes: dict[str, TableOutcome] = {}
         is_much = way.rows > WORTHWHILE * max(len(work), 1)
         # A table mostly waits, for logs and the store: as many as Python has threads for that.
-        with set_codegen(self._spark, is_much), ThreadPoolExecutor() as pool:
+        with set_codegen(self._lake.spark, is_much), ThreadPoolExecutor() as pool:
             for incarnation, outcome in zip(work, pool.map(one, work), strict=True):
                 outcomes[incarnation] = outcome
                 if self._progress is not None:
@@ -179,7 +167,7 @@ class _Applier:
             counts += outcome.counts
         versions = {i: o.version for i, o in outcomes.items() if o.version is not None}
         refused = [s for o in outcomes.values() if o.refused is None for s in o.segments]
-        write_quarantined_rows(self._spark, self._lake, refused)
+        write_quarantined_rows(self._lake, refused)
         return versions, counts, replace(made.state, incarnations=tables)
 
     def _finish(
@@ -192,9 +180,8 @@ class _Applier:
         counts: Sequence[TableCounts],
         replays: int | None = None,
     ) -> Snapshot:
-        write_tables(self._spark, self._lake, applied.state, state)
+        write_tables(self._lake, applied.state, state)
         written = write_snapshot(
-            self._spark,
             self._lake,
             applied,
             state,
@@ -242,7 +229,7 @@ class _Applier:
         late = self._late(applied) if applied.seq else []
         least = [ts for _, _, ts in late] + [ddl.commit_ts for ddl in control.late]
         if least:
-            seqs.append(find_valid_snapshot(self._spark, self._lake, applied.seq, min(least)))
+            seqs.append(find_valid_snapshot(self._lake, applied.seq, min(least)))
         if not seqs:
             return applied
         return self._replay(applied, control, targets, names, late, min(seqs))
@@ -250,7 +237,7 @@ class _Applier:
     def _late(self, applied: Snapshot) -> list[tuple[str, str, int]]:
         """Tables that are wrong for rows that came too late, and since when."""
         span = Window(applied.ts, applied.batch, applied.ts, self._batch)
-        return find_late_rows(self._spark, self._lake, span)
+        return find_late_rows(self._lake, span)
 
     def _replay(
         self,
@@ -261,15 +248,13 @@ class _Applier:
         late: Collection[tuple[str, str, int]],
         seq: int,
     ) -> Snapshot:
-        seq = find_valid_snapshot(self._spark, self._lake, seq)
-        then = read_snapshot(self._spark, self._lake, seq)
+        seq = find_valid_snapshot(self._lake, seq)
+        then = read_snapshot(self._lake, seq)
         if then.ts >= applied.ts and then.batch >= applied.batch:
             return applied
-        past = read_control_events(self._spark, self._lake, self._feed, then, self._batch)
+        past = read_control_events(self._lake, then, self._batch)
         way = prepare_window(
-            self._spark,
             self._lake,
-            self._feed,
             then,
             past,
             ts=applied.ts,
@@ -291,7 +276,7 @@ class _Applier:
         versions, counts, after = self._carry_out(way, to_do)
         state = join_replay(applied.state, replace(made, state=after), chosen, applied.seq)
         changed = [v for v in made.history if v.incarnation in chosen]
-        write_history(self._spark, self._lake, changed, then.ts)
+        write_history(self._lake, changed, then.ts)
         self._note(made.problems)
         self._done = dataclasses.replace(self._done, replayed=self._done.replayed + len(chosen))
         return self._finish(applied, state, applied.batch, versions, control, counts, replays=seq)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
@@ -17,7 +17,7 @@ from ticdc_assets.events import (
 )
 from ticdc_assets.lake.events.event_rows import statements, table_name
 from ticdc_assets.lake.log.applied import Snapshot
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.state import State, ddl_name
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker, WatermarkState
 
@@ -39,11 +39,9 @@ class ControlEvents:
     more_may_come: bool
 
 
-def read_control_events(
-    spark: SparkSession, lake: Lake, feed: Changefeed, since: Snapshot, batch: int
-) -> ControlEvents:
+def read_control_events(lake: LakeSession, since: Snapshot, batch: int) -> ControlEvents:
     """Read what was said since a line of `applied`."""
-    events = lake.read(spark, "events").where(F.col("batch") <= batch)
+    events = lake.read("events").where(F.col("batch") <= batch)
     fresh = F.col("batch") > since.batch
     said = events.where(
         F.col("kind").isin("ddl", "bootstrap", "watermark")
@@ -57,11 +55,11 @@ def read_control_events(
     told = _told(rows)
     ddls = [change for _, change in told if isinstance(change, SchemaChange)]
     late = [ddl for ddl in ddls if ddl.commit_ts < since.ts]
-    progress = ResolvedTsTracker(feed)
+    progress = ResolvedTsTracker(lake.feed)
     progress.restore(since.state.heard)
     new = events.where(fresh)
-    _hear(progress, feed, [row for row in rows if row["batch"] > since.batch], told, new)
-    resolved, more_may_come = progress.resolved_ts, feed.transport != "storage"
+    _hear(progress, lake.feed, [row for row in rows if row["batch"] > since.batch], told, new)
+    resolved, more_may_come = progress.resolved_ts, lake.feed.transport != "storage"
     if resolved is None:
         # Nothing states how far the stream is complete: it is taken as it has come.
         newest = new.where(F.col("kind").isin("row", "ddl")).agg(F.max("commit_ts"))
@@ -149,8 +147,8 @@ def _unknown(events: DataFrame, late: list[SchemaChange], batch: int) -> list[Sc
 class StatedSchemas:
     """Finds the schemas that messages and files stated for versions of tables, whenever it was."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, control: ControlEvents) -> None:
-        self._events = lake.read(spark, "events")
+    def __init__(self, lake: LakeSession, control: ControlEvents) -> None:
+        self._events = lake.read("events")
         self._known: dict[tuple[str | None, int | None], TableSchema | None] = {}
         for ddl in control.ddls:
             self._remember(ddl.schema)

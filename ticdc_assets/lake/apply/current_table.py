@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from operator import and_
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
@@ -13,14 +13,10 @@ from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.columns.expressions import combine_balanced
 from ticdc_assets.lake.columns.types import DeltaColumn, alike, delta_columns, delta_names
 from ticdc_assets.lake.store.commits import newest_commits
-from ticdc_assets.lake.store.contracts import (
-    COMMIT_TS,
-    Lake,
-    create_table,
-    literal,
-    quoted,
-    table_at,
-)
+from ticdc_assets.lake.store.contracts import COMMIT_TS
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.sql import delta_table, quote_identifier, quote_literal
+from ticdc_assets.lake.store.tables import create_table
 from ticdc_assets.schema.conversion.convert import backfill, only_widens
 from ticdc_assets.schema.effect import (
     ColumnAdded,
@@ -51,18 +47,14 @@ _FILE = "struct<stats: string, deletionVector: struct<cardinality: bigint>>"
 _ACTIONS = f"add {_FILE}, remove {_FILE}"
 
 
-def row_counts(spark: SparkSession, lake: Lake, versions: Mapping[str, int]) -> dict[str, int]:
+def row_counts(lake: LakeSession, versions: Mapping[str, int]) -> dict[str, int]:
     """How many rows tables have at Delta versions; no data is read, only Delta's log."""
     with ThreadPoolExecutor() as pool:
-        counts = pool.map(
-            lambda one: CurrentTable(spark, lake, one[0]).count(one[1]), versions.items()
-        )
+        counts = pool.map(lambda one: CurrentTable(lake, one[0]).count(one[1]), versions.items())
         return dict(zip(versions, counts, strict=True))
 
 
-def row_count_growth(
-    spark: SparkSession, lake: Lake, spans: Mapping[str, tuple[int, int]]
-) -> dict[str, int]:
+def row_count_growth(lake: LakeSession, spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
     """By how many rows tables grew from one Delta version to another, as the commits between tell.
 
     One job for all tables, where counting at an old version makes Delta read its log anew.  A
@@ -70,7 +62,7 @@ def row_count_growth(
     """
     grew = {id: 0 for id, (since, through) in spans.items() if since == through}
     logs = [
-        f"{lake.current(id)}/_delta_log/{version:020}.json"
+        f"{lake.current_path(id)}/_delta_log/{version:020}.json"
         for id, (since, through) in spans.items()
         for version in range(since + 1, through + 1)
     ]
@@ -85,7 +77,7 @@ def row_count_growth(
 
     change = rows("add") - rows("remove")
     told = (
-        spark.read.schema(_ACTIONS)
+        lake.spark.read.schema(_ACTIONS)
         .json(logs)
         .select(
             F.regexp_extract("_metadata.file_path", "([^/]+)/_delta_log/[^/]+$", 1).alias("id"),
@@ -99,10 +91,10 @@ def row_count_growth(
 class CurrentTable:
     """One table's Delta table."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, incarnation: str) -> None:
-        self._spark = spark
-        self.path = lake.current(incarnation)
-        self.sql = table_at(self.path)
+    def __init__(self, lake: LakeSession, incarnation: str) -> None:
+        self._spark = lake.spark
+        self.path = lake.current_path(incarnation)
+        self.sql = delta_table(self.path)
 
     @property
     def version(self) -> int:
@@ -125,8 +117,8 @@ class CurrentTable:
             self._empty(schema)
             return
         columns = [_definition(column) for column in delta_columns(schema)]
-        comment = literal(_COMMIT_TS_COMMENT)
-        columns.append(f"{quoted(COMMIT_TS)} bigint COMMENT {comment}")
+        comment = quote_literal(_COMMIT_TS_COMMENT)
+        columns.append(f"{quote_identifier(COMMIT_TS)} bigint COMMENT {comment}")
         create_table(self._spark, self.path, ", ".join(columns), _layout(schema), _PROPERTIES)
 
     def _exists(self) -> bool:
@@ -144,7 +136,7 @@ class CurrentTable:
         there = self._spark.read.format("delta").load(self.path).columns
         gone = [name for name in there if name != COMMIT_TS]
         if gone:
-            self._alter(f"DROP COLUMNS ({', '.join(map(quoted, gone))})")
+            self._alter(f"DROP COLUMNS ({', '.join(map(quote_identifier, gone))})")
         self._place([], delta_columns(schema))
         self.cluster(schema)
 
@@ -162,7 +154,7 @@ class CurrentTable:
         self.cluster(schema)
 
     def cluster(self, schema: TableSchema) -> None:
-        by = ", ".join(map(quoted, _layout(schema)))
+        by = ", ".join(map(quote_identifier, _layout(schema)))
         self._alter(f"CLUSTER BY ({by})" if by else "CLUSTER BY NONE")
 
     def merge(self, final: DataFrame, schema: TableSchema, key: Sequence[str]) -> None:
@@ -173,18 +165,22 @@ class CurrentTable:
         """
         columns = [*(c.name for c in delta_columns(schema)), COMMIT_TS]
         # In one column, so that no name means both of a row that is there and of one that comes.
-        came = F.struct(*(F.col(quoted(n)).alias(f"c{at}") for at, n in enumerate(columns)))
+        came = F.struct(
+            *(F.col(quote_identifier(n)).alias(f"c{at}") for at, n in enumerate(columns))
+        )
         news = final.select("⌗put", came.alias("⌗came"))
         values = {n: F.col(f"`⌗came`.c{at}") for at, n in enumerate(columns)}
         types = {c.name: c.type for c in delta_columns(schema)}
         if key:
             same = combine_balanced(
-                and_, (_same(F.col(quoted(n)), values[n], types[n]) for n in key)
+                and_, (_same(F.col(quote_identifier(n)), values[n], types[n]) for n in key)
             )
         else:
-            equal = (F.col(quoted(n)).eqNullSafe(values[n]) for n in columns if n != COMMIT_TS)
+            equal = (
+                F.col(quote_identifier(n)).eqNullSafe(values[n]) for n in columns if n != COMMIT_TS
+            )
             same = combine_balanced(and_, [~F.col("⌗put"), *equal])
-        every = {quoted(n): value for n, value in values.items()}
+        every = {quote_identifier(n): value for n, value in values.items()}
         merge = news.mergeInto(self.sql, same)
         merge = merge.whenMatched(~F.col("⌗put")).delete().whenMatched().update(every)
         merge.whenNotMatched(F.col("⌗put")).insert(every).merge()
@@ -206,19 +202,19 @@ class CurrentTable:
         if recluster:
             self._alter("CLUSTER BY NONE")
         if gone:
-            self._alter(f"DROP COLUMNS ({', '.join(map(quoted, gone))})")
+            self._alter(f"DROP COLUMNS ({', '.join(map(quote_identifier, gone))})")
         self._rename({old: new.name for old, new in moved.items() if old != new.name})
         types = {moved[c.name].name: c.type for c in was if c.name in moved}
         for column in wanted:
             if types.get(column.name, column.type) != column.type:
-                self._alter(f"ALTER COLUMN {quoted(column.name)} TYPE {column.type}")
+                self._alter(f"ALTER COLUMN {quote_identifier(column.name)} TYPE {column.type}")
         order = [moved[column.name].name for column in was if column.name in moved]
         self._place(order, wanted)
         comments = {moved[c.name].name: c.comment for c in was if c.name in moved}
         for column in wanted:
             if comments.get(column.name, column.comment) != column.comment:
-                comment = literal(column.comment)
-                self._alter(f"ALTER COLUMN {quoted(column.name)} COMMENT {comment}")
+                comment = quote_literal(column.comment)
+                self._alter(f"ALTER COLUMN {quote_identifier(column.name)} COMMENT {comment}")
         if recluster:
             self.cluster(after)
 
@@ -231,22 +227,22 @@ class CurrentTable:
             if free is None:
                 old = next(iter(waiting))
                 aside = f"{old}⌗aside"
-                self._alter(f"RENAME COLUMN {quoted(old)} TO {quoted(aside)}")
+                self._alter(f"RENAME COLUMN {quote_identifier(old)} TO {quote_identifier(aside)}")
                 waiting[aside] = waiting.pop(old)
                 continue
             new = waiting.pop(free)
-            self._alter(f"RENAME COLUMN {quoted(free)} TO {quoted(new)}")
+            self._alter(f"RENAME COLUMN {quote_identifier(free)} TO {quote_identifier(new)}")
 
     def _place(self, order: list[str], wanted: Sequence[DeltaColumn]) -> None:
         """Add the columns that are not there, and have all in the order that is wanted."""
         for position, column in enumerate(wanted):
-            where = f"AFTER {quoted(wanted[position - 1].name)}" if position else "FIRST"
+            where = f"AFTER {quote_identifier(wanted[position - 1].name)}" if position else "FIRST"
             if column.name not in order:
                 self._alter(f"ADD COLUMNS ({_definition(column)} {where})")
             elif order[position] == column.name:
                 continue
             else:
-                self._alter(f"ALTER COLUMN {quoted(column.name)} {where}")
+                self._alter(f"ALTER COLUMN {quote_identifier(column.name)} {where}")
                 order.remove(column.name)
             order.insert(position, column.name)
 
@@ -260,7 +256,7 @@ def _same(one: Column, other: Column, type: str) -> Column:
 
 
 def _definition(column: DeltaColumn) -> str:
-    return f"{quoted(column.name)} {column.type} COMMENT {literal(column.comment)}"
+    return f"{quote_identifier(column.name)} {column.type} COMMENT {quote_literal(column.comment)}"
 
 
 def _layout(schema: TableSchema) -> list[str]:

@@ -7,7 +7,7 @@ table is shown at a ts between two applied ones.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import TicdcError, UnsupportedDdl
@@ -24,7 +24,9 @@ from ticdc_assets.lake.columns.reading import parsed, typed
 from ticdc_assets.lake.columns.types import delta_columns
 from ticdc_assets.lake.columns.writing import image
 from ticdc_assets.lake.events.event_rows import table_name
-from ticdc_assets.lake.store.contracts import COMMIT_TS, Lake, literal, quoted
+from ticdc_assets.lake.store.contracts import COMMIT_TS
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
 from ticdc_assets.plan.steps import Alter, ApplyRows, EmptyPartitions, Exchange, TableWork
 from ticdc_assets.schema import effect as effects
 from ticdc_assets.stream.problem import ROWS_IN_WRONG_PARTITIONS
@@ -37,8 +39,7 @@ _DEEP = 3
 class Frames:
     """The tables of a window: what they have to go through, and where they start from."""
 
-    spark: SparkSession
-    lake: Lake
+    lake: LakeSession
     span: Window
     due: DataFrame
     work: Mapping[str, TableWork]
@@ -89,10 +90,10 @@ class Frames:
     def empty(self, schema: TableSchema) -> DataFrame:
         types = [(c.name, c.type) for c in delta_columns(schema)]
         columns = [
-            f"CAST(NULL AS {type}) AS {quoted(name)}"
+            f"CAST(NULL AS {type}) AS {quote_identifier(name)}"
             for name, type in (*types, (COMMIT_TS, "bigint"))
         ]
-        return self.spark.sql(f"SELECT {', '.join(columns)} WHERE false")
+        return self.lake.spark.sql(f"SELECT {', '.join(columns)} WHERE false")
 
     def segment(self, step: ApplyRows, segments: list[Segment]) -> Segment:
         segment = read_segment(self.due, step, self.redecode)
@@ -109,8 +110,8 @@ class Frames:
         first = self.due.where(F.col("name") == F.lit(name)).agg(
             F.min("batch").alias("first_batch")
         )
-        events = self.lake.read(self.spark, "events").where(
-            f"kind = 'row' AND batch <= {self.span.batch} AND name = {literal(name or '')}"
+        events = self.lake.read("events").where(
+            f"kind = 'row' AND batch <= {self.span.batch} AND name = {quote_literal(name or '')}"
         )
         since = events.join(F.broadcast(first), F.expr("batch >= first_batch"))
         return changed_counts(segment, rows, sender_passes(since))
@@ -162,7 +163,7 @@ class Frames:
     ) -> DataFrame:
         """The rows that lie in these partitions, or in any other."""
         # Columns of the user's may have any name.
-        whole = F.struct(*(F.col(quoted(name)) for name in rows.columns)).alias("⌗row")
+        whole = F.struct(*(F.col(quote_identifier(name)) for name in rows.columns)).alias("⌗row")
         with_image = rows.select(whole, image(schema).alias("image"))
         placed = _refusing(located(with_image, "image", schema, step.partitioning))
         chosen = F.coalesce(F.col("partition").isin(*names), F.lit(False))
@@ -209,12 +210,12 @@ def changes_no_row(rows: DataFrame, steps: Sequence[effects.ColumnChange], ts: i
 
 
 def _taken(name: str | None, type: str) -> Column:
-    return (F.lit(None) if name is None else F.col(quoted(name))).cast(type)
+    return (F.lit(None) if name is None else F.col(quote_identifier(name))).cast(type)
 
 
 def _spelt(rows: DataFrame, like: DataFrame) -> DataFrame:
     """Rows with column names as another table spells them."""
-    return rows.select(*(F.col(quoted(name)).alias(name) for name in like.columns))
+    return rows.select(*(F.col(quote_identifier(name)).alias(name) for name in like.columns))
 
 
 def _refusing(rows: DataFrame) -> DataFrame:

@@ -8,10 +8,11 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, Segment
 from ticdc_assets.lake.columns.expressions import combine_balanced, same_values
-from ticdc_assets.lake.store.contracts import COMMIT_TS, quoted
+from ticdc_assets.lake.store.contracts import COMMIT_TS
+from ticdc_assets.lake.store.sql import quote_identifier
 
 _PUT = "⌗put"
-_PUT_SQL = quoted(_PUT)
+_PUT_SQL = quote_identifier(_PUT)
 # Whether an operation is all of its event, not the old key's part of one that moved.
 _DECIDES = "⌗decides"
 
@@ -22,8 +23,8 @@ def final_rows(segment: Segment) -> DataFrame:
     `⌗put` tells rows that are there in the end from those that are gone.
     """
     good = segment.typed.where(~F.col(BAD))
-    key = [F.col(quoted(name)) for name in segment.key]
-    values = [F.col(quoted(c.name)) for c in segment.columns]
+    key = [F.col(quote_identifier(name)) for name in segment.key]
+    values = [F.col(quote_identifier(c.name)) for c in segment.columns]
     kept = [F.col(name) for name in ("⌗at", "⌗dated", "⌗seq", "⌗index", "⌗commit_ts")]
     if segment.step.inserts_only:
         decides = F.lit(True).alias(_DECIDES)
@@ -49,7 +50,7 @@ def _operations(segment: Segment, good: DataFrame, kept: list[Column]) -> DataFr
     """Every event as the removal of a key, the putting of a row, or both."""
     key = segment.key
     moved = combine_balanced(
-        or_, (~F.col("⌗old").getField(n).eqNullSafe(F.col(quoted(n))) for n in key)
+        or_, (~F.col("⌗old").getField(n).eqNullSafe(F.col(quote_identifier(n))) for n in key)
     )
     puts = F.col("⌗new") & ~F.col(KEY_ONLY)
     removes = F.col("⌗has_old") & (~F.col("⌗new") | moved)
@@ -62,7 +63,7 @@ def _operations(segment: Segment, good: DataFrame, kept: list[Column]) -> DataFr
     old = F.col("⌗do") == 0
     values = [
         F.when(old, F.col("⌗old").getField(c.name) if c.name in key else F.lit(None))
-        .otherwise(F.col(quoted(c.name)))
+        .otherwise(F.col(quote_identifier(c.name)))
         .alias(c.name)
         for c in segment.columns
     ]
@@ -77,7 +78,7 @@ def lost_keys(segment: Segment, rows: DataFrame) -> DataFrame:
     """
     good = segment.typed.where(~F.col(BAD))
     kept = [F.col(name) for name in ("⌗at", "⌗dated", "⌗seq", "⌗index", "⌗commit_ts")]
-    key = [F.col(quoted(name)) for name in segment.key]
+    key = [F.col(quote_identifier(name)) for name in segment.key]
     operations = _operations(segment, good, kept)
     in_order = Window.partitionBy(*key).orderBy(*order_of(segment.exact))
     marked = operations.withColumn("⌗before", F.lag(_PUT).over(in_order))
@@ -98,6 +99,8 @@ def upserted(rows: DataFrame, final: DataFrame, key: Sequence[str]) -> DataFrame
     """A table's rows after a segment."""
     before = rows.withColumns({_PUT: F.lit(True), "⌗since": F.lit(0)})
     both = before.unionByName(final.withColumn("⌗since", F.lit(1)))
-    newest = Window.partitionBy(*(F.col(quoted(n)) for n in key)).orderBy(F.desc("⌗since"))
+    newest = Window.partitionBy(*(F.col(quote_identifier(n)) for n in key)).orderBy(
+        F.desc("⌗since")
+    )
     last = both.withColumn("⌗nth", F.row_number().over(newest)).where(f"`⌗nth` = 1 AND {_PUT_SQL}")
     return last.drop("⌗nth", "⌗since", _PUT)

@@ -11,7 +11,8 @@ from ticdc_assets.lake.apply.quarantined_rows import stop_job
 from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, Segment
 from ticdc_assets.lake.columns.expressions import any_of, combine_balanced, same_values
 from ticdc_assets.lake.columns.types import DeltaColumn
-from ticdc_assets.lake.store.contracts import COMMIT_TS, quoted
+from ticdc_assets.lake.store.contracts import COMMIT_TS
+from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.stream.problem import OLD_ROW_MISSING
 
 
@@ -38,14 +39,14 @@ def changed_counts(segment: Segment, rows: DataFrame, passes: DataFrame | None) 
         # What overwrites a row does so once.
         good = most.where("`⌗copy` = 1 AND (`⌗nth` = 1 OR NOT `⌗overwrites`)")
     good = good.observe(segment.outcome, F.count(F.lit(1)).alias("applied"))
-    new = F.struct(*(F.col(quoted(c.name)) for c in segment.columns))
+    new = F.struct(*(F.col(quote_identifier(c.name)) for c in segment.columns))
     each = _copies((F.col("⌗has_old"), -1, F.col("⌗old")), (F.col("⌗new"), 1, new))
     changes = good.select(*_PLACE, "⌗commit_ts", "⌗overwrites", F.inline(each))
     if segment.overwrites:
         changes = _with_overwritten(segment, changes, rows)
     segment.result = (
         changes.select("`⌗row`.*", "⌗copies", "⌗commit_ts")
-        .groupBy(*(F.col(quoted(c.name)) for c in segment.columns))
+        .groupBy(*(F.col(quote_identifier(c.name)) for c in segment.columns))
         .agg(F.sum("⌗copies").alias("⌗copies"), F.max("⌗commit_ts").alias(COMMIT_TS))
     )
     return segment.result
@@ -71,7 +72,7 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
     another row there, which the stream does not tell.
     """
     names = list(dict.fromkeys(name for key in segment.unique_keys for name in key))
-    whole = F.struct(*(F.col(quoted(c.name)) for c in segment.columns)).alias("⌗row")
+    whole = F.struct(*(F.col(quote_identifier(c.name)) for c in segment.columns)).alias("⌗row")
     unique = {name: F.col("⌗row").getField(name) for name in names}
     wanted = changes.where("`⌗overwrites`").select(*(unique[n].alias(n) for n in names))
     there = rows.join(wanted, same_values(rows, wanted, names), "left_semi").select(
@@ -107,7 +108,7 @@ def repeated(counts: DataFrame) -> DataFrame:
 
 def recounted(rows: DataFrame, changes: DataFrame, columns: Sequence[DeltaColumn]) -> DataFrame:
     """A table's rows after a segment, where they have no key."""
-    values = [F.col(quoted(c.name)) for c in columns]
+    values = [F.col(quote_identifier(c.name)) for c in columns]
     there = rows.withColumn("⌗copies", F.lit(1).cast("bigint"))
     joined = there.unionByName(changes).groupBy(*values)
     sums = joined.agg(F.sum("⌗copies").alias("⌗copies"), F.max(COMMIT_TS).alias(COMMIT_TS))

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import RowChange
 from ticdc_assets.lake.events.event_rows import row_change, table_name
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.stream.ordering import OrderKey, Phase
 
@@ -37,7 +37,7 @@ class Window:
 
 
 def select_pending_rows(
-    spark: SparkSession, lake: Lake, span: Window, *, in_milliseconds: bool = False
+    lake: LakeSession, span: Window, *, in_milliseconds: bool = False
 ) -> DataFrame:
     """The rows that are due, each with its place: `at`, and whether it is `dated` by it.
 
@@ -46,7 +46,7 @@ def select_pending_rows(
     ts, exact = F.col("commit_ts"), F.col("ts_kind") == "commit"
     came_since = (ts > span.after_ts) | (~exact & (F.col("batch") > span.after_batch))
     late = ~exact & (ts <= span.after_ts)
-    rows = lake.read(spark, "events").where(
+    rows = lake.read("events").where(
         (F.col("kind") == "row")
         & (ts <= span.ts)
         & came_since
@@ -54,7 +54,7 @@ def select_pending_rows(
         & (exact | (F.col("batch") <= span.batch))
     )
     if in_milliseconds and span.after_ts:
-        rows = _without_repetitions(rows, lake.read(spark, "events"), span)
+        rows = _without_repetitions(rows, lake.read("events"), span)
     at = F.when(late, F.lit(span.after_ts)).otherwise(ts)
     return rows.withColumns(
         {"at": at, "exact": exact, "dated": late | (F.col("ts_kind") == "version")}
@@ -126,7 +126,7 @@ def between(low: OrderKey, high: OrderKey) -> Column:
     return beyond_low & ~beyond_high
 
 
-def find_late_rows(spark: SparkSession, lake: Lake, span: Window) -> list[tuple[str, str, int]]:
+def find_late_rows(lake: LakeSession, span: Window) -> list[tuple[str, str, int]]:
     """Tables with rows that came when their commit ts was applied, and had not come before.
 
     Each with the least of these.
@@ -134,7 +134,7 @@ def find_late_rows(spark: SparkSession, lake: Lake, span: Window) -> list[tuple[
     Rows that had are a sender's repetition, of no consequence; those that had not were held back
     by something that has been mended since.
     """
-    events = lake.read(spark, "events").where(F.col("kind") == "row")
+    events = lake.read("events").where(F.col("kind") == "row")
     late = events.where(
         (F.col("batch") > span.after_batch)
         & (F.col("batch") <= span.batch)

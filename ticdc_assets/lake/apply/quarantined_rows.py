@@ -4,14 +4,15 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import InvalidValue, MalformedMessage, TicdcError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, ORIGIN, Segment
 from ticdc_assets.lake.columns.expressions import combine_balanced
-from ticdc_assets.lake.store.contracts import QUARANTINE, Lake
+from ticdc_assets.lake.store.contracts import QUARANTINE
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.schema.types.row import RowReader
 from ticdc_assets.stream import problem
 
@@ -31,7 +32,7 @@ def stop_reason(failure: str) -> str | None:
     return reason.splitlines()[0] if found else None
 
 
-def write_quarantined_rows(spark: SparkSession, lake: Lake, segments: Sequence[Segment]) -> None:
+def write_quarantined_rows(lake: LakeSession, segments: Sequence[Segment]) -> None:
     """Write what a window refused, once.
 
     The commit has no transaction id: a run that was killed may have written for the line of
@@ -42,7 +43,7 @@ def write_quarantined_rows(spark: SparkSession, lake: Lake, segments: Sequence[S
         return
     rows = combine_balanced(DataFrame.unionByName, refused)
     # A row that is replayed is refused again, and said once.
-    known = lake.read(spark, "quarantine").where("stage = 'apply'").select("seq", "index")
+    known = lake.read("quarantine").where("stage = 'apply'").select("seq", "index")
     new = rows.join(known, ["seq", "index"], "left_anti").select(*_NAMES)
     new.coalesce(1).write.format("delta").mode("append").save(lake.path("quarantine"))
 

@@ -44,7 +44,7 @@ def apply_table_work(
     frames: Frames, work: TableWork, version: int | None, *, updates_split: bool
 ) -> TableOutcome:
     """Take a table through a window; `version` is the one it starts from, if it is there."""
-    table = CurrentTable(frames.spark, frames.lake, work.incarnation)
+    table = CurrentTable(frames.lake, work.incarnation)
     if version is not None:
         table.restore(version)
     outcome = TableOutcome()

@@ -4,16 +4,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import SchemaChange
 from ticdc_assets.lake.apply.control_events import ControlEvents, StatedSchemas
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.frames import Frames
 from ticdc_assets.lake.apply.pending_rows import Window, group_rows, sample_row, select_pending_rows
 from ticdc_assets.lake.log.applied import Snapshot
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.plan.row_schema import StreamRules
@@ -36,9 +35,7 @@ class PreparedWindow:
 
 
 def prepare_window(
-    spark: SparkSession,
-    lake: Lake,
-    feed: Changefeed,
+    lake: LakeSession,
     start: Snapshot,
     control: ControlEvents,
     *,
@@ -50,10 +47,10 @@ def prepare_window(
 ) -> PreparedWindow:
     """Plan the way from a line to a ts; `control` is what was said since that line."""
     span = Window(start.ts, start.batch, ts, batch)
-    in_milliseconds = feed.protocol == "canal-json" and not feed.enable_tidb_extension
-    rows = select_pending_rows(spark, lake, span, in_milliseconds=in_milliseconds)
-    redecode = open_flags.redecode if feed.protocol == "open-protocol" else None
-    may_lack = feed.output_raw_change_event or feed.force_replicate
+    in_milliseconds = lake.feed.protocol == "canal-json" and not lake.feed.enable_tidb_extension
+    rows = select_pending_rows(lake, span, in_milliseconds=in_milliseconds)
+    redecode = open_flags.redecode if lake.feed.protocol == "open-protocol" else None
+    may_lack = lake.feed.output_raw_change_event or lake.feed.force_replicate
     window = WindowEvents(
         ts=ts,
         ddls=tuple(ddl for ddl in (control.ddls if ddls is None else ddls) if ddl.commit_ts <= ts),
@@ -67,15 +64,15 @@ def prepare_window(
         # To find them anew in `events` for each table takes longer than to keep them.
         rows = rows.localCheckpoint()
     state = start.state if skipped is None else replace(start.state, skipped=list(skipped))
-    stated = StatedSchemas(spark, lake, control)
-    rules = StreamRules(feed.keys, redecode)
+    stated = StatedSchemas(lake, control)
+    rules = StreamRules(lake.feed.keys, redecode)
     made = make_plan(state, window, rules, stated, lambda like: sample_row(rows, like))
 
     def before(incarnation: str) -> DataFrame | None:
         version = start.versions.get(incarnation)
         if version is None:
             return None
-        return CurrentTable(spark, lake, incarnation).rows(version)
+        return CurrentTable(lake, incarnation).rows(version)
 
-    frames = Frames(spark, lake, span, rows, made.work, before, redecode)
+    frames = Frames(lake, span, rows, made.work, before, redecode)
     return PreparedWindow(start, span, made, frames, count)

@@ -19,7 +19,7 @@ from ticdc_assets.events import ColumnType, Partitioning, TableSchema
 from ticdc_assets.events.row_image import dump
 from ticdc_assets.lake.columns.types import stored
 from ticdc_assets.lake.columns.writing import image
-from ticdc_assets.lake.store.contracts import quoted
+from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.schema.conversion.convert import backfill, make_converter
 from ticdc_assets.schema.effect import (
     ColumnAdded,
@@ -225,7 +225,8 @@ def _worked(df: DataFrame, image_column: str, result: str, make: Callable[[], _W
     kept = [field for field in df.schema.fields if field.name not in (result, PROBLEM)]
     columns = StructType([*kept]).add(result, StringType()).add(PROBLEM, StringType())
     read = df.select(
-        *(F.col(quoted(field.name)) for field in kept), F.col(quoted(image_column)).alias(_IMAGE)
+        *(F.col(quote_identifier(field.name)) for field in kept),
+        F.col(quote_identifier(image_column)).alias(_IMAGE),
     )
     names = [field.name for field in columns.fields]
     return read.mapInArrow(partial(_work_through, make, names), columns)

@@ -7,7 +7,7 @@ from typing import TypeVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.store.contracts import quoted
+from ticdc_assets.lake.store.sql import quote_identifier
 
 Part = TypeVar("Part")
 
@@ -34,5 +34,5 @@ def same_values(one: DataFrame, other: DataFrame, names: Sequence[str]) -> Colum
     """Whether rows are the same in these columns; NULL is a value, as a date may have no other."""
     return combine_balanced(
         and_,
-        (one[quoted(name)].eqNullSafe(other[quoted(name)]) for name in names),
+        (one[quote_identifier(name)].eqNullSafe(other[quote_identifier(name)]) for name in names),
     )

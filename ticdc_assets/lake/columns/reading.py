@@ -13,7 +13,7 @@ from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.columns.text_values import reading
 from ticdc_assets.lake.columns.types import alike, delta_names, stored
-from ticdc_assets.lake.store.contracts import quoted
+from ticdc_assets.lake.store.sql import quote_identifier
 
 # No MySQL column has such a name.
 _BROKEN = "\0broken"
@@ -43,7 +43,7 @@ class Typed:
 def image_struct(schema: TableSchema) -> str:
     """The DDL of the struct of texts that an image is read as; its last field marks broken JSON."""
     names = [*(column.name for column in stored(schema)), _BROKEN]
-    return f"struct<{', '.join(f'{quoted(name)}: string' for name in names)}>"
+    return f"struct<{', '.join(f'{quote_identifier(name)}: string' for name in names)}>"
 
 
 def parsed(schema: TableSchema, image_text: Column) -> Column:
@@ -55,7 +55,9 @@ def parsed(schema: TableSchema, image_text: Column) -> Column:
     spelt = fields(schema)
     if spelt == [column.name for column in stored(schema)]:
         return texts
-    return texts.cast(f"struct<{', '.join(f'{quoted(f)}: string' for f in [*spelt, _BROKEN])}>")
+    return texts.cast(
+        f"struct<{', '.join(f'{quote_identifier(f)}: string' for f in [*spelt, _BROKEN])}>"
+    )
 
 
 def typed(schema: TableSchema, image: Column, *, member_names: bool) -> list[Typed]:

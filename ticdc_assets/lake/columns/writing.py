@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.events import ColumnType, TableSchema
 from ticdc_assets.lake.columns.types import delta_columns, stored
-from ticdc_assets.lake.store.contracts import quoted
+from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.schema.types.mysql_type import Kind, describe
 
 
@@ -18,7 +18,7 @@ def texts(schema: TableSchema) -> list[Column]:
     """The columns of a current table as texts, under their names upstream."""
     return [
         _WRITERS.get(describe(column.type).kind, _plain)(
-            F.col(quoted(delta.name)), column.type
+            F.col(quote_identifier(delta.name)), column.type
         ).alias(column.name)
         for delta, column in zip(delta_columns(schema), stored(schema), strict=True)
     ]

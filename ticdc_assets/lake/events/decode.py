@@ -8,16 +8,15 @@ every data file, written in the same commit as their events.  A data file that c
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.events.decode_folder import decode_folder
 from ticdc_assets.lake.events.decode_workers import OF_RECORDS, FolderReader, decode_records
 from ticdc_assets.lake.events.event_commits import DecodeResult, EventCommits
 from ticdc_assets.lake.events.quarantine import keep_quarantine
 from ticdc_assets.lake.events.schema_files import SchemasFor
-from ticdc_assets.lake.store.contracts import EVENTS, Lake
+from ticdc_assets.lake.store.contracts import EVENTS
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.protocols.payload import PayloadStore
 
 __all__ = ["DecodeResult", "decode"]
@@ -28,9 +27,7 @@ _SMALL_RECORDS = 20_000
 
 
 def decode(
-    spark: SparkSession,
-    lake: Lake,
-    feed: Changefeed,
+    lake: LakeSession,
     *,
     since: int = 0,
     open_folder: Callable[[], FolderReader] | None = None,
@@ -43,27 +40,25 @@ def decode(
     `open_folder` and `open_payloads` are called in the workers, so they must pickle.  `schemas_for`
     is given the table versions of CSV files, and the statements that are not in `events` yet.
     """
-    if feed.transport != "storage":
-        return _decode_topic(spark, lake, feed, since, open_payloads, bytes_per_commit)
+    if lake.feed.transport != "storage":
+        return _decode_topic(lake, since, open_payloads, bytes_per_commit)
     if open_folder is None:
         raise ValueError("a folder is decoded with open_folder")
-    return decode_folder(spark, lake, feed, since, open_folder, schemas_for, bytes_per_commit)
+    return decode_folder(lake, since, open_folder, schemas_for, bytes_per_commit)
 
 
 def _decode_topic(
-    spark: SparkSession,
-    lake: Lake,
-    feed: Changefeed,
+    lake: LakeSession,
     since: int,
     open_payloads: Callable[[], PayloadStore] | None,
     bytes_per_commit: int,
 ) -> DecodeResult:
-    commits = EventCommits(spark, lake, since)
+    commits = EventCommits(lake, since)
     done = f"batch > {since} AND kind IN ('batch', 'rejected')"
-    seen = lake.read(spark, "events").where(done).select("kind", "batch").distinct().collect()
+    seen = lake.read("events").where(done).select("kind", "batch").distinct().collect()
     known = [row["batch"] for row in seen if row["kind"] == "batch"]
     refused = len(known) < len(seen)
-    raw = lake.read(spark, "raw").where(f"batch > {since}")
+    raw = lake.read("raw").where(f"batch > {since}")
     pending = raw.where(f"batch NOT IN ({_listed(known)})") if known else raw
     batches = (
         pending.groupBy("batch")
@@ -77,7 +72,7 @@ def _decode_topic(
     )
     through = max([since, *known])
     taken = 0
-    run = decode_records(feed, open_payloads)
+    run = decode_records(lake.feed, open_payloads)
     for step in _steps(batches, bytes_per_commit):
         records = raw.where(f"batch IN ({_listed([row['batch'] for row in step])})")
         data = records.selectExpr(*OF_RECORDS).mapInArrow(run, EVENTS)
@@ -91,7 +86,7 @@ def _decode_topic(
         through = max(through, marks[-1][0])
     counts = commits.counts()
     if refused or counts.rejected:
-        keep_quarantine(spark, lake, since, {}, of_records=True)
+        keep_quarantine(lake, since, {}, of_records=True)
     return DecodeResult(counts.rows, counts.ddls, counts.rejected, (), taken, through, through)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Bootstrap, SchemaChange
 from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.events.decode_workers import FILES, FolderReader, decode_files
@@ -21,7 +20,8 @@ from ticdc_assets.lake.events.schema_files import (
     control_arrivals,
 )
 from ticdc_assets.lake.store.arrow_text import array
-from ticdc_assets.lake.store.contracts import EVENTS, Lake
+from ticdc_assets.lake.store.contracts import EVENTS
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.row_group import UndecodedFiles
 
 _UNREAD = "{} cannot be read: the schema file of its version is not there, or no answer comes"
@@ -52,20 +52,18 @@ class _Pending:
 
 
 def decode_folder(
-    spark: SparkSession,
-    lake: Lake,
-    feed: Changefeed,
+    lake: LakeSession,
     since: int,
     open_folder: Callable[[], FolderReader],
     schemas_for: SchemasFor | None,
     bytes_per_commit: int,
 ) -> DecodeResult:
     """Decode what files are in `raw` after the batch `since`."""
-    commits = EventCommits(spark, lake, since)
-    pending = _pending(spark, lake, since)
+    commits = EventCommits(lake, since)
+    pending = _pending(lake, since)
     folder = open_folder()
-    tables = CsvTables(feed, folder)
-    run = decode_files(feed, open_folder)
+    tables = CsvTables(lake.feed, folder)
+    run = decode_files(lake.feed, open_folder)
     waiting: list[Row] = []
     sent = taken = 0
     for step in _steps(pending, bytes_per_commit):
@@ -90,7 +88,7 @@ def decode_folder(
         replaced += [row["path"] for row in step.control if row["role"] == "changed schema"]
         size = sum(row["size"] for row, _, _ in ready)
         done = commits.commit(
-            _read(spark, ready, size).mapInArrow(run, EVENTS) if ready else None,
+            _read(lake.spark, ready, size).mapInArrow(run, EVENTS) if ready else None,
             control,
             step.batches,
             replaced=replaced,
@@ -103,9 +101,9 @@ def decode_folder(
     counts = commits.counts()
     if counts.files < sent:
         # Some could not be read after all.
-        waiting = _pending(spark, lake, since).data
+        waiting = _pending(lake, since).data
     if pending.refused or pending.changed or counts.rejected:
-        keep_quarantine(spark, lake, since, pending.changed, of_records=False)
+        keep_quarantine(lake, since, pending.changed, of_records=False)
     through = min(row["batch"] for row in waiting) - 1 if waiting else pending.newest
     return DecodeResult(
         counts.rows,
@@ -134,8 +132,8 @@ def _said(waiting: Sequence[Row], tables: CsvTables) -> tuple[UndecodedFiles, ..
     return tuple(files)
 
 
-def _pending(spark: SparkSession, lake: Lake, since: int) -> _Pending:
-    events = lake.read(spark, "events")
+def _pending(lake: LakeSession, since: int) -> _Pending:
+    events = lake.read("events")
     marks = events.where(f"batch > {since} AND kind IN ('batch', 'file', 'rejected')")
     # Of what was refused only that there is any.
     told = ("batch", "seq", "source")
@@ -148,7 +146,7 @@ def _pending(spark: SparkSession, lake: Lake, since: int) -> _Pending:
     if batches:
         done = ", ".join(map(str, sorted(batches)))
         content = f"if(batch IN ({done}), null, content) AS content"
-    raw = lake.read(spark, "raw").where(f"batch > {since}").selectExpr(*_COLUMNS, content)
+    raw = lake.read("raw").where(f"batch > {since}").selectExpr(*_COLUMNS, content)
     pending = _Pending(newest=since, refused=any(row["kind"] == "rejected" for row in rows))
     ends: dict[int, int] = {}
     newest: dict[str, Row] = {}

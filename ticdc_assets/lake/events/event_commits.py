@@ -5,12 +5,13 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, from_dicts, to_arrow
 from ticdc_assets.lake.store.codegen import set_codegen
-from ticdc_assets.lake.store.contracts import Lake, literal
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.sql import quote_literal
 from ticdc_assets.lake.store.stage_commits import last_stage_commit, stage_writer, was_committed
 from ticdc_assets.plan.row_group import UndecodedFiles
 
@@ -46,12 +47,11 @@ class DecodeCounts:
 class EventCommits:
     """Writes events; each commit is made only if no other run has made one meanwhile."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, since: int) -> None:
-        self._spark = spark
+    def __init__(self, lake: LakeSession, since: int) -> None:
         self._lake = lake
         self._since = since
         # Taken before anything is read: whoever commits after that makes ours void.
-        self._number = last_stage_commit(spark, lake, "events", STAGE).number
+        self._number = last_stage_commit(lake, "events", STAGE).number
         self._batches: list[int] = []
         self._heard: list[Observation] = []
 
@@ -68,7 +68,7 @@ class EventCommits:
 
         Earlier events of the replaced paths are gone with the same commit.
         """
-        frame = self._spark.createDataFrame(_table(control, batches)).coalesce(1)
+        frame = self._lake.spark.createDataFrame(_table(control, batches)).coalesce(1)
         if data is not None:
             frame = frame.union(data)
         if small:
@@ -83,16 +83,16 @@ class EventCommits:
             F.count_if(of == "file").alias("files"),
         ).write
         if replaced:
-            sources = ", ".join(map(literal, replaced))
+            sources = ", ".join(map(quote_literal, replaced))
             old = f"kind <> 'batch' AND kind <> 'watermark' AND source IN ({sources})"
             writer = writer.mode("overwrite").option("replaceWhere", old)
         else:
             writer = writer.mode("append")
         self._number += 1
         writer, token = stage_writer(writer, STAGE, self._number)
-        with set_codegen(self._spark, not small):
+        with set_codegen(self._lake.spark, not small):
             writer.save(self._lake.path("events"))
-        if not was_committed(self._spark, self._lake, "events", token):
+        if not was_committed(self._lake, "events", token):
             return False
         self._batches += [batch for batch, _ in batches]
         self._heard.append(heard)
@@ -107,7 +107,7 @@ class EventCommits:
             )
         # A client of Spark Connect may not be told.
         mine = F.col("batch").isin(self._batches)
-        events = self._lake.read(self._spark, "events").where(f"batch > {self._since}").where(mine)
+        events = self._lake.read("events").where(f"batch > {self._since}").where(mine)
         kinds = {row["kind"]: row["count"] for row in events.groupBy("kind").count().collect()}
         statements = kinds.get("ddl", 0) + kinds.get("bootstrap", 0)
         return DecodeCounts(

@@ -30,7 +30,7 @@ from ticdc_assets.events import (
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.store.arrow_text import array
-from ticdc_assets.lake.store.contracts import quoted
+from ticdc_assets.lake.store.sql import quote_identifier
 
 _CHECKSUM = pa.struct(
     [
@@ -94,7 +94,9 @@ class Arrival(NamedTuple):
 @lru_cache(maxsize=4096)
 def table_name(database: str, table: str) -> str | None:
     """What tells tables apart: the names as TiDB compares them; None where no table is named."""
-    return f"{quoted(folded(database))}.{quoted(folded(table))}" if table else None
+    return (
+        f"{quote_identifier(folded(database))}.{quote_identifier(folded(table))}" if table else None
+    )
 
 
 def to_arrow(arrivals: Sequence[Arrival]) -> Iterator[pa.RecordBatch]:

@@ -5,10 +5,11 @@ What apply refused of a file goes with its contents, when it has other ones.
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.store.contracts import Lake, literal
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.sql import quote_literal
 
 # Two sets of refusals are the same if these are.
 _FINGERPRINT = (
@@ -18,18 +19,18 @@ _FINGERPRINT = (
 
 
 def keep_quarantine(
-    spark: SparkSession, lake: Lake, since: int, changed: Mapping[str, int], *, of_records: bool
+    lake: LakeSession, since: int, changed: Mapping[str, int], *, of_records: bool
 ) -> None:
     """Let the quarantine hold all refusals of the batches after `since`.
 
     `changed` are paths that were decoded again since, and the seq of their newest contents: earlier
     refusals of them no longer count.
     """
-    events = lake.read(spark, "events").where(f"batch > {since} AND kind = 'rejected'")
+    events = lake.read("events").where(f"batch > {since} AND kind = 'rejected'")
     made_again = f"stage = 'decode' AND batch > {since}"
     for path, seq in changed.items():
-        made_again += f" OR source = {literal(path)} AND (stage = 'decode' OR seq < {seq})"
-    written = lake.read(spark, "quarantine").where(made_again)
+        made_again += f" OR source = {quote_literal(path)} AND (stage = 'decode' OR seq < {seq})"
+    written = lake.read("quarantine").where(made_again)
     if _fingerprint(events) == _fingerprint(written):
         return
     rows = events.selectExpr(
@@ -37,7 +38,7 @@ def keep_quarantine(
         *("source", "partition", "number", "error", "statement AS reason"),
     )
     if of_records:
-        raw = lake.read(spark, "raw").where(f"batch > {since}")
+        raw = lake.read("raw").where(f"batch > {since}")
         rows = F.broadcast(rows).join(
             raw.selectExpr("batch", "seq", "value AS raw"), ["batch", "seq"]
         )

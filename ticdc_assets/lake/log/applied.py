@@ -9,12 +9,13 @@ from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.log.catalog import RowCounts
-from ticdc_assets.lake.store.contracts import APPLIED, Lake
+from ticdc_assets.lake.store.contracts import APPLIED
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.stage_commits import last_stage_commit, stage_writer
 from ticdc_assets.plan.state import State
 from ticdc_assets.stream.resolved_ts import WatermarkState
@@ -56,22 +57,20 @@ class Snapshot:
         return self.state.seq
 
 
-def read_last_snapshot(spark: SparkSession, lake: Lake) -> Snapshot:
+def read_last_snapshot(lake: LakeSession) -> Snapshot:
     """The newest line; an empty lake if there is none."""
-    mark = last_stage_commit(spark, lake, "applied", STAGE)
+    mark = last_stage_commit(lake, "applied", STAGE)
     if mark.found:
-        return read_snapshot(spark, lake, mark.number)
-    newest = lake.read(spark, "applied").agg(F.max("seq")).collect()[0][0]
-    return Snapshot() if newest is None else read_snapshot(spark, lake, newest)
+        return read_snapshot(lake, mark.number)
+    newest = lake.read("applied").agg(F.max("seq")).collect()[0][0]
+    return Snapshot() if newest is None else read_snapshot(lake, newest)
 
 
-def read_snapshot(spark: SparkSession, lake: Lake, seq: int) -> Snapshot:
+def read_snapshot(lake: LakeSession, seq: int) -> Snapshot:
     """The lake as it was at a line; line 0 is the empty lake."""
     if seq == 0:
         return Snapshot()
-    recent = lake.read(spark, "applied").where(
-        (F.col("seq") <= seq) & (F.col("seq") > seq - _WHOLE_EVERY)
-    )
+    recent = lake.read("applied").where((F.col("seq") <= seq) & (F.col("seq") > seq - _WHOLE_EVERY))
     lines = {row["seq"]: row for row in recent.collect()}
     line = lines[seq]
     state = read_json(lines[line["state_seq"]]["state"], State)
@@ -83,12 +82,12 @@ def read_snapshot(spark: SparkSession, lake: Lake, seq: int) -> Snapshot:
     )
 
 
-def find_valid_snapshot(spark: SparkSession, lake: Lake, seq: int, ts: int | None = None) -> int:
+def find_valid_snapshot(lake: LakeSession, seq: int, ts: int | None = None) -> int:
     """The newest line at or before `seq`, and below `ts`, that tells what is so; 0 if none does.
 
     A replay that started at a line makes those between it and its own out of date.
     """
-    lines = lake.read(spark, "applied").select("seq", "resolved_ts", "replays").collect()
+    lines = lake.read("applied").select("seq", "resolved_ts", "replays").collect()
     replays = [(line["seq"], line["replays"]) for line in lines if line["replays"] is not None]
     found = [
         line["seq"]
@@ -108,8 +107,7 @@ def _moved_on(state: State, line: Row) -> State:
 
 
 def write_snapshot(
-    spark: SparkSession,
-    lake: Lake,
+    lake: LakeSession,
     before: Snapshot,
     state: State,
     *,
@@ -146,7 +144,7 @@ def write_snapshot(
         write_json(state.heard),
         write_json(replace(state, heard=WatermarkState())) if is_whole else None,
     )
-    rows = spark.createDataFrame([line], APPLIED)
+    rows = lake.spark.createDataFrame([line], APPLIED)
     writer, _ = stage_writer(rows.coalesce(1).write.mode("append"), STAGE, seq, ts=state.ts)
     writer.save(lake.path("applied"))
     return Snapshot(state, batch, decoded, everything, state_seq)

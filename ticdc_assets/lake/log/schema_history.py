@@ -5,16 +5,17 @@ from itertools import pairwise
 from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Bootstrap, Column, SchemaChange, TableSchema
 from ticdc_assets.lake.columns.types import mysql_type_text
 from ticdc_assets.lake.events.event_rows import statements, table_name
 from ticdc_assets.lake.log.applied import Snapshot
-from ticdc_assets.lake.store.contracts import SCHEMA_HISTORY, TABLES, Lake, literal
+from ticdc_assets.lake.store.contracts import SCHEMA_HISTORY, TABLES
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.sql import quote_literal
 from ticdc_assets.plan.state import State
 from ticdc_assets.plan.steps import SchemaVersion
 from ticdc_assets.schema.catalog import CatalogState
@@ -33,12 +34,8 @@ _FIELDS = (
 class SchemasFor:
     """Finds the schemas that data files were written under, for those that cannot do without."""
 
-    def __init__(
-        self, spark: SparkSession, lake: Lake, feed: Changefeed, applied: Snapshot
-    ) -> None:
-        self._spark = spark
+    def __init__(self, lake: LakeSession, applied: Snapshot) -> None:
         self._lake = lake
-        self._feed = feed
         self._applied = applied
 
     def __call__(
@@ -54,7 +51,7 @@ class SchemasFor:
             for schema in now
             if schema.version is not None
         }
-        found |= complete_schema_versions(pending, self._feed.keys, known)
+        found |= complete_schema_versions(pending, self._lake.feed.keys, known)
         past = {want for want in wanted if want not in found}
         if past:
             found |= self._past(past, known)
@@ -63,7 +60,7 @@ class SchemasFor:
     def _pending(self) -> list[SchemaChange | Bootstrap]:
         """What was stated, and is not part of the applied state."""
         ts, batch = self._applied.ts, self._applied.batch
-        events = self._lake.read(self._spark, "events").where(
+        events = self._lake.read("events").where(
             f"(kind = 'ddl' AND commit_ts > {ts}) OR (kind = 'bootstrap' AND batch > {batch})"
         )
         return _stated(events)
@@ -74,12 +71,10 @@ class SchemasFor:
         """Versions of before, completed by the schema history where it has them."""
         versions = ", ".join(str(version) for version in sorted({want[2] for want in wanted}))
         names = {table_name(database, table) for database, table, _ in wanted}
-        events = self._lake.read(self._spark, "events").where(
+        events = self._lake.read("events").where(
             f"kind IN ('ddl', 'bootstrap') AND schema_version IN ({versions})"
         )
-        history = self._lake.read(self._spark, "schema_history").where(
-            f"schema_version IN ({versions})"
-        )
+        history = self._lake.read("schema_history").where(f"schema_version IN ({versions})")
         found: dict[TableVersion, TableSchema] = {}
         current = {table_name(t.database, t.table): t for t in known.tables}
         for change in _stated(events):
@@ -103,14 +98,12 @@ def _stated(events: DataFrame) -> list[SchemaChange | Bootstrap]:
     return statements(row.asDict() for row in rows)
 
 
-def write_history(
-    spark: SparkSession, lake: Lake, versions: Sequence[SchemaVersion], after_ts: int
-) -> None:
+def write_history(lake: LakeSession, versions: Sequence[SchemaVersion], after_ts: int) -> None:
     """Write what a window beyond `after_ts` made of schemas; writing it again changes nothing."""
     if not versions:
         return
     concerned = sorted({version.incarnation for version in versions})
-    table = lake.read(spark, "schema_history")
+    table = lake.read("schema_history")
     known = table.where(_of(concerned) & (F.col("valid_from") <= after_ts))
     # What a window of just that ts adds is told from what was there by its statement.
     new = {(v.incarnation, v.valid_from, v.sql) for v in versions}
@@ -120,7 +113,7 @@ def write_history(
         if (row["incarnation"], row["valid_from"], row["sql"]) not in new
     ]
     lines += [_line(version) for version in versions]
-    rows = spark.createDataFrame(_with_ends(lines), SCHEMA_HISTORY)
+    rows = lake.spark.createDataFrame(_with_ends(lines), SCHEMA_HISTORY)
     writer = rows.coalesce(1).write.format("delta").mode("overwrite")
     writer.option("replaceWhere", _of_sql(concerned)).save(lake.path("schema_history"))
 
@@ -130,7 +123,7 @@ def _of(incarnations: Sequence[str]) -> Any:
 
 
 def _of_sql(incarnations: Sequence[str]) -> str:
-    return f"incarnation IN ({', '.join(map(literal, incarnations))})"
+    return f"incarnation IN ({', '.join(map(quote_literal, incarnations))})"
 
 
 def _line(version: SchemaVersion) -> dict[str, Any]:
@@ -182,7 +175,7 @@ def _with_ends(lines: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
     ]
 
 
-def write_tables(spark: SparkSession, lake: Lake, before: State, after: State) -> None:
+def write_tables(lake: LakeSession, before: State, after: State) -> None:
     """Write the lines of tables that are not as they were."""
     changed = [
         table for id, table in after.incarnations.items() if before.incarnations.get(id) != table
@@ -207,7 +200,7 @@ def write_tables(spark: SparkSession, lake: Lake, before: State, after: State) -
         )
         for table in changed
     ]
-    rows = spark.createDataFrame(lines, TABLES).coalesce(1)
+    rows = lake.spark.createDataFrame(lines, TABLES).coalesce(1)
     replaced = _of_sql(sorted([*gone, *(table.id for table in changed)]))
     writer = rows.write.format("delta").mode("overwrite")
     writer.option("replaceWhere", replaced).save(lake.path("tables"))

@@ -13,10 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 from msgspec import structs
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.raw.ingest_records import (
     IngestResult,
     Progress,
@@ -25,7 +23,7 @@ from ticdc_assets.lake.raw.ingest_records import (
     read_raw_end,
 )
 from ticdc_assets.lake.store.arrow_text import array
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.storage_sink.path import (
     DatabaseSchemaPath,
     DataPath,
@@ -94,9 +92,7 @@ class _Found(NamedTuple):
 
 
 def ingest_folder(
-    spark: SparkSession,
-    lake: Lake,
-    feed: Changefeed,
+    lake: LakeSession,
     folder: SourceFolder,
     *,
     bytes_per_batch: int = BYTES_PER_BATCH,
@@ -107,11 +103,11 @@ def ingest_folder(
     The checkpoint is read before the files are listed, and written after all of them: it is about
     files that were there before it.
     """
-    state = read_raw_end(spark, lake)
-    layout = make_layout(feed)
-    checkpoint, digest = _checkpoint(folder, _known_digest(spark, lake, state))
-    rows = _rows(_new_files(spark, lake, state, folder, layout), layout)
-    rows = list(_with_contents(rows, folder, _known_schemas(spark, lake, rows)))
+    state = read_raw_end(lake)
+    layout = make_layout(lake.feed)
+    checkpoint, digest = _checkpoint(folder, _known_digest(lake, state))
+    rows = _rows(_new_files(lake, state, folder, layout), layout)
+    rows = list(_with_contents(rows, folder, _known_schemas(lake, rows)))
     batch, seq, items, taken = state.batch, state.seq, 0, 0
     if checkpoint is not None:
         rows.append(checkpoint)
@@ -122,7 +118,7 @@ def ingest_folder(
         if checkpoint is None or chunk[-1] is checkpoint:
             said["metadata"] = digest
         size = sum(len(row["content"] or b"") for row in chunk)
-        if not append(spark, lake, _table(chunk, batch + 1, seq + 1), batch + 1, size=size, **said):
+        if not append(lake, _table(chunk, batch + 1, seq + 1), batch + 1, size=size, **said):
             break
         batch, seq, items = batch + 1, last, items + len(chunk)
         taken += sum(row["size"] for row in chunk)
@@ -131,11 +127,11 @@ def ingest_folder(
     return IngestResult(batch - state.batch, items, taken, batch)
 
 
-def _known_digest(spark: SparkSession, lake: Lake, state: RawEnd) -> str | None:
+def _known_digest(lake: LakeSession, state: RawEnd) -> str | None:
     """The digest of the checkpoint taken in last."""
     if not state.batch or "metadata" in state.said:
         return state.said.get("metadata")
-    raw = lake.read(spark, "raw").where("role = 'metadata'")
+    raw = lake.read("raw").where("role = 'metadata'")
     newest = raw.orderBy("seq", ascending=False).select("content", "problem").limit(1).collect()
     return _digest(newest[0]["content"], newest[0]["problem"]) if newest else None
 
@@ -170,18 +166,18 @@ def _checkpoint(
 
 
 def _new_files(
-    spark: SparkSession, lake: Lake, state: RawEnd, folder: SourceFolder, layout: Layout
+    lake: LakeSession, state: RawEnd, folder: SourceFolder, layout: Layout
 ) -> list[_Found]:
     listed = _listing(folder, layout)
     if not state.batch:
         return [_Found(path, size, at, known=False) for path, size, at in _entries(listed)]
-    raw = lake.read(spark, "raw").where("path <> 'metadata'")
+    raw = lake.read("raw").where("path <> 'metadata'")
     manifest = raw.groupBy("path").agg(
         # The newest row of a path is what the file was like last.
         F.max_by("size", "seq").alias("size"),
         F.max_by("modified", "seq").alias("modified"),
     )
-    both = spark.createDataFrame(listed).alias("l").join(manifest.alias("m"), "path", "left")
+    both = lake.spark.createDataFrame(listed).alias("l").join(manifest.alias("m"), "path", "left")
     changed = both.where("m.size is null or l.size <> m.size or l.modified <> m.modified")
     columns = ("path", "l.size", "l.modified", "m.size is not null as known")
     # As Arrow: it knows what a timestamp is without the driver's own time zone.
@@ -246,15 +242,13 @@ def _parts(parsed: TableSchemaPath | DatabaseSchemaPath | DataPath) -> dict[str,
     return {**parts, **dict.fromkeys(large), "problem": reason}
 
 
-def _known_schemas(
-    spark: SparkSession, lake: Lake, rows: list[dict[str, Any]]
-) -> dict[str, bytes | None]:
+def _known_schemas(lake: LakeSession, rows: list[dict[str, Any]]) -> dict[str, bytes | None]:
     """What the schema files that were written again held before."""
     paths = [row["path"] for row in rows if row["role"] == "changed schema"]
     if not paths:
         return {}
-    raw = lake.read(spark, "raw").where("role in ('schema', 'changed schema')")
-    wanted = spark.createDataFrame(pa.table({"path": array(paths, pa.string())}))
+    raw = lake.read("raw").where("role in ('schema', 'changed schema')")
+    wanted = lake.spark.createDataFrame(pa.table({"path": array(paths, pa.string())}))
     newest = raw.join(wanted, "path", "left_semi").orderBy("seq").select("path", "content")
     return {row["path"]: row["content"] for row in newest.collect()}
 

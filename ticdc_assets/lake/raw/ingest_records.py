@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import FilePosition, Quarantined
 from ticdc_assets.lake.store.arrow_text import array
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.stage_commits import last_stage_commit, stage_writer, was_committed
 from ticdc_assets.protocols.message import Message
 
@@ -65,39 +64,36 @@ class RawEnd:
     found: bool
 
 
-def read_raw_end(spark: SparkSession, lake: Lake) -> RawEnd:
+def read_raw_end(lake: LakeSession) -> RawEnd:
     """Where `raw` ends, by its last commit's mark, or else by its rows."""
-    mark = last_stage_commit(spark, lake, "raw", STAGE)
+    mark = last_stage_commit(lake, "raw", STAGE)
     if mark.found:
         return RawEnd(mark.number, mark.said.get("seq", 0), mark.said, found=True)
-    ends = lake.read(spark, "raw").agg(F.max("batch").alias("batch"), F.max("seq").alias("seq"))
+    ends = lake.read("raw").agg(F.max("batch").alias("batch"), F.max("seq").alias("seq"))
     row = ends.collect()[0]
     return RawEnd(max(row["batch"] or 0, mark.number), row["seq"] or 0, {}, found=False)
 
 
-def append(
-    spark: SparkSession, lake: Lake, rows: pa.Table, number: int, *, size: int, **said: Any
-) -> bool:
+def append(lake: LakeSession, rows: pa.Table, number: int, *, size: int, **said: Any) -> bool:
     """Commit a batch; False if another run has committed one of that number."""
-    frame = spark.createDataFrame(rows)
+    frame = lake.spark.createDataFrame(rows)
     if size < SMALL:
         frame = frame.coalesce(1)
     writer, token = stage_writer(frame.write.mode("append"), STAGE, number, **said)
     writer.save(lake.path("raw"))
-    return was_committed(spark, lake, "raw", token)
+    return was_committed(lake, "raw", token)
 
 
 def ingest_records(
-    spark: SparkSession,
-    lake: Lake,
+    lake: LakeSession,
     records: Iterable[Message | Quarantined],
     *,
     bytes_per_batch: int = BYTES_PER_BATCH,
     progress: Progress | None = None,
 ) -> IngestResult:
     """Take in the records of a topic that are newer than all that is known of their partition."""
-    state = read_raw_end(spark, lake)
-    known = _known_offsets(spark, lake, state)
+    state = read_raw_end(lake)
+    known = _known_offsets(lake, state)
     lines: set[tuple[str, int]] | None = None
     batch, seq, items, taken = state.batch, state.seq, 0, 0
 
@@ -106,7 +102,7 @@ def ingest_records(
         for record in records:
             if isinstance(record, Quarantined):
                 if lines is None:
-                    lines = _known_lines(spark, lake) if state.batch else set()
+                    lines = _known_lines(lake) if state.batch else set()
                 place = _line(record)
                 if place in lines:
                     continue
@@ -123,7 +119,7 @@ def ingest_records(
         rows = _table(chunk, batch + 1, seq + 1)
         offsets = dict(known)
         last = seq + len(chunk)
-        if not append(spark, lake, rows, batch + 1, size=size, seq=last, offsets=offsets):
+        if not append(lake, rows, batch + 1, size=size, seq=last, offsets=offsets):
             # Another run is at the same source; what it has not taken in is for the next one.
             break
         batch, seq, items, taken = batch + 1, last, items + len(chunk), taken + size
@@ -132,18 +128,18 @@ def ingest_records(
     return IngestResult(batch - state.batch, items, taken, batch)
 
 
-def _known_offsets(spark: SparkSession, lake: Lake, state: RawEnd) -> dict[str, int]:
+def _known_offsets(lake: LakeSession, state: RawEnd) -> dict[str, int]:
     if state.found:
         return dict(state.said.get("offsets", {}))
     if not state.batch:
         return {}
-    raw = lake.read(spark, "raw").where("offset is not null")
+    raw = lake.read("raw").where("offset is not null")
     newest = raw.groupBy("topic", "partition").agg(F.max("offset").alias("offset"))
     return {f"{row['topic']}-{row['partition']}": row["offset"] for row in newest.collect()}
 
 
-def _known_lines(spark: SparkSession, lake: Lake) -> set[tuple[str, int]]:
-    lines = lake.read(spark, "raw").where("line is not null").select("path", "line")
+def _known_lines(lake: LakeSession) -> set[tuple[str, int]]:
+    lines = lake.read("raw").where("line is not null").select("path", "line")
     return {(row["path"], row["line"]) for row in lines.collect()}
 
 

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
-from ticdc_assets.lake.store.contracts import table_at
+from ticdc_assets.lake.store.sql import delta_table
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,6 @@ def newest_commits(spark: SparkSession, path: str, limit: int) -> list[Commit]:
                 Commit(one["version"], one["operation"], one.get("userMetadata"))
                 for one in DeltaTable(path).history(limit)
             ]
-    told = spark.sql(f"DESCRIBE HISTORY {table_at(path)} LIMIT {limit}")
+    told = spark.sql(f"DESCRIBE HISTORY {delta_table(path)} LIMIT {limit}")
     rows = told.select("version", "operation", "userMetadata").collect()
     return [Commit(*row) for row in rows]

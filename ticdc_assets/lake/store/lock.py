@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake
 
 _FILE = "run.lock"
 _WANTED = "run.wanted"

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrameWriter, SparkSession
+from pyspark.sql import DataFrameWriter
 
 from ticdc_assets.lake.store.commits import newest_commits
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import LakeSession
 
 # What commits of ours, and of maintenance, are called in a table's history.
 _HARMLESS = {"WRITE", "CREATE TABLE", "OPTIMIZE", "VACUUM START", "VACUUM END", "DELETE"}
@@ -31,11 +31,11 @@ class StageCommit:
     found: bool = False
 
 
-def last_stage_commit(spark: SparkSession, lake: Lake, table: str, stage: str) -> StageCommit:
+def last_stage_commit(lake: LakeSession, table: str, stage: str) -> StageCommit:
     """The newest commit of a stage in a table."""
     believed = True
     version = newest = 0
-    for commit in newest_commits(spark, lake.path(table), _LOOKED_AT):
+    for commit in newest_commits(lake.spark, lake.path(table), _LOOKED_AT):
         version = commit.version
         newest = max(newest, version)
         said = _said(commit.said)
@@ -60,9 +60,9 @@ def stage_writer(
     return writer.option("userMetadata", text), token
 
 
-def was_committed(spark: SparkSession, lake: Lake, table: str, token: str) -> bool:
+def was_committed(lake: LakeSession, table: str, token: str) -> bool:
     """Whether the commit of that token is there: Delta skips what another run has done."""
-    commits = newest_commits(spark, lake.path(table), 10)
+    commits = newest_commits(lake.spark, lake.path(table), 10)
     return any(_said(commit.said).get("token") == token for commit in commits)
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.events.tso import to_datetime
@@ -14,7 +13,7 @@ from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.window import prepare_window
 from ticdc_assets.lake.columns.conversion import shown
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot, read_snapshot
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.state import Incarnation, State
 
 
@@ -52,9 +51,9 @@ class AsOfView:
                 yield row[0].encode() + b"\n"
 
 
-def as_of(spark: SparkSession, lake: Lake, feed: Changefeed, ts: int | None = None) -> AsOfView:
+def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
     """The lake at a ts, by default the last that was applied."""
-    last = read_last_snapshot(spark, lake)
+    last = read_last_snapshot(lake)
     if ts is None:
         ts = last.ts
     if ts > last.ts or not last.seq:
@@ -62,15 +61,15 @@ def as_of(spark: SparkSession, lake: Lake, feed: Changefeed, ts: int | None = No
             f"{last.ts} ({to_datetime(last.ts):%Y-%m-%d %H:%M:%S} UTC)" if last.seq else "nothing"
         )
         raise ConfigError(f"{ts} is not applied yet: the lake is at {when}", setting="--at")
-    below = last.seq if ts == last.ts else find_valid_snapshot(spark, lake, last.seq, ts + 1)
-    base = last if below == last.seq else read_snapshot(spark, lake, below)
+    below = last.seq if ts == last.ts else find_valid_snapshot(lake, last.seq, ts + 1)
+    base = last if below == last.seq else read_snapshot(lake, below)
     if base.ts == ts:
         tables = base.state.incarnations.values()
         known = [table for table in tables if table.id in base.versions]
-        rows = {t.id: CurrentTable(spark, lake, t.id).rows(base.versions[t.id]) for t in known}
+        rows = {t.id: CurrentTable(lake, t.id).rows(base.versions[t.id]) for t in known}
         return AsOfView(ts, base.state, rows)
-    control = read_control_events(spark, lake, feed, base, last.batch)
-    way = prepare_window(spark, lake, feed, base, control, ts=ts, batch=last.batch)
+    control = read_control_events(lake, base, last.batch)
+    way = prepare_window(lake, base, control, ts=ts, batch=last.batch)
     rows = {}
     for _, id in way.plan.state.names:
         work = way.plan.work.get(id)

@@ -23,12 +23,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pyspark.sql import DataFrame, GroupedData, SparkSession
+from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.log.applied import Snapshot
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.state import Incarnation
 
 # Columns of events that make a row the same row, however often it is sent.
@@ -92,20 +92,20 @@ class _Line:
     counts: list[tuple[str, str, tuple[int, ...]]]
 
 
-def build_ledger(spark: SparkSession, lake: Lake, applied: Snapshot) -> Ledger:
+def build_ledger(lake: LakeSession, applied: Snapshot) -> Ledger:
     """Recount everything."""
-    return _Ledger(spark, lake, applied).run()
+    return _Ledger(lake, applied).run()
 
 
 class _Ledger:
-    def __init__(self, spark: SparkSession, lake: Lake, applied: Snapshot) -> None:
-        self._spark = spark
+    def __init__(self, lake: LakeSession, applied: Snapshot) -> None:
+        self._lake = lake
         self._applied = applied
-        self._events = lake.read(spark, "events")
-        self._raw = lake.read(spark, "raw")
-        self._quarantine = lake.read(spark, "quarantine")
-        self._history = lake.read(spark, "schema_history")
-        rows = lake.read(spark, "applied").where(f"seq <= {applied.seq}").orderBy("seq")
+        self._events = lake.read("events")
+        self._raw = lake.read("raw")
+        self._quarantine = lake.read("quarantine")
+        self._history = lake.read("schema_history")
+        rows = lake.read("applied").where(f"seq <= {applied.seq}").orderBy("seq")
         self._lines = [
             _Line(
                 row["seq"],
@@ -226,7 +226,7 @@ class _Ledger:
         ]
         if not spans:
             return {}, {}
-        frame = self._spark.createDataFrame(
+        frame = self._lake.spark.createDataFrame(
             spans, "after_ts long, ts long, line_batch long, replayed boolean"
         )
         considered = f"batch <= {self._applied.batch}"

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import msgspec
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
@@ -14,7 +13,7 @@ from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.apply.current_table import row_counts
 from ticdc_assets.lake.events.event_rows import row_change, statements, table_name
 from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
-from ticdc_assets.lake.store.contracts import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.plan.state import DdlName, Incarnation, State, ddl_name
 
 
@@ -52,17 +51,17 @@ class SchemaVersionRow:
     ends: bool
 
 
-def open_lake(spark: SparkSession, lake: Lake) -> Snapshot:
+def read_existing_snapshot(lake: LakeSession) -> Snapshot:
     """The newest line of a lake that must be there."""
     try:
-        applied = read_last_snapshot(spark, lake)
+        applied = read_last_snapshot(lake)
     except AnalysisException as error:
         condition = error.getCondition() or ""
         if not condition.startswith(("DELTA_", "PATH_NOT_FOUND")):
             raise
-        raise missing_lake_error(lake) from None
+        raise missing_lake_error(lake.location) from None
     if not applied.seq:
-        raise missing_lake_error(lake)
+        raise missing_lake_error(lake.location)
     return applied
 
 
@@ -72,16 +71,14 @@ def missing_lake_error(lake: Lake) -> ConfigError:
     return ConfigError(reason, file=lake.root, setting="--lake")
 
 
-def list_tables(
-    spark: SparkSession, lake: Lake, applied: Snapshot, *, dropped: bool
-) -> list[TableOverview]:
+def list_tables(lake: LakeSession, applied: Snapshot, *, dropped: bool) -> list[TableOverview]:
     """All tables by name; counting rows reads no data, only Delta's log."""
     state = applied.state
     ids = {id for _, id in state.names}
     chosen = [t for t in state.incarnations.values() if dropped or t.id in ids]
 
     there = {t.id: applied.versions[t.id] for t in chosen if t.id in applied.versions}
-    counts = row_counts(spark, lake, there)
+    counts = row_counts(lake, there)
     lines = [
         TableOverview(
             *(table.schema.database, table.schema.table, table.status, table.reason),
@@ -89,7 +86,7 @@ def list_tables(
             counts.get(table.id),
             table.schema.version,
             table.id,
-            _blamed(spark, lake, state, table),
+            _blamed(lake, state, table),
         )
         for table in chosen
     ]
@@ -109,10 +106,10 @@ def _kept_until(table: Incarnation, state: State) -> int:
     return state.ts if table.dropped_ts is None else table.dropped_ts
 
 
-def _blamed(spark: SparkSession, lake: Lake, state: State, table: Incarnation) -> str | None:
+def _blamed(lake: LakeSession, state: State, table: Incarnation) -> str | None:
     if table.status != "paused":
         return None
-    found = find_blocking_ddl(spark, lake, state, table)
+    found = find_blocking_ddl(lake, state, table)
     return found[1][0] if found is not None and found[1][0] in (table.reason or "") else None
 
 
@@ -130,11 +127,11 @@ def find_table(state: State, name: str) -> Incarnation:
 
 
 def find_blocking_ddl(
-    spark: SparkSession, lake: Lake, state: State, table: Incarnation
+    lake: LakeSession, state: State, table: Incarnation
 ) -> tuple[int, DdlName] | None:
     """The DDL that a table stopped at: the one its reason quotes, else its first one since."""
     since = table.stopped_ts or 0
-    told = lake.read(spark, "events").where(f"kind = 'ddl' AND commit_ts >= {since}")
+    told = lake.read("events").where(f"kind = 'ddl' AND commit_ts >= {since}")
     rows = told.orderBy("commit_ts", "seq", "index").select("kind", "statement", "name").collect()
     own = table_name(table.schema.database, table.schema.table)
     quoting, others = [], []
@@ -164,10 +161,10 @@ def possible_names(text: str) -> list[str]:
 
 
 def read_table_events(
-    spark: SparkSession, lake: Lake, text: str, limit: int | None = None
+    lake: LakeSession, text: str, limit: int | None = None
 ) -> Iterator[RowChange | SchemaChange | Bootstrap]:
     """What has come under a table's name, in order of commit ts; with a limit the newest."""
-    chosen = lake.read(spark, "events").where(
+    chosen = lake.read("events").where(
         F.col("name").isin(possible_names(text)) & F.col("kind").isin("row", "ddl", "bootstrap")
     )
     # A bootstrap has no commit ts: it stands first.
@@ -182,9 +179,9 @@ def read_table_events(
             yield from statements([row.asDict()])
 
 
-def read_schema_versions(spark: SparkSession, lake: Lake, text: str) -> list[SchemaVersionRow]:
+def read_schema_versions(lake: LakeSession, text: str) -> list[SchemaVersionRow]:
     """Every version of the tables that had this name at any time, one table after the other."""
-    lines = lake.read(spark, "schema_history").where("incarnation <> ''")
+    lines = lake.read("schema_history").where("incarnation <> ''")
     called = [
         row["incarnation"]
         for row in lines.select("incarnation", "database", "table").distinct().collect()

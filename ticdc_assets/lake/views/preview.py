@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
-
 from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.store.contracts import Lake, quoted
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.sql import quote_identifier
 
 # Of a value, since a page shows a line.
 _WIDTH = 60
@@ -23,12 +22,12 @@ class Preview:
 
 
 def preview_tables(
-    spark: SparkSession, lake: Lake, versions: Mapping[str, int], limit: int
+    lake: LakeSession, versions: Mapping[str, int], limit: int
 ) -> dict[str, Preview]:
     """Look into tables at their Delta versions; counting reads no data, only Delta's log."""
 
     def one(incarnation: str) -> Preview:
-        table, version = CurrentTable(spark, lake, incarnation), versions[incarnation]
+        table, version = CurrentTable(lake, incarnation), versions[incarnation]
         count = table.count(version)
         if not limit:
             return Preview(count, (), ())
@@ -43,7 +42,7 @@ def preview_tables(
 
 
 def _text(name: str, type: str) -> str:
-    return f"hex({quoted(name)})" if type == "binary" else quoted(name)
+    return f"hex({quote_identifier(name)})" if type == "binary" else quote_identifier(name)
 
 
 def _cut(value: str | None) -> str | None:

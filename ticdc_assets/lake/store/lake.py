@@ -1,0 +1,52 @@
+"""Where a changefeed's tables are, and the session through which Spark reaches them."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.lake.store.sql import delta_table
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The folder of one changefeed in a lake: its location only, no Spark."""
+
+    root: str
+    changefeed: str
+
+    def path(self, table: str) -> str:
+        folder = _UNSAFE.sub("_", self.changefeed)
+        if folder != self.changefeed:
+            # The hash keeps changefeeds apart whose ids differ only in unsafe characters.
+            folder += "-" + hashlib.sha256(self.changefeed.encode()).hexdigest()[:8]
+        return f"{self.root.rstrip('/')}/{folder}/{table}"
+
+    def current_path(self, incarnation: str) -> str:
+        return self.path(f"current/{incarnation}")
+
+
+@dataclass(frozen=True)
+class LakeSession:
+    """A changefeed's lake opened with Spark: what every stage, view and check works on."""
+
+    spark: SparkSession
+    location: Lake
+    feed: Changefeed
+
+    def path(self, table: str) -> str:
+        return self.location.path(table)
+
+    def current_path(self, incarnation: str) -> str:
+        return self.location.current_path(incarnation)
+
+    def sql(self, table: str) -> str:
+        """Name a table in SQL."""
+        return delta_table(self.path(table))
+
+    def read(self, table: str) -> DataFrame:
+        return self.spark.read.format("delta").load(self.path(table))
