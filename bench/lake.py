@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from bench.lake_baselines import files_of, in_duckdb, plain_spark, plain_spark_twice
 from bench.lake_changes import Size, changes, show_growth
 from bench.lake_work import STAGES, Work
-from resources.spark import session
+from resources.spark import get_session
 from ticdc_assets.demo import Options
 
 # Small enough that all cores have a file to read.
@@ -67,7 +67,7 @@ def main() -> None:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="bench-lake-") as made:
         folder = Path(made)
-        spark = session(str(folder))
+        spark = get_session(str(folder))
         _warm_up(spark, folder / "warm")
         print(f"{platform.machine()}, {os.cpu_count()} cores, load {_load()} after warming up")
         if chosen.only != "changes":

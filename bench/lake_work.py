@@ -20,7 +20,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from resources.storage import sink_folder
+from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import Options, prepare
 from ticdc_assets.lake.advance import Source, advance
@@ -68,7 +68,7 @@ class Work:
         self._steps = iter(self.simulation)
         feed = next(iter(load_changefeeds(self.simulation.changefeeds).values()))
         self.lake = LakeSession(spark, Lake(str(folder.absolute() / "lake"), feed.id), feed)
-        opened = partial(sink_folder, feed)
+        opened = partial(open_sink_folder, feed)
         self._source = Source(folder=opened(), open_folder=opened)
 
     def write(self, transactions: int) -> None:

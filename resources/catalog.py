@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from resources.storage import said
+from resources.storage import describe_error
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.log.catalog import (
@@ -140,7 +140,7 @@ def _options(path: str) -> dict[str, str] | None:
 
 
 def _unreadable(lake: Lake, error: Exception) -> ConfigError:
-    reason = f"cannot be read: {said(error) or type(error).__name__}"
+    reason = f"cannot be read: {describe_error(error) or type(error).__name__}"
     return ConfigError(reason, file=lake.root, setting="TICDC_LAKE")
 
 

@@ -10,8 +10,8 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 from pyspark.sql import SparkSession
 
-from resources.lake import lake_root
-from resources.spark import session
+from resources.lake import get_lake_root
+from resources.spark import get_session
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 
@@ -25,20 +25,20 @@ class SparkResource(LazyPySparkResource):
 
     spark_config: dict[str, Any] = Field(default_factory=dict)
 
-    def session(self, lake: str) -> SparkSession:
+    def get_session(self, lake: str) -> SparkSession:
         """The session for a lake at a path or URI."""
         if self._spark_session is None:
             settings = {name: str(value) for name, value in self.spark_config.items()}
-            self._spark_session = session(lake, settings=settings)
+            self._spark_session = get_session(lake, settings=settings)
         found: SparkSession = self._spark_session
         return found
 
     def open_lake(self, lake: Lake, feed: Changefeed) -> LakeSession:
         """Open a changefeed's lake in this session."""
-        return LakeSession(self.session(lake.root), lake, feed)
+        return LakeSession(self.get_session(lake.root), lake, feed)
 
     def _init_session(self) -> None:
-        self.session(lake_root())
+        self.get_session(get_lake_root())
 
 
 class LakeResource(ConfigurableResource[None]):
@@ -46,6 +46,6 @@ class LakeResource(ConfigurableResource[None]):
 
     root: str
 
-    def of(self, changefeed: str) -> Lake:
+    def for_changefeed(self, changefeed: str) -> Lake:
         """The part of it that belongs to a changefeed."""
         return Lake(self.root, changefeed)

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from resources.java import java
+from resources.java import find_java
 from ticdc_assets.errors import ConfigError
 
 DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
@@ -50,7 +50,7 @@ FOLDER = "TICDC_SPARK_JARS"
 _FETCHED = "fetched.txt"
 
 
-def present() -> list[Path]:
+def find_jars() -> list[Path]:
     """The jars that are here already; none where the session has to ask for them.
 
     The folder is the one that the environment names; else the one in this interpreter's
@@ -70,7 +70,7 @@ def default_folder() -> Path:
     return Path(sys.prefix) / "spark-jars"
 
 
-def fetch(folder: Path, packages: Sequence[str] = (DELTA,)) -> bool:
+def fetch_jars(folder: Path, packages: Sequence[str] = (DELTA,)) -> bool:
     """Fill a folder with packages and all they need; say whether there was anything to do."""
     if _is_complete(folder, packages):
         return False
@@ -78,7 +78,7 @@ def fetch(folder: Path, packages: Sequence[str] = (DELTA,)) -> bool:
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         module = Path(scratch, "ivy.xml")
         module.write_text(_module(packages), encoding="utf-8")
-        command = [str(java()), "-cp", f"{_of_spark()}/*", "org.apache.ivy.Main"]
+        command = [str(find_java()), "-cp", f"{_of_spark()}/*", "org.apache.ivy.Main"]
         command += ["-ivy", str(module), "-confs", "default", "-types", "jar", "bundle", "-warn"]
         command += ["-retrieve", f"{scratch}/[organisation]_[artifact]-[revision].[ext]"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -141,7 +141,7 @@ def main() -> None:
     """Fill the folder named on the command line, or the environment's own."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else default_folder()
     try:
-        fetched = fetch(folder)
+        fetched = fetch_jars(folder)
     except ConfigError as error:
         sys.exit(str(error))
     print(f"{folder}: {'fetched' if fetched else 'nothing to do'}")

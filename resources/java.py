@@ -12,7 +12,7 @@ _INSTALL = "install it (Debian: apt-get install openjdk-17-jre-headless) or set 
 _NEEDED = 17
 
 
-def java() -> Path:
+def find_java() -> Path:
     """The `java` that Spark will start, or an error that says what to do about it."""
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")

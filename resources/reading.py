@@ -4,17 +4,17 @@ from functools import partial
 from pathlib import Path
 
 from resources.dump import read_dump
-from resources.source import open_claims, require_readable
-from resources.storage import sink_folder
+from resources.source import open_claim_checks, require_readable
+from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.advance import Source
 
 
-def source_of(feed: Changefeed) -> Source:
+def open_source(feed: Changefeed) -> Source:
     """What a changefeed's output is read by."""
     require_readable(feed)
-    claims = None if feed.claim_check_storage is None else partial(open_claims, feed)
+    claims = None if feed.claim_check_storage is None else partial(open_claim_checks, feed)
     if feed.transport == "storage":
-        opened = partial(sink_folder, feed)
+        opened = partial(open_sink_folder, feed)
         return Source(folder=opened(), open_folder=opened, open_payloads=claims)
     return Source(records=partial(read_dump, Path(feed.location)), open_payloads=claims)

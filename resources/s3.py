@@ -23,7 +23,7 @@ _OWN_CREDENTIALS = {
 }
 
 
-def s3_resource(feed: Changefeed) -> S3Resource | None:
+def make_s3_resource(feed: Changefeed) -> S3Resource | None:
     """A client for the bucket of a changefeed; None where its sink URI holds the credentials.
 
     Those of the environment are given by name only, so that their values show nowhere.
@@ -40,7 +40,7 @@ def s3_resource(feed: Changefeed) -> S3Resource | None:
     )
 
 
-def s3_reader(feed: Changefeed, client: Any) -> Callable[[str], bytes]:
+def make_s3_reader(feed: Changefeed, client: Any) -> Callable[[str], bytes]:
     """Read a file of a changefeed's folder by the client that Dagster makes of the resource."""
     bucket, _, prefix = feed.location.removeprefix("s3://").partition("/")
 

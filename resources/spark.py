@@ -25,7 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from resources import jars
-from resources.java import java
+from resources.java import find_java
 from ticdc_assets.errors import ConfigError
 
 MASTER = "TICDC_SPARK_MASTER"
@@ -90,7 +90,7 @@ _STORES = {
 _OF_GOOGLE = {"spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem"}
 
 
-def session(
+def get_session(
     lake: str | None = None,
     *,
     master: str | None = None,
@@ -104,7 +104,7 @@ def session(
     _quiet()
     if where.startswith("sc://"):
         return _connected(where, settings or {})
-    java()
+    find_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = _jars_for(lake or "", where) | _of_process(where) | _OF_DELTA | _OF_EVERY_SESSION
     builder = SparkSession.builder.appName("ticdc-assets").master(where)
@@ -120,7 +120,7 @@ def session(
     return spark
 
 
-def failure(error: BaseException) -> str | None:
+def describe_failure(error: BaseException) -> str | None:
     """What Spark failed at, in a line; None for an error of another kind.
 
     Its own form is a hundred lines of Java; what is at the bottom of it is said last.
@@ -192,7 +192,7 @@ def _jars_for(lake: str, master: str) -> dict[str, str]:
     scheme = urlsplit(lake).scheme.lower() if "://" in lake else ""
     if scheme in ("s3", "s3n"):
         raise ConfigError(f"Spark writes to S3 as s3a://, not as {scheme}://", setting=lake)
-    here = jars.present()
+    here = jars.find_jars()
     wanted = []
     if not _has(here, "delta-spark"):
         wanted.append(jars.DELTA)
@@ -264,7 +264,7 @@ def _require_server(url: str) -> None:
 def _no_session(url: str, error: Exception) -> ConfigError:
     # A URL of Spark Connect may carry a token behind the host, and an error may quote it.
     place, _, parameters = url.partition("/;")
-    said = failure(error) or str(error)
+    said = describe_failure(error) or str(error)
     for parameter in filter(None, parameters.split(";")):
         said = said.replace(parameter.partition("=")[2] or parameter, "…")
     return ConfigError(f"no session at {place}: {said}", setting=MASTER)

@@ -93,23 +93,23 @@ class Folder:
         return ConfigError(f"{self._root or '/'} {reason}", setting="sink-uri")
 
     def _said(self, error: Exception) -> str:
-        text = said(error)
+        text = describe_error(error)
         for secret in self._secrets:
             text = text.replace(secret, "…")
         return text
 
 
-def said(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """What went wrong with a store, on one line, without what could be a credential."""
     return _PARAMETERS.sub("?…", " ".join(_MARKS.sub(" ", str(error)).split()))
 
 
-def sink_folder(feed: Changefeed) -> Folder:
+def open_sink_folder(feed: Changefeed) -> Folder:
     """The folder a storage changefeed writes to."""
     return _folder(feed.location, feed.options, "sink-uri")
 
 
-def claim_check_folder(feed: Changefeed) -> Folder | None:
+def open_claim_check_folder(feed: Changefeed) -> Folder | None:
     """Where the changefeed's claim-check objects are, if it has any."""
     if feed.claim_check_storage is None:
         return None

@@ -99,7 +99,7 @@ def connect_server(folder: Path, *, with_delta: bool = True) -> Iterator[str]:
         "spark.connect.grpc.binding.port": str(port),
     }
     if with_delta:
-        settings |= DELTA | {"spark.jars": ",".join(path.as_uri() for path in jars.present())}
+        settings |= DELTA | {"spark.jars": ",".join(path.as_uri() for path in jars.find_jars())}
     command = [*_submit(settings), "--class", "org.apache.spark.sql.connect.service"]
     command[-1] += ".SparkConnectServer"
     with _running(command, folder, "connect") as server:

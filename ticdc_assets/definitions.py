@@ -14,7 +14,7 @@ from dagster._core.definitions.definitions_load_context import (
 
 from resources.catalog import read_catalog
 from resources.deployment import LakeResource, SparkResource
-from resources.lake import lake_root
+from resources.lake import get_lake_root
 from ticdc_assets.assets import specs
 from ticdc_assets.assets.advance import advance_job, feed_assets
 from ticdc_assets.assets.maintenance import maintenance_job
@@ -38,7 +38,7 @@ def defs() -> dg.Definitions:
     """Everything that is declared; where that cannot work, one asset that says why."""
     try:
         feeds = load_changefeeds(find_changefeeds_file(None)).values()
-        return graph(feeds, lake_root(), _pinned())
+        return graph(feeds, get_lake_root(), _pinned())
     except ConfigError as error:
         log.error("No asset was loaded: %s", error)  # noqa: TRY400 (it names the setting; no trace)
         return dg.Definitions(assets=[specs.nothing_spec(str(error))])
@@ -78,9 +78,9 @@ def _s3(feed: Changefeed) -> dict[str, object]:
     """The client that the source is read with, by the key it is known by; none where not on S3."""
     if feed.scheme != "s3":
         return {}
-    from resources.s3 import s3_resource
+    from resources.s3 import make_s3_resource
 
-    found = s3_resource(feed)
+    found = make_s3_resource(feed)
     return {} if found is None else {f"s3_{identifier(feed.id)}": found}
 
 

@@ -46,7 +46,7 @@ class Runs:
         self._blocking = blocking
         self._instance = instance
         self._patch = patch
-        patch.setattr(deployment, "session", lambda *_, **__: None)
+        patch.setattr(deployment, "get_session", lambda *_, **__: None)
         # Which checks had failed, as the run was told.
         self.had_failed: set[dg.AssetCheckKey] = set()
 

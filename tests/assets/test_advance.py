@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from resources import deployment
 from resources.catalog import read_catalog, read_lines
 from resources.deployment import LakeResource, SparkResource
-from resources.reading import source_of
-from resources.source import newest_checkpoint
+from resources.reading import open_source
+from resources.source import read_checkpoint
 from tests.assets.scripted import statuses
 from tests.lake.conftest import spark
 from ticdc_assets import definitions, naming
@@ -81,7 +81,7 @@ def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     simulation = prepare(folder / "upstream", Options(transactions=64, flush_every=8))
     feed = load_changefeeds(simulation.changefeeds)["shop"]
     with pytest.MonkeyPatch.context() as patch, dg.DagsterInstance.ephemeral() as instance:
-        patch.setattr(deployment, "session", lambda *_, **__: spark)
+        patch.setattr(deployment, "get_session", lambda *_, **__: spark)
         yield Shop(simulation, iter(simulation), feed, str(folder / "lake"), instance)
 
 
@@ -190,7 +190,7 @@ def test_a_run_goes_on_while_its_source_does_and_tells_all_whatever_comes(
     # What a run that was killed has done, and told nobody of.
     next(shop.steps)
     untold = read_catalog(lake)
-    advance(LakeSession(spark, lake, shop.feed), source_of(shop.feed))
+    advance(LakeSession(spark, lake, shop.feed), open_source(shop.feed))
     came: list[SimulationStep] = []
     # Whether the source has more, at each look; the first one is before any work.
     looks = iter((False, True, True))
@@ -201,9 +201,9 @@ def test_a_run_goes_on_while_its_source_does_and_tells_all_whatever_comes(
             raise ConfigError("metadata cannot be read", setting="sink-uri")
         if more:
             came.append(next(shop.steps))
-        return newest_checkpoint(feed)
+        return read_checkpoint(feed)
 
-    monkeypatch.setattr(run_budget, "newest_checkpoint", look)
+    monkeypatch.setattr(run_budget, "read_checkpoint", look)
     monkeypatch.setenv(run_budget.INTERVAL, "1")
     before = read_catalog(lake)
     result = shop.run(fails=True)
@@ -215,8 +215,8 @@ def test_a_run_goes_on_while_its_source_does_and_tells_all_whatever_comes(
     pages = told(result)
     checks = result.get_asset_check_evaluations()
     assert all(check.passed for check in checks)
-    ledger = next(check for check in checks if check.check_name == "ledger_adds_up")
-    looked_at = str(ledger.metadata["ticdc/looked_at"].value)
+    ledger = next(check for check in checks if check.check_name == "ledger_balances")
+    looked_at = str(ledger.metadata["ticdc/checked_range"].value)
     lines_of = re.search(r"\(lines (\d+) to (\d+) of applied\)", looked_at)
     assert lines_of is not None
     assert int(lines_of[1]) <= untold.seq + 1

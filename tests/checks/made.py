@@ -44,7 +44,7 @@ def event(seq: int, kind: str, *, batch: int = 2, partition: int | None = 0, **m
 def row(seq: int, op: str, ts: int, *, name: str = "a", **more: Any) -> Row:
     """A row event as it should be, unless `more` says otherwise."""
     new, old = f'{{"id":"{seq}","v":"x"}}', f'{{"id":"{seq}","v":"w"}}'
-    said = {"op": op, "commit_ts": ts, "database": "d", "table": name, "ts_kind": "commit"}
+    said = {"op": op, "commit_ts": ts, "database": "d", "table": name, "ordering": "commit_ts"}
     said |= {"name": table_name("d", name), "schema_version": 7, "handle_key_only": False}
     said |= {"before": None if op == "insert" else old, "after": None if op == "delete" else new}
     return event(seq, "row", **{**said, **more})
@@ -89,10 +89,10 @@ class Made(CheckContext):
         super().__init__(lake, SnapshotRange(since, 2))
         self._tables = dict(tables)
         known = {one.id: one for one in incarnations or [table()]}
-        before = State(ts=100, seq=1, incarnations=known)
+        before = State(ts=100, snapshot_id=1, incarnations=known)
         # What is worked out once can be given just as well.
         self.before = Snapshot(before, batch=1, decoded=1) if since else Snapshot()
-        after = State(ts=200, seq=2, incarnations=known)
+        after = State(ts=200, snapshot_id=2, incarnations=known)
         self.after = Snapshot(after, batch=2, decoded=decoded)
 
     def read(self, table: str) -> DataFrame:

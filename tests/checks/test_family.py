@@ -14,9 +14,9 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.checks import SnapshotRange, check_specs, evaluate_checks
 from ticdc_assets.checks.invariants import CheckContext, NotEvaluated, current
 from ticdc_assets.checks.invariants.current import (
-    columns_are_those_of_the_schema_history,
+    columns_match_schema_history,
     keys_are_unique,
-    row_count_is_inserts_less_deletes,
+    row_count_matches_events,
 )
 from ticdc_assets.lake.advance import Source, advance, replay_tables
 from ticdc_assets.lake.apply.apply import ReplayRequest
@@ -122,9 +122,9 @@ def test_all_is_green_where_all_is_right(kept: tuple[Kept, SnapshotRange]) -> No
     assert [(name, r.description) for name, r in new.items() if not r.passed] == []
     assert {name.partition(":")[0] for name in new} >= {"0", "events", "checkpoints"}
     assert not any(name.startswith("1:") for name in new)
-    assert not [name for name, r in new.items() if "ticdc/not_told" in r.metadata]
-    one = {dg.AssetCheckKey(layer_asset_key(FEED, "events"), "insert_has_no_old")}
-    assert list(lake.results(window, one)) == ["events: insert_has_no_old"]
+    assert not [name for name, r in new.items() if "ticdc/not_evaluated" in r.metadata]
+    one = {dg.AssetCheckKey(layer_asset_key(FEED, "events"), "inserts_have_no_old_value")}
+    assert list(lake.results(window, one)) == ["events: inserts_have_no_old_value"]
     assert lake.results(SnapshotRange(window.through, window.through)) == {}
 
 
@@ -143,8 +143,8 @@ def test_a_table_that_was_tampered_with_is_found(
         with lake.scene(id, version + 2, window) as scene:
             for invariant in (
                 keys_are_unique,
-                row_count_is_inserts_less_deletes,
-                columns_are_those_of_the_schema_history,
+                row_count_matches_events,
+                columns_match_schema_history,
             ):
                 breaks = invariant.find(scene, [applied.state.incarnations[id]])[id]
                 assert not isinstance(breaks, NotEvaluated)
@@ -170,7 +170,7 @@ def test_a_table_that_failed_is_doubted_until_it_is_right_or_made_anew(
     path = f"delta.{quote_identifier(lake.lake.current_path(id))}"
     lake.lake.spark.sql(f"INSERT INTO {path} VALUES (1, 'again', 45)")
     tampered = lake.have(id, read_last_snapshot(lake.lake).versions[id] + 1)
-    wrong = {"0: keys_are_unique", "0: row_count_is_inserts_less_deletes"}
+    wrong = {"0: keys_are_unique", "0: row_count_matches_events"}
     chosen = {spec.key for spec in check_specs(FEED, keys()) if spec.asset_key in keys().values()}
     found = lake.results(SnapshotRange(0, tampered.through), chosen)
     assert {name for name, one in found.items() if not one.passed} == wrong
@@ -180,7 +180,7 @@ def test_a_table_that_failed_is_doubted_until_it_is_right_or_made_anew(
     assert {name for name, one in lake.results(window, chosen).items() if not one.passed} == set()
     found = lake.results(window, chosen, wrong)
     assert {name for name, one in found.items() if not one.passed} == wrong
-    rows = found["0: row_count_is_inserts_less_deletes"].metadata["ticdc/sample"].records
+    rows = found["0: row_count_matches_events"].metadata["ticdc/sample"].records
     assert rows[0].data == {
         "rows_before": 0,
         "inserts": 3,
@@ -206,25 +206,25 @@ def test_what_was_refused_is_red_and_a_paused_table_says_how_to_go_on(
     bad = Message("t", 0, 0, None, b'{"broken', 1)
     stop = ddl("d", "a", 60, "ALTER", UNKNOWN)
     found = lake.results(lake.run(bad, stop, row("d", "a", 65, id="3", v="z"), watermark(70)))
-    refused = found["quarantine: nothing_is_in_quarantine_since"]
+    refused = found["quarantine: quarantine_is_empty"]
     assert not refused.passed
     assert refused.severity == dg.AssetCheckSeverity.ERROR
     assert refused.metadata["ticdc/violations"].value == 1
     (sample,) = refused.metadata["ticdc/sample"].records
     assert sample.data["error"] == "MalformedMessage"
     assert sample.data["place"].startswith("t-0-")
-    paused = found["0: table_goes_on"]
+    paused = found["0: table_is_live"]
     assert not paused.passed
     assert paused.metadata["ticdc/ddl"].value == UNKNOWN
     command = f"ticdc-assets resume --lake {lake.lake.location.root} --changefeed f d.a"
-    assert paused.metadata["ticdc/to_go_on_when_mended"].value == command
-    without = paused.metadata["ticdc/to_go_on_without_the_statement"].value
+    assert paused.metadata["ticdc/resume_command"].value == command
+    without = paused.metadata["ticdc/skip_ddl_command"].value
     assert without == f"{command} --skip-ddl"
     told = {name for name, r in found.items() if not r.passed}
-    assert told == {"quarantine: nothing_is_in_quarantine_since", "0: table_goes_on"}
+    assert told == {"quarantine: quarantine_is_empty", "0: table_is_live"}
     # It stays red while it is so, whatever the next window does.
     now = read_last_snapshot(lake.lake).seq
-    assert list(lake.results(SnapshotRange(now, now))) == ["0: table_goes_on"]
+    assert list(lake.results(SnapshotRange(now, now))) == ["0: table_is_live"]
 
 
 def test_a_table_of_the_lake_that_is_not_as_agreed_is_red(kept: tuple[Kept, SnapshotRange]) -> None:
@@ -233,19 +233,19 @@ def test_a_table_of_the_lake_that_is_not_as_agreed_is_red(kept: tuple[Kept, Snap
     through = read_last_snapshot(lake.lake).seq
     lake.lake.spark.sql(f"UPDATE {events} SET op = 'merge' WHERE kind = 'row' AND commit_ts = 40")
     lake.lake.spark.sql(f"ALTER TABLE {raw} ADD COLUMNS (surplus STRING)")
-    names = [("events", "events_fits_its_contract"), ("raw", "raw_fits_its_contract")]
+    names = [("events", "events_matches_contract"), ("raw", "raw_matches_contract")]
     chosen = {dg.AssetCheckKey(layer_asset_key(FEED, layer), name) for layer, name in names}
     found = lake.results(SnapshotRange(0, through), chosen)
-    wrong = found["events: events_fits_its_contract"]
+    wrong = found["events: events_matches_contract"]
     assert wrong.metadata["ticdc/violations"].value == 1
     assert "op" in str(wrong.metadata["ticdc/errors"].value)
     assert wrong.metadata["ticdc/sample"].records[0].data["commit_ts"] == 40
-    assert not found["raw: raw_fits_its_contract"].passed
+    assert not found["raw: raw_matches_contract"].passed
 
 
 def test_every_check_has_a_promise_and_a_name_of_its_own() -> None:
     specs = check_specs(FEED, keys())
     assert len({spec.key for spec in specs}) == len(specs)
     assert all(spec.description for spec in specs)
-    assert {s.name for s in specs if s.blocking} >= {"keys_are_unique", "ledger_adds_up"}
+    assert {s.name for s in specs if s.blocking} >= {"keys_are_unique", "ledger_balances"}
     assert not any(s.blocking for s in specs if s.metadata["ticdc/severity"] == "WARN")

@@ -21,29 +21,29 @@ from tests.checks.made import (
 )
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.checks.invariants import INVARIANTS, CheckContext, Invariant
-from ticdc_assets.checks.invariants.accounting import ledger_adds_up, nothing_is_in_quarantine_since
+from ticdc_assets.checks.invariants.accounting import ledger_balances, quarantine_is_empty
 from ticdc_assets.checks.invariants.folder import (
-    data_file_can_be_read,
-    data_file_is_never_rewritten,
-    data_file_number_follows,
-    schema_file_has_its_checksum,
+    data_file_numbers_have_no_gaps,
+    data_files_are_immutable,
+    data_files_are_readable,
+    schema_file_checksums_match,
 )
 from ticdc_assets.checks.invariants.order import (
-    commit_ts_never_falls_in_a_file,
-    ddl_is_in_all_partitions,
-    no_new_row_at_or_below_resolved_ts,
-    resolved_ts_only_grows,
-    table_version_grows,
+    commit_ts_is_monotonic_per_file,
+    ddl_reaches_all_partitions,
+    no_new_rows_below_resolved_ts,
+    resolved_ts_is_monotonic,
+    schema_versions_increase,
 )
 from ticdc_assets.checks.invariants.row_conditions import has_old_values
 from ticdc_assets.checks.invariants.rows import (
-    delete_has_no_new,
-    handle_key_is_there_and_not_null,
-    insert_has_no_old,
-    row_checksum_is_right,
-    row_event_is_in_the_lake_once,
-    row_schema_is_known,
-    update_has_old_and_new,
+    deletes_have_no_new_value,
+    handle_keys_are_present,
+    inserts_have_no_old_value,
+    row_checksums_match,
+    row_events_are_stored_once,
+    row_schemas_are_known,
+    updates_have_both_values,
 )
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import write_json
@@ -210,20 +210,20 @@ def broken_folder(spark: SparkSession) -> Iterator[CheckContext]:
 @pytest.mark.parametrize(
     ("invariant", "column", "expected"),
     [
-        (insert_has_no_old, "place", ["t-0-30-0", "t-0-31-0"]),
-        (delete_has_no_new, "place", ["t-0-32-0", "t-0-33-0"]),
-        (update_has_old_and_new, "place", ["t-0-34-0", "t-0-35-0", "t-0-36-0"]),
-        (handle_key_is_there_and_not_null, "place", ["t-0-37-0", "t-0-38-0"]),
-        (row_event_is_in_the_lake_once, "place", ["t-0-41-0"]),
-        (row_schema_is_known, "place", ["t-0-39-0", "t-0-40-0"]),
-        (row_checksum_is_right, "place", ["t-0-43-0"]),
-        (no_new_row_at_or_below_resolved_ts, "place", ["t-0-42-0"]),
-        (ddl_is_in_all_partitions, "not_in_partitions", ["0"]),
-        (table_version_grows, "valid_from", ["160"]),
-        (resolved_ts_only_grows, "partition", ["all", "t-0"]),
-        (nothing_is_in_quarantine_since, "error", ["MalformedMessage"]),
+        (inserts_have_no_old_value, "place", ["t-0-30-0", "t-0-31-0"]),
+        (deletes_have_no_new_value, "place", ["t-0-32-0", "t-0-33-0"]),
+        (updates_have_both_values, "place", ["t-0-34-0", "t-0-35-0", "t-0-36-0"]),
+        (handle_keys_are_present, "place", ["t-0-37-0", "t-0-38-0"]),
+        (row_events_are_stored_once, "place", ["t-0-41-0"]),
+        (row_schemas_are_known, "place", ["t-0-39-0", "t-0-40-0"]),
+        (row_checksums_match, "place", ["t-0-43-0"]),
+        (no_new_rows_below_resolved_ts, "place", ["t-0-42-0"]),
+        (ddl_reaches_all_partitions, "not_in_partitions", ["0"]),
+        (schema_versions_increase, "valid_from", ["160"]),
+        (resolved_ts_is_monotonic, "partition", ["all", "t-0"]),
+        (quarantine_is_empty, "error", ["MalformedMessage"]),
         (
-            ledger_adds_up,
+            ledger_balances,
             "what",
             [
                 "inputs that were refused and kept",
@@ -243,11 +243,11 @@ def test_what_breaks_a_promise_is_found(
 @pytest.mark.parametrize(
     ("invariant", "column", "expected"),
     [
-        (data_file_number_follows, "first_missing", ["3"]),
-        (data_file_is_never_rewritten, "path", ["d/a/70/CDC00000000000000000002.json"]),
-        (data_file_can_be_read, "path", ["d/a/70/CDC00000000000000000005.json"]),
-        (schema_file_has_its_checksum, "version", ["70", "71"]),
-        (commit_ts_never_falls_in_a_file, "commit_ts", ["119"]),
+        (data_file_numbers_have_no_gaps, "first_missing", ["3"]),
+        (data_files_are_immutable, "path", ["d/a/70/CDC00000000000000000002.json"]),
+        (data_files_are_readable, "path", ["d/a/70/CDC00000000000000000005.json"]),
+        (schema_file_checksums_match, "version", ["70", "71"]),
+        (commit_ts_is_monotonic_per_file, "commit_ts", ["119"]),
     ],
     ids=lambda given: getattr(given, "name", ""),
 )
@@ -263,10 +263,10 @@ def test_a_file_without_old_values_has_updates_without_them() -> None:
 
 
 def test_nothing_is_asked_of_the_key_of_a_table_that_is_stopped(spark: SparkSession) -> None:
-    paused = [table(status="paused", reason="?", stopped_ts=100, stopped_seq=1)]
+    paused = [table(status="paused", reason="?", stopped_ts=100, stopped_snapshot_id=1)]
     tables = {**RIGHT, "events": [row(37, "insert", 150, after='{"v":"x"}')]}
     with Made(spark, SIMPLE, tables, incarnations=paused) as scene:
-        assert found(handle_key_is_there_and_not_null, scene) == []
+        assert found(handle_keys_are_present, scene) == []
 
 
 def test_a_row_that_says_nothing_of_its_schema_is_found_whatever_the_history_lacks(
@@ -275,13 +275,13 @@ def test_a_row_that_says_nothing_of_its_schema_is_found_whatever_the_history_lac
     # No version of the table has a number either.
     rows = [row(50, "insert", 150, name="c", schema_version=None)]
     with Made(spark, SIMPLE, {**RIGHT, "events": rows}) as scene:
-        assert of_column(row_schema_is_known, scene, "place") == ["t-0-50-0"]
+        assert of_column(row_schemas_are_known, scene, "place") == ["t-0-50-0"]
 
 
 def test_a_file_numbered_below_the_first_fills_no_gap(spark: SparkSession) -> None:
     files = [file(n, number) for n, number in enumerate((0, 1, 3), 1)]
     with Made(spark, FOLDER, {**FILES, "raw": files}) as scene:
-        assert of_column(data_file_number_follows, scene, "first_missing") == ["2"]
+        assert of_column(data_file_numbers_have_no_gaps, scene, "first_missing") == ["2"]
 
 
 def found(invariant: Invariant, scene: CheckContext) -> list[Any]:

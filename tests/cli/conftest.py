@@ -56,7 +56,7 @@ def here(spark: SparkSession) -> Iterator[SparkSession]:
     """Commands take the tests' session, as it is set up."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (lake_commands, demo):
-            patch.setattr(module, "session", lambda *_, **__: spark)
+            patch.setattr(module, "get_session", lambda *_, **__: spark)
         yield spark
 
 

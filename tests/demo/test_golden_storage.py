@@ -23,7 +23,8 @@ from ticdc_assets.demo.number import exponent_form
 from ticdc_assets.demo.schema_file import database_schema_file, table_schema_file
 from ticdc_assets.events import FilePosition, RowChange, TableSchema, row_image
 from ticdc_assets.storage_sink.path import Layout, TableSchemaPath, parse
-from ticdc_assets.stream.reading import make_layout, read_folder_events
+from ticdc_assets.stream.folder_files import make_layout
+from ticdc_assets.stream.reading import read_folder_events
 
 CSV = [name for name in datasets("newarch-storage-csv-*") if "table-id" not in name]
 

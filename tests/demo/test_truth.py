@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from resources.dump import read_dump
-from resources.storage import sink_folder
+from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import CsvDialect, load_changefeeds
 from ticdc_assets.demo import Options, Simulation, prepare, simulate
 from ticdc_assets.demo import encode_truth as truth_lines
@@ -54,7 +54,7 @@ def replayed(simulation: Simulation) -> ModelReplay:
     (feed,) = load_changefeeds(simulation.changefeeds).values()
     replay = ModelReplay(feed)
     if feed.transport == "storage":
-        folder = sink_folder(feed)
+        folder = open_sink_folder(feed)
         replay.add(read_folder_events(feed, folder.paths(), folder.read))
     else:
         replay.add(read_topic_events(feed, read_dump(Path(feed.location)), None))

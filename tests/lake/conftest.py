@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from resources.spark import session
+from resources.spark import get_session
 from ticdc_assets.lake.store.codegen import INTERPRETED
 
 
@@ -28,6 +28,6 @@ def spark() -> Iterator[SparkSession]:
         # Here are many plans and few rows; on Spark Connect plans are compiled, as users have it.
         small |= INTERPRETED
         small["spark.driver.memory"] = "2g"
-    spark = session(master=master, settings=small)
+    spark = get_session(master=master, settings=small)
     yield spark
     spark.stop()

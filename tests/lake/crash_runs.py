@@ -18,8 +18,8 @@ from random import Random
 from pyspark.sql import DataFrame, SparkSession
 
 from resources.dump import read_dump
-from resources.reading import source_of
-from resources.storage import sink_folder
+from resources.reading import open_source
+from resources.storage import open_sink_folder
 from tests.servers import HASTY
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.demo import Options, Simulation, SimulationStep, encode_truth, prepare
@@ -71,7 +71,7 @@ class Runs:
 
     def begin(self, spark: SparkSession) -> None:
         """A run that is not killed, in this process; the next has something to do."""
-        advance(self.open(spark), source_of(self.feed))
+        advance(self.open(spark), open_source(self.feed))
         self.goes_on()
 
     def goes_on(self) -> bool:
@@ -136,7 +136,7 @@ class Runs:
         """Let the changefeed come to its end, and a run too."""
         while self.goes_on():
             pass
-        done = advance(self.open(spark), source_of(self.feed))
+        done = advance(self.open(spark), open_source(self.feed))
         assert done.applied.problems == []
 
     # What must hold
@@ -162,7 +162,9 @@ class Runs:
         if self.feed.transport == "storage":
             files = raw.where("role = 'data'")
             assert _repeated(files, "path") == [], self.kills
-            there = {p for p in sink_folder(self.feed).paths() if p.endswith((".csv", ".json"))}
+            there = {
+                p for p in open_sink_folder(self.feed).paths() if p.endswith((".csv", ".json"))
+            }
             data = {row["path"] for row in files.select("path").collect()}
             assert data == {p for p in there if "/meta/" not in p and not p.endswith("metadata")}
             assert _repeated(events.where("kind = 'file'"), "source") == [], self.kills

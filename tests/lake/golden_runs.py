@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import SparkSession
 
-from resources.storage import claim_check_folder, sink_folder
+from resources.storage import open_claim_check_folder, open_sink_folder
 from tests.golden import GOLDEN, meta, open_lines, storage_tree
 from tests.reference.golden_feeds import (
     DROPPED_STAY,
@@ -98,7 +98,7 @@ class GoldenLake:
         feed = self.feed
         if feed.transport != "storage":
             sent = messages(feed)[: cut.records]
-            claims = partial(claim_check_folder, feed) if feed.claim_check_storage else None
+            claims = partial(open_claim_check_folder, feed) if feed.claim_check_storage else None
             return Source(records=lambda: iter(sent), open_payloads=claims)  # type: ignore[arg-type]
         tree = storage_tree(self.dataset)
         for path in cut.files:
@@ -108,7 +108,7 @@ class GoldenLake:
                 place.write_bytes(tree[path])
         if cut.metadata is not None:
             Path(feed.location, "metadata").write_bytes(cut.metadata)
-        return Source(folder=sink_folder(feed), open_folder=partial(sink_folder, feed))
+        return Source(folder=open_sink_folder(feed), open_folder=partial(open_sink_folder, feed))
 
     @property
     def applied(self) -> set[int]:
@@ -146,7 +146,7 @@ def _resolved_by_record(dataset: str) -> list[tuple[int, int | None]]:
     progress = ResolvedTsTracker(feed)
     found = []
     for number, message in enumerate(messages(feed), 1):
-        progress.observe(read_topic_events(feed, [message], claim_check_folder(feed)))
+        progress.observe(read_topic_events(feed, [message], open_claim_check_folder(feed)))
         found.append((number, progress.resolved_ts))
     return found
 

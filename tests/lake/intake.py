@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pyarrow import fs
 from pyspark.sql import SparkSession
 
-from resources.storage import Folder, claim_check_folder
+from resources.storage import Folder, open_claim_check_folder
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import (
     Bootstrap,
@@ -31,7 +31,7 @@ from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.protocols.message import Message
-from ticdc_assets.stream.reading import complete_schema_versions
+from ticdc_assets.stream.schema_versions import complete_schema_versions
 
 
 class Intake:
@@ -65,7 +65,7 @@ class Intake:
             self.lake,
             since=since,
             open_folder=partial(Folder, fs.LocalFileSystem(), str(self.folder)),
-            open_payloads=partial(claim_check_folder, self.feed),
+            open_payloads=partial(open_claim_check_folder, self.feed),
             schemas_for=self._schemas_for,
         )
 

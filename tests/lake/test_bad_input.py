@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from resources.storage import sink_folder
+from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.demo import FULL_CSV, encode_truth
 from ticdc_assets.demo.column_type import column
@@ -96,7 +96,7 @@ class Damaged:
                 place.write_bytes(content)
 
     def advance(self) -> AdvanceResult:
-        folder = partial(sink_folder, self._feed)
+        folder = partial(open_sink_folder, self._feed)
         source = Source(folder=folder(), open_folder=folder)
         return advance(self.lake, source)
 

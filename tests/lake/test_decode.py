@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from resources.dump import read_dump
-from resources.storage import claim_check_folder
+from resources.storage import open_claim_check_folder
 from tests.golden import GOLDEN, open_lines, records, storage_tree
 from tests.lake.intake import Intake, told
 from tests.reference.golden_feeds import feed_of
@@ -40,7 +40,7 @@ def test_a_topic_that_grows(spark: SparkSession, tmp_path: Path, dataset: str) -
     assert (whole.items, whole.batches > 2) == (len(sent) - cut, True)
     second = intake.decode(since=first.done_through)
     assert second.done_through == whole.last_batch
-    truth = list(read_topic_events(feed, sent, claim_check_folder(feed)))
+    truth = list(read_topic_events(feed, sent, open_claim_check_folder(feed)))
     assert told(intake.events()) == told(truth)
     assert first.rows + second.rows == sum(isinstance(e, RowChange) for e in truth)
     # Nothing new: nothing happens, whatever is known to be done.

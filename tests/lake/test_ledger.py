@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from resources.storage import sink_folder
+from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import Options, prepare
 from ticdc_assets.events import RowChange
@@ -29,7 +29,7 @@ class Kept(NamedTuple):
         return build_ledger(self.lake, read_last_snapshot(self.lake))
 
     def source(self) -> Source:
-        opened = partial(sink_folder, self.lake.feed)
+        opened = partial(open_sink_folder, self.lake.feed)
         return Source(folder=opened(), open_folder=opened)
 
     def copied(self, root: Path) -> "Kept":
@@ -55,7 +55,7 @@ def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept:
 def test_it_adds_up_and_its_input_is_what_the_folder_holds(kept: Kept) -> None:
     done = kept.build_ledger()
     assert done.adds_up, done
-    folder = sink_folder(kept.lake.feed)
+    folder = open_sink_folder(kept.lake.feed)
     sent = Counter(
         table_name(event.database, event.table)
         for event in read_folder_events(kept.lake.feed, folder.paths(), folder.read)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from resources.spark import failure
+from resources.spark import describe_failure
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.lock import is_lock_wanted, locked
@@ -83,7 +83,7 @@ def test_without_a_lock_who_comes_second_is_told_so(spark: SparkSession, tmp_pat
         Path(go_on).touch()
     error = second.exception()
     assert error is not None
-    assert (failure(error) or "").startswith("another run is at work in this lake")
+    assert (describe_failure(error) or "").startswith("another run is at work in this lake")
     assert spark.read.format("delta").load(path).count() == 2
 
 

@@ -71,7 +71,9 @@ def composed(told: Told, random: Random, windows: int) -> int:
         count += len(tables)
         images = (rows.column(IMAGE).to_pylist() for rows in found)
         told.check(ts, shown(zip(tables, images, strict=True)))
-        applied = Snapshot(msgspec.structs.replace(state, seq=batch, heard=control.heard), batch)
+        applied = Snapshot(
+            msgspec.structs.replace(state, snapshot_id=batch, watermarks=control.heard), batch
+        )
     return count
 
 

@@ -27,7 +27,7 @@ class Arrived:
 
     @property
     def exact(self) -> bool:
-        return self.change.ts_kind == "commit"
+        return self.change.ordering == "commit_ts"
 
     @property
     def content(self) -> tuple[object, ...]:
@@ -35,12 +35,12 @@ class Arrived:
         return (self.key, c.commit_ts, c.op, c.before, c.after, c.table_id)
 
     def place(self, after: int) -> OrderKey:
-        ts, kind = self.change.commit_ts, self.change.ts_kind
+        ts, ordering = self.change.commit_ts, self.change.ordering
         late = not self.exact and ts <= after
         return (
             (after, Phase.AFTER_DDLS)
             if late
-            else (ts, Phase.AFTER_DDLS if kind == "version" else Phase.ROWS)
+            else (ts, Phase.AFTER_DDLS if ordering == "table_version" else Phase.ROWS)
         )
 
     def alike(self, after: int) -> Alike:
@@ -70,8 +70,8 @@ def seen_of(rows: list[Arrived], after: int) -> list[RowGroup]:
             observed=observed,
             key_columns=keys,
             member_names=names,
-            exact=exact,
-            dated=dated,
+            ordered_by_commit_ts=exact,
+            after_ddls=dated,
             first_ts=same[0].place(after)[0],
             last_ts=same[-1].place(after)[0],
             rows=len(same),
@@ -87,5 +87,5 @@ def alike_of(group: RowGroup) -> Alike:
     key = table_key(group.database, group.table)
     return (
         *(key, group.schema_version, group.observed, group.key_columns),
-        *(group.member_names, group.exact, group.dated),
+        *(group.member_names, group.ordered_by_commit_ts, group.after_ddls),
     )

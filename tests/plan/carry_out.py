@@ -53,7 +53,7 @@ class Job:
                 self.apply(table, step)
             case Alter():
                 table.alter(step.schema, step.steps, step.commit_ts)
-                assert table.strayed is False or not step.recut
+                assert table.strayed is False or not step.repartitions
             case EmptyPartitions():
                 if table.strayed:
                     raise UnsupportedDdl("strayed", step.sql)
@@ -77,7 +77,7 @@ class Job:
         if not step.partitioned:
             one, two = two, one
         schema = step.schema if step.partitioned else mirrored.schema
-        assert one.schema == step.cut_by == mirrored.cut_by
+        assert one.schema == step.schema_before == mirrored.schema_before
         try:
             if one.strayed:
                 raise UnsupportedDdl("strayed", step.sql)
@@ -122,7 +122,7 @@ class Job:
             group = row.change.commit_ts if row.exact else -row.seq
             together.setdefault(group, []).append((*typed, row.sender_pass))
         for group in together.values():
-            if group[0][0].ts_kind == "commit" and not table.key:
+            if group[0][0].ordering == "commit_ts" and not table.key:
                 self.apply_to_multiset(table, group)
                 continue
             for _, old, _, _ in group:

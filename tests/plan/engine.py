@@ -99,10 +99,10 @@ class Engine:
                     )
         if self.feed is not None:
             progress = ResolvedTsTracker(self.feed)
-            progress.restore(self.now.heard)
+            progress.restore(self.now.watermarks)
             progress.observe(events)
             self.resolved_ts = progress.resolved_ts
-            self.now = replace(self.now, heard=progress.state())
+            self.now = replace(self.now, watermarks=progress.state())
 
     def _take_row(self, change: RowChange) -> None:
         arrived = Arrived(self.seq, self.batch, self._pass_of(change), change)
@@ -183,7 +183,7 @@ class Engine:
         planned = self._plan(self.now, window, self._applied_batch)
         outcome = self._carry_out(planned, self.now, self.tables, planned.work)
         self.problems += planned.problems
-        self._write(outcome, self.now.seq + 1)
+        self._write(outcome, self.now.snapshot_id + 1)
 
     def _plan(self, start: State, window: WindowEvents, batch: int) -> Plan:
         def sample(group: RowGroup) -> RowChange:
@@ -197,7 +197,7 @@ class Engine:
         return make_plan(start, window, self.rules, self.stated, sample)
 
     def _write(self, state: State, seq: int) -> None:
-        text = write_json(replace(state, seq=seq, heard=self.now.heard))
+        text = write_json(replace(state, snapshot_id=seq, watermarks=self.now.watermarks))
         self.now = read_json(text, State)
         assert write_json(self.now) == text
         self._applied_batch = self._upto
@@ -208,7 +208,7 @@ class Engine:
             change
             for _, change in self.ddls
             if change.commit_ts > start.ts
-            or (change.commit_ts == start.ts and ddl_name(change) not in start.done)
+            or (change.commit_ts == start.ts and ddl_name(change) not in start.applied_ddls)
             if change.commit_ts <= ts
         )
         bootstraps = tuple(
@@ -222,7 +222,7 @@ class Engine:
             ddls=ddls,
             bootstraps=bootstraps,
             row_groups=groups,
-            missing=tuple(self.missing),
+            undecoded_files=tuple(self.missing),
             more_may_come=more,
         )
 
@@ -240,20 +240,20 @@ class Engine:
 
     def _mend(self, more: bool) -> None:
         """Replay what is known better now than when it was applied."""
-        stopped = [t for t in self.now.incarnations.values() if t.waits]
-        came = {m.key for m in self.now.missing} - {m.key for m in self.missing}
-        waiting = [*stopped, *self.now.unknown] if self._news or came else []
+        stopped = [t for t in self.now.incarnations.values() if t.is_waiting]
+        came = {m.key for m in self.now.undecoded_files} - {m.key for m in self.missing}
+        waiting = [*stopped, *self.now.unknown_tables] if self._news or came else []
         if self._late_rows or self._late_ddls or waiting:
             late = [row.change.commit_ts for row in self._late_rows]
             late += [change.commit_ts for change in self._late_ddls]
             before = [ts - 1 for ts in late]
-            seqs = [table.stopped_seq for table in waiting]
+            seqs = [table.stopped_snapshot_id for table in waiting]
             self.replay(before, seqs, {t.id for t in stopped}, more)
         self._late_rows, self._late_ddls, self._news = [], [], False
 
     def resume(self, id: str) -> None:
         """Go on with a table that a person has decided about."""
-        self.replay([], [self.now.incarnations[id].stopped_seq], {id}, True)
+        self.replay([], [self.now.incarnations[id].stopped_snapshot_id], {id}, True)
 
     def replay(self, before: list[int], seqs: list[int], asked: set[str], more: bool) -> None:
         self.replays += 1
@@ -264,7 +264,7 @@ class Engine:
             if all(state.ts <= ts for ts in before) and all(number <= s for s in seqs)
         )
         _, batch, tables = self.lines[seq]
-        start = replace(loaded[seq], skipped=self.now.skipped)
+        start = replace(loaded[seq], skipped_ddls=self.now.skipped_ddls)
         window = self._window(self.now.ts, batch, start, more)
         then = self._plan(start, window, batch)
         asked = set(asked)
@@ -282,9 +282,11 @@ class Engine:
                 self.tables.pop(id, None)
         outcome = self._carry_out(then, start, self.tables, work, batch)
         self.problems += [p for p in then.problems if p not in self.problems]
-        joined = join_replay(self.now, replace(then, state=outcome), chosen, self.now.seq + 1)
+        joined = join_replay(
+            self.now, replace(then, state=outcome), chosen, self.now.snapshot_id + 1
+        )
         self.lines = {n: line for n, line in self.lines.items() if n <= seq}
-        self._write(joined, self.now.seq + 1)
+        self._write(joined, self.now.snapshot_id + 1)
 
     # Carrying out
 
@@ -306,7 +308,7 @@ class Engine:
             job.run(id, len(work[id].steps))
         for id, table in job.tables.items():
             if id in job.failed:
-                place = (start.ts, start.seq)
+                place = (start.ts, start.snapshot_id)
                 incarnations[id] = stop_table(incarnations[id], "paused", job.failed[id], place)
                 known = incarnations[id]
                 self.problems.append(
@@ -314,7 +316,7 @@ class Engine:
                 )
             else:
                 tables[id] = table
-                incarnations[id] = replace(incarnations[id], strayed=table.strayed)
+                incarnations[id] = replace(incarnations[id], rows_in_wrong_partitions=table.strayed)
         return replace(state, incarnations=incarnations)
 
     # What comes out

@@ -13,7 +13,7 @@ from zlib import crc32
 import msgspec
 import pytest
 
-from resources.storage import claim_check_folder
+from resources.storage import open_claim_check_folder
 from tests.golden import GOLDEN, datasets, meta, open_lines, storage_tree
 from tests.plan.engine import Engine
 from tests.reference.golden_feeds import (
@@ -104,7 +104,7 @@ def test_windows_give_what_tidb_had(dataset: str) -> None:
     kinds = {"paused": PAUSED_REPORTED, "quarantined": REJECTED_REPORTED}
     problems = [p for p in engine.problems if p.data_may_differ]
     assert [p.describe() for p in problems if kinds.get(p.kind) not in allowed(dataset)] == []
-    assert engine.now.unknown == []
+    assert engine.now.unknown_tables == []
 
 
 def started(dataset: str) -> int:
@@ -161,7 +161,7 @@ def arriving(dataset: str, random: Random) -> Iterator[list[Event]]:
 @cache
 def topic_events_of(dataset: str) -> list[Event]:
     feed = feed_of(dataset)
-    return list(read_topic_events(feed, messages(feed), claim_check_folder(feed)))
+    return list(read_topic_events(feed, messages(feed), open_claim_check_folder(feed)))
 
 
 def growing(dataset: str, random: Random) -> Iterator[list[Event]]:

@@ -28,14 +28,14 @@ def test_a_paused_table_goes_on_without_the_statement_that_a_person_has_skipped(
     assert set(engine.stopped()) == {("shop", "u")}
     strange = next(c for _, c in engine.ddls if "FROBNICATE" in c.sql)
     skipped = [(strange.commit_ts, ddl_name(strange))]
-    engine.now = replace(engine.now, skipped=skipped)
+    engine.now = replace(engine.now, skipped_ddls=skipped)
     engine.resume(id)
     rows = [("1", "a"), ("2", "b"), ("3", "c"), ("4", "d")]
     assert shown(engine) == {"u(id, v)": rows}
     assert engine.problems[-1].kind == "approximate"
     # What was decided is not forgotten.
     sent(engine, engine.now.ts + 5)
-    assert engine.now.skipped == skipped
+    assert engine.now.skipped_ddls == skipped
 
 
 def test_a_paused_table_comes_back_paused_when_it_is_dropped_and_recovered() -> None:
@@ -66,10 +66,14 @@ def test_a_table_that_cannot_follow_stays_as_it_was_and_can_be_replayed() -> Non
     sent(engine, events[1].commit_ts, *events[:2])
     sent(engine, events[-1].commit_ts, *events[2:])
     (table,) = engine.now.incarnations.values()
-    assert (table.status, table.stopped_ts, table.stopped_seq) == ("paused", events[1].commit_ts, 1)
+    assert (table.status, table.stopped_ts, table.stopped_snapshot_id) == (
+        "paused",
+        events[1].commit_ts,
+        1,
+    )
     assert [r["id"] for r in engine.tables[table.id]] == [1]
     strange = next(c for _, c in engine.ddls if "MODIFY" in c.sql)
-    engine.now = replace(engine.now, skipped=[(strange.commit_ts, ddl_name(strange))])
+    engine.now = replace(engine.now, skipped_ddls=[(strange.commit_ts, ddl_name(strange))])
     engine.resume(table.id)
     assert {k: [r[0] for r in v] for k, v in shown(engine).items()} == {"t(id, v)": ["1", "2", "3"]}
 
@@ -89,11 +93,11 @@ def test_tables_met_after_doubt_began_are_replayed_from_where_it_began() -> None
     late = Teller("canal", start=600)
     late.knows("new", T)
     sent(engine, 700, *late.tell([put("new", id=2, v="b")]))
-    assert {t.stopped_seq for t in engine.now.incarnations.values()} == {1}
+    assert {t.stopped_snapshot_id for t in engine.now.incarnations.values()} == {1}
     fresh = Teller("canal", start=800).tell([create("fresh"), put("fresh", id=3, v="c")])
     sent(engine, 900, *fresh)
     assert shown(engine) == {"fresh(id, v)": [("3", "c")]}
-    engine.now = replace(engine.now, skipped=[(500, ddl_name(strange))])
+    engine.now = replace(engine.now, skipped_ddls=[(500, ddl_name(strange))])
     engine.resume(dict(engine.now.names)["shop", "t"])
     assert shown(engine) == {
         "t(id, v)": [("1", "a")],

@@ -81,7 +81,7 @@ def test_what_comes_too_late_is_mended(seed: int, manner: str) -> None:
     engine.take(late)
     engine.advance(pieces[-1][0] + 1, more_may_come=True)
     assert engine.stopped() == {}
-    assert engine.now.unknown == []
+    assert engine.now.unknown_tables == []
     assert shown(engine) == world.pictures[len(world.steps)]
 
 
@@ -136,8 +136,8 @@ def inexact(event: Event, manner: str) -> Event:
         return event
     if manner.startswith("storage"):
         assert event.schema_version is not None
-        return replace(event, ts_kind="version", commit_ts=event.schema_version)
-    return replace(event, ts_kind="es")
+        return replace(event, ordering="table_version", commit_ts=event.schema_version)
+    return replace(event, ordering="milliseconds")
 
 
 def windows(events: list[Event], random: Random) -> list[tuple[int, list[Event], bool]]:

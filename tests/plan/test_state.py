@@ -19,9 +19,9 @@ def test_a_state_comes_back_as_it_was_written_whatever_is_in_it() -> None:
     state = State(
         ts=9,
         bootstraps=[(12, bootstrap(strange)), (13, replace(bootstrap(strange), build_ts=4))],
-        heard=heard,
-        done=[ddl_name(change)],
-        skipped=[(5, ddl_name(change))],
+        watermarks=heard,
+        applied_ddls=[ddl_name(change)],
+        skipped_ddls=[(5, ddl_name(change))],
     )
     assert read_json(write_json(state), State) == state
     assert read_json(write_json(heard), WatermarkState) == heard

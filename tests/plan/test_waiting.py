@@ -15,11 +15,11 @@ def test_rows_of_an_unknown_name_wait_and_no_other_table_does() -> None:
     engine = Engine()
     sent(engine, 20, bootstrap(schema("known", 1)), row("late", 10, 7, 1), row("known", 11, 1, 5))
     assert shown(engine) == {"known(id)": [("5",)]}
-    assert [(u.table, u.schema_version) for u in engine.now.unknown] == [("late", 7)]
+    assert [(u.table, u.schema_version) for u in engine.now.unknown_tables] == [("late", 7)]
     sent(engine, 22, row("late", 21, 7, 3))
     sent(engine, 30, bootstrap(schema("late", 7)), row("late", 25, 7, 2))
     assert shown(engine) == {"known(id)": [("5",)], "late(id)": [("1",), ("2",), ("3",)]}
-    assert engine.now.unknown == []
+    assert engine.now.unknown_tables == []
     assert engine.replays == 1
 
 
@@ -33,7 +33,7 @@ def test_a_table_waits_for_rows_that_are_there_and_cannot_be_read() -> None:
     sent(engine, 30, row("t", 15, 1, 2), row("t", 25, 1, 3), row("u", 25, 1, 4))
     assert shown(engine) == {"u(id)": [("4",)]}
     assert engine.stopped()["shop", "t"] == "waiting: not read: t"
-    assert [known.table for known in engine.now.unknown] == ["new"]
+    assert [known.table for known in engine.now.unknown_tables] == ["new"]
     # Something else that is news changes nothing of that.
     sent(engine, 40, bootstrap(schema("v", 1)), row("v", 35, 1, 5))
     assert shown(engine) == {"u(id)": [("4",)], "v(id)": [("5",)]}
@@ -45,7 +45,7 @@ def test_a_table_waits_for_rows_that_are_there_and_cannot_be_read() -> None:
         "v(id)": [("5",)],
         "new(id)": [("7",)],
     }
-    assert engine.now.unknown == []
+    assert engine.now.unknown_tables == []
 
 
 @pytest.mark.parametrize("step", [1, 100])

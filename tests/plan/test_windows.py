@@ -33,7 +33,7 @@ def test_a_ddl_may_follow_the_watermark_of_its_own_ts() -> None:
     sent(engine, first.commit_ts, emptied)
     sent(engine, first.commit_ts, emptied)
     assert shown(engine) == {"t(id, v)": []}
-    assert engine.now.done == [ddl_name(emptied)]
+    assert engine.now.applied_ddls == [ddl_name(emptied)]
     sent(engine, second.commit_ts, emptied, second)
     assert shown(engine) == {"t(id, v)": [("2", "b")]}
     assert engine.replays == 0
@@ -89,9 +89,9 @@ def test_a_truncated_table_is_brought_back_windows_later() -> None:
 def test_rows_dated_by_a_version_follow_the_ddl_of_that_ts() -> None:
     path = FilePosition("shop/t/30/CDC000001.csv", 1)
     made = ddl(10, "CREATE TABLE `t` (id int primary key)", "t", schema("t", 10))
-    first = replace(row("t", 10, 10, 1), ts_kind="version", position=path)
+    first = replace(row("t", 10, 10, 1), ordering="table_version", position=path)
     emptied = ddl(30, "TRUNCATE TABLE `t`", "t", schema("t", 30))
-    second = replace(row("t", 30, 30, 2), ts_kind="version", position=path)
+    second = replace(row("t", 30, 30, 2), ordering="table_version", position=path)
     for cuts in ([10, 30], [30], [10, 20, 30]):
         engine = Engine()
         left: list[Event] = [made, first, emptied, second]
@@ -101,7 +101,7 @@ def test_rows_dated_by_a_version_follow_the_ddl_of_that_ts() -> None:
             engine.advance(ts, more_may_come=False)
         assert shown(engine) == {"t(id)": [("2",)]}
         # More of that version comes as long as no other begins.
-        third = replace(row("t", 30, 30, 3), ts_kind="version", position=path)
+        third = replace(row("t", 30, 30, 3), ordering="table_version", position=path)
         engine.take([third])
         engine.advance(40, more_may_come=False)
         assert shown(engine) == {"t(id)": [("2",), ("3",)]}
@@ -109,7 +109,7 @@ def test_rows_dated_by_a_version_follow_the_ddl_of_that_ts() -> None:
 
 def test_a_table_first_told_of_by_a_statement_has_the_rows_dated_by_it() -> None:
     alter = ddl(30, "ALTER TABLE `t` ADD COLUMN `c` INT", "t", schema("t", 30, "c"))
-    dated = replace(row("t", 30, 30, 2, c="5"), ts_kind="version")
+    dated = replace(row("t", 30, 30, 2, c="5"), ordering="table_version")
     engine = Engine()
     sent(engine, 40, alter, dated)
     assert shown(engine) == {"t(id, c)": [("2", "5")]}
@@ -122,14 +122,14 @@ def test_rows_that_show_their_columns_late_are_applied_once() -> None:
         table="t",
         observed='{"id":"int","c":"int"}',
         key_columns=("id",),
-        exact=False,
-        dated=True,
+        ordered_by_commit_ts=False,
+        after_ddls=True,
         first_ts=20,
         last_ts=20,
         rows=1,
         inserts=1,
     )
-    first = replace(group, observed='{"id":"int"}', dated=False)
+    first = replace(group, observed='{"id":"int"}', after_ddls=False)
     statement = ddl(20, "ALTER TABLE `t` ADD COLUMN `x` INT", "t")
     image = replace(row("t", 20, None, 1), observed=first.observed, key_columns=("id",))
     window = WindowEvents(ts=20, ddls=(statement,), row_groups=(first, group))

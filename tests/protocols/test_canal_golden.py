@@ -36,7 +36,8 @@ def test_a_topic_says_what_simple_says(dataset: str) -> None:
     workload = oracle.workload(dataset, milliseconds=not extended)
     rows = [event for event in events if isinstance(event, RowChange)]
     ddls = [event for event in events if isinstance(event, SchemaChange)]
-    assert {event.ts_kind for event in (*rows, *ddls)} == {"commit" if extended else "es"}
+    ordering = "commit_ts" if extended else "milliseconds"
+    assert {event.ordering for event in (*rows, *ddls)} == {ordering}
     assert not workload.ddl_differences(ddls)
     if extended:
         marks = defaultdict(set)
@@ -79,11 +80,11 @@ def test_a_folder_says_what_simple_says(dataset: str) -> None:
             assert isinstance(event, RowChange)
             assert (event.schema_version, event.table_id) == (version, 77)
             assert event.commit_ts >= version or extended
-            assert (event.commit_ts == version) == (event.ts_kind == "version")
+            assert (event.commit_ts == version) == (event.ordering == "table_version")
         events += rows
     rows = [event for event in events if isinstance(event, RowChange)]
-    kinds = Counter(event.ts_kind for event in rows)
-    assert set(kinds) == {"commit"} if extended else kinds["commit"] == 0
+    orderings = Counter(event.ordering for event in rows)
+    assert set(orderings) == {"commit_ts"} if extended else orderings["commit_ts"] == 0
     if oracle.repeats_another(dataset):
         return
     # A version takes the place of a commit ts within its own millisecond only.

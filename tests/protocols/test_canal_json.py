@@ -94,7 +94,7 @@ def test_a_row_keeps_what_the_message_says_of_it() -> None:
 
 def test_without_the_extension_the_millisecond_stands_for_the_commit_ts() -> None:
     event = row(message(_tidb=...))
-    assert (event.commit_ts, event.ts_kind) == (ES << 18, "es")
+    assert (event.commit_ts, event.ordering) == (ES << 18, "milliseconds")
 
 
 @pytest.mark.parametrize("old", [None, [{"id": "1", "v": None}]])
@@ -152,7 +152,7 @@ def test_a_ddl_is_a_ddl_whatever_its_type() -> None:
         ]
     (event,) = decode(message(isDdl=True, type="QUERY", sql="x", _tidb=...))
     assert isinstance(event, SchemaChange)
-    assert (event.commit_ts, event.ts_kind) == (ES << 18, "es")
+    assert (event.commit_ts, event.ordering) == (ES << 18, "milliseconds")
 
 
 def test_a_watermark_is_its_own_time() -> None:
@@ -348,21 +348,21 @@ def test_a_file_holds_a_row_a_line() -> None:
     assert isinstance(first, RowChange)
     assert isinstance(second, Quarantined)
     assert isinstance(third, RowChange)
-    assert (first.commit_ts, first.ts_kind) == (TS, "commit")
+    assert (first.commit_ts, first.ordering) == (TS, "commit_ts")
     assert (first.table_id, first.schema_version) == (9, VERSION)
     assert third.op is Op.DELETE
 
 
 def test_without_the_extension_a_row_is_never_older_than_its_table_version() -> None:
     data = file_of(message(_tidb=...))
-    for version, commit_ts, kind in (
-        ((ES << 18) - 1, ES << 18, "es"),
-        (ES << 18, ES << 18, "es"),
-        ((ES << 18) + 1, (ES << 18) + 1, "version"),
+    for version, commit_ts, ordering in (
+        ((ES << 18) - 1, ES << 18, "milliseconds"),
+        (ES << 18, ES << 18, "milliseconds"),
+        ((ES << 18) + 1, (ES << 18) + 1, "table_version"),
     ):
         (event,) = decode_file(data, version)
         assert isinstance(event, RowChange)
-        assert (event.commit_ts, event.ts_kind) == (commit_ts, kind)
+        assert (event.commit_ts, event.ordering) == (commit_ts, ordering)
 
 
 def test_lines_end_where_the_whole_terminator_stands() -> None:

@@ -56,7 +56,11 @@ def test_a_broken_record_does_not_marry_its_neighbours() -> None:
 def test_rows_without_commit_ts_take_the_table_version() -> None:
     [event] = read(b'"I","tab","db",1\r\n', table("n1"))
     assert isinstance(event, RowChange)
-    assert (event.commit_ts, event.ts_kind, event.schema_version) == (VERSION, "version", VERSION)
+    assert (event.commit_ts, event.ordering, event.schema_version) == (
+        VERSION,
+        "table_version",
+        VERSION,
+    )
     assert (event.table_id, event.position) == (7, FilePosition("f.csv", 1))
 
 
@@ -114,7 +118,7 @@ def test_a_header_says_which_columns_there_are(declared: bool) -> None:
     data = f'{HEADER},ticdc-meta$commit-ts,n1,n3,x,n4\r\n"I","tab","db",9,1,3,4\r\n'.encode()
     [event] = read(data, schema, dialect)
     assert isinstance(event, RowChange)
-    assert (event.commit_ts, event.ts_kind) == (9, "commit")
+    assert (event.commit_ts, event.ordering) == (9, "commit_ts")
     assert row_image.load(event.after or "") == {"n1": "1", "n3,x": "3", "n4": "4"}
     assert event.position == FilePosition("f.csv", 1)
 

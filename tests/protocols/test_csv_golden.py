@@ -74,7 +74,7 @@ def decoded_change(event: RowChange, schema: TableSchema) -> Change:
         None if image is None else comparable(row_image.load(image), types)
         for image in (event.before, event.after)
     )
-    stated = event.commit_ts if event.ts_kind == "commit" else None
+    stated = event.commit_ts if event.ordering == "commit_ts" else None
     return Change(event.op.value, event.database, event.table, stated, before, after)
 
 
@@ -106,7 +106,7 @@ def test_real_files_say_what_the_simple_protocol_says(dataset: str) -> None:
             assert event.schema_version == file.version
             assert event.member_names
             change = decoded_change(event, file.schema)
-            if event.ts_kind == "version":
+            if event.ordering == "table_version":
                 assert event.commit_ts == file.version
             if event.table_id is not None:
                 assert (change, event.table_id) in ids

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from resources.dump import read_dump
-from resources.storage import claim_check_folder
+from resources.storage import open_claim_check_folder
 from tests.golden import GOLDEN, meta, open_lines, storage_tree
 from tests.truth import Name, TrueTable, truth
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
@@ -108,7 +108,7 @@ def replayed(dataset: str) -> ModelReplay:
         tree = storage_tree(dataset)
         replay.add(read_folder_events(feed, tree, tree.__getitem__))
     else:
-        replay.add(read_topic_events(feed, messages(feed), claim_check_folder(feed)))
+        replay.add(read_topic_events(feed, messages(feed), open_claim_check_folder(feed)))
     return replay
 
 

@@ -293,7 +293,7 @@ def test_rows_may_overtake_a_statement_within_its_millisecond() -> None:
             together(put("t", w=1, id=3, z=3)),
         ]
     )
-    events += [replace(event, ts_kind="es") for event in altered]
+    events += [replace(event, ordering="milliseconds") for event in altered]
     model = played(events)
     assert tables(model) == {"t(w, id, z)": [("1", "2", "2"), ("1", "3", "3"), ("7", "1", "1")]}
     assert model.problems == []

@@ -21,7 +21,7 @@ from tests.reference.changefeeds import (
     together,
 )
 from ticdc_assets.events import FilePosition, SchemaChange, TopicPosition
-from ticdc_assets.stream.reading import complete_schema_versions
+from ticdc_assets.stream.schema_versions import complete_schema_versions
 
 T = "id int primary key, v varchar(10)"
 PARTED = (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from msgspec import json
 
-from resources.storage import claim_check_folder
+from resources.storage import open_claim_check_folder
 from tests.golden import GOLDEN, meta, open_lines, records, storage_tree
 from tests.reference.arriving import SEEDS, cut, delivered, earlier, said
 from tests.reference.golden_feeds import feed_of
@@ -36,7 +36,7 @@ def picture(replay: ModelReplay) -> Picture:
 @cache
 def events_of(dataset: str) -> list[Event]:
     feed = feed_of(dataset)
-    return list(read_topic_events(feed, records(dataset), claim_check_folder(feed)))
+    return list(read_topic_events(feed, records(dataset), open_claim_check_folder(feed)))
 
 
 @cache

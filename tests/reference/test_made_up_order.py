@@ -22,11 +22,11 @@ from ticdc_assets.events import (
     FilePosition,
     Index,
     Op,
+    Ordering,
     RowChange,
     SchemaChange,
     TableSchema,
     TopicPosition,
-    TsKind,
     Watermark,
     row_image,
 )
@@ -308,10 +308,12 @@ def test_tables_that_swap_their_names_do_so_in_pieces_and_in_any_order() -> None
         assert said(replay) == set()
 
 
-@pytest.mark.parametrize(("kind", "left"), [("commit", 0), ("es", 0), ("version", 1)])
+@pytest.mark.parametrize(
+    ("ordering", "left"), [("commit_ts", 0), ("milliseconds", 0), ("table_version", 1)]
+)
 @pytest.mark.parametrize("row_first", [True, False])
 def test_rows_of_a_ddls_commit_ts_come_before_it_but_those_dated_by_its_version_after(
-    kind: TsKind, left: int, row_first: bool
+    ordering: Ordering, left: int, row_first: bool
 ) -> None:
     emptied = SchemaChange(
         commit_ts=20,
@@ -320,7 +322,7 @@ def test_rows_of_a_ddls_commit_ts_come_before_it_but_those_dated_by_its_version_
         sql="TRUNCATE TABLE `none`",
         position=FilePosition("d/none/meta/schema_20_1.json"),
     )
-    row = replace(none_row(20, "d/none/20/CDC000001.csv", "a"), ts_kind=kind)
+    row = replace(none_row(20, "d/none/20/CDC000001.csv", "a"), ordering=ordering)
     replay = ModelReplay(changefeed_from_uri("file:///data?protocol=csv"))
     stated = Bootstrap(schema=schema("none"), position=FilePosition("d/none/meta/schema_1_1.json"))
     replay.add([stated, *([row, emptied] if row_first else [emptied, row])])

@@ -7,8 +7,8 @@ import pytest
 from botocore.stub import Stubber
 from dagster_aws.s3 import S3Resource
 
-from resources.s3 import s3_reader, s3_resource
-from resources.source import newest_checkpoint
+from resources.s3 import make_s3_reader, make_s3_resource
+from resources.source import read_checkpoint
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 
@@ -17,7 +17,7 @@ FEED = changefeed_from_uri("s3://bucket/a/b?protocol=csv&endpoint=http://127.0.0
 
 def test_credentials_of_the_environment_are_given_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "S3CRET")
-    resource = s3_resource(FEED)
+    resource = make_s3_resource(FEED)
 
     assert resource is not None
     assert resource.aws_secret_access_key == dg.EnvVar("AWS_SECRET_ACCESS_KEY")
@@ -28,7 +28,7 @@ def test_credentials_of_the_environment_are_given_by_name(monkeypatch: pytest.Mo
 def test_a_sink_uri_with_credentials_is_read_with_them() -> None:
     uri = "s3://bucket/a?protocol=csv&access-key=k&secret-access-key=s"
 
-    assert s3_resource(changefeed_from_uri(uri)) is None
+    assert make_s3_resource(changefeed_from_uri(uri)) is None
 
 
 def test_metadata_is_read_below_the_prefix() -> None:
@@ -42,9 +42,9 @@ def test_metadata_is_read_below_the_prefix() -> None:
     answers.add_client_error("get_object", "NoSuchKey", expected_params=wanted)
     answers.add_client_error("get_object", "AccessDenied", "https://x?Signature=S", 403)
     with answers:
-        read = s3_reader(FEED, client)
-        assert newest_checkpoint(FEED, read) == 470628459884838913
-        assert newest_checkpoint(FEED, read) is None
+        read = make_s3_reader(FEED, client)
+        assert read_checkpoint(FEED, read) == 470628459884838913
+        assert read_checkpoint(FEED, read) is None
         with pytest.raises(ConfigError, match="AccessDenied") as refused:
-            newest_checkpoint(FEED, read)
+            read_checkpoint(FEED, read)
         assert "Signature" not in str(refused.value)

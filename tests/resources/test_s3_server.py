@@ -9,8 +9,8 @@ import dagster as dg
 import pytest
 
 from resources.catalog import last_line, read_catalog
-from resources.source import newest_checkpoint
-from resources.storage import sink_folder
+from resources.source import read_checkpoint
+from resources.storage import open_sink_folder
 from tests.golden import GOLDEN, storage_tree
 from tests.made_lake import schema, write_line, write_tables
 from tests.servers import s3_server
@@ -47,7 +47,7 @@ def declared(url: str, **options: str) -> Changefeed:
 
 def test_a_folder_is_read_as_it_is_on_disk(server: str) -> None:
     tree = storage_tree(DATASET)
-    folder = sink_folder(declared(server))
+    folder = open_sink_folder(declared(server))
     assert folder.exists()
     assert {path: folder.read(path) for path in folder.paths()} == tree
     sizes = {entry.path: entry.size for entry in folder.entries()}
@@ -71,25 +71,25 @@ def test_the_sensor_sees_the_checkpoint_by_dagsters_own_client(server: str, tmp_
         asked = sensor(context)
     assert isinstance(asked, dg.SensorResult)
     keys = [request.run_key for request in asked.run_requests or ()]
-    assert keys == [f"{feed.id}@{newest_checkpoint(feed)}"]
+    assert keys == [f"{feed.id}@{read_checkpoint(feed)}"]
 
 
 def test_credentials_of_the_uri_go_before_the_environments(
     server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = newest_checkpoint(declared(server))
+    expected = read_checkpoint(declared(server))
     for name in ACCOUNT:
         monkeypatch.delenv(name)
     with pytest.raises(ConfigError, match="ACCESS_DENIED"):
-        newest_checkpoint(declared(server))
+        read_checkpoint(declared(server))
     stated = {"access_key": "AKIDURI", "secret_access_key": "S3CRET"}
-    assert newest_checkpoint(declared(server, **stated)) == expected
+    assert read_checkpoint(declared(server, **stated)) == expected
 
 
 def test_a_server_that_is_not_there_is_said_without_the_secret() -> None:
     feed = declared("http://127.0.0.1:1", access_key="AKIDURI", secret_access_key="S3CRET")
     with pytest.raises(ConfigError) as refused:
-        newest_checkpoint(feed)
+        read_checkpoint(feed)
     assert "S3CRET" not in str(refused.value)
 
 

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from resources import jars
-from resources.java import java
-from resources.spark import session
+from resources.java import find_java
+from resources.spark import get_session
 from tests.servers import HASTY, cluster, connect_server, free_port
 from ticdc_assets.errors import ConfigError
 
@@ -49,14 +49,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_missing_java_is_said_with_what_to_install(home: Path) -> None:
     with pytest.raises(ConfigError, match=r"JAVA_HOME: Spark needs Java 17 .* apt-get install"):
-        session(master="local[1]")
+        get_session(master="local[1]")
 
 
 @pytest.mark.parametrize("version", ["11.0.2", "1.8.0_302", "9"])
 def test_an_old_java_is_refused(home: Path, version: str) -> None:
     executable(home / "bin" / "java", f"echo 'openjdk version \"{version}\" 2020-01-01' >&2")
     with pytest.raises(ConfigError, match=r"Java 17 or newer, .*/bin/java is not"):
-        java()
+        find_java()
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21", "25-ea"])
@@ -67,7 +67,7 @@ def test_a_java_that_is_new_enough_is_taken(home: Path, version: str) -> None:
 
 def java_of(home: Path, script: str) -> Path:
     executable(home / "bin" / "java", script)
-    return java()
+    return find_java()
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_a_jar_that_is_missing_is_named(
         (tmp_path / name).touch()
     monkeypatch.setenv(jars.FOLDER, str(tmp_path))
     with pytest.raises(ConfigError, match=message):
-        session(lake, master="local[1]")
+        get_session(lake, master="local[1]")
 
 
 def test_a_connect_server_that_is_not_there_is_said_at_once_without_its_token() -> None:
     url = f"sc://127.0.0.1:{free_port()}"
     with pytest.raises(ConfigError, match=f"no session at {url}: .* refused$"):
-        session(master=f"{url}/;token=sesame;user_id=joe")
+        get_session(master=f"{url}/;token=sesame;user_id=joe")
 
 
 # Stands in for Java with Ivy: puts a jar named after the day where the jars shall go.
@@ -115,30 +115,30 @@ def test_jars_are_fetched_once_for_a_version(home: Path, tmp_path: Path) -> None
         return sorted(path.name for path in folder.iterdir())
 
     today.write_text("monday")
-    assert jars.fetch(folder, ["a:b:1"])
+    assert jars.fetch_jars(folder, ["a:b:1"])
     assert names() == ["fetched.txt", "monday.jar"]
 
     today.write_text("tuesday")
-    assert not jars.fetch(folder, ["a:b:1"])
+    assert not jars.fetch_jars(folder, ["a:b:1"])
     assert names() == ["fetched.txt", "monday.jar"]
 
     broken.touch()
     with pytest.raises(ConfigError, match=r"a:b:2: not to be had .* UNRESOLVED DEPENDENCIES"):
-        jars.fetch(folder, ["a:b:2"])
-    assert not jars.fetch(folder, ["a:b:1"])
+        jars.fetch_jars(folder, ["a:b:2"])
+    assert not jars.fetch_jars(folder, ["a:b:1"])
     assert names() == ["fetched.txt", "monday.jar"]
 
     broken.unlink()
-    assert jars.fetch(folder, ["a:b:2"])
+    assert jars.fetch_jars(folder, ["a:b:2"])
     assert names() == ["fetched.txt", "tuesday.jar"]
 
 
 LOCAL = """
 import os, sys
-from resources.spark import session
+from resources.spark import get_session
 lake = os.path.abspath("lake")
-spark = session(lake, master="local[2]")
-assert session(lake, master="local[2]") is spark
+spark = get_session(lake, master="local[2]")
+assert get_session(lake, master="local[2]") is spark
 
 def workers(batches):
     import pyarrow, sys, ticdc_assets.events
@@ -162,7 +162,7 @@ for failing in ("nope", "CAST('x' AS int)", "assert_true(id < 0)"):
 
 
 def test_a_local_session_is_in_utc_strict_and_quiet_and_leaves_nothing(tmp_path: Path) -> None:
-    here = jars.present()
+    here = jars.find_jars()
     if not here:
         # It is about a folder of jars; without one a session fetches them, which is another thing.
         pytest.skip("no jars here; `make setup` fetches them")
@@ -189,10 +189,10 @@ def test_a_local_session_is_in_utc_strict_and_quiet_and_leaves_nothing(tmp_path:
 
 
 REFUSED = """
-from resources.spark import session
+from resources.spark import get_session
 from ticdc_assets.errors import ConfigError
 try:
-    session("lake")
+    get_session("lake")
 except ConfigError as error:
     print(error)
 """

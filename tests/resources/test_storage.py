@@ -10,7 +10,7 @@ import pytest
 from pyarrow import fs
 
 from resources import storage
-from resources.storage import Folder, claim_check_folder, sink_folder
+from resources.storage import Folder, open_claim_check_folder, open_sink_folder
 from tests.golden import GOLDEN, storage_tree
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
@@ -46,7 +46,7 @@ def test_a_folder_is_listed_and_read_and_nothing_in_it_changes(tmp_path: Path) -
     tree = storage_tree(DATASET)
     unpacked(tree, tmp_path)
     before = everything_about(tmp_path)
-    folder = sink_folder(declared(tmp_path))
+    folder = open_sink_folder(declared(tmp_path))
     assert folder.exists()
     assert list(folder.paths()) == sorted(tree)
     assert {path: folder.read(path) for path in folder.paths()} == tree
@@ -61,7 +61,7 @@ def test_a_folder_is_listed_and_read_and_nothing_in_it_changes(tmp_path: Path) -
 def test_a_prefix_may_have_any_name(tmp_path: Path, name: str, end: str) -> None:
     unpacked({"ws 数据/t 1/x.csv": b"1", "metadata": b"{}"}, tmp_path / name)
     escaped = name.replace("%", "%25").replace(" ", "%20").replace("#", "%23")
-    folder = sink_folder(changefeed_from_uri(f"file://{tmp_path}/{escaped}{end}?protocol=csv"))
+    folder = open_sink_folder(changefeed_from_uri(f"file://{tmp_path}/{escaped}{end}?protocol=csv"))
     assert list(folder.paths()) == ["metadata", "ws 数据/t 1/x.csv"]
     assert folder.read("ws 数据/t 1/x.csv") == b"1"
 
@@ -70,19 +70,19 @@ def test_a_prefix_may_have_any_name(tmp_path: Path, name: str, end: str) -> None
 def test_paths_are_relative_whichever_way_the_prefix_is_written(tmp_path: Path, way: str) -> None:
     unpacked({"d/t/1/CDC000001.csv": b""}, tmp_path / "prefix")
     (tmp_path / "x").mkdir()
-    folder = sink_folder(changefeed_from_uri(f"file://{way.format(tmp_path)}?protocol=csv"))
+    folder = open_sink_folder(changefeed_from_uri(f"file://{way.format(tmp_path)}?protocol=csv"))
     assert list(folder.paths()) == ["d/t/1/CDC000001.csv"]
 
 
 def test_a_folder_that_is_not_there_is_no_folder_and_a_file_neither(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name in ("nowhere", "file", "file/inside"):
-        assert not sink_folder(declared(tmp_path / name)).exists()
+        assert not open_sink_folder(declared(tmp_path / name)).exists()
 
 
 def test_a_folder_that_vanishes_while_it_is_read_is_said_file_by_file(tmp_path: Path) -> None:
     tree = storage_tree(DATASET)
-    folder = sink_folder(declared(unpacked(tree, tmp_path / "prefix")))
+    folder = open_sink_folder(declared(unpacked(tree, tmp_path / "prefix")))
     events = read_folder_events(declared(tmp_path / "prefix"), folder.paths(), folder.read)
     assert isinstance(next(events), Watermark)
     first_schema = next(events)
@@ -94,7 +94,7 @@ def test_a_folder_that_vanishes_while_it_is_read_is_said_file_by_file(tmp_path: 
 
 
 def test_a_folder_that_vanishes_before_it_is_listed_is_empty(tmp_path: Path) -> None:
-    folder = sink_folder(declared(tmp_path / "prefix"))
+    folder = open_sink_folder(declared(tmp_path / "prefix"))
     assert (
         list(read_folder_events(declared(tmp_path / "prefix"), folder.paths(), folder.read)) == []
     )
@@ -155,9 +155,9 @@ def test_a_folder_with_a_name_that_is_no_text_is_an_error_that_names_it(tmp_path
 def test_claim_check_objects_are_fetched_by_their_name(tmp_path: Path) -> None:
     unpacked({"one.json": b"1"}, tmp_path / "claims")
     uri = "dump:///x.jsonl?protocol=simple"
-    assert claim_check_folder(changefeed_from_uri(uri)) is None
+    assert open_claim_check_folder(changefeed_from_uri(uri)) is None
     claims = changefeed_from_uri(uri, claim_check_storage=f"file://{tmp_path}/claims")
-    store = claim_check_folder(claims)
+    store = open_claim_check_folder(claims)
     assert store is not None
     assert store.fetch("one.json") == b"1"
     with pytest.raises(FileNotFoundError):
@@ -184,7 +184,7 @@ def test_a_bucket_that_cannot_be_read_is_one_line_without_secrets(
 ) -> None:
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT", raising=False)
     with pytest.raises(ConfigError) as caught:
-        sink_folder(changefeed_from_uri(uri)).exists()
+        open_sink_folder(changefeed_from_uri(uri)).exists()
     assert caught.value.setting == "sink-uri"
     assert "SECRET" not in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -196,4 +196,4 @@ def test_a_bucket_of_google_that_does_not_answer_is_said_after_a_while(
     monkeypatch.setattr(storage, "_PATIENCE", timedelta(seconds=1))
     uri = "gcs://bucket/x?protocol=csv&endpoint=http://127.0.0.1:1"
     with pytest.raises(ConfigError, match=r"bucket/x cannot be read: .*connect"):
-        sink_folder(changefeed_from_uri(uri)).exists()
+        open_sink_folder(changefeed_from_uri(uri)).exists()

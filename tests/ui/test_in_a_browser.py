@@ -63,7 +63,7 @@ def test_who_opens_the_ui_sees_what_runs_and_whether_it_is_right(
     page.keep("3-table")
 
     # The record has turned a check red, which says where it is and why.
-    page.open("/assets/shop/quarantine?view=checks&checkDetail=nothing_is_in_quarantine_since")
+    page.open("/assets/shop/quarantine?view=checks&checkDetail=quarantine_is_empty")
     place = str(broken.relative_to(tmp_path / "shop/upstream/data"))
     page.shows("Failed", "fields where", place, within=2 * RUN, again=True)
     page.keep("4-quarantine")

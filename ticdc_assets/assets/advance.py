@@ -9,7 +9,7 @@ import dagster as dg
 
 from resources.catalog import read_catalog, read_lines
 from resources.deployment import LakeResource, SparkResource
-from resources.reading import source_of
+from resources.reading import open_source
 from ticdc_assets import naming
 from ticdc_assets.assets import results, specs
 from ticdc_assets.assets.check_results import evaluate_run_checks
@@ -55,7 +55,7 @@ def feed_assets(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.Assets
         tags={FEED_TAG: feed.id},
     )
     def _op(context: dg.AssetExecutionContext, spark: SparkResource, lake: LakeResource) -> Results:
-        yield from _Run(context, spark, lake.of(feed.id), feed).run()
+        yield from _Run(context, spark, lake.for_changefeed(feed.id), feed).run()
 
     return dg.AssetsDefinition(
         keys_by_input_name={"source": layer_asset_key(feed, naming.SOURCE)},
@@ -122,7 +122,7 @@ class _Run:
         begun = time.monotonic()
         # Before this run tells anything itself.
         told = self._told(before)
-        source = source_of(self._feed)
+        source = open_source(self._feed)
         stay = RunBudget(self._feed, self._lake, self._context.instance)
         spark = self._open().spark
         self._context.log.info(f"Spark is up after {time.monotonic() - begun:.1f} s")

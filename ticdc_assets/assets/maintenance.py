@@ -29,7 +29,7 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
         spark: SparkResource,
         lake: LakeResource,
     ) -> None:
-        location = lake.of(feed.id)
+        location = lake.for_changefeed(feed.id)
         with locked(location):
             opened = spark.open_lake(location, feed)
             done = maintain(

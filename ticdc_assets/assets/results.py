@@ -24,7 +24,7 @@ from ticdc_assets.lake.views.preview import Preview
 
 Metadata = dict[str, Any]
 # What a run has read before it told of it: the Delta versions of the lake's own tables.
-LAKE_VERSIONS = "ticdc/lake_versions"
+LAKE_VERSIONS = "ticdc/delta_versions"
 # So many statements at most are shown in full.
 _STATEMENTS = 20
 
@@ -85,13 +85,13 @@ def layer_results(
     if read.rows or read.ddls or read.rejected:
         found[naming.EVENTS] = {
             "ticdc/row_changes": read.rows,
-            "ticdc/ddls_and_schemas": read.ddls,
-            "ticdc/rejected": read.rejected,
+            "ticdc/ddls_and_bootstraps": read.ddls,
+            "ticdc/inputs_quarantined": read.rejected,
             "ticdc/files_waiting": len(read.waiting),
         }
     if read.rejected or made.quarantined:
         found[naming.QUARANTINE] = {
-            "ticdc/rejected": read.rejected,
+            "ticdc/inputs_quarantined": read.rejected,
             "ticdc/rows_quarantined": made.quarantined,
         }
     if after.seq > before.seq:
@@ -102,7 +102,7 @@ def layer_results(
             "ticdc/tables_replayed": made.replayed,
             "ticdc/row_changes": counts.read,
             "ticdc/rows_quarantined": counts.quarantined,
-            "ticdc/line": after.seq,
+            "ticdc/snapshot_id": after.seq,
             "ticdc/duration_seconds": round(seconds, 1),
             "ticdc/watermarks": dg.MetadataValue.json(
                 {place: str(ts) for place, ts in _watermarks(after).items()}
@@ -137,7 +137,7 @@ def current_metadata(
         "ticdc/run_seconds": round(seconds, 1),
         "dagster/table_name": table.name,
         "dagster/uri": lake.current_path(table.incarnation),
-        "ticdc/state": table.state,
+        "ticdc/status": table.state,
         **columns_metadata(table.schema),
         **lineage_metadata(feed, table.schema),
     }

@@ -12,7 +12,7 @@ import time
 
 import dagster as dg
 
-from resources.source import newest_checkpoint
+from resources.source import read_checkpoint
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
@@ -73,7 +73,7 @@ class RunBudget:
 
     def _checkpoint(self) -> int:
         """The newest one; a dump has none, it has been written."""
-        return (newest_checkpoint(self._feed) or 0) if self._feed.transport == "storage" else 0
+        return (read_checkpoint(self._feed) or 0) if self._feed.transport == "storage" else 0
 
     def _is_in_the_way(self) -> bool:
         waiting = dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])

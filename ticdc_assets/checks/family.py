@@ -64,7 +64,7 @@ def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list
 
 
 def _shape_name(table: str) -> str:
-    return f"{table}_fits_its_contract"
+    return f"{table}_matches_contract"
 
 
 def _spec(name: str, asset: dg.AssetKey, promise: str, weight: results.Weight) -> dg.AssetCheckSpec:

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.events import Op, TsKind
+from ticdc_assets.events import Op, Ordering
 from ticdc_assets.lake.columns.expressions import any_of
 from ticdc_assets.lake.store.contracts import CONTRACTS, RAW_FILES, RAW_RECORDS
 from ticdc_assets.plan.state import Status
@@ -35,7 +35,7 @@ _DOMAINS: dict[str, dict[str, dict[str, Any]]] = {
         "seq": _POSITIVE,
         "kind": {"isin": list(KINDS), "nullable": False},
         "op": {"isin": [op.value for op in Op], "nullable": True},
-        "ts_kind": {"isin": list(get_args(TsKind)), "nullable": True},
+        "ordering": {"isin": list(get_args(Ordering)), "nullable": True},
         # A bootstrap of the storage sink and a first watermark may say 0.
         "commit_ts": _NOT_NEGATIVE,
         "partition": _NOT_NEGATIVE,

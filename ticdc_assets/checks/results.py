@@ -50,9 +50,9 @@ def told(
     check: dg.AssetCheckKey, found: Found | NotEvaluated, weight: Weight, looked_at: str
 ) -> dg.AssetCheckEvaluation:
     """The result of an invariant, from the rows that break it."""
-    metadata: dict[str, Any] = {"ticdc/looked_at": looked_at}
+    metadata: dict[str, Any] = {"ticdc/checked_range": looked_at}
     if isinstance(found, NotEvaluated):
-        metadata |= {"ticdc/violations": 0, "ticdc/not_told": found.reason}
+        metadata |= {"ticdc/violations": 0, "ticdc/not_evaluated": found.reason}
         why = f"cannot be told: {found.reason}"
         return _result(check, weight, True, metadata, why)
     rows, count = _sampled(found)
@@ -68,17 +68,17 @@ def stopped(
 ) -> dg.AssetCheckEvaluation:
     """The result for a table that may be stopped: why, at which DDL, and how to go on."""
     rows = [] if isinstance(found, NotEvaluated) else found.collect()
-    metadata: dict[str, Any] = {"ticdc/looked_at": looked_at, "ticdc/violations": len(rows)}
+    metadata: dict[str, Any] = {"ticdc/checked_range": looked_at, "ticdc/violations": len(rows)}
     if not rows:
         return _result(check, weight, True, metadata)
     row = rows[0].asDict()
     said = {
-        "ticdc/state": row["state"],
-        "ticdc/right_up_to": row["since_ts"],
+        "ticdc/status": row["state"],
+        "ticdc/correct_up_to": row["since_ts"],
         "ticdc/reason": row["reason"],
         "ticdc/ddl": row["ddl"],
-        "ticdc/to_go_on_when_mended": row["go_on"],
-        "ticdc/to_go_on_without_the_statement": row["without"],
+        "ticdc/resume_command": row["go_on"],
+        "ticdc/skip_ddl_command": row["without"],
     }
     metadata |= {name: _cell(value, None) for name, value in said.items() if value is not None}
     why = f"{row['state']}: {row['reason']}"
@@ -110,7 +110,7 @@ def shaped(
     if marked:
         broken = {row[0] for row in combine_balanced(DataFrame.union, marked).distinct().collect()}
     for name, check in checks.items():
-        metadata: dict[str, Any] = {"ticdc/looked_at": looked_at}
+        metadata: dict[str, Any] = {"ticdc/checked_range": looked_at}
         if faults[name]:
             errors = [_cell(fault) for fault in faults[name]]
             metadata |= {"ticdc/violations": len(errors), "ticdc/errors": errors}
@@ -148,7 +148,7 @@ def _faults(scene: CheckContext, name: str, model: models.Model) -> list[str]:
 # Columns of the lake's tables that tell where a row is.
 _SHOWN = (
     *("batch", "seq", "index", "kind", "name", "stage", "role", "path", "topic", "partition"),
-    *("offset", "incarnation", "database", "table", "op", "commit_ts", "ts_kind", "source"),
+    *("offset", "incarnation", "database", "table", "op", "commit_ts", "ordering", "source"),
     *("number", "state", "valid_from", "came_from", "resolved_ts", "error"),
 )
 

@@ -55,9 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _spark_failure(error: Exception) -> str | None:
     """What Spark failed at; None for an error of ours, or where Spark's log was asked for."""
-    from resources.spark import LOG, failure
+    from resources.spark import LOG, describe_failure
 
-    return None if os.environ.get(LOG) else failure(error)
+    return None if os.environ.get(LOG) else describe_failure(error)
 
 
 def parser() -> Parser:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from resources.reading import source_of
-from resources.spark import session
+from resources.reading import open_source
+from resources.spark import get_session
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.progress import Progress
@@ -39,7 +39,7 @@ def demo(options: argparse.Namespace) -> int:
     location = Lake(str((folder / "lake").absolute()), feed.id)
     print(f"A shop, and what TiCDC writes of it as {feed.protocol}, in {folder}")
     begun = time.monotonic()
-    lake = LakeSession(session(location.root), location, feed)
+    lake = LakeSession(get_session(location.root), location, feed)
     print(f"Spark is up after {time.monotonic() - begun:.0f} s\n")
     runs: list[AdvanceResult] = []
     source = None
@@ -47,7 +47,7 @@ def demo(options: argparse.Namespace) -> int:
         if not step.transactions:
             # Tables without rows; the first run takes them in with what follows.
             continue
-        source = source or source_of(feed)
+        source = source or open_source(feed)
         progress = Progress()
         with locked(location):
             runs.append(advance(lake, source, progress=progress))

@@ -4,9 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from resources.lake import lake_root
-from resources.reading import source_of
-from resources.spark import session
+from resources.lake import get_lake_root
+from resources.reading import open_source
+from resources.spark import get_session
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.progress import Progress
@@ -32,17 +32,17 @@ from ticdc_assets.stream.problem import Problem
 def open_lake(options: argparse.Namespace, *, must_exist: bool = True) -> LakeSession:
     """Open the lake that a command works on."""
     feed = changefeed(options)
-    location = Lake(lake_root(options.lake), feed.id)
+    location = Lake(get_lake_root(options.lake), feed.id)
     # Checked here because starting Spark takes seconds.
     is_local = "://" not in location.root
     if must_exist and is_local and not Path(location.path("applied")).is_dir():
         raise missing_lake_error(location)
-    return LakeSession(session(location.root), location, feed)
+    return LakeSession(get_session(location.root), location, feed)
 
 
 def advance(options: argparse.Namespace) -> int:
     """Bring the lake to the newest checkpoint."""
-    source = source_of(changefeed(options))
+    source = open_source(changefeed(options))
     lake = open_lake(options, must_exist=False)
     progress = Progress()
     with locked(lake.location):
@@ -112,7 +112,7 @@ def resume(options: argparse.Namespace) -> int:
         if not table.is_stopped:
             raise ConfigError(f"{options.table} is {table.status}", setting="DB.TABLE")
         replay = ReplayRequest(
-            frozenset((table.id,)), 0 if options.rebuild else table.stopped_seq or 0
+            frozenset((table.id,)), 0 if options.rebuild else table.stopped_snapshot_id or 0
         )
         if options.skip_ddl:
             found = find_blocking_ddl(lake, applied.state, table)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from resources.dump import read_dump
-from resources.source import NO_BROKERS, existing_folder
-from resources.storage import claim_check_folder
+from resources.source import NO_BROKERS, require_folder
+from resources.storage import open_claim_check_folder
 from ticdc_assets.changefeed import (
     Changefeed,
     changefeed_from_uri,
@@ -60,9 +60,11 @@ def events(feed: Changefeed) -> Iterator[Event]:
     """Open a changefeed's output and decode all of it."""
     match feed.transport:
         case "dump":
-            return read_topic_events(feed, read_dump(Path(feed.location)), claim_check_folder(feed))
+            return read_topic_events(
+                feed, read_dump(Path(feed.location)), open_claim_check_folder(feed)
+            )
         case "storage":
-            folder = existing_folder(feed)
+            folder = require_folder(feed)
             return read_folder_events(feed, folder.paths(), folder.read)
         case _:
             raise ConfigError(NO_BROKERS, setting="sink-uri")

@@ -9,10 +9,10 @@ from ticdc_assets.events.event import (
     Checksum,
     Event,
     Op,
+    Ordering,
     Quarantined,
     RowChange,
     SchemaChange,
-    TsKind,
     Watermark,
 )
 from ticdc_assets.events.position import FilePosition, Position, TopicPosition
@@ -34,6 +34,7 @@ __all__ = [
     "FilePosition",
     "Index",
     "Op",
+    "Ordering",
     "Partition",
     "Partitioning",
     "Position",
@@ -42,6 +43,5 @@ __all__ = [
     "SchemaChange",
     "TableSchema",
     "TopicPosition",
-    "TsKind",
     "Watermark",
 ]

@@ -12,14 +12,14 @@ from msgspec import Struct
 from ticdc_assets.events.position import Position
 from ticdc_assets.events.table_schema import TableSchema
 
-# How the commit ts of an event is known, and so how events that share one are ordered:
-# "commit"   the transaction's own TSO: rows at a DDL's ts come before the DDL, an insert or update
-#            of a key beats its delete
-# "es"       only Unix milliseconds (Canal-JSON without the TiDB extension), shifted into a TSO:
-#            rows at a DDL's ts come before the DDL, rows keep their position's order
-# "version"  none at all (CSV without commit ts): the file's table version; rows come after the DDL
-#            of that ts and keep their position's order
-TsKind = Literal["commit", "es", "version"]
+# How the order of an event is known, and so how events that share a ts are ordered:
+# "commit_ts"      by the transaction's own TSO: rows come before a DDL of that ts, and an insert or
+#                  update of a key beats its delete
+# "milliseconds"   by Unix milliseconds only (Canal-JSON without the TiDB extension), shifted into a
+#                  TSO: rows come before a DDL of that ts and keep the order of their positions
+# "table_version"  by the file's table version only (CSV without commit ts): rows come after the DDL
+#                  of that ts and keep the order of their positions
+Ordering = Literal["commit_ts", "milliseconds", "table_version"]
 
 
 class Op(StrEnum):
@@ -54,7 +54,7 @@ class RowChange(Struct, frozen=True, kw_only=True):
     position: Position
     before: str | None = None
     after: str | None = None
-    ts_kind: TsKind = "commit"
+    ordering: Ordering = "commit_ts"
     # Physical id (of the partition, for partitioned tables), where the protocol states it.
     table_id: int | None = None
     # What the row was written under: Simple's schemaVersion, the storage sink's table version.
@@ -91,7 +91,7 @@ class SchemaChange(Struct, frozen=True, kw_only=True):
     position: Position
     # The protocol's own word ("CREATE", "ALTER", …) or type number, as text.
     ddl_type: str = ""
-    ts_kind: TsKind = "commit"
+    ordering: Ordering = "commit_ts"
     schema: TableSchema | None = None
     pre_schema: TableSchema | None = None
     build_ts: int | None = None

@@ -1,6 +1,12 @@
-"""The plan: what each table of the lake has to go through, from one resolved ts to the next.
+"""Plan what each table goes through, from one snapshot to a later resolved ts.
 
-Rules of this room: pure; no row is read here.  What is known of the rows that are due is a summary
-(`seen.Seen`); what has to be done with them and with the rows that are there is data (`steps`).
-The order of things is the reference model's.
+Rules of this package:
+
+- Pure: no I/O and no rows.  The plan sees pending rows only as row groups (`row_group`).
+- The result is data: the state afterwards, the steps of each table (`steps`), schema versions and
+  problems.  An engine carries the steps out on rows.
+- The order of events is that of `stream.ordering`, as in the reference model.
+
+Reading order: `state`, `row_group`, `steps`; then `plan`, which feeds one `TableTracker` through
+`row_planner` (rows) and `ddl` (DDLs); then `replay`, which chooses what to plan again.
 """

@@ -147,8 +147,10 @@ class Follower(Tables):
             return
         table = self._tables[id]
         if table.status == "dropped":
-            status: Status = table.held or "live"
-            self._tables[id] = replace(table, status=status, dropped_ts=None, held=None)
+            status: Status = table.status_before_drop or "live"
+            self._tables[id] = replace(
+                table, status=status, dropped_ts=None, status_before_drop=None
+            )
         self._give_name(table_key(schema.database, schema.table), id, ts)
         self._low[id] = (ts, Phase.ROWS)
         self._take_on(id, schema, (), ts, sql)
@@ -158,7 +160,7 @@ class Follower(Tables):
     ) -> None:
         if table.is_stopped:
             return
-        if table.strayed:
+        if table.rows_in_wrong_partitions:
             raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, "")
         step = EmptyPartitions(effect.schema, effect.partitioning, effect.names, ts, sql)
         self._add(table.id, step)
@@ -174,7 +176,7 @@ class Follower(Tables):
                 # They go on together.
                 self._stop(partner.id, "waiting", side.reason or "", side)
                 return
-        if one.strayed:
+        if one.rows_in_wrong_partitions:
             raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, "")
         counts = [len(self._steps.get(table.id, ())) for table in (one, two)]
         for table, other, count, schema in (
@@ -186,7 +188,7 @@ class Follower(Tables):
                 partitioned=table is one,
                 partitioning=effect.partitioning,
                 partition=effect.partition,
-                cut_by=one.schema,
+                schema_before=one.schema,
                 other=other.id,
                 other_steps=count,
                 commit_ts=ts,

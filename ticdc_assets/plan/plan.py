@@ -33,7 +33,7 @@ class WindowEvents(Struct, frozen=True, kw_only=True):
     ddls: tuple[SchemaChange, ...] = ()
     bootstraps: tuple[tuple[int, Bootstrap], ...] = ()
     row_groups: tuple[RowGroup, ...] = ()
-    missing: tuple[UndecodedFiles, ...] = ()
+    undecoded_files: tuple[UndecodedFiles, ...] = ()
     # Whether DDLs of `ts` itself may still come.
     more_may_come: bool = True
 
@@ -50,7 +50,7 @@ class Plan(Struct, frozen=True):
 def make_plan(
     state: State, window: WindowEvents, rules: StreamRules, stated: FindSchema, sample: SampleRow
 ) -> Plan:
-    """Plan the way from `state` to `window.ts`; its line will be numbered `state.seq + 1`."""
+    """Plan the window from `state` to `window.ts`."""
     return _Planner(state, window, rules, stated, sample).run()
 
 
@@ -66,7 +66,7 @@ class _Planner:
         self._state = state
         self._window = window
         self._follower = Follower(state, rules, stated, sample)
-        self._done = list(state.done) if window.ts == state.ts else []
+        self._done = list(state.applied_ddls) if window.ts == state.ts else []
         self._later: list[tuple[int, Bootstrap]] = []
 
     def run(self) -> Plan:
@@ -86,7 +86,7 @@ class _Planner:
         follower = self._follower
         state = follower.state(
             ts=self._window.ts,
-            done=self._done,
+            applied_ddls=self._done,
             bootstraps=self._later,
         )
         return Plan(state, follower.work(), follower.history, follower.problems)
@@ -98,7 +98,7 @@ class _Planner:
         for change in window.ddls:
             name = change.commit_ts, ddl_name(change)
             if name not in told and not (
-                change.commit_ts == self._state.ts and ddl_name(change) in self._state.done
+                change.commit_ts == self._state.ts and ddl_name(change) in self._state.applied_ddls
             ):
                 told.add(name)
                 yield (change.commit_ts, Phase.DDLS), change
@@ -109,7 +109,7 @@ class _Planner:
                 yield (ts, Phase.AFTER_DDLS), bootstrap
         for group in window.row_groups:
             yield group.first, group
-        for missing in window.missing:
+        for missing in window.undecoded_files:
             if missing.version <= window.ts:
                 yield (max(missing.version, self._state.ts), Phase.AFTER_DDLS), missing
 
@@ -118,7 +118,7 @@ class _Planner:
         for change in order_ddls(changes, self._follower.catalog, more_may_come=more):
             if ts == self._window.ts:
                 self._done.append(ddl_name(change))
-            if (ts, ddl_name(change)) in self._state.skipped:
+            if (ts, ddl_name(change)) in self._state.skipped_ddls:
                 where = (change.database, change.table, ts, change.position)
                 problem = Problem("approximate", f"{_SKIPPED}: {change.sql}", *where)
                 self._follower.problems.append(problem)
@@ -137,7 +137,7 @@ def _place(due: tuple[OrderKey, _Item]) -> OrderKey:
     return due[0]
 
 
-def join_replay(now: State, then: Plan, targets: Iterable[str], seq: int) -> State:
+def join_replay(now: State, then: Plan, targets: Iterable[str], snapshot_id: int) -> State:
     """Join the present state with what a replay made of some tables.
 
     The replay saw at least what was seen the first time, so what it knows of names and schemas
@@ -151,5 +151,9 @@ def join_replay(now: State, then: Plan, targets: Iterable[str], seq: int) -> Sta
     }
     incarnations = {**then.state.incarnations, **kept}
     return replace(
-        then.state, incarnations=incarnations, heard=now.heard, seq=seq, skipped=now.skipped
+        then.state,
+        incarnations=incarnations,
+        watermarks=now.watermarks,
+        snapshot_id=snapshot_id,
+        skipped_ddls=now.skipped_ddls,
     )

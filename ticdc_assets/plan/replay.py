@@ -59,5 +59,10 @@ def replay_targets(now: State, then: Plan, asked: Iterable[str]) -> set[str]:
 def _lasting(table: Incarnation) -> Incarnation:
     """A table without what depends on where a plan began, and on rows."""
     return replace(
-        table, stopped_ts=None, stopped_seq=None, reason=None, strayed=False, created_ts=0
+        table,
+        stopped_ts=None,
+        stopped_snapshot_id=None,
+        reason=None,
+        rows_in_wrong_partitions=False,
+        created_ts=0,
     )

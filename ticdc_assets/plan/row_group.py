@@ -1,4 +1,4 @@
-"""What the plan knows of rows without reading them: a line for all that are alike."""
+"""What the plan knows of rows without reading them: row groups, and files not decoded yet."""
 
 from msgspec import Struct
 
@@ -7,7 +7,7 @@ from ticdc_assets.stream.ordering import OrderKey, Phase
 
 
 class UndecodedFiles(Struct, frozen=True):
-    """Rows of a table's version that are there and cannot be read yet, and why."""
+    """Files of one table version that could not be decoded yet, and why."""
 
     database: str
     table: str
@@ -20,29 +20,33 @@ class UndecodedFiles(Struct, frozen=True):
 
 
 class RowGroup(Struct, frozen=True, kw_only=True):
-    """Rows of one table that say the same of their columns, and come in the same way.
+    """Pending rows of one table that share schema version, stated columns and ordering.
 
-    `exact` rows are ordered by their commit ts; others by their arrival, and those that are
-    `dated` come after the DDLs of their ts.
+    Rows are ordered by commit ts, or by arrival; `after_ddls` says that they come after the DDLs
+    of their ts.
     """
 
     database: str
     table: str
     schema_version: int | None = None
     observed: str | None = None
-    # As a JSON list: images have no columns but these, where that is sure.
+    # The only columns that the images can have, as a JSON list; None if that is not certain.
     columns: str | None = None
     key_columns: tuple[str, ...] | None = None
     member_names: bool = False
-    exact: bool = True
-    dated: bool = False
+    ordered_by_commit_ts: bool = True
+    after_ddls: bool = False
     first_ts: int
     last_ts: int
     rows: int
-    # How many of the rows are inserts; updates without an old image; known by their key alone.
+    # How many rows are inserts, updates without an old image, and rows with nothing but their key.
     inserts: int
     overwrites: int = 0
     key_only: int = 0
+
+    @property
+    def key(self) -> TableKey:
+        return table_key(self.database, self.table)
 
     @property
     def first(self) -> OrderKey:
@@ -54,4 +58,4 @@ class RowGroup(Struct, frozen=True, kw_only=True):
 
     @property
     def _phase(self) -> int:
-        return Phase.AFTER_DDLS if self.dated else Phase.ROWS
+        return Phase.AFTER_DDLS if self.after_ddls else Phase.ROWS

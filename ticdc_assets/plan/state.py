@@ -1,4 +1,4 @@
-"""All that a changefeed's lake knows at one resolved ts, beside the rows: a plan starts from it."""
+"""Everything the lake of a changefeed knows at one resolved ts, except rows: a plan's start."""
 
 import hashlib
 import re
@@ -12,10 +12,10 @@ from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.schema.catalog import CatalogState, TableKey
 from ticdc_assets.stream.resolved_ts import WatermarkState
 
-# "live"     kept right
-# "waiting"  its rows are of a schema that nothing has stated yet; goes on by itself
-# "paused"   something could not be carried out; a person must decide
-# "dropped"  gone upstream; kept, since TiDB can bring it back
+# "live"     up to date
+# "waiting"  needs a schema that nothing has stated yet; continues without intervention
+# "paused"   an event could not be applied; a person must decide
+# "dropped"  gone upstream; kept, because TiDB can bring it back
 Status = Literal["live", "waiting", "paused", "dropped"]
 StoppedStatus = Literal["waiting", "paused"]
 
@@ -23,82 +23,85 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class Incarnation(Struct, frozen=True, kw_only=True):
-    """A table from its creation, or the first that was seen of it, to its end."""
+    """One life of a table, from its CREATE (or its first event) to its DROP."""
 
     id: str
     schema: TableSchema
     status: Status = "live"
     reason: str | None = None
-    # From which applied ts on it has to be replayed when it can go on: the ts, and its line's seq.
+    # The snapshot from which a replay of a stopped table has to start, and its ts.
     stopped_ts: int | None = None
-    stopped_seq: int | None = None
+    stopped_snapshot_id: int | None = None
     created_ts: int
     dropped_ts: int | None = None
-    # What a dropped table was, if it was stopped: it is so again when it is brought back.
-    held: StoppedStatus | None = None
-    # Whether rows may lie in other partitions than their values say.
-    strayed: bool = False
+    # A table that was stopped when it was dropped is stopped again when TiDB brings it back.
+    status_before_drop: StoppedStatus | None = None
+    # Rows may lie in other partitions than their values say (EXCHANGE … WITHOUT VALIDATION).
+    rows_in_wrong_partitions: bool = False
 
     @property
     def is_stopped(self) -> bool:
+        """Whether the table is waiting or paused."""
         return self.status in ("waiting", "paused")
 
     @property
-    def waits(self) -> bool:
-        """Whether a schema that is stated lets it go on; even a dropped table may come back."""
-        return "waiting" in (self.status, self.held)
+    def is_waiting(self) -> bool:
+        """Whether a newly stated schema lets it continue; a dropped table may come back."""
+        return "waiting" in (self.status, self.status_before_drop)
 
 
 class UnknownTable(Struct, frozen=True):
-    """A name of which rows have come, and nothing that tells their columns."""
+    """A table name with rows whose columns nothing has stated."""
 
     database: str
     table: str
     schema_version: int | None
     stopped_ts: int
-    stopped_seq: int
+    stopped_snapshot_id: int
 
 
-# What tells DDLs of one commit ts apart: SQL, database and table.
+# What distinguishes DDLs of one commit ts: SQL, database and table.
 DdlName = tuple[str, str, str]
 
 
 class State(Struct, frozen=True):
-    """The lake at `ts`, which was applied by the line `seq` of `applied`."""
+    """The lake at `ts`, as snapshot `snapshot_id` of the applied log records it."""
 
     ts: int = 0
-    seq: int = 0
+    snapshot_id: int = 0
     catalog: CatalogState = CatalogState()
     incarnations: dict[str, Incarnation] = {}
     names: list[tuple[TableKey, str]] = []
-    # Dropped and truncated tables by the name they had, the last one last.
+    # Dropped and truncated tables by their last name, newest last.
     dropped: list[tuple[TableKey, list[str]]] = []
-    unknown: list[UnknownTable] = []
-    # Why no table that was there before can be trusted.
-    doubt: str | None = None
-    # DDLs of exactly `ts` that were carried out: others of that ts may still come.
-    done: list[DdlName] = []
-    # Bootstraps that say how a table is later than `ts`.
+    unknown_tables: list[UnknownTable] = []
+    # Why every table that existed at some point in the past is paused.
+    pause_reason: str | None = None
+    # DDLs of exactly `ts` that were applied: others of that ts may still arrive.
+    applied_ddls: list[DdlName] = []
+    # Bootstraps that hold from a ts after `ts` on.
     bootstraps: list[tuple[int, Bootstrap]] = []
-    heard: WatermarkState = WatermarkState()
-    # DDLs that a person has decided to do without: commit ts and name.
-    skipped: list[tuple[int, DdlName]] = []
-    # ENUM and SET columns of which it has been said that their members are not known.
-    unnamed: list[tuple[str, str, str]] = []
-    # Rows that could not be read yet.
-    missing: list[UndecodedFiles] = []
+    watermarks: WatermarkState = WatermarkState()
+    # DDLs that a person decided to leave out: commit ts and name.
+    skipped_ddls: list[tuple[int, DdlName]] = []
+    # ENUM and SET columns already reported because their members are unknown.
+    columns_with_unknown_members: list[tuple[str, str, str]] = []
+    undecoded_files: list[UndecodedFiles] = []
 
 
 def stop_table(
-    table: Incarnation, how: StoppedStatus, reason: str, place: tuple[int, int]
+    table: Incarnation, status: StoppedStatus, reason: str, snapshot: tuple[int, int]
 ) -> Incarnation:
-    """A table that goes no further; it has to be replayed from the ts and seq that are given."""
-    table = replace(table, reason=reason, stopped_ts=place[0], stopped_seq=place[1])
-    return replace(table, held=how) if table.status == "dropped" else replace(table, status=how)
+    """Stop a table; a replay has to start from `snapshot` (its ts and id)."""
+    ts, snapshot_id = snapshot
+    table = replace(table, reason=reason, stopped_ts=ts, stopped_snapshot_id=snapshot_id)
+    if table.status == "dropped":
+        return replace(table, status_before_drop=status)
+    return replace(table, status=status)
 
 
 def ddl_name(change: SchemaChange) -> DdlName:
-    """What tells a DDL from others of its commit ts."""
+    """Return what distinguishes a DDL from others of its commit ts."""
     return change.sql, change.database, change.table
 
 

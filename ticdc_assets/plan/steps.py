@@ -1,4 +1,4 @@
-"""What happens to one table in a window, as data: an engine carries it out on rows."""
+"""What happens to one table in a window, as data: an engine carries the steps out on rows."""
 
 from msgspec import Struct
 
@@ -9,9 +9,9 @@ from ticdc_assets.stream.ordering import OrderKey
 
 
 class TypedRowGroup(Struct, frozen=True):
-    """Rows that are alike, and the schema that they are read by.
+    """A row group and the schema that types its rows.
 
-    With `redecode`, they were decoded by flags that the schema contradicts.
+    `redecode` says that the rows were decoded by flags which that schema contradicts.
     """
 
     group: RowGroup
@@ -20,7 +20,7 @@ class TypedRowGroup(Struct, frozen=True):
 
 
 class ApplyRows(Struct, frozen=True):
-    """Row events beyond `low`, up to and including `high`; `schema` is the table's then."""
+    """Apply the row events after `low`, up to and including `high`; the table has `schema`."""
 
     schema: TableSchema
     low: OrderKey
@@ -36,20 +36,20 @@ class ApplyRows(Struct, frozen=True):
 
 
 class Alter(Struct, frozen=True):
-    """Existing rows go through the steps; then `schema` holds.
+    """Take existing rows through column changes; then the table has `schema`.
 
-    `recut` says that every row has been put into the partition it belongs in.
+    `repartitions` says that the DDL put every row into the partition it belongs in.
     """
 
     schema: TableSchema
     steps: tuple[ColumnChange, ...]
     commit_ts: int
     sql: str
-    recut: bool = False
+    repartitions: bool = False
 
 
 class EmptyPartitions(Struct, frozen=True):
-    """Rows that `partitioning` puts into the named partitions are gone; then `schema` holds."""
+    """Delete the rows that `partitioning` puts into the named partitions."""
 
     schema: TableSchema
     partitioning: Partitioning
@@ -59,18 +59,18 @@ class EmptyPartitions(Struct, frozen=True):
 
 
 class Exchange(Struct, frozen=True):
-    """One partition's rows, and all rows of the other table, change places.
+    """Swap the rows of one partition with all rows of another table.
 
-    The same on both sides: `partitioned` tells which side this is.  The other table's rows are
-    those after the first `other_steps` of its own steps.
+    Both tables have this step; `partitioned` says on which side this one is.  The rows that come
+    in are the other table's after the first `other_steps` of its own steps.
     """
 
     schema: TableSchema
     partitioned: bool
     partitioning: Partitioning
     partition: str
-    # The partitioned table, as it was before.
-    cut_by: TableSchema
+    # The partitioned table's schema before the exchange.
+    schema_before: TableSchema
     other: str
     other_steps: int
     commit_ts: int
@@ -81,7 +81,7 @@ TableStep = ApplyRows | Alter | EmptyPartitions | Exchange
 
 
 class TableWork(Struct, frozen=True):
-    """All that one table goes through in a window, from the schema it had before it."""
+    """All steps of one table in a window, and the schema it starts with."""
 
     incarnation: str
     before: TableSchema
@@ -90,12 +90,12 @@ class TableWork(Struct, frozen=True):
 
     @property
     def after(self) -> TableSchema:
-        """The schema that the table has when all is done."""
+        """The table's schema after all steps."""
         return self.steps[-1].schema if self.steps else self.before
 
 
 class SchemaVersion(Struct, frozen=True, kw_only=True):
-    """What a DDL, or the first rows, made of a table: a line of its schema's history."""
+    """A table's schema from one ts on: an entry of the schema history."""
 
     incarnation: str
     schema: TableSchema
@@ -103,5 +103,5 @@ class SchemaVersion(Struct, frozen=True, kw_only=True):
     came_from: str
     ddl_type: str = ""
     sql: str = ""
-    # The end of the table: nothing is valid from here on.
+    # The table ends here.
     ends: bool = False

@@ -44,14 +44,16 @@ class Tables:
         self._tables = dict(state.incarnations)
         self._names = dict(state.names)
         self._dropped = defaultdict(list, {key: list(ids) for key, ids in state.dropped})
-        self._unknown = {table_key(known.database, known.table): known for known in state.unknown}
-        self._doubt = state.doubt
+        self._unknown = {
+            table_key(known.database, known.table): known for known in state.unknown_tables
+        }
+        self._doubt = state.pause_reason
         self._steps: dict[str, list[TableStep]] = {}
         self._before: dict[str, TableSchema] = {}
         self._low: dict[str, OrderKey] = {}
         # Rows that have begun to come, by the name they come under.
         self._coming: dict[TableKey, list[RowGroup]] = defaultdict(list)
-        self._unnamed = dict.fromkeys(state.unnamed)
+        self._unnamed = dict.fromkeys(state.columns_with_unknown_members)
         self._missing: list[UndecodedFiles] = []
 
     # What has become of everything
@@ -64,24 +66,24 @@ class Tables:
         }
 
     def state(
-        self, *, ts: int, done: list[DdlName], bootstraps: list[tuple[int, Bootstrap]]
+        self, *, ts: int, applied_ddls: list[DdlName], bootstraps: list[tuple[int, Bootstrap]]
     ) -> State:
         start = self._start
         return State(
             ts=ts,
-            seq=start.seq + 1,
+            snapshot_id=start.snapshot_id + 1,
             catalog=self.catalog.state(),
             incarnations=self._tables,
             names=list(self._names.items()),
             dropped=[(key, ids) for key, ids in self._dropped.items() if ids],
-            unknown=list(self._unknown.values()),
-            doubt=self._doubt,
-            done=done,
+            unknown_tables=list(self._unknown.values()),
+            pause_reason=self._doubt,
+            applied_ddls=applied_ddls,
             bootstraps=bootstraps,
-            heard=start.heard,
-            skipped=start.skipped,
-            unnamed=list(self._unnamed),
-            missing=self._missing,
+            watermarks=start.watermarks,
+            skipped_ddls=start.skipped_ddls,
+            columns_with_unknown_members=list(self._unnamed),
+            undecoded_files=self._missing,
         )
 
     def finish(self, high: OrderKey) -> None:
@@ -123,7 +125,7 @@ class Tables:
             self._stop(table.id, "waiting", missing.reason)
 
     def _not_known(self, database: str, table: str, version: int | None) -> None:
-        start = self._start.ts, self._start.seq
+        start = self._start.ts, self._start.snapshot_id
         key = table_key(database, table)
         self._unknown.setdefault(key, UnknownTable(database, table, version, *start))
 
@@ -207,8 +209,10 @@ class Tables:
         self._before[id] = schema
         self._steps[id] = []
         if doubt is not None:
-            doubtful = [t for t in self._tables.values() if t.reason == doubt and t.stopped_seq]
-            since = min(doubtful, key=lambda t: t.stopped_seq or 0, default=None)
+            doubtful = [
+                t for t in self._tables.values() if t.reason == doubt and t.stopped_snapshot_id
+            ]
+            since = min(doubtful, key=lambda t: t.stopped_snapshot_id or 0, default=None)
             self._stop(id, "paused", doubt, since)
         return self._tables[id]
 
@@ -232,8 +236,8 @@ class Tables:
 
     def _end(self, id: str, ts: int) -> None:
         table = self._tables[id]
-        held = table.status if table.status in ("waiting", "paused") else table.held
-        self._tables[id] = replace(table, status="dropped", dropped_ts=ts, held=held)
+        held = table.status if table.status in ("waiting", "paused") else table.status_before_drop
+        self._tables[id] = replace(table, status="dropped", dropped_ts=ts, status_before_drop=held)
 
     def _take_on(
         self, id: str, schema: TableSchema, steps: Sequence[ColumnChange], ts: int, sql: str
@@ -246,7 +250,11 @@ class Tables:
         recut = _cut_of(schema) != _cut_of(table.schema)
         if steps or recut or schema != table.schema:
             self._add(id, Alter(schema, tuple(steps), ts, sql, recut))
-        self._tables[id] = replace(table, schema=schema, strayed=table.strayed and not recut)
+        self._tables[id] = replace(
+            table,
+            schema=schema,
+            rows_in_wrong_partitions=table.rows_in_wrong_partitions and not recut,
+        )
 
     # Tables that cannot go on
 
@@ -270,9 +278,13 @@ class Tables:
         since: Incarnation | UnknownTable | None = None,
     ) -> None:
         """Let a table go no further: for what happened in this window, or to another before."""
-        place = (self._start.ts, self._start.seq)
-        if since is not None and since.stopped_ts is not None and since.stopped_seq is not None:
-            place = since.stopped_ts, since.stopped_seq
+        place = (self._start.ts, self._start.snapshot_id)
+        if (
+            since is not None
+            and since.stopped_ts is not None
+            and since.stopped_snapshot_id is not None
+        ):
+            place = since.stopped_ts, since.stopped_snapshot_id
         self._tables[id] = stop_table(self._tables[id], how, reason, place)
 
     # What has to be said and kept

@@ -91,7 +91,7 @@ class EventBuffer:
         if change.commit_ts <= self.taken_ts:
             self.superseded += 1
             return
-        phase = Phase.AFTER_DDLS if change.ts_kind == "version" else Phase.ROWS
+        phase = Phase.AFTER_DDLS if change.ordering == "table_version" else Phase.ROWS
         self._waiting.append(
             BufferedEvent(change.commit_ts, phase, self._arrivals, change, sender_pass)
         )

@@ -171,7 +171,7 @@ class Model:
                 self._say("quarantined", str(error), due.event)
         if table is None or not typed:
             return
-        exact = typed[0][0].change.ts_kind == "commit"
+        exact = typed[0][0].change.ordering == "commit_ts"
         if exact and not table.key:
             self._apply_to_multiset(table, typed)
             return

@@ -19,7 +19,7 @@ import dagster as dg
 
 from resources.catalog import last_line
 from resources.deployment import LakeResource
-from resources.source import dump_size, newest_checkpoint
+from resources.source import get_dump_size, read_checkpoint
 from ticdc_assets import naming
 from ticdc_assets.assets import results
 from ticdc_assets.assets.advance import FEED_TAG
@@ -68,10 +68,10 @@ def checkpoint_sensor(feed: Changefeed, job: Any, s3: str | None = None) -> dg.S
         lake: LakeResource = context.resources.lake
         read = None
         if s3 is not None:
-            from resources.s3 import s3_reader
+            from resources.s3 import make_s3_reader
 
-            read = s3_reader(feed, getattr(context.resources, s3))
-        return tick(context, feed, lake.of(feed.id), read)
+            read = make_s3_reader(feed, getattr(context.resources, s3))
+        return tick(context, feed, lake.for_changefeed(feed.id), read)
 
     return _sensor
 
@@ -107,9 +107,9 @@ def source_position(
 ) -> SourceProgress | None:
     """How far the source has got; None if nothing is there."""
     if feed.transport == "storage":
-        ts = newest_checkpoint(feed, read)
+        ts = read_checkpoint(feed, read)
         return None if not ts else SourceProgress(str(ts), ts, results.at(ts))
-    size = dump_size(feed)
+    size = get_dump_size(feed)
     return None if not size else SourceProgress(f"{size} bytes", None, {"ticdc/bytes": size})
 
 

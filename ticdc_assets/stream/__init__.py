@@ -1,6 +1,6 @@
-"""A changefeed's events as one ordered stream, whoever applies them.
+"""A changefeed's output as one ordered stream of events, for every engine that applies it.
 
-Rules of this package: pure; nothing is opened.  It holds what the plan and the reference model
-share: how a source is read into events, which topic a table goes to, up to which resolved ts the
-stream is complete, in which order DDLs and rows of one commit ts apply, and how problems read.
+Rules of this package: it is pure and opens nothing.  It holds what the plan and the reference model
+share: reading a source into events, the topic of a table, the resolved ts, the order of DDLs and
+rows within one commit ts, and the problems that both report.
 """

@@ -1,4 +1,4 @@
-"""In which order DDLs of one commit ts go, whoever carries them out."""
+"""The order in which DDLs of one commit ts apply."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,17 +10,17 @@ from ticdc_assets.schema.name_resolution import is_blocked
 def order_ddls(
     changes: Iterable[SchemaChange], catalog: SchemaCatalog, *, more_may_come: bool = False
 ) -> Iterator[SchemaChange]:
-    """Give DDLs out in the order they were sent in, but renames when they can be carried out.
+    """Yield DDLs in the order TiCDC sent them, each RENAME as soon as it is possible.
 
-    The messages of one RENAME TABLE may come by different topics or files.  Whoever takes a change
-    moves the catalog on before taking the next.  Where more may come, what cannot be carried out
-    without it is not given out.
+    TiCDC may send the parts of one RENAME TABLE through different topics or files.  The caller must
+    apply each DDL to the catalog before it takes the next.  With `more_may_come`, DDLs that remain
+    blocked are not yielded: the part that unblocks them may still arrive.
     """
-    waiting = list(changes)
-    while waiting:
-        ready = (change for change in waiting if not is_blocked(change, catalog))
-        change = next(ready, None if more_may_come else waiting[0])
+    pending = list(changes)
+    while pending:
+        ready = (change for change in pending if not is_blocked(change, catalog))
+        change = next(ready, None if more_may_come else pending[0])
         if change is None:
             return
-        waiting.remove(change)
+        pending.remove(change)
         yield change

@@ -1,4 +1,4 @@
-"""Events as JSON lines: what `decode` and `events` print, and what tests compare."""
+"""Events as JSON lines, as `decode` and `events` print them."""
 
 import json
 
@@ -25,28 +25,28 @@ _encode = msgspec.json.Encoder().encode
 
 
 def format_event(event: Event) -> bytes:
-    """One event as a JSON line; what it does not state is left out, row images stand as objects."""
+    """Format an event as a JSON line, without its unset fields and with row images as objects."""
     fields: dict[str, object] = {"event": _NAMES[type(event)]}
     for name in event.__struct_fields__:
         value = getattr(event, name)
         if name == "position":
             fields[name] = str(value)
         elif value is not None:
-            fields[name] = msgspec.Raw(_image(value)) if name in _IMAGES else value
+            fields[name] = msgspec.Raw(_encode_image(value)) if name in _IMAGES else value
     try:
         return _encode(fields) + b"\n"
     except UnicodeEncodeError:
-        # Lone surrogates, which stand for bytes that are not UTF-8.
-        return _encode({name: _escaped(value) for name, value in fields.items()}) + b"\n"
+        # msgspec does not encode lone surrogates, which stand for bytes that are not UTF-8.
+        return _encode({name: _escape(value) for name, value in fields.items()}) + b"\n"
 
 
-def _image(image: str) -> bytes:
-    # Between values JSON may have line breaks, inside of texts it never has.
+def _encode_image(image: str) -> bytes:
+    # A line break in JSON can only be whitespace between values: strings escape theirs.
     text = image.replace("\n", " ").replace("\r", " ")
     return text.encode(errors="backslashreplace")
 
 
-def _escaped(value: object) -> msgspec.Raw:
+def _escape(value: object) -> msgspec.Raw:
     if isinstance(value, msgspec.Raw):
         return value
     return msgspec.Raw(json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode())

@@ -4,16 +4,16 @@ from enum import IntEnum
 
 
 class Phase(IntEnum):
-    """What comes first at one commit ts."""
+    """The phases of one commit ts, in the order they apply."""
 
-    # Rows that carry their own commit ts.
+    # Rows with a commit ts of their own.
     ROWS = 0
     DDLS = 1
-    # Rows and bootstraps that a table version dates, and rows that arrived late: they see the
+    # Rows ordered by table version, bootstraps, and rows that arrived late: they apply to the
     # table as the DDLs of that commit ts left it.
     AFTER_DDLS = 2
 
 
-# A point in that order: a commit ts and a phase.  Arithmetic on the phase is allowed, so it is an
-# integer: one less than `Phase.ROWS` is the point before everything at that commit ts.
+# A point in the order: a commit ts and a phase.  The phase is a plain integer because `-1` is valid
+# too: the point before everything else at that commit ts.
 OrderKey = tuple[int, int]

@@ -1,4 +1,4 @@
-"""What the model could not honour, or could not be sure of: never left unsaid."""
+"""Problems: everything that was not applied exactly, reported to the operator."""
 
 from typing import Literal
 
@@ -6,43 +6,43 @@ from msgspec import Struct
 
 from ticdc_assets.events import Position
 
-# "quarantined"    input or a row that is not what it should be
-# "waiting"     a row whose table's schema has not been seen
-# "incomplete"  a row of which the stream holds only the key
-# "approximate" rows that are as near to upstream's as the stream allows, and no nearer
-# "paused"      a table that cannot be kept right from here on
-# "checksum"    a row or schema file that is not the one its checksum was computed from
-# "corrupted"   a row that TiCDC itself marked; it is applied all the same
+# "quarantined" input or a row that could not be decoded or applied
+# "waiting"     a row whose table schema has not arrived
+# "incomplete"  a row whose key alone is in the stream
+# "approximate" rows that may differ from TiDB's because the stream lacks a detail
+# "paused"      a table that applies no more events until an operator resumes it
+# "checksum"    a row or schema file that does not match its checksum
+# "corrupted"   a row that TiCDC itself marked as corrupted; it is applied all the same
 Kind = Literal[
     "quarantined", "waiting", "incomplete", "approximate", "paused", "checksum", "corrupted"
 ]
 
 
-# What the model, the plan and the lake say alike.
-KEY_ONLY = "the message was too large: only the row's key is in the stream"
+# Reasons that the reference model, the plan and the lake share.
+KEY_ONLY = "the message was too large, so the stream holds only the key of this row"
 OLD_KEY_MISSING = (
-    "an update of a row that is not there: it changed the row's key, and the old one is not in the"
-    " stream; create the changefeed with old values or without output-raw-change-event"
+    "an UPDATE changed the key of a row, and the stream does not hold the old key; create the"
+    " changefeed with old values or without output-raw-change-event"
 )
 OLD_ROW_MISSING = (
-    "an update in a table without a key, and the old row is not in the stream: it cannot be told"
-    " which row changed; create the changefeed with old values"
+    "an UPDATE in a table without a key, and the stream does not hold the old row, so the changed"
+    " row is unknown; create the changefeed with old values"
 )
 ROWS_IN_WRONG_PARTITIONS = (
-    "rows were exchanged into it that belong in other partitions (WITHOUT VALIDATION), so which"
-    " rows this concerns cannot be told"
+    "EXCHANGE PARTITION WITHOUT VALIDATION put rows into a partition they do not belong to, so the"
+    " rows of this partition are unknown"
 )
 TIME_OF_DDL = (
-    "rows that were there got the time at which the statement ran as a default, in its session's"
-    " time zone; that is not in the stream, and they have the commit time in UTC instead: column "
+    "the DDL filled existing rows with the time at which it ran, in the time zone of its session;"
+    " the stream does not hold that time, so these rows get the commit time in UTC: column "
 )
 UNKNOWN_MEMBERS = (
-    "no statement or schema has named the members of this {}, so its values stay numbers: column {}"
+    "no DDL or schema has named the members of this {}, so its values stay numbers: column {}"
 )
 
 
 class Problem(Struct, frozen=True):
-    """One thing that a person should know of."""
+    """Something an operator should know about."""
 
     kind: Kind
     reason: str
@@ -53,14 +53,14 @@ class Problem(Struct, frozen=True):
 
     @property
     def data_may_differ(self) -> bool:
-        """Whether a table may differ from TiDB's for it."""
+        """Whether a table may differ from TiDB's because of this problem."""
         return self.kind != "corrupted"
 
     def describe(self) -> str:
-        """The problem as a person reads it."""
-        what = f"{self.database}.{self.table}" if self.table else ""
-        when = f"commit ts {self.commit_ts}" if self.commit_ts is not None else ""
-        where = str(self.position) if self.position is not None else ""
-        place = ", ".join(part for part in (what, when, where) if part)
-        said = f"{self.kind}: {place}: {self.reason}" if place else f"{self.kind}: {self.reason}"
-        return said.replace("\r", "\\r").replace("\n", "\\n")
+        """Describe the problem on one line: kind, table, commit ts, position and reason."""
+        table = f"{self.database}.{self.table}" if self.table else ""
+        commit_ts = f"commit ts {self.commit_ts}" if self.commit_ts is not None else ""
+        position = str(self.position) if self.position is not None else ""
+        place = ", ".join(part for part in (table, commit_ts, position) if part)
+        text = f"{self.kind}: {place}: {self.reason}" if place else f"{self.kind}: {self.reason}"
+        return text.replace("\r", "\\r").replace("\n", "\\n")

@@ -16,7 +16,7 @@ _REFUSED = ("stage", "database", "table", "commit_ts", "error", "reason", "place
 
 
 @promise("quarantine", "ERROR")
-def nothing_is_in_quarantine_since(scene: CheckContext) -> Found:
+def quarantine_is_empty(scene: CheckContext) -> Found:
     """Everything that came in or was due could be decoded and applied.
 
     What could not is in the quarantine with its position, the reason and its bytes; the rest goes
@@ -31,7 +31,7 @@ def nothing_is_in_quarantine_since(scene: CheckContext) -> Found:
 
 
 @promise("checkpoints", "ERROR", blocking=True)
-def ledger_adds_up(scene: CheckContext) -> Found:
+def ledger_balances(scene: CheckContext) -> Found:
     """Every input is accounted for: applied, superseded, quarantined, waiting, or sent again.
 
     Of a window: its row events that were due were read, every batch is marked as decoded once, and
@@ -68,13 +68,17 @@ def _of_rows(scene: CheckContext) -> list[tuple[object, ...]]:
         return []
     state = scene.after.state
     # Stopped tables read nothing beyond where they stopped, and dropped ones may have been stopped.
-    stopped = {t.id for t in state.incarnations.values() if t.is_stopped or t.held is not None}
+    stopped = {
+        t.id
+        for t in state.incarnations.values()
+        if t.is_stopped or t.status_before_drop is not None
+    }
     partial = {
         table_name(line["database"], line["table"])
         for line in scene.history
         if line["incarnation"] in stopped
     }
-    partial |= {table_name(u.database, u.table) for u in state.unknown}
+    partial |= {table_name(u.database, u.table) for u in state.unknown_tables}
     read: dict[str, int] = defaultdict(int)
     for line in scene.new_lines:
         for count in line["counts"] or ():
@@ -84,7 +88,9 @@ def _of_rows(scene: CheckContext) -> list[tuple[object, ...]]:
     counted: dict[str, int] = defaultdict(int)
     for row in scene.counted_due:
         counted[row["name"]] += row["count"] if row["fresh"] else 0
-    in_milliseconds = {row["name"] for row in scene.counted_due if row["ts_kind"] == "es"}
+    in_milliseconds = {
+        row["name"] for row in scene.counted_due if row["ordering"] == "milliseconds"
+    }
     unsure = partial | in_milliseconds
     return [
         ("row events read", name, counted.get(name, 0), read.get(name, 0))

@@ -184,7 +184,7 @@ class CheckContext:
         life = F.get(F.filter("lives", lives_at(place())), F.lit(0))
         frame = told.withColumn("life", F.when(is_row, life)).select(
             *("batch", "seq", "index", "kind", "name", "database", "table", "op", "commit_ts"),
-            *("ts_kind", "schema_version", "source", "partition", "number", "error"),
+            *("ordering", "schema_version", "source", "partition", "number", "error"),
             F.expr(PLACE),
             F.coalesce(due, F.lit(False)).alias("due"),
             F.col("life.incarnation").alias("incarnation"),
@@ -213,10 +213,10 @@ class CheckContext:
         Of rows that were due also how many have which fault.
         """
         is_row = F.col("kind") == "row"
-        fresh = (F.col("commit_ts") > self.before.ts) | (F.col("ts_kind") == "version")
+        fresh = (F.col("commit_ts") > self.before.ts) | (F.col("ordering") == "table_version")
         of = self.events.groupBy(
             *("kind", "name", "incarnation", "schema_version", "has_observed", "has_checksum"),
-            *("ts_kind", "due"),
+            *("ordering", "due"),
             F.when(~is_row, F.col("batch")).alias("batch"),
             F.when(is_row, fresh).alias("fresh"),
             F.when(is_row, F.col("op") == "upsert").alias("upserts"),
@@ -258,7 +258,7 @@ class CheckContext:
         lives = defaultdict(list)
         for line in self.history:
             table = state.incarnations.get(line["incarnation"])
-            if table is None or table.is_stopped or table.held is not None:
+            if table is None or table.is_stopped or table.status_before_drop is not None:
                 continue
             if line["valid_to"] is not None and line["valid_to"] <= self.before.ts:
                 continue
@@ -289,8 +289,12 @@ class CheckContext:
     @cached_property
     def row_changes(self) -> dict[str, tuple[int, int]]:
         """By table, how many rows were inserted and deleted, however often that was sent."""
-        dated = f"ts_kind = 'commit' AND commit_ts > {self.before.ts} AND incarnation IS NOT NULL"
-        once = self.due.where(dated).select("incarnation", "name", "op", "digest").distinct()
+        by_commit_ts = f"ordering = 'commit_ts' AND commit_ts > {self.before.ts}"
+        once = (
+            self.due.where(f"{by_commit_ts} AND incarnation IS NOT NULL")
+            .select("incarnation", "name", "op", "digest")
+            .distinct()
+        )
         counted = once.groupBy("incarnation").agg(
             F.count_if(F.col("op") == "insert").alias("inserts"),
             F.count_if(F.col("op") == "delete").alias("deletes"),
@@ -300,7 +304,7 @@ class CheckContext:
     @cached_property
     def undated(self) -> set[str]:
         """Tables with row events of which it is not known when or what they were."""
-        rows = [row for row in self.counted_due if row["ts_kind"] != "commit" or row["upserts"]]
+        rows = [row for row in self.counted_due if row["ordering"] != "commit_ts" or row["upserts"]]
         return {row["incarnation"] for row in rows}
 
     def has_refused_of(self, table: Incarnation) -> bool:

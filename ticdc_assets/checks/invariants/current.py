@@ -39,7 +39,7 @@ _NO_ROWS = "the table has no rows yet"
 
 
 @promise_of_tables("ERROR")
-def table_goes_on(scene: CheckContext, tables: Sequence[Incarnation]) -> Mapping[str, Found]:
+def table_is_live(scene: CheckContext, tables: Sequence[Incarnation]) -> Mapping[str, Found]:
     """No table is paused, or waits for its schema: each is kept right up to the resolved ts.
 
     A paused table needs a person; a waiting one goes on by itself.  Either is right as far as it
@@ -69,7 +69,7 @@ def _stop(scene: CheckContext, table: Incarnation) -> tuple[object, ...]:
 
 
 @promise_of_tables("ERROR", blocking=True)
-def columns_are_those_of_the_schema_history(
+def columns_match_schema_history(
     scene: CheckContext, tables: Sequence[Incarnation]
 ) -> Mapping[str, Found | NotEvaluated]:
     """The Delta table has just the columns, in order and type, of its newest schema."""
@@ -176,7 +176,7 @@ def _twice(keys: DataFrame, since: int) -> DataFrame:
 
 
 @promise_of_tables("ERROR", blocking=True)
-def row_count_is_inserts_less_deletes(
+def row_count_matches_events(
     scene: CheckContext, tables: Sequence[Incarnation]
 ) -> Mapping[str, Found | NotEvaluated]:
     """A window changes the number of rows by its inserts less its deletes.
@@ -223,7 +223,7 @@ def _why_not_told(scene: CheckContext, table: Incarnation) -> str | None:
         return "the table has no key: rows that are sent again cannot be told from equal ones"
     if table.id in scene.replayed:
         return "the table was replayed in the window"
-    if scene.after.state.skipped:
+    if scene.after.state.skipped_ddls:
         return "a DDL was skipped"
     if scene.has_refused_of(table):
         return "rows are in the quarantine"

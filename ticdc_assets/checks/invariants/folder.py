@@ -38,7 +38,7 @@ def _has_come(scene: CheckContext, *roles: str) -> bool:
 
 
 @promise("raw", "WARN", of=_is_folder)
-def data_file_number_follows(scene: CheckContext) -> Found:
+def data_file_numbers_have_no_gaps(scene: CheckContext) -> Found:
     """Data files of one directory, and of one dispatcher, are numbered from 1 on without a gap.
 
     A gap means that a file is lost, was deleted before it was read, or has not been listed yet.
@@ -69,7 +69,7 @@ def data_file_number_follows(scene: CheckContext) -> Found:
 
 
 @promise("raw", "WARN", of=_is_folder)
-def data_file_is_never_rewritten(scene: CheckContext) -> Found:
+def data_files_are_immutable(scene: CheckContext) -> Found:
     """A data file is written once: it is never appended to, and its number is not used again.
 
     What was read of it is replaced by what it holds now, and its table is replayed.
@@ -81,7 +81,7 @@ def data_file_is_never_rewritten(scene: CheckContext) -> Found:
 
 
 @promise("raw", "WARN", of=_is_folder)
-def data_file_can_be_read(scene: CheckContext) -> Found:
+def data_files_are_readable(scene: CheckContext) -> Found:
     """The schema file of a table version is written before its first data file.
 
     Without it a CSV file waits; so does a file that the storage does not hand out just now.
@@ -97,7 +97,7 @@ def data_file_can_be_read(scene: CheckContext) -> Found:
 
 
 @promise("raw", "WARN", of=_is_folder)
-def schema_file_has_its_checksum(scene: CheckContext) -> Found:
+def schema_file_checksums_match(scene: CheckContext) -> Found:
     """The name of a schema file ends with the CRC-32 of its content, and tells its table version.
 
     Reason to look, not to stop: a server may have written an odd default in another way.

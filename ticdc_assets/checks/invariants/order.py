@@ -19,7 +19,7 @@ _FALLEN = ("database", "table", "valid_from", "schema_version", "version_before"
 
 
 @promise("checkpoints", "ERROR", blocking=True)
-def resolved_ts_only_grows(scene: CheckContext) -> Found:
+def resolved_ts_is_monotonic(scene: CheckContext) -> Found:
     """The resolved ts, and the watermark of each partition, is never taken back.
 
     A sender that starts again repeats smaller watermarks; they are ignored.
@@ -38,7 +38,7 @@ def resolved_ts_only_grows(scene: CheckContext) -> Found:
 
 
 @promise("events", "WARN", of=lambda feed: has_commit_ts(feed))
-def no_new_row_at_or_below_resolved_ts(scene: CheckContext) -> Found:
+def no_new_rows_below_resolved_ts(scene: CheckContext) -> Found:
     """A watermark T says that every row with a commit ts up to T, itself included, has come.
 
     What comes later and has come before is a sender's repetition.  What has not was missing from
@@ -47,7 +47,7 @@ def no_new_row_at_or_below_resolved_ts(scene: CheckContext) -> Found:
     at_once = len(scene.new_lines) == 1
     if at_once and not any(row["kind"] == "row" and not row["fresh"] for row in scene.tally):
         return Violations(_LATE)
-    rows = scene.events.where("kind = 'row' AND ts_kind = 'commit'")
+    rows = scene.events.where("kind = 'row' AND ordering = 'commit_ts'")
     resolved = F.broadcast(_resolved_before(scene))
     late = rows.join(resolved, "batch").where("commit_ts <= resolved_before")
     bounds = late.agg(F.min("commit_ts"), F.max("commit_ts"), F.max("batch")).collect()[0]
@@ -102,14 +102,14 @@ def _has_ordered_files(feed: Changefeed) -> bool:
 
 
 @promise("events", "WARN", of=_has_ordered_files)
-def commit_ts_never_falls_in_a_file(scene: CheckContext) -> Found:
+def commit_ts_is_monotonic_per_file(scene: CheckContext) -> Found:
     """Within a data file commit ts do not fall.
 
     Not promised from one file to the next (after a restart rows come again), nor where several
     nodes write a table.
     """
     of_files = Over.partitionBy("source", "seq").orderBy("number")
-    rows = scene.due.where("ts_kind = 'commit'")
+    rows = scene.due.where("ordering = 'commit_ts'")
     told = rows.withColumn("commit_ts_before", F.lag("commit_ts").over(of_files))
     return told.where("commit_ts < commit_ts_before").select(*SHOWN, "commit_ts_before")
 
@@ -119,7 +119,7 @@ def _broadcasts_ddl(feed: Changefeed) -> bool:
 
 
 @promise("events", "WARN", of=_broadcasts_ddl)
-def ddl_is_in_all_partitions(scene: CheckContext) -> Found:
+def ddl_reaches_all_partitions(scene: CheckContext) -> Found:
     """Simple and Open Protocol send every DDL to all partitions of its topic.
 
     Canal-JSON sends it to partition 0 alone.  A partition has sent it when its watermark is beyond
@@ -146,7 +146,7 @@ def ddl_is_in_all_partitions(scene: CheckContext) -> Found:
 
 
 @promise("events", "WARN")
-def table_version_grows(scene: CheckContext) -> Found:
+def schema_versions_increase(scene: CheckContext) -> Found:
     """A table's schema version never falls from one DDL to the next.
 
     RENAME leaves it as it is in Simple; in the storage sink it is the DDL's commit ts.

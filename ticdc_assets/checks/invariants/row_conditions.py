@@ -42,7 +42,7 @@ def faults(feed: Changefeed) -> dict[Fault, str]:
 
 def place() -> Column:
     """A row's place among the DDLs: rows that have only a file's version come after its DDL."""
-    return F.col("commit_ts") + (F.col("ts_kind") == "version").cast("bigint")
+    return F.col("commit_ts") + (F.col("ordering") == "table_version").cast("bigint")
 
 
 def lives_at(at: Column) -> Callable[[Column], Column]:

@@ -37,19 +37,19 @@ _VERDICT_ARROW = pa.schema(
 
 
 @promise("events", "ERROR", blocking=True)
-def insert_has_no_old(scene: CheckContext) -> Found:
+def inserts_have_no_old_value(scene: CheckContext) -> Found:
     """An insert has the new row and no old one."""
     return _faulty(scene, "insert", "has_old", "has_new")
 
 
 @promise("events", "ERROR", blocking=True)
-def delete_has_no_new(scene: CheckContext) -> Found:
+def deletes_have_no_new_value(scene: CheckContext) -> Found:
     """A delete has the old row, or at least its key, and no new one."""
     return _faulty(scene, "delete", "has_old", "has_new")
 
 
 @promise("events", "ERROR", blocking=True)
-def update_has_old_and_new(scene: CheckContext) -> Found:
+def updates_have_both_values(scene: CheckContext) -> Found:
     """An update has the new row, and the old one as the changefeed's settings promise it.
 
     CSV has the old row with `output-old-value` only, and other protocols leave columns that did not
@@ -60,7 +60,7 @@ def update_has_old_and_new(scene: CheckContext) -> Found:
 
 
 @promise("events", "ERROR")
-def handle_key_is_there_and_not_null(scene: CheckContext) -> Found:
+def handle_keys_are_present(scene: CheckContext) -> Found:
     """Every row has a value in every column of its table's handle key.
 
     The handle key is the primary key, or else the shortest unique key over NOT NULL columns, so no
@@ -79,7 +79,7 @@ def _faulty(scene: CheckContext, fault: Fault, *told: str) -> Found:
 
 
 @promise("events", "ERROR", blocking=True)
-def row_event_is_in_the_lake_once(scene: CheckContext) -> Found:
+def row_events_are_stored_once(scene: CheckContext) -> Found:
     """What a record or a line of a file says is in `events` once, whatever runs were killed."""
     rows = scene.events.where("kind = 'row'").groupBy("batch", "seq", "index", "source")
     counted = rows.agg(F.count(F.lit(1)).alias("times"), F.first("place").alias("place"))
@@ -87,7 +87,7 @@ def row_event_is_in_the_lake_once(scene: CheckContext) -> Found:
 
 
 @promise("events", "WARN")
-def row_schema_is_known(scene: CheckContext) -> Found:
+def row_schemas_are_known(scene: CheckContext) -> Found:
     """The schema that a row was written under has been stated when the row is resolved.
 
     Simple sends it in a bootstrap or DDL before the first row that needs it, the storage sink in
@@ -128,7 +128,7 @@ def _stated(scene: CheckContext, versions: set[int]) -> dict[tuple[str | None, i
 
 
 @promise("events", "ERROR", blocking=True, of=lambda feed: feed.protocol == "simple")
-def row_checksum_is_right(scene: CheckContext) -> Found:
+def row_checksums_match(scene: CheckContext) -> Found:
     """The CRC-32 that TiDB computed over a row's values is that of the values that came.
 
     Rows that TiCDC itself marked as corrupted prove nothing, nor do rows of which only the handle

@@ -77,7 +77,7 @@ def apply(
     would tell of; without it that is as it was at the last line.
     """
     through = batch if decoded is None else decoded
-    unread = applied.state.missing if missing is None else missing
+    unread = applied.state.undecoded_files if missing is None else missing
     return _Applier(lake, batch, through, unread, progress).run(applied, replay)
 
 
@@ -127,7 +127,7 @@ class _Applier:
             versions, counts, state = self._carry_out(way, made.work)
             written.result()
         if batch == self._batch:
-            state = replace(state, heard=control.heard)
+            state = replace(state, watermarks=control.heard)
         self._note(made.problems, ddls=len(made.history))
         return self._finish(applied, state, batch, versions, control, counts)
 
@@ -162,8 +162,8 @@ class _Applier:
                 )
                 name = table.schema.database, table.schema.table
                 self._note([Problem("paused", outcome.refused, *name, way.span.ts)])
-            elif outcome.strayed:
-                tables[incarnation] = replace(table, strayed=True)
+            elif outcome.rows_in_wrong_partitions:
+                tables[incarnation] = replace(table, rows_in_wrong_partitions=True)
             counts += outcome.counts
         versions = {i: o.version for i, o in outcomes.items() if o.version is not None}
         refused = [s for o in outcomes.values() if o.refused is None for s in o.segments]
@@ -208,24 +208,26 @@ class _Applier:
     ) -> Snapshot:
         """Replay tables from the line before they stopped being right."""
         if asked is not None and asked.skip:
-            skipped = [*applied.state.skipped, *asked.skip]
-            applied = dataclasses.replace(applied, state=replace(applied.state, skipped=skipped))
+            skipped = [*applied.state.skipped_ddls, *asked.skip]
+            applied = dataclasses.replace(
+                applied, state=replace(applied.state, skipped_ddls=skipped)
+            )
         targets, seqs = set(asked.incarnations) if asked else set(), []
         if asked is not None:
             seqs.append(asked.seq)
         news = _stated_names(control)
-        came = {m.key for m in applied.state.missing} - {m.key for m in self._missing}
+        came = {m.key for m in applied.state.undecoded_files} - {m.key for m in self._missing}
         names: set[TableKey] = set()
         for table in applied.state.incarnations.values():
             # It may have another name by now than its rows and their schema.
-            if table.waits and (news or came):
+            if table.is_waiting and (news or came):
                 targets.add(table.id)
-                seqs.append(table.stopped_seq or 0)
-        for unknown in applied.state.unknown:
+                seqs.append(table.stopped_snapshot_id or 0)
+        for unknown in applied.state.unknown_tables:
             name = table_key(unknown.database, unknown.table)
             if name in news or name in came:
                 names.add(name)
-                seqs.append(unknown.stopped_seq)
+                seqs.append(unknown.stopped_snapshot_id)
         late = self._late(applied) if applied.seq else []
         least = [ts for _, _, ts in late] + [ddl.commit_ts for ddl in control.late]
         if least:
@@ -260,7 +262,7 @@ class _Applier:
             ts=applied.ts,
             batch=applied.batch,
             ddls=_in_window(past.ddls, applied),
-            skipped=applied.state.skipped,
+            skipped=applied.state.skipped_ddls,
             missing=self._missing,
         )
         made = way.plan
@@ -295,7 +297,7 @@ def _stated_names(control: ControlEvents) -> set[TableKey]:
 
 
 def _is_new(ddl: SchemaChange, state: State) -> bool:
-    return ddl_name(ddl) not in state.done
+    return ddl_name(ddl) not in state.applied_ddls
 
 
 def _in_window(ddls: Iterable[SchemaChange], applied: Snapshot) -> list[SchemaChange]:

@@ -56,7 +56,7 @@ def read_control_events(lake: LakeSession, since: Snapshot, batch: int) -> Contr
     ddls = [change for _, change in told if isinstance(change, SchemaChange)]
     late = [ddl for ddl in ddls if ddl.commit_ts < since.ts]
     progress = ResolvedTsTracker(lake.feed)
-    progress.restore(since.state.heard)
+    progress.restore(since.state.watermarks)
     new = events.where(fresh)
     _hear(progress, lake.feed, [row for row in rows if row["batch"] > since.batch], told, new)
     resolved, more_may_come = progress.resolved_ts, lake.feed.transport != "storage"
@@ -109,7 +109,7 @@ def _dated(
 ) -> list[tuple[int, Bootstrap]]:
     """Bootstraps by when their tables were so: after what their sender had said before."""
     heard: dict[tuple[str, int], int] = defaultdict(int)
-    for topic, marks in state.heard.watermarks.items():
+    for topic, marks in state.watermarks.watermarks.items():
         for partition, ts in marks.items():
             heard[topic, partition] = ts
     dated: list[tuple[int, Bootstrap]] = []

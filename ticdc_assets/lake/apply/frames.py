@@ -55,7 +55,7 @@ class Frames:
             if rows is None:
                 raise UnsupportedDdl(f"there are no rows of {incarnation}", "")
             return rows
-        schema, strayed = work.before, False
+        schema, rows_in_wrong_partitions = work.before, False
         depth = 0
         for step in merge_steps(work.before, work.steps[:steps]):
             match step:
@@ -68,22 +68,22 @@ class Frames:
                 case Alter():
                     if rows is not None:
                         rows = self._altered(rows, schema, step)
-                    strayed = strayed and not step.recut
+                    rows_in_wrong_partitions = rows_in_wrong_partitions and not step.repartitions
                 case EmptyPartitions():
-                    if strayed:
+                    if rows_in_wrong_partitions:
                         raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, step.sql)
                     if rows is not None:
                         outside = self._in_partitions(rows, schema, step, step.names, negate=True)
                         rows = self._altered(outside, schema, step)
                 case Exchange():
-                    if strayed and step.partitioned:
+                    if rows_in_wrong_partitions and step.partitioned:
                         raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, step.sql)
                     if rows is None:
                         rows = self.empty(schema)
                     rows = self._exchanged(rows, schema, step, segments)
                     rows = self._altered(rows, schema, step)
                     # Whether they did stray is found out when the window is done.
-                    strayed = False
+                    rows_in_wrong_partitions = False
             schema = step.schema
         return self.empty(schema) if rows is None else rows
 
@@ -102,7 +102,7 @@ class Frames:
 
     def counted(self, segment: Segment, rows: DataFrame) -> DataFrame:
         """What a segment changes in a table without a key, which has these rows."""
-        if not segment.exact:
+        if not segment.is_ordered_by_commit_ts:
             return changed_counts(segment, rows, None)
         schema = segment.step.schema
         name = table_name(schema.database, schema.table)
@@ -179,23 +179,25 @@ class Frames:
             return stay.unionByName(_spelt(other, stay))
         for segment in segments:
             segment.given_away = True
-        return _spelt(self._in_partitions(other, step.cut_by, step, names, negate=False), rows)
+        return _spelt(
+            self._in_partitions(other, step.schema_before, step, names, negate=False), rows
+        )
 
-    def strays(self, incarnation: str) -> bool:
+    def has_rows_in_wrong_partitions(self, incarnation: str) -> bool:
         """Whether an exchange of the window brought in rows that belong in other partitions."""
         work = self.work[incarnation]
-        strayed = False
+        rows_in_wrong_partitions = False
         schema = work.before
         for step in work.steps:
             if isinstance(step, Exchange) and step.partitioned:
                 came = _spelt(self.table(step.other, step.other_steps, []), self.empty(schema))
                 names = (step.partition,)
                 outside = self._in_partitions(came, schema, step, names, negate=True)
-                strayed = not outside.isEmpty()
-            elif isinstance(step, Alter) and step.recut:
-                strayed = False
+                rows_in_wrong_partitions = not outside.isEmpty()
+            elif isinstance(step, Alter) and step.repartitions:
+                rows_in_wrong_partitions = False
             schema = step.schema
-        return strayed
+        return rows_in_wrong_partitions
 
 
 def changes_no_row(rows: DataFrame, steps: Sequence[effects.ColumnChange], ts: int) -> bool:

@@ -25,13 +25,13 @@ def final_rows(segment: Segment) -> DataFrame:
     good = segment.typed.where(~F.col(BAD))
     key = [F.col(quote_identifier(name)) for name in segment.key]
     values = [F.col(quote_identifier(c.name)) for c in segment.columns]
-    kept = [F.col(name) for name in ("⌗at", "⌗dated", "⌗seq", "⌗index", "⌗commit_ts")]
+    kept = [F.col(name) for name in ("⌗order_ts", "⌗after_ddls", "⌗seq", "⌗index", "⌗commit_ts")]
     if segment.step.inserts_only:
         decides = F.lit(True).alias(_DECIDES)
         operations = good.select(*kept, F.lit(True).alias(_PUT), decides, *values)
     else:
         operations = _operations(segment, good, kept)
-    order = order_of(segment.exact)
+    order = order_of(segment.is_ordered_by_commit_ts)
     latest = Window.partitionBy(*key).orderBy(*(F.desc(name) for name in order))
     last = operations.withColumn("⌗nth", F.row_number().over(latest)).where("`⌗nth` = 1")
     counted = last.observe(segment.outcome, F.count_if(_DECIDES).alias("applied"))
@@ -42,8 +42,8 @@ def final_rows(segment: Segment) -> DataFrame:
 def order_of(exact: bool) -> list[str]:
     """At one commit ts what is put beats what is removed; otherwise events go one by one."""
     if exact:
-        return ["⌗at", _PUT, "⌗seq", "⌗index"]
-    return ["⌗at", "⌗dated", "⌗seq", "⌗index", _PUT]
+        return ["⌗order_ts", _PUT, "⌗seq", "⌗index"]
+    return ["⌗order_ts", "⌗after_ddls", "⌗seq", "⌗index", _PUT]
 
 
 def _operations(segment: Segment, good: DataFrame, kept: list[Column]) -> DataFrame:
@@ -77,10 +77,10 @@ def lost_keys(segment: Segment, rows: DataFrame) -> DataFrame:
     `rows` is the table before the segment.
     """
     good = segment.typed.where(~F.col(BAD))
-    kept = [F.col(name) for name in ("⌗at", "⌗dated", "⌗seq", "⌗index", "⌗commit_ts")]
+    kept = [F.col(name) for name in ("⌗order_ts", "⌗after_ddls", "⌗seq", "⌗index", "⌗commit_ts")]
     key = [F.col(quote_identifier(name)) for name in segment.key]
     operations = _operations(segment, good, kept)
-    in_order = Window.partitionBy(*key).orderBy(*order_of(segment.exact))
+    in_order = Window.partitionBy(*key).orderBy(*order_of(segment.is_ordered_by_commit_ts))
     marked = operations.withColumn("⌗before", F.lag(_PUT).over(in_order))
     orphans = marked.where(F.col("⌗overwrites") & F.col(_PUT))
     gone = orphans.where(~F.col("⌗before"))

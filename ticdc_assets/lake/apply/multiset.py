@@ -26,12 +26,12 @@ def changed_counts(segment: Segment, rows: DataFrame, passes: DataFrame | None) 
     good = segment.typed.where(~F.col(BAD) & ~F.col(KEY_ONLY))
     if passes is not None:
         good = good.join(passes, ["⌗seq", "⌗index"])
-        one_pass = Window.partitionBy("⌗at", "⌗before_text", "⌗after_text", "⌗pass")
+        one_pass = Window.partitionBy("⌗order_ts", "⌗before_text", "⌗after_text", "⌗pass")
         counted = good.withColumn("⌗nth", F.row_number().over(one_pass.orderBy("⌗seq", "⌗index")))
         most = counted.withColumn(
             "⌗copy",
             F.row_number().over(
-                Window.partitionBy("⌗at", "⌗before_text", "⌗after_text", "⌗nth").orderBy(
+                Window.partitionBy("⌗order_ts", "⌗before_text", "⌗after_text", "⌗nth").orderBy(
                     "⌗seq", "⌗index"
                 )
             ),
@@ -52,7 +52,7 @@ def changed_counts(segment: Segment, rows: DataFrame, passes: DataFrame | None) 
     return segment.result
 
 
-_PLACE = ("⌗at", "⌗dated", "⌗seq", "⌗index")
+_PLACE = ("⌗order_ts", "⌗after_ddls", "⌗seq", "⌗index")
 
 
 def _copies(*parts: tuple[Column, int, Column]) -> Column:
@@ -76,19 +76,23 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
     unique = {name: F.col("⌗row").getField(name) for name in names}
     wanted = changes.where("`⌗overwrites`").select(*(unique[n].alias(n) for n in names))
     there = rows.join(wanted, same_values(rows, wanted, names), "left_semi").select(
-        *(F.lit(-1).alias("⌗at"), F.lit(False).alias("⌗dated")),
+        *(F.lit(-1).alias("⌗order_ts"), F.lit(False).alias("⌗after_ddls")),
         *(F.lit(0).alias(name) for name in ("⌗seq", "⌗index", "⌗commit_ts")),
         *(F.lit(False).alias("⌗overwrites"), F.lit(1).alias("⌗copies"), whole),
     )
-    in_order = Window.partitionBy(*unique.values()).orderBy(*order_of(segment.exact))
+    in_order = Window.partitionBy(*unique.values()).orderBy(
+        *order_of(segment.is_ordered_by_commit_ts)
+    )
     both = changes.unionByName(there).withColumn("⌗put", F.col("⌗copies") > 0)
-    last = F.lag(F.struct("⌗put", "⌗at", "⌗row")).over(in_order)
+    last = F.lag(F.struct("⌗put", "⌗order_ts", "⌗row")).over(in_order)
     both = both.withColumn("⌗last", last)
     put, before = F.col("⌗put"), F.col("⌗last")
     by = any_of(
         combine_balanced(and_, [unique[n].isNotNull() for n in k]) for k in segment.unique_keys
     )
-    is_earlier = F.lit(not segment.exact) | (before["⌗at"] < F.col("⌗at"))
+    is_earlier = F.lit(not segment.is_ordered_by_commit_ts) | (
+        before["⌗order_ts"] < F.col("⌗order_ts")
+    )
     is_there = by & before["⌗put"] & is_earlier
     lost = F.concat(F.lit("at commit ts "), "⌗commit_ts", F.lit(f": {OLD_ROW_MISSING}"))
     old = F.when(F.coalesce(is_there, F.lit(False)), before["⌗row"]).otherwise(stop_job(lost))
@@ -97,7 +101,7 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
         (put, 1, F.col("⌗row")),
         (~put, -1, F.col("⌗row")),
     )
-    return both.where("`⌗at` >= 0").select("⌗commit_ts", F.inline(each))
+    return both.where("`⌗order_ts` >= 0").select("⌗commit_ts", F.inline(each))
 
 
 def repeated(counts: DataFrame) -> DataFrame:

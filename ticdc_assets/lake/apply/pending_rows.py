@@ -22,7 +22,7 @@ _CONTENT = ("name", "commit_ts", "op", "before", "after")
 # What rows have in common that are seen as one.
 _ALIKE = (
     *("database", "table", "schema_version", "observed", "columns", "key_columns"),
-    *("member_names", "exact", "dated"),
+    *("member_names", "ordered_by_commit_ts", "after_ddls"),
 )
 
 
@@ -43,7 +43,7 @@ def select_pending_rows(
 
     Dated rows come after the DDLs of their ts.
     """
-    ts, exact = F.col("commit_ts"), F.col("ts_kind") == "commit"
+    ts, exact = F.col("commit_ts"), F.col("ordering") == "commit_ts"
     came_since = (ts > span.after_ts) | (~exact & (F.col("batch") > span.after_batch))
     late = ~exact & (ts <= span.after_ts)
     rows = lake.read("events").where(
@@ -57,16 +57,20 @@ def select_pending_rows(
         rows = _without_repetitions(rows, lake.read("events"), span)
     at = F.when(late, F.lit(span.after_ts)).otherwise(ts)
     return rows.withColumns(
-        {"at": at, "exact": exact, "dated": late | (F.col("ts_kind") == "version")}
+        {
+            "order_ts": at,
+            "ordered_by_commit_ts": exact,
+            "after_ddls": late | (F.col("ordering") == "table_version"),
+        }
     )
 
 
 def _without_repetitions(rows: DataFrame, events: DataFrame, span: Window) -> DataFrame:
     """Leave out rows of milliseconds that a sender sends again: they would undo what came since."""
-    again = (F.col("ts_kind") == "es") & (F.col("commit_ts") < span.after_ts)
+    again = (F.col("ordering") == "milliseconds") & (F.col("commit_ts") < span.after_ts)
     before = events.where(
         (F.col("kind") == "row")
-        & (F.col("ts_kind") == "es")
+        & (F.col("ordering") == "milliseconds")
         & (F.col("batch") <= span.after_batch)
         & (F.col("commit_ts") < span.after_ts)
     ).select(*_CONTENT)
@@ -80,8 +84,8 @@ def group_rows(rows: DataFrame, *, old_values_may_lack: bool) -> list[RowGroup]:
     lacks = (F.col("op") == "update") & F.col("before").isNull()
     overwrites = F.count_if(lacks) if old_values_may_lack else F.lit(0)
     found = rows.groupBy(*_ALIKE).agg(
-        F.min("at").alias("first_ts"),
-        F.max("at").alias("last_ts"),
+        F.min("order_ts").alias("first_ts"),
+        F.max("order_ts").alias("last_ts"),
         F.count(F.lit(1)).alias("rows"),
         F.count_if(F.col("op") == "insert").alias("inserts"),
         overwrites.alias("overwrites"),
@@ -118,8 +122,8 @@ def sample_row(rows: DataFrame, group: RowGroup) -> RowChange:
 def between(low: OrderKey, high: OrderKey) -> Column:
     """Whether a row's place is beyond `low` and not beyond `high`."""
     at, phase = (
-        F.col("at"),
-        F.when(F.col("dated"), Phase.AFTER_DDLS.value).otherwise(Phase.ROWS.value),
+        F.col("order_ts"),
+        F.when(F.col("after_ddls"), Phase.AFTER_DDLS.value).otherwise(Phase.ROWS.value),
     )
     beyond_low = (at > low[0]) | ((at == low[0]) & (phase > low[1]))
     beyond_high = (at > high[0]) | ((at == high[0]) & (phase > high[1]))
@@ -138,7 +142,7 @@ def find_late_rows(lake: LakeSession, span: Window) -> list[tuple[str, str, int]
     late = events.where(
         (F.col("batch") > span.after_batch)
         & (F.col("batch") <= span.batch)
-        & (F.col("ts_kind") == "commit")
+        & (F.col("ordering") == "commit_ts")
         & (F.col("commit_ts") <= span.after_ts)
     )
     bounds = late.agg(F.min("commit_ts"), F.count(F.lit(1))).collect()[0]

@@ -49,7 +49,7 @@ ORIGIN = (
     "partition",
     "number",
 )
-_ORDER = ("at", "dated", "exact")
+_ORDER = ("order_ts", "after_ddls", "ordered_by_commit_ts")
 BAD, _INEXACT, KEY_ONLY = "⌗bad", "⌗inexact", "⌗key_only"
 
 
@@ -91,8 +91,8 @@ class Segment:
         return delta_columns(self.step.schema)
 
     @property
-    def exact(self) -> bool:
-        return all(reading.group.exact for reading in self.step.row_groups)
+    def is_ordered_by_commit_ts(self) -> bool:
+        return all(reading.group.ordered_by_commit_ts for reading in self.step.row_groups)
 
 
 def _spelt_key(schema: TableSchema) -> list[str]:

@@ -36,7 +36,7 @@ class TableOutcome:
     version: int | None = None
     counts: list[TableCounts] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
-    strayed: bool = False
+    rows_in_wrong_partitions: bool = False
     refused: str | None = None
 
 
@@ -115,7 +115,9 @@ class _Carrier:
             table.reshape(work.before, all_steps, work.after)
             table.overwrite(rows, work.after)
         if any(isinstance(step, Exchange) for step in steps):
-            self._outcome.strayed = self._frames.strays(work.incarnation)
+            self._outcome.rows_in_wrong_partitions = self._frames.has_rows_in_wrong_partitions(
+                work.incarnation
+            )
 
     def _goes_step_by_step(self, steps: Sequence[Any]) -> bool:
         """Whether no step changes rows otherwise than by their events."""
@@ -139,7 +141,7 @@ class _Carrier:
         if not self._updates_split:
             self._refuse_lost_keys(segment, self._now())
         final = final_rows(segment)
-        if step.inserts_only and segment.exact:
+        if step.inserts_only and segment.is_ordered_by_commit_ts:
             # Upstream none of these keys was there, so none is here.
             self._table.append(put_rows(final))
         else:

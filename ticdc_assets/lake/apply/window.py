@@ -56,14 +56,14 @@ def prepare_window(
         ddls=tuple(ddl for ddl in (control.ddls if ddls is None else ddls) if ddl.commit_ts <= ts),
         bootstraps=control.bootstraps,
         row_groups=tuple(group_rows(rows, old_values_may_lack=may_lack)),
-        missing=tuple(missing),
+        undecoded_files=tuple(missing),
         more_may_come=control.more_may_come and ts == control.resolved_ts,
     )
     count = sum(like.rows for like in window.row_groups)
     if 0 < count <= _FEW_ROWS:
         # To find them anew in `events` for each table takes longer than to keep them.
         rows = rows.localCheckpoint()
-    state = start.state if skipped is None else replace(start.state, skipped=list(skipped))
+    state = start.state if skipped is None else replace(start.state, skipped_ddls=list(skipped))
     stated = StatedSchemas(lake, control)
     rules = StreamRules(lake.feed.keys, redecode)
     made = make_plan(state, window, rules, stated, lambda like: sample_row(rows, like))

@@ -16,12 +16,12 @@ from ticdc_assets.errors import MissingFile
 from ticdc_assets.events import (
     Event,
     FilePosition,
+    Ordering,
     Position,
     Quarantined,
     RowChange,
     TableSchema,
     TopicPosition,
-    TsKind,
     Watermark,
 )
 from ticdc_assets.events.written import read_json
@@ -186,7 +186,7 @@ def _decode_file(feed: Changefeed, row: dict[str, Any], content: bytes, out: _Co
     decoder = file_decoder(feed)
     at = FilePosition(row["path"])
     decode: Callable[[Any], Iterable[Any]] = decoder.decode_file
-    ts_kind: TsKind = "commit" if feed.csv.include_commit_ts else "version"
+    ordering: Ordering = "commit_ts" if feed.csv.include_commit_ts else "table_version"
     columns: str | None = None
     if isinstance(decoder, CsvDecoder):
         if schema is not None:
@@ -196,10 +196,10 @@ def _decode_file(feed: Changefeed, row: dict[str, Any], content: bytes, out: _Co
         if feed.csv.field_header:
             # Then it is the file itself that says whether it has commit ts.
             events = _safely(decoder.decode_file, file, at)
-            ts_kind = next((e.ts_kind for e in events if isinstance(e, RowChange)), ts_kind)
+            ordering = next((e.ordering for e in events if isinstance(e, RowChange)), ordering)
     for item in _safely(decode, file, at):
         if isinstance(item, pa.RecordBatch):
-            yield _csv_rows(row, item, ts_kind, columns)
+            yield _csv_rows(row, item, ordering, columns)
         elif out.add(Arrival(row["batch"], row["seq"], place_of(item), item)):
             yield from out.flush()
 
@@ -226,7 +226,7 @@ def place_of(event: Event) -> int:
 
 
 def _csv_rows(
-    row: dict[str, Any], events: pa.RecordBatch, ts_kind: TsKind, names: str | None
+    row: dict[str, Any], events: pa.RecordBatch, ordering: Ordering, names: str | None
 ) -> pa.RecordBatch:
     """The rows of a batch of CSV events, column by column."""
     count = events.num_rows
@@ -234,7 +234,7 @@ def _csv_rows(
         "batch": row["batch"],
         "seq": row["seq"],
         "kind": "row",
-        "ts_kind": ts_kind,
+        "ordering": ordering,
         "schema_version": row["version"],
         "columns": names,
         "table_id": row["table_id"],

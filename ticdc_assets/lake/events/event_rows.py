@@ -18,13 +18,13 @@ from ticdc_assets.events import (
     Event,
     FilePosition,
     Op,
+    Ordering,
     Position,
     Quarantined,
     RowChange,
     SchemaChange,
     TableSchema,
     TopicPosition,
-    TsKind,
     Watermark,
 )
 from ticdc_assets.events.table_schema import folded
@@ -52,7 +52,7 @@ SCHEMA = pa.schema(
         ("table", pa.string()),
         ("op", pa.string()),
         ("commit_ts", pa.int64()),
-        ("ts_kind", pa.string()),
+        ("ordering", pa.string()),
         ("before", pa.string()),
         ("after", pa.string()),
         ("schema_version", pa.int64()),
@@ -74,7 +74,7 @@ SCHEMA = pa.schema(
 )
 # What the columns of a row change are read from, in this order.
 _OF_ROW = (
-    *("database", "table", "op", "commit_ts", "ts_kind", "before", "after"),
+    *("database", "table", "op", "commit_ts", "ordering", "before", "after"),
     *("schema_version", "table_id", "observed", "key_columns", "handle_key_only"),
     *("member_names", "checksum", "build_ts", "claim_check_digest"),
 )
@@ -146,7 +146,7 @@ def row_change(row: Mapping[str, Any]) -> RowChange:
         position=_position(row),
         before=row["before"],
         after=row["after"],
-        ts_kind=cast("TsKind", row["ts_kind"]),
+        ordering=cast("Ordering", row["ordering"]),
         table_id=row["table_id"],
         schema_version=row["schema_version"],
         observed=row["observed"],
@@ -234,7 +234,7 @@ def _other(arrival: Arrival) -> dict[str, Any]:
     row |= _place_columns(event.position)
     match event:
         case SchemaChange():
-            row |= {"kind": "ddl", "commit_ts": event.commit_ts, "ts_kind": event.ts_kind}
+            row |= {"kind": "ddl", "commit_ts": event.commit_ts, "ordering": event.ordering}
             row |= _named(event.database, event.table)
             row |= {"build_ts": event.build_ts, "statement": write_json(event)}
             if event.schema is not None:

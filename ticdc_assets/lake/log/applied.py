@@ -54,7 +54,7 @@ class Snapshot:
 
     @property
     def seq(self) -> int:
-        return self.state.seq
+        return self.state.snapshot_id
 
 
 def read_last_snapshot(lake: LakeSession) -> Snapshot:
@@ -102,8 +102,14 @@ def find_valid_snapshot(lake: LakeSession, seq: int, ts: int | None = None) -> i
 def _moved_on(state: State, line: Row) -> State:
     """The state of an earlier line, at a line since which only rows have come."""
     heard = read_json(line["heard"], WatermarkState)
-    done = state.done if state.ts == line["resolved_ts"] else []
-    return replace(state, ts=line["resolved_ts"], seq=line["seq"], heard=heard, done=done)
+    done = state.applied_ddls if state.ts == line["resolved_ts"] else []
+    return replace(
+        state,
+        ts=line["resolved_ts"],
+        snapshot_id=line["seq"],
+        watermarks=heard,
+        applied_ddls=done,
+    )
 
 
 def write_snapshot(
@@ -120,12 +126,12 @@ def write_snapshot(
 ) -> Snapshot:
     """Write the line after `before`, and return the lake as it is then."""
     seq = before.seq + 1
-    state = replace(state, seq=seq)
+    state = replace(state, snapshot_id=seq)
     everything = {**before.versions, **versions}
     is_whole = (
         not before.seq
         or _lasting(state) != _lasting(before.state)
-        or bool(state.done)
+        or bool(state.applied_ddls)
         or replays is not None
         or seq - before.state_seq >= _WHOLE_EVERY - 1
     )
@@ -141,8 +147,8 @@ def write_snapshot(
         [(count.incarnation, count.name, *astuple(count.rows)) for count in counts],
         replays,
         state_seq,
-        write_json(state.heard),
-        write_json(replace(state, heard=WatermarkState())) if is_whole else None,
+        write_json(state.watermarks),
+        write_json(replace(state, watermarks=WatermarkState())) if is_whole else None,
     )
     rows = lake.spark.createDataFrame([line], APPLIED)
     writer, _ = stage_writer(rows.coalesce(1).write.mode("append"), STAGE, seq, ts=state.ts)
@@ -152,4 +158,4 @@ def write_snapshot(
 
 def _lasting(state: State) -> State:
     """A state without what changes in every window."""
-    return replace(state, ts=0, seq=0, heard=WatermarkState(), done=[])
+    return replace(state, ts=0, snapshot_id=0, watermarks=WatermarkState(), applied_ddls=[])

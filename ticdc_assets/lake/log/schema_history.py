@@ -21,7 +21,7 @@ from ticdc_assets.plan.steps import SchemaVersion
 from ticdc_assets.schema.catalog import CatalogState
 from ticdc_assets.schema.reconciliation import reconcile
 from ticdc_assets.schema.types.mysql_type import delta_type
-from ticdc_assets.stream.reading import complete_schema_versions
+from ticdc_assets.stream.schema_versions import complete_schema_versions
 
 # A table at one of its versions.
 TableVersion = tuple[str, str, int]

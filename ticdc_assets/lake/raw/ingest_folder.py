@@ -31,7 +31,7 @@ from ticdc_assets.storage_sink.path import (
     TableSchemaPath,
     parse,
 )
-from ticdc_assets.stream.reading import (
+from ticdc_assets.stream.folder_files import (
     data_file_order,
     describe_path_mismatch,
     is_named_like_data,

@@ -47,7 +47,7 @@ RAW_FILES = """
 EVENTS = """
     batch bigint, seq bigint, index bigint, kind string,
     name string, database string, table string,
-    op string, commit_ts bigint, ts_kind string, before string, after string,
+    op string, commit_ts bigint, ordering string, before string, after string,
     schema_version bigint, table_id bigint, observed string, columns string,
     key_columns array<string>,
     handle_key_only boolean, member_names boolean,

@@ -152,7 +152,7 @@ class _Ledger:
                     one for one in standing if not (one[1] in replaced and one[0] > line.replays)
                 ]
             standing += [(line.seq, *count) for count in line.counts]
-        stops = {table.id: table.stopped_seq or 0 for table in self._stopped_tables()}
+        stops = {table.id: table.stopped_snapshot_id or 0 for table in self._stopped_tables()}
         sums: dict[str, tuple[int, ...]] = {}
         ahead: dict[str, int] = defaultdict(int)
         for seq, incarnation, name, counted in standing:
@@ -165,7 +165,9 @@ class _Ledger:
     def _stopped_tables(self) -> list[Incarnation]:
         """Tables that go no further, or did not when they were dropped."""
         tables = self._applied.state.incarnations.values()
-        return [table for table in tables if table.is_stopped or table.held is not None]
+        return [
+            table for table in tables if table.is_stopped or table.status_before_drop is not None
+        ]
 
     def _input_and_waiting(self) -> tuple[dict[str, int], dict[str, int]]:
         ts, batch = self._applied.ts, self._applied.batch
@@ -185,7 +187,8 @@ class _Ledger:
         """Names with the commit ts after which, and up to which, their rows wait."""
         state = self._applied.state
         found = [
-            (table_name(u.database, u.table) or "", u.stopped_ts, state.ts) for u in state.unknown
+            (table_name(u.database, u.table) or "", u.stopped_ts, state.ts)
+            for u in state.unknown_tables
         ]
         tables = self._stopped_tables()
         if not tables:
@@ -230,7 +233,7 @@ class _Ledger:
             spans, "after_ts long, ts long, line_batch long, replayed boolean"
         )
         considered = f"batch <= {self._applied.batch}"
-        rows = self._events.where(f"kind = 'row' AND ts_kind <> 'version' AND {considered}")
+        rows = self._events.where(f"kind = 'row' AND ordering <> 'table_version' AND {considered}")
         covered = F.expr("commit_ts > after_ts AND commit_ts <= ts AND batch > line_batch")
         late = rows.join(F.broadcast(frame), covered)
         if late.isEmpty():
@@ -242,7 +245,7 @@ class _Ledger:
             found = late.alias("late").join(rows.alias("known"), [*same, earlier], how)
             if how == "left_anti":
                 # Rows of milliseconds have no place of their own: they are due when they come.
-                found = found.where("NOT replayed AND ts_kind = 'commit'")
+                found = found.where("NOT replayed AND ordering = 'commit_ts'")
             return {row["name"]: row["count"] for row in found.groupBy("name").count().collect()}
 
         return counted("left_semi"), counted("left_anti")

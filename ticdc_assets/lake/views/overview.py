@@ -92,7 +92,7 @@ def list_tables(lake: LakeSession, applied: Snapshot, *, dropped: bool) -> list[
     ]
     lines += [
         TableOverview(u.database, u.table, "waiting", _UNKNOWN, u.stopped_ts, None, None, None)
-        for u in state.unknown
+        for u in state.unknown_tables
     ]
     return sorted(lines, key=lambda line: (line.database, line.table, line.ts))
 
@@ -139,8 +139,8 @@ def find_blocking_ddl(
     for row, change in zip(rows, changes, strict=True):
         assert isinstance(change, SchemaChange)
         found = change.commit_ts, ddl_name(change)
-        if found in state.skipped or (
-            change.commit_ts == state.ts == since and found[1] in state.done
+        if found in state.skipped_ddls or (
+            change.commit_ts == state.ts == since and found[1] in state.applied_ddls
         ):
             continue
         if change.sql and change.sql in (table.reason or ""):

@@ -19,12 +19,12 @@ from ticdc_assets.events import (
     Event,
     FilePosition,
     Op,
+    Ordering,
     Position,
     Quarantined,
     RowChange,
     SchemaChange,
     TopicPosition,
-    TsKind,
     Watermark,
     row_image,
     tso,
@@ -84,8 +84,8 @@ class CanalJsonDecoder:
             digest = None
             if content.tidb.claim_check_location:
                 content, digest = self._redeem(content)
-            commit_ts, ts_kind = _commit_ts(content)
-            return iter(self._rows(content, position, commit_ts, ts_kind, digest=digest))
+            commit_ts, ordering = _commit_ts(content)
+            return iter(self._rows(content, position, commit_ts, ordering, digest=digest))
         except DecodeError as error:
             return iter((_rejected(error, position),))
 
@@ -101,10 +101,10 @@ class CanalJsonDecoder:
                 content = canal_message.read(line)
                 if content.is_ddl or content.type == _WATERMARK:
                     raise UnknownMessage("a data file holds rows only")
-                commit_ts, ts_kind = _commit_ts(content)
-                if ts_kind == "es" and commit_ts < file.version:
-                    commit_ts, ts_kind = file.version, "version"
-                yield from self._rows(content, position, commit_ts, ts_kind, file=file)
+                commit_ts, ordering = _commit_ts(content)
+                if ordering == "milliseconds" and commit_ts < file.version:
+                    commit_ts, ordering = file.version, "table_version"
+                yield from self._rows(content, position, commit_ts, ordering, file=file)
             except DecodeError as error:
                 yield _rejected(error, position)
 
@@ -137,7 +137,7 @@ class CanalJsonDecoder:
         content: CanalMessage,
         position: Position,
         commit_ts: int,
-        ts_kind: TsKind,
+        ordering: Ordering,
         *,
         digest: str | None = None,
         file: DataFile | None = None,
@@ -175,7 +175,7 @@ class CanalJsonDecoder:
                     position=position,
                     before=image if op is Op.DELETE else old,
                     after=None if op is Op.DELETE else image,
-                    ts_kind=ts_kind,
+                    ordering=ordering,
                     table_id=None if file is None else file.table_id,
                     schema_version=None if file is None else file.version,
                     observed=observed,
@@ -244,18 +244,18 @@ def _identity(content: CanalMessage) -> tuple[str | None, str | None, str, int |
     return content.database, content.table, content.type, content.tidb.commit_ts
 
 
-def _commit_ts(content: CanalMessage) -> tuple[int, TsKind]:
+def _commit_ts(content: CanalMessage) -> tuple[int, Ordering]:
     if content.tidb.commit_ts is not None:
-        return content.tidb.commit_ts, "commit"
+        return content.tidb.commit_ts, "commit_ts"
     if content.es is None:
         raise MalformedMessage("neither commitTs nor es")
-    return tso.compose(content.es), "es"
+    return tso.compose(content.es), "milliseconds"
 
 
 def _schema_change(content: CanalMessage, position: Position) -> SchemaChange:
     if not content.sql:
         raise MalformedMessage("a DDL without sql")
-    commit_ts, ts_kind = _commit_ts(content)
+    commit_ts, ordering = _commit_ts(content)
     return SchemaChange(
         commit_ts=commit_ts,
         database=content.database or "",
@@ -263,7 +263,7 @@ def _schema_change(content: CanalMessage, position: Position) -> SchemaChange:
         sql=content.sql,
         position=position,
         ddl_type=content.type,
-        ts_kind=ts_kind,
+        ordering=ordering,
         build_ts=content.ts,
     )
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ticdc_assets.changefeed import CsvDialect
 from ticdc_assets.errors import DecodeError, MalformedMessage, UnknownMessage
-from ticdc_assets.events import Event, FilePosition, Op, Quarantined, RowChange, TsKind
+from ticdc_assets.events import Event, FilePosition, Op, Ordering, Quarantined, RowChange
 from ticdc_assets.protocols.csv.batch import RowCollector, UpdatePairs, numbered
 from ticdc_assets.protocols.csv.columnar import ColumnarReader
 from ticdc_assets.protocols.csv.scanner import Record, Scanner
@@ -51,7 +51,7 @@ class CsvDecoder:
         except DecodeError as error:
             yield _rejected(file, 0, error)
             return
-        ts_kind: TsKind = "commit" if shapes.has_commit_ts else "version"
+        ordering: Ordering = "commit_ts" if shapes.has_commit_ts else "table_version"
         for item in self._events(file, shapes):
             if isinstance(item, Quarantined):
                 yield item
@@ -66,7 +66,7 @@ class CsvDecoder:
                     position=FilePosition(file.path, record),
                     before=before,
                     after=after,
-                    ts_kind=ts_kind,
+                    ordering=ordering,
                     table_id=file.table_id,
                     schema_version=file.version,
                     member_names=True,

@@ -1,0 +1,48 @@
+"""The files of a changefeed's folder: how it names them, and the order to read data files in."""
+
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.storage_sink.path import DataPath, Layout
+
+METADATA = "metadata"
+
+
+def make_layout(feed: Changefeed) -> Layout:
+    """Return the path settings of a changefeed."""
+    return Layout(
+        date_separator=feed.date_separator,
+        partition_separator=feed.enable_partition_separator,
+        digits=feed.file_index_digit,
+        table_id_as_path=feed.use_table_id_as_path,
+        across_nodes=feed.enable_table_across_nodes,
+        extension=".csv" if feed.protocol == "csv" else ".json",
+    )
+
+
+def is_named_like_data(path: str, layout: Layout) -> bool:
+    """Return whether a file is named like a data file, wherever in the folder it is."""
+    name = path.rpartition("/")[2]
+    return name.startswith("CDC") and name.endswith(layout.extension)
+
+
+def describe_path_mismatch(layout: Layout) -> str:
+    """Name the settings, in TiCDC's words, that a data file's path does not match."""
+    return (
+        "the path of this data file does not match the declared"
+        f" date-separator = {layout.date_separator!r},"
+        f" enable-partition-separator = {str(layout.partition_separator).lower()},"
+        f" use-table-id-as-path = {str(layout.table_id_as_path).lower()}"
+    )
+
+
+def data_file_order(file: tuple[str, DataPath]) -> tuple[object, ...]:
+    """Return the sort key of a data file: by table version, then writer, then file number."""
+    _, path = file
+    return (
+        path.database or "",
+        path.table or "",
+        path.version,
+        path.partition_id or path.table_id or 0,
+        path.dispatcher or "",
+        path.date or "",
+        path.number,
+    )
