@@ -29,7 +29,7 @@ from ticdc_assets.protocols.canal_json.message import CanalMessage
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.open_protocol.framing import split
-from ticdc_assets.protocols.registry import topic_decoder
+from ticdc_assets.protocols.registry import make_topic_decoder
 from ticdc_assets.protocols.simple.json import Envelope
 
 TURNS = 7
@@ -96,7 +96,7 @@ def topic(
     envelope: type[Struct] | None = None,
 ) -> Measured:
     """Measure one protocol on the row messages of its golden dataset."""
-    decoder = topic_decoder(feed_of(dataset))
+    decoder = make_topic_decoder(feed_of(dataset))
     messages = [
         message
         for message in records(dataset)

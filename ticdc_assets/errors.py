@@ -1,28 +1,28 @@
 """Every error of the project, under one base.
 
     TicdcError
-    ├── ConfigError         the changefeed as declared cannot work; names the file and the setting
-    ├── DecodeError         bytes that are not what their protocol says; leaves as `events.Rejected`
+    ├── ConfigError         a declaration or option that cannot work; names the file and the setting
+    ├── DecodeError         bytes that do not follow their protocol; becomes `events.Quarantined`
     │   ├── MalformedMessage    broken framing, broken JSON/Avro/CSV, a value of the wrong kind
-    │   ├── UnknownMessage      well formed, but of a type or version nobody has described
-    │   ├── MissingPayload      a claim-check message whose payload object cannot be had
-    │   ├── MissingFile         a file of the storage sink that was listed and cannot be read
-    │   ├── MissingSchema       a row that cannot be read before its schema is there
-    │   └── ChecksumMismatch    content that is not what its stated checksum says; used all the same
-    ├── ValueProblem        a text that its column's type cannot hold
-    ├── UnreadableDdl       a statement that the DDL reader does not understand; never guessed at
-    └── UnhonourableDdl     a statement that is understood but cannot be carried out here
+    │   ├── UnknownMessage      well formed, but of an undocumented type or version
+    │   ├── MissingPayload      a claim-check message whose object is absent or unreadable
+    │   ├── MissingFile         a listed file of the storage sink that cannot be read
+    │   ├── MissingSchema       a row that cannot be decoded without its table's schema
+    │   └── ChecksumMismatch    content that differs from its stated checksum; used all the same
+    ├── InvalidValue        a text that its column's type cannot hold
+    ├── UnreadableDdl       a DDL statement that the reader does not understand; never guessed at
+    └── UnsupportedDdl      a DDL statement that the reader understands and the lake cannot apply
 
 Raise the leaf, catch the branch.  An error carries fields, not only text, and never a credential.
 """
 
 
 class TicdcError(Exception):
-    """Base of everything this project raises on purpose."""
+    """Base of every error that this project raises on purpose."""
 
 
 class ConfigError(TicdcError):
-    """A changefeed declaration that cannot work."""
+    """A changefeed declaration or a command-line option that cannot work."""
 
     def __init__(self, reason: str, *, file: str | None = None, setting: str | None = None) -> None:
         self.reason = reason
@@ -33,9 +33,9 @@ class ConfigError(TicdcError):
 
 
 class DecodeError(TicdcError):
-    """Bytes that are not what their protocol says they are.
+    """Bytes that do not follow their protocol.
 
-    Raised inside a decoder only; what leaves the decoder is an `events.Rejected` with the position.
+    Raised inside a decoder only; the decoder turns it into `events.Quarantined` with a position.
     """
 
     def __init__(self, reason: str) -> None:
@@ -48,23 +48,23 @@ class MalformedMessage(DecodeError):
 
 
 class UnknownMessage(DecodeError):
-    """Well formed, but of a type or version that no description covers."""
+    """Well formed, but of a type or version that the protocol's documents do not describe."""
 
 
 class MissingPayload(DecodeError):
-    """A claim-check message whose payload object is not where it should be."""
+    """A claim-check message whose object is absent or unreadable."""
 
 
 class MissingFile(DecodeError):
-    """A file of the storage sink that was listed and cannot be read."""
+    """A listed file of the storage sink that cannot be read."""
 
 
 class MissingSchema(DecodeError):
-    """A row that cannot be read before its table's schema is there."""
+    """A row that cannot be decoded without its table's schema."""
 
 
 class ChecksumMismatch(DecodeError):
-    """Content that is not what its stated checksum says; it is used all the same."""
+    """Content that differs from its stated checksum; it is used all the same."""
 
 
 class InvalidValue(TicdcError):
@@ -77,7 +77,7 @@ class InvalidValue(TicdcError):
 
 
 class UnreadableDdl(TicdcError):
-    """A statement that the DDL reader does not understand."""
+    """A DDL statement that the reader does not understand."""
 
     def __init__(self, reason: str, sql: str) -> None:
         self.reason = reason
@@ -86,7 +86,7 @@ class UnreadableDdl(TicdcError):
 
 
 class UnsupportedDdl(TicdcError):
-    """A statement that is understood but cannot be carried out on what is known."""
+    """A DDL statement that the reader understands and the lake cannot apply."""
 
     def __init__(self, reason: str, sql: str = "") -> None:
         self.reason = reason

@@ -35,7 +35,6 @@ from ticdc_assets.checks.invariants.order import (
     resolved_ts_is_monotonic,
     schema_versions_increase,
 )
-from ticdc_assets.checks.invariants.row_conditions import has_old_values
 from ticdc_assets.checks.invariants.rows import (
     deletes_have_no_new_value,
     handle_keys_are_present,
@@ -47,6 +46,7 @@ from ticdc_assets.checks.invariants.rows import (
 )
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import write_json
+from ticdc_assets.protocols.registry import get_traits
 from ticdc_assets.schema.types.checksum import compute_checksum
 from ticdc_assets.storage_sink.schema_file import read_schema_file
 
@@ -258,8 +258,9 @@ def test_what_breaks_a_promise_of_the_folder_is_found(
 
 
 def test_a_file_without_old_values_has_updates_without_them() -> None:
-    assert not has_old_values(changefeed_from_uri("file:///data?protocol=csv"))
-    assert has_old_values(SIMPLE)
+    csv = changefeed_from_uri("file:///data?protocol=csv")
+    assert not get_traits(csv).has_old_values(csv)
+    assert get_traits(SIMPLE).has_old_values(SIMPLE)
 
 
 def test_nothing_is_asked_of_the_key_of_a_table_that_is_stopped(spark: SparkSession) -> None:

@@ -43,6 +43,7 @@ from ticdc_assets.lake.advance import AdvanceResult, Source, advance
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.stream.reading import read_topic_events
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker
@@ -121,8 +122,7 @@ class GoldenLake:
         Of one that states milliseconds only, the lake shows what has come.
         """
         feed = self.feed
-        in_milliseconds = feed.protocol == "canal-json" and not feed.enable_tidb_extension
-        return feed.transport == "storage" or not in_milliseconds
+        return feed.transport == "storage" or get_ordering(feed) != "milliseconds"
 
     def as_of(self, ts: int | None) -> AsOfView:
         return as_of(self.lake, ts)

@@ -30,7 +30,7 @@ from ticdc_assets.plan.replay import replay_targets, tables_changed_by, tables_f
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.row_schema import StreamRules
 from ticdc_assets.plan.state import State, ddl_name, stop_table
-from ticdc_assets.protocols.open_protocol import flags as open_flags
+from ticdc_assets.protocols.registry import get_traits
 from ticdc_assets.reference.table import ModelTable
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.stream.problem import Problem
@@ -72,8 +72,7 @@ class Engine:
 
     @classmethod
     def of(cls, feed: Changefeed) -> "Engine":
-        redecode = open_flags.redecode if feed.protocol == "open-protocol" else None
-        rules = StreamRules(feed.keys, redecode)
+        rules = StreamRules(feed.keys, get_traits(feed).redecode)
         return cls(rules, updates_split=not feed.output_raw_change_event, feed=feed)
 
     # What arrives

@@ -18,25 +18,17 @@ from ticdc_assets.changefeed.sink_uri import Options, Scheme, Transport, go_dura
 from ticdc_assets.changefeed.toml import ChangefeedToml, read_toml
 from ticdc_assets.errors import ConfigError
 
-Protocol = Literal["simple", "canal-json", "open-protocol", "csv"]
+ProtocolName = Literal["simple", "canal-json", "open-protocol", "csv"]
 EncodingFormat = Literal["json", "avro"]
 LargeMessageHandleOption = Literal["none", "handle-key-only", "claim-check"]
 LargeMessageHandleCompression = Literal["none", "snappy", "lz4"]
 DateSeparator = Literal["none", "year", "month", "day"]
 BinaryEncoding = Literal["base64", "hex"]
 
-_PROTOCOLS: dict[str, Protocol] = {
-    "simple": "simple",
-    "canal-json": "canal-json",
-    "open-protocol": "open-protocol",
-    "default": "open-protocol",
-    "csv": "csv",
-}
-_PROTOCOLS_OF: dict[Transport, tuple[Protocol, ...]] = {
-    "kafka": ("simple", "canal-json", "open-protocol"),
-    "dump": ("simple", "canal-json", "open-protocol"),
-    "storage": ("csv", "canal-json"),
-}
+# TiCDC's other name for a protocol.
+_ALIASES: dict[str, ProtocolName] = {"default": "open-protocol"}
+_ON_TOPICS: tuple[ProtocolName, ...] = ("simple", "canal-json", "open-protocol")
+_IN_FOLDERS: tuple[ProtocolName, ...] = ("csv", "canal-json")
 _UNSUPPORTED = ("avro", "flat-avro", "debezium", "canal", "maxwell", "craft", "outbox-json")
 # Of each setting the values that TiCDC takes, its default first.
 _FORMATS: tuple[EncodingFormat, ...] = ("json", "avro")
@@ -89,7 +81,7 @@ class Changefeed:
     scheme: Scheme
     location: str
     topic: str | None = None
-    protocol: Protocol
+    protocol: ProtocolName
     encoding_format: EncodingFormat = "json"
     tz: ZoneInfo
     enable_tidb_extension: bool = False
@@ -259,18 +251,22 @@ def _as_written(feed: Changefeed) -> Changefeed:
     return feed
 
 
-def _read_protocol(settings: Settings, entry: ChangefeedEntry, transport: Transport) -> Protocol:
-    supported = _PROTOCOLS_OF[transport]
+def _read_protocol(
+    settings: Settings, entry: ChangefeedEntry, transport: Transport
+) -> ProtocolName:
+    supported = _IN_FOLDERS if transport == "storage" else _ON_TOPICS
     text = settings.text("sink.protocol").lower()
     if not text:
         if transport == "storage":
             reason = f"sets no protocol, nor does a config: {' or '.join(supported)}"
             raise entry.error(reason, "sink-uri")
         return "open-protocol"
-    protocol = _PROTOCOLS.get(text)
-    if protocol in supported:
-        return protocol
-    shown = text if text in _PROTOCOLS or text in _UNSUPPORTED else "this"
+    for protocol in supported:
+        if protocol == _ALIASES.get(text, text):
+            return protocol
+    # Text that is no protocol may be anything, a credential too: it is not repeated.
+    is_protocol = text in (*_ON_TOPICS, *_IN_FOLDERS, *_ALIASES, *_UNSUPPORTED)
+    shown = text if is_protocol else "this"
     known = ", ".join(supported)
     raise settings.error(f"{shown} is not supported on {transport}, only {known}", "sink.protocol")
 

@@ -1,14 +1,21 @@
-"""The one list of protocols: which decoder reads a changefeed."""
+"""The table of protocols: one row per protocol, with its decoders and its traits.
 
-from collections.abc import Iterator
-from typing import Protocol
+Code outside the rooms of the protocols never compares `feed.protocol`; it reads a trait here.
+"""
 
-from ticdc_assets.changefeed import Changefeed
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypedDict
+from zoneinfo import ZoneInfo
+
+from ticdc_assets.changefeed import Changefeed, ProtocolName
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.events import Event
+from ticdc_assets.events import Event, Ordering, RowChange, TableSchema
 from ticdc_assets.protocols.canal_json.decoder import CanalJsonDecoder
+from ticdc_assets.protocols.compression import Compression
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
+from ticdc_assets.protocols.open_protocol import flags as open_flags
 from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolDecoder
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
@@ -16,50 +23,117 @@ from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
 
 
 class TopicDecoder(Protocol):
-    """Reads one record at a time and remembers nothing; never raises."""
+    """Decodes one record at a time, stateless; never raises."""
 
     def decode(self, message: Message) -> Iterator[Event]: ...
 
 
 class FileDecoder(Protocol):
-    """Reads one data file at a time and remembers nothing; never raises."""
+    """Decodes one data file at a time, stateless; never raises."""
 
     def decode_file(self, file: DataFile) -> Iterator[Event]: ...
 
 
-def topic_decoder(feed: Changefeed, payloads: PayloadStore | None = None) -> TopicDecoder:
-    """The decoder of a changefeed that writes to a topic."""
-    compression = feed.large_message_handle_compression
-    raw = feed.claim_check_raw_value
-    match feed.protocol, feed.encoding_format:
-        case "simple", "json":
-            return SimpleJsonDecoder(
-                tz=feed.tz, compression=compression, payloads=payloads, raw_payloads=raw
-            )
-        case "simple", "avro":
-            return SimpleAvroDecoder(
-                tz=feed.tz, compression=compression, payloads=payloads, raw_payloads=raw
-            )
-        case "canal-json", _:
-            return CanalJsonDecoder(
-                tz=feed.tz, compression=compression, payloads=payloads, raw_payloads=raw
-            )
-        case "open-protocol", _:
-            return OpenProtocolDecoder(
-                tz=feed.tz,
-                compression=compression,
-                payloads=payloads,
-                old_values=feed.open_output_old_value,
-                updated_columns_only=feed.only_output_updated_columns,
-            )
-    raise ConfigError(f"{feed.protocol} is not written to topics", setting="protocol")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolTraits:
+    """What the rest of the project needs to know of a protocol, beside its events."""
+
+    # How the order of rows is known, by the settings of the changefeed.
+    ordering: Callable[[Changefeed], Ordering]
+    # Whether an UPDATE states the row before it.
+    has_old_values: Callable[[Changefeed], bool] = lambda feed: True
+    # Whether TiCDC sends a DDL to every partition of its topic, not to one of them.
+    sends_ddl_to_all_partitions: bool = False
+    # Whether rows may carry checksums.
+    has_checksums: bool = False
+    # Decodes a row again whose binary flags contradict the schema it was written under.
+    redecode: Callable[[RowChange, TableSchema], RowChange] | None = None
+    file_extension: Literal[".csv", ".json"] = ".json"
+    make_topic_decoder: Callable[[Changefeed, PayloadStore | None], TopicDecoder] | None = None
+    make_file_decoder: Callable[[Changefeed], FileDecoder] | None = None
 
 
-def file_decoder(feed: Changefeed) -> FileDecoder:
-    """The decoder of a changefeed that writes files."""
-    match feed.protocol:
-        case "csv":
-            return CsvDecoder(dialect=feed.csv, tz=feed.tz)
-        case "canal-json":
-            return CanalJsonDecoder(tz=feed.tz, terminator=feed.terminator)
-    raise ConfigError(f"{feed.protocol} is not written to files", setting="protocol")
+class _MessageSettings(TypedDict):
+    tz: ZoneInfo
+    compression: Compression
+    payloads: PayloadStore | None
+
+
+def _message_settings(feed: Changefeed, payloads: PayloadStore | None) -> _MessageSettings:
+    return {
+        "tz": feed.tz,
+        "compression": feed.large_message_handle_compression,
+        "payloads": payloads,
+    }
+
+
+def _make_simple_decoder(feed: Changefeed, payloads: PayloadStore | None) -> TopicDecoder:
+    decoder = SimpleAvroDecoder if feed.encoding_format == "avro" else SimpleJsonDecoder
+    settings = _message_settings(feed, payloads)
+    return decoder(**settings, raw_payloads=feed.claim_check_raw_value)
+
+
+def _make_canal_json_decoder(feed: Changefeed, payloads: PayloadStore | None) -> TopicDecoder:
+    settings = _message_settings(feed, payloads)
+    return CanalJsonDecoder(**settings, raw_payloads=feed.claim_check_raw_value)
+
+
+def _make_open_protocol_decoder(feed: Changefeed, payloads: PayloadStore | None) -> TopicDecoder:
+    return OpenProtocolDecoder(
+        **_message_settings(feed, payloads),
+        old_values=feed.open_output_old_value,
+        updated_columns_only=feed.only_output_updated_columns,
+    )
+
+
+PROTOCOLS: Mapping[ProtocolName, ProtocolTraits] = {
+    "simple": ProtocolTraits(
+        ordering=lambda feed: "commit_ts",
+        sends_ddl_to_all_partitions=True,
+        has_checksums=True,
+        make_topic_decoder=_make_simple_decoder,
+    ),
+    "canal-json": ProtocolTraits(
+        ordering=lambda feed: "commit_ts" if feed.enable_tidb_extension else "milliseconds",
+        make_topic_decoder=_make_canal_json_decoder,
+        make_file_decoder=lambda feed: CanalJsonDecoder(tz=feed.tz, terminator=feed.terminator),
+    ),
+    "open-protocol": ProtocolTraits(
+        ordering=lambda feed: "commit_ts",
+        sends_ddl_to_all_partitions=True,
+        redecode=open_flags.redecode,
+        make_topic_decoder=_make_open_protocol_decoder,
+    ),
+    "csv": ProtocolTraits(
+        ordering=lambda feed: "commit_ts" if feed.csv.include_commit_ts else "table_version",
+        has_old_values=lambda feed: feed.csv.output_old_value,
+        file_extension=".csv",
+        make_file_decoder=lambda feed: CsvDecoder(dialect=feed.csv, tz=feed.tz),
+    ),
+}
+
+
+def get_traits(feed: Changefeed) -> ProtocolTraits:
+    """Return the traits of the changefeed's protocol."""
+    return PROTOCOLS[feed.protocol]
+
+
+def get_ordering(feed: Changefeed) -> Ordering:
+    """Return how the order of the changefeed's rows is known."""
+    return get_traits(feed).ordering(feed)
+
+
+def make_topic_decoder(feed: Changefeed, payloads: PayloadStore | None = None) -> TopicDecoder:
+    """Make the decoder of a changefeed that writes to topics."""
+    make = get_traits(feed).make_topic_decoder
+    if make is None:
+        raise ConfigError(f"{feed.protocol} is not written to topics", setting="protocol")
+    return make(feed, payloads)
+
+
+def make_file_decoder(feed: Changefeed) -> FileDecoder:
+    """Make the decoder of a changefeed that writes files."""
+    make = get_traits(feed).make_file_decoder
+    if make is None:
+        raise ConfigError(f"{feed.protocol} is not written to files", setting="protocol")
+    return make(feed)

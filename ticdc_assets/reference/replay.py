@@ -11,7 +11,7 @@ from ticdc_assets.errors import ConfigError, InvalidValue
 from ticdc_assets.events import Event
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.events.tso import to_datetime
-from ticdc_assets.protocols.open_protocol import flags as open_flags
+from ticdc_assets.protocols.registry import get_ordering, get_traits
 from ticdc_assets.reference.model import Model
 from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.reference.table import ModelTable
@@ -28,7 +28,7 @@ class ModelReplay:
         self.model = Model(
             feed.keys,
             updates_split=not feed.output_raw_change_event,
-            redecode=open_flags.redecode if feed.protocol == "open-protocol" else None,
+            redecode=get_traits(feed).redecode,
         )
         self._progress = ResolvedTsTracker(feed)
         self._unwritten: list[str] = []
@@ -121,12 +121,13 @@ class ModelReplay:
 def describe_limits(feed: Changefeed) -> list[str]:
     """What a changefeed's settings keep anyone from knowing."""
     found = []
-    if feed.protocol == "canal-json" and not feed.enable_tidb_extension:
+    ordering = get_ordering(feed)
+    if ordering == "milliseconds":
         found.append(
             "without enable-tidb-extension rows carry milliseconds instead of a commit ts: their"
             " order is not certain before the end"
         )
-    if feed.protocol == "csv" and not feed.csv.include_commit_ts:
+    if ordering == "table_version":
         found.append(
             "without csv.include-commit-ts rows are dated by the table version of their file: only"
             " the end state is exact"

@@ -1,6 +1,7 @@
 """The files of a changefeed's folder: how it names them, and the order to read data files in."""
 
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.protocols.registry import get_traits
 from ticdc_assets.storage_sink.path import DataPath, Layout
 
 METADATA = "metadata"
@@ -14,7 +15,7 @@ def make_layout(feed: Changefeed) -> Layout:
         digits=feed.file_index_digit,
         table_id_as_path=feed.use_table_id_as_path,
         across_nodes=feed.enable_table_across_nodes,
-        extension=".csv" if feed.protocol == "csv" else ".json",
+        extension=get_traits(feed).file_extension,
     )
 
 

@@ -27,7 +27,7 @@ from ticdc_assets.events import (
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore
-from ticdc_assets.protocols.registry import file_decoder, topic_decoder
+from ticdc_assets.protocols.registry import make_file_decoder, make_topic_decoder
 from ticdc_assets.storage_sink.metadata import read_metadata
 from ticdc_assets.storage_sink.path import DatabaseSchemaPath, DataPath, TableSchemaPath, parse
 from ticdc_assets.storage_sink.schema_file import read_schema_file, to_event
@@ -48,7 +48,7 @@ def read_topic_events(
     feed: Changefeed, records: Iterable[Message | Quarantined], payloads: PayloadStore | None
 ) -> Iterator[Event]:
     """Decode the records of a topic in the order given; pass quarantined ones through."""
-    decoder = topic_decoder(feed, payloads)
+    decoder = make_topic_decoder(feed, payloads)
     for record in records:
         if isinstance(record, Quarantined):
             yield record
@@ -128,7 +128,7 @@ def _read_data(
     versions: Mapping[TableVersion, TableSchema],
     read: ReadFile,
 ) -> Iterator[Event]:
-    decoder = file_decoder(feed)
+    decoder = make_file_decoder(feed)
     for path, parts in files:
         try:
             content = _read_content(path, read)

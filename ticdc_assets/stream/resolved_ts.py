@@ -23,6 +23,7 @@ from ticdc_assets.events import (
     TopicPosition,
     Watermark,
 )
+from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.schema.apply_ddl import apply_ddl
 from ticdc_assets.schema.catalog import SchemaCatalog
 from ticdc_assets.stream.ddl_order import order_ddls
@@ -141,7 +142,7 @@ class ResolvedTsTracker:
         if self._feed.transport == "storage":
             return self._checkpoint
         if not any(any(marks.values()) for marks in self._watermarks.values()) and (
-            self._feed.protocol == "canal-json" and not self._feed.enable_tidb_extension
+            get_ordering(self._feed) == "milliseconds"
         ):
             return None
         ts = max(map(self._topic_watermark, self._watermarks), default=0)

@@ -11,6 +11,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.invariants.context import CheckContext
 from ticdc_assets.checks.invariants.invariant import Found, Violations, promise
 from ticdc_assets.checks.invariants.rows import SHOWN
+from ticdc_assets.protocols.registry import get_ordering, get_traits
 
 _BACK = ("line", "partition", "ts_before", "ts")
 _LATE = (*SHOWN, "resolved_before")
@@ -37,7 +38,7 @@ def resolved_ts_is_monotonic(scene: CheckContext) -> Found:
     return Violations(_BACK, back)
 
 
-@promise("events", "WARN", of=lambda feed: has_commit_ts(feed))
+@promise("events", "WARN", of=lambda feed: get_ordering(feed) == "commit_ts")
 def no_new_rows_below_resolved_ts(scene: CheckContext) -> Found:
     """A watermark T says that every row with a commit ts up to T, itself included, has come.
 
@@ -89,16 +90,9 @@ def _resolved_before(scene: CheckContext) -> DataFrame:
     return scene.frame(found, "batch bigint, resolved_before bigint")
 
 
-def has_commit_ts(feed: Changefeed) -> bool:
-    """Whether rows carry their transaction's commit ts."""
-    if feed.protocol == "csv":
-        return feed.csv.include_commit_ts
-    return feed.protocol != "canal-json" or feed.enable_tidb_extension
-
-
 def _has_ordered_files(feed: Changefeed) -> bool:
     nodes = feed.enable_table_across_nodes
-    return feed.transport == "storage" and has_commit_ts(feed) and not nodes
+    return feed.transport == "storage" and get_ordering(feed) == "commit_ts" and not nodes
 
 
 @promise("events", "WARN", of=_has_ordered_files)
@@ -114,11 +108,7 @@ def commit_ts_is_monotonic_per_file(scene: CheckContext) -> Found:
     return told.where("commit_ts < commit_ts_before").select(*SHOWN, "commit_ts_before")
 
 
-def _broadcasts_ddl(feed: Changefeed) -> bool:
-    return feed.transport != "storage" and feed.protocol in ("simple", "open-protocol")
-
-
-@promise("events", "WARN", of=_broadcasts_ddl)
+@promise("events", "WARN", of=lambda feed: get_traits(feed).sends_ddl_to_all_partitions)
 def ddl_reaches_all_partitions(scene: CheckContext) -> Found:
     """Simple and Open Protocol send every DDL to all partitions of its topic.
 

@@ -7,6 +7,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.protocols.registry import get_traits
 
 LIVES = """
     name string, lives array<struct<
@@ -20,15 +21,10 @@ PLACE = (
 )
 
 
-def has_old_values(feed: Changefeed) -> bool:
-    """Whether an update comes with its old row."""
-    return feed.csv.output_old_value if feed.protocol == "csv" else True
-
-
 def faults(feed: Changefeed) -> dict[Fault, str]:
     """What is wrong with a row, by the settings of its changefeed."""
     update = "NOT has_new"
-    if has_old_values(feed):
+    if get_traits(feed).has_old_values(feed):
         update += " OR NOT has_old"
         if not feed.only_output_updated_columns:
             update += " OR uneven"

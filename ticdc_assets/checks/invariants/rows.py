@@ -13,6 +13,7 @@ from ticdc_assets.checks.invariants.row_conditions import Fault, faults
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.events.event_rows import row_change, statements, table_name
+from ticdc_assets.protocols.registry import get_traits
 from ticdc_assets.schema.types.checksum import verify_checksum
 
 SHOWN = ("database", "table", "commit_ts", "op", "place")
@@ -127,7 +128,7 @@ def _stated(scene: CheckContext, versions: set[int]) -> dict[tuple[str | None, i
     return known
 
 
-@promise("events", "ERROR", blocking=True, of=lambda feed: feed.protocol == "simple")
+@promise("events", "ERROR", blocking=True, of=lambda feed: get_traits(feed).has_checksums)
 def row_checksums_match(scene: CheckContext) -> Found:
     """The CRC-32 that TiDB computed over a row's values is that of the values that came.
 

@@ -17,7 +17,7 @@ from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.plan.row_schema import StreamRules
 from ticdc_assets.plan.state import DdlName
-from ticdc_assets.protocols.open_protocol import flags as open_flags
+from ticdc_assets.protocols.registry import get_ordering, get_traits
 
 _FEW_ROWS = 100_000
 
@@ -47,9 +47,9 @@ def prepare_window(
 ) -> PreparedWindow:
     """Plan the way from a line to a ts; `control` is what was said since that line."""
     span = Window(start.ts, start.batch, ts, batch)
-    in_milliseconds = lake.feed.protocol == "canal-json" and not lake.feed.enable_tidb_extension
+    in_milliseconds = get_ordering(lake.feed) == "milliseconds"
     rows = select_pending_rows(lake, span, in_milliseconds=in_milliseconds)
-    redecode = open_flags.redecode if lake.feed.protocol == "open-protocol" else None
+    redecode = get_traits(lake.feed).redecode
     may_lack = lake.feed.output_raw_change_event or lake.feed.force_replicate
     window = WindowEvents(
         ts=ts,

@@ -29,7 +29,7 @@ from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, from_dicts, tab
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore
-from ticdc_assets.protocols.registry import file_decoder, topic_decoder
+from ticdc_assets.protocols.registry import get_ordering, make_file_decoder, make_topic_decoder
 
 Batches = Iterator[pa.RecordBatch]
 Work = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
@@ -110,7 +110,7 @@ def decode_records(feed: Changefeed, open_payloads: Callable[[], PayloadStore] |
     """For `mapInArrow` over raw records."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Batches:
-        decoder = topic_decoder(feed, open_payloads() if open_payloads is not None else None)
+        decoder = make_topic_decoder(feed, open_payloads() if open_payloads is not None else None)
         out = _Collector()
         for batch in batches:
             columns = [column.to_pylist() for column in batch.columns]
@@ -183,10 +183,10 @@ def _decode_file(feed: Changefeed, row: dict[str, Any], content: bytes, out: _Co
         table_id=row["table_id"],
         schema=schema,
     )
-    decoder = file_decoder(feed)
+    decoder = make_file_decoder(feed)
     at = FilePosition(row["path"])
     decode: Callable[[Any], Iterable[Any]] = decoder.decode_file
-    ordering: Ordering = "commit_ts" if feed.csv.include_commit_ts else "table_version"
+    ordering = get_ordering(feed)
     columns: str | None = None
     if isinstance(decoder, CsvDecoder):
         if schema is not None:

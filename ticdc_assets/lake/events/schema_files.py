@@ -19,7 +19,7 @@ from ticdc_assets.events import (
 from ticdc_assets.lake.events.decode_workers import FolderReader, keep_greatest
 from ticdc_assets.lake.events.event_rows import Arrival
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
-from ticdc_assets.protocols.registry import file_decoder
+from ticdc_assets.protocols.registry import make_file_decoder
 from ticdc_assets.stream.reading import read_checkpoint, read_schema_events
 
 # A table at one version.
@@ -63,7 +63,7 @@ class CsvTables:
     """Which table each CSV file is of: its path says it, or else its first record."""
 
     def __init__(self, feed: Changefeed, folder: FolderReader) -> None:
-        decoder = file_decoder(feed)
+        decoder = make_file_decoder(feed)
         self._decoder = decoder if isinstance(decoder, CsvDecoder) else None
         self._by_id = feed.use_table_id_as_path
         self._folder = folder
