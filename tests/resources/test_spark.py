@@ -9,6 +9,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from delta import configure_spark_with_delta_pip
+from pyspark.sql import SparkSession
 
 from resources import jars
 from resources.java import find_java
@@ -77,8 +79,8 @@ def java_of(home: Path, script: str) -> Path:
         ("s3a://b/lake", ["delta-spark.jar"], r"missing there: org.apache.hadoop:hadoop-aws:3.4.2"),
         ("gs://b/lake", ["delta-spark.jar"], "TICDC_SPARK_JARS: a lake at gs:// needs gcs-conn"),
         ("abfss://b@a/lake", ["delta-spark.jar"], r"missing there: .*:hadoop-azure:3.4.2"),
-        ("/lake", ["other.jar"], r"missing there: io.delta:delta-spark_4.1_2.13:4.4.0"),
-        ("/lake", [], "TICDC_SPARK_JARS: there is no jar in "),
+        ("/lake", ["other.jar"], f"missing there: {jars.DELTA}"),
+        ("/lake", [], "TICDC_SPARK_JARS: .* contains no jar; fill it with "),
     ],
 )
 def test_a_jar_that_is_missing_is_named(
@@ -95,6 +97,18 @@ def test_a_connect_server_that_is_not_there_is_said_at_once_without_its_token() 
     url = f"sc://127.0.0.1:{free_port()}"
     with pytest.raises(ConfigError, match=f"no session at {url}: .* refused$"):
         get_session(master=f"{url}/;token=sesame;user_id=joe")
+
+
+def test_the_installed_delta_spark_decides_the_delta_jar(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: dict[str, str] = {}
+
+    def record(builder: SparkSession.Builder, name: str, value: str) -> SparkSession.Builder:
+        settings[name] = value
+        return builder
+
+    monkeypatch.setattr(SparkSession.Builder, "config", record)
+    configure_spark_with_delta_pip(SparkSession.Builder())
+    assert settings == {"spark.jars.packages": jars.DELTA}
 
 
 # Stands in for Java with Ivy: puts a jar named after the day where the jars shall go.
@@ -123,7 +137,9 @@ def test_jars_are_fetched_once_for_a_version(home: Path, tmp_path: Path) -> None
     assert names() == ["fetched.txt", "monday.jar"]
 
     broken.touch()
-    with pytest.raises(ConfigError, match=r"a:b:2: not to be had .* UNRESOLVED DEPENDENCIES"):
+    with pytest.raises(
+        ConfigError, match=r"a:b:2: download from Maven failed: .*UNRESOLVED DEPENDENCIES"
+    ):
         jars.fetch_jars(folder, ["a:b:2"])
     assert not jars.fetch_jars(folder, ["a:b:1"])
     assert names() == ["fetched.txt", "monday.jar"]
@@ -203,7 +219,7 @@ def test_a_connect_server_without_delta_is_told_what_it_needs(tmp_path: Path) ->
         done = run(REFUSED, tmp_path, TICDC_SPARK_MASTER=url)
     assert done.stdout == (
         "TICDC_SPARK_MASTER: the Spark Connect server lacks Delta Lake; it must be started with: "
-        "spark.jars.packages=io.delta:delta-spark_4.1_2.13:4.4.0, "
+        f"spark.jars.packages={jars.DELTA}, "
         "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension, "
         "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog\n"
     ), done.stderr
