@@ -1,4 +1,6 @@
-"""The only code that knows files, hosts, buckets and secrets; no logic of TiCDC's lives here.
+"""The only code that knows files, hosts, buckets and secrets; it has no TiCDC logic.
 
-Whatever is opened here is opened for reading.
+- Sources are opened read-only.
+- A credential never appears in an error, a log line or the Dagster UI.
+- Every error names the setting to change.
 """

@@ -1,6 +1,6 @@
-"""What Dagster hands to the assets and sensors: the session and the lake.
+"""The Dagster resources of the assets and sensors: the Spark session and the lake.
 
-Neither holds a credential: what a resource is configured with is shown in the UI.
+The UI shows a resource's configuration, so neither takes a credential.
 """
 
 from typing import Any
@@ -17,21 +17,21 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 
 
 class SparkResource(LazyPySparkResource):
-    """The session of this process, with what the lake needs; started when it is first used.
+    """The Spark session of this process, configured for the lake and started on first use.
 
-    `spark_config` is Spark's own, and goes before what is chosen for the lake.  Where the session
-    runs is said by TICDC_SPARK_MASTER, as for the command line.
+    `spark_config` holds Spark settings and overrides those chosen for the lake.  As for the command
+    line, TICDC_SPARK_MASTER selects where the session runs.
     """
 
     spark_config: dict[str, Any] = Field(default_factory=dict)
 
     def get_session(self, lake: str) -> SparkSession:
-        """The session for a lake at a path or URI."""
+        """Return the session for a lake at a path or URI."""
         if self._spark_session is None:
             settings = {name: str(value) for name, value in self.spark_config.items()}
             self._spark_session = get_session(lake, settings=settings)
-        found: SparkSession = self._spark_session
-        return found
+        session: SparkSession = self._spark_session
+        return session
 
     def open_lake(self, lake: Lake, feed: Changefeed) -> LakeSession:
         """Open a changefeed's lake in this session."""
@@ -42,10 +42,10 @@ class SparkResource(LazyPySparkResource):
 
 
 class LakeResource(ConfigurableResource[None]):
-    """The lake: a path, or a URI that Spark writes to."""
+    """The lake: a path, or a URI that Spark can write to."""
 
     root: str
 
     def for_changefeed(self, changefeed: str) -> Lake:
-        """The part of it that belongs to a changefeed."""
+        """Return a changefeed's part of the lake."""
         return Lake(self.root, changefeed)

@@ -1,7 +1,7 @@
-"""A topic dumped to a file, one record a line.
+"""Read a topic dumped to a file, one JSON record per line.
 
-Two layouts are read, told apart by their keys: ours (`key_b64`, `value_b64`), which is exact, and
-what `kcat -J` prints (`key`, `payload`), which is exact for text values only.
+A line has one of two layouts, recognised by its fields: ours (`key_b64`, `value_b64`), which keeps
+every byte, and that of `kcat -J` (`key`, `payload`), which keeps text values only.
 """
 
 import base64
@@ -22,7 +22,7 @@ _Offset = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class _Line(msgspec.Struct):
-    """A line of either layout; each states its value, be it null."""
+    """A line of either layout; the value is stated even if it is null."""
 
     partition: _Partition
     offset: _Offset
@@ -35,41 +35,41 @@ class _Line(msgspec.Struct):
     ts: int | None = None
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode_line = msgspec.json.Decoder(_Line).decode
 
 
 def read_dump(path: Path) -> Iterator[Message | Quarantined]:
-    """Read the records in the order of the file; a line that is none becomes a `Quarantined`."""
+    """Read the records in file order; yield a `Quarantined` for a line that is not a record."""
     try:
         file = path.open("rb")
     except OSError as error:
-        reason = error.strerror or "cannot be read"
+        reason = f"cannot read the dump: {error.strerror or type(error).__name__}"
         raise ConfigError(reason, file=str(path), setting="sink-uri") from None
     with file:
         number = 0
         try:
-            zipped = file.peek(2)[:2] == b"\x1f\x8b"
-            lines = gzip.GzipFile(fileobj=file) if zipped else file
+            is_gzip = file.peek(2)[:2] == b"\x1f\x8b"
+            lines = gzip.GzipFile(fileobj=file) if is_gzip else file
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    yield _record(line, path, number)
+                    yield _read_record(line, path, number)
         except (EOFError, OSError, zlib.error) as error:
             yield _rejected(path, number + 1, f"the file cannot be read to its end: {error}")
 
 
-def _record(line: bytes, path: Path, number: int) -> Message | Quarantined:
+def _read_record(line: bytes, path: Path, number: int) -> Message | Quarantined:
     try:
-        record = _decode(line)
+        record = _decode_line(line)
         if record.value_b64 is not msgspec.UNSET:
-            key, value = _base64(record.key_b64), _base64(record.value_b64)
+            key, value = _decode_base64(record.key_b64), _decode_base64(record.value_b64)
             timestamp = record.timestamp_ms
         elif record.payload is not msgspec.UNSET:
-            key, value = _text(record.key), _text(record.payload)
+            key, value = _encode_text(record.key), _encode_text(record.payload)
             timestamp = record.ts
         else:
             raise ValueError("neither value_b64 nor payload")
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        return _rejected(path, number, f"no record of a topic: {error}")
+        return _rejected(path, number, f"not a record of a topic: {error}")
     return Message(record.topic, record.partition, record.offset, key, value, timestamp)
 
 
@@ -78,9 +78,9 @@ def _rejected(path: Path, number: int, reason: str) -> Quarantined:
     return Quarantined(position=position, error="MalformedMessage", reason=reason)
 
 
-def _base64(text: str | None) -> bytes | None:
+def _decode_base64(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text, validate=True)
 
 
-def _text(text: str | None) -> bytes | None:
+def _encode_text(text: str | None) -> bytes | None:
     return None if text is None else text.encode()

@@ -1,4 +1,4 @@
-"""Where the lake is."""
+"""The location of the lake."""
 
 import os
 
@@ -6,6 +6,6 @@ LAKE = "TICDC_LAKE"
 
 
 def get_lake_root(stated: str | None = None) -> str:
-    """As stated, by the environment, or `./lake`: a URI as it stands, a path from the root on."""
+    """Return the stated root, else TICDC_LAKE, else `./lake`; make a path absolute."""
     root = stated or os.environ.get(LAKE) or "lake"
     return root if "://" in root else os.path.abspath(root)

@@ -1,4 +1,4 @@
-"""What the lake's stages read a changefeed's output by."""
+"""Open a changefeed's output for the lake's stages."""
 
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from ticdc_assets.lake.advance import Source
 
 
 def open_source(feed: Changefeed) -> Source:
-    """What a changefeed's output is read by."""
+    """Open a changefeed's output; raise a `ConfigError` if it cannot be read."""
     require_readable(feed)
     claims = None if feed.claim_check_storage is None else partial(open_claim_checks, feed)
     if feed.transport == "storage":

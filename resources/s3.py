@@ -1,6 +1,6 @@
-"""Dagster's client for S3, where a changefeed's folder lies there.
+"""Dagster's S3 client, for a changefeed whose folder is on S3.
 
-Its own module, since it takes a second to load: only changefeeds on S3 do.
+A module of its own because importing it takes a second: only changefeeds on S3 import it.
 """
 
 import os
@@ -17,18 +17,18 @@ _SECRETS = {
     "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
     "aws_session_token": "AWS_SESSION_TOKEN",
 }
-# In a sink URI these are credentials, or lead to others than the environment's.
-_OWN_CREDENTIALS = {
+# Sink URI options that are credentials, or select others than the environment's.
+_CREDENTIAL_OPTIONS = {
     *("access-key", "secret-access-key", "session-token", "role-arn", "external-id", "profile"),
 }
 
 
 def make_s3_resource(feed: Changefeed) -> S3Resource | None:
-    """A client for the bucket of a changefeed; None where its sink URI holds the credentials.
+    """Make a client for a changefeed's bucket; None if its sink URI holds the credentials.
 
-    Those of the environment are given by name only, so that their values show nowhere.
+    The resource refers to environment variables by name, so that their values appear nowhere.
     """
-    if _OWN_CREDENTIALS & feed.options.keys():
+    if _CREDENTIAL_OPTIONS & feed.options.keys():
         return None
     secrets: dict[str, Any] = {
         name: EnvVar(variable) for name, variable in _SECRETS.items() if variable in os.environ
@@ -41,7 +41,7 @@ def make_s3_resource(feed: Changefeed) -> S3Resource | None:
 
 
 def make_s3_reader(feed: Changefeed, client: Any) -> Callable[[str], bytes]:
-    """Read a file of a changefeed's folder by the client that Dagster makes of the resource."""
+    """Make a function that reads one file of a changefeed's folder with a boto3 client."""
     bucket, _, prefix = feed.location.removeprefix("s3://").partition("/")
 
     def read(path: str) -> bytes:
@@ -49,9 +49,9 @@ def make_s3_reader(feed: Changefeed, client: Any) -> Callable[[str], bytes]:
         try:
             return bytes(client.get_object(Bucket=bucket, Key=key)["Body"].read())
         except client.exceptions.NoSuchKey:
-            raise FileNotFoundError("there is no such file") from None
+            raise FileNotFoundError("the file does not exist") from None
         except client.exceptions.ClientError as error:
-            # The code only: what the server says may quote a signed request.
-            raise OSError(error.response.get("Error", {}).get("Code", "refused")) from None
+            # Only the code: the server's message may quote a signed request.
+            raise OSError(error.response.get("Error", {}).get("Code", "unknown error")) from None
 
     return read

@@ -1,6 +1,6 @@
-"""Where a changefeed's output is: whether it is there, and how far it has got.
+"""Check that a changefeed's output exists, and read how far it has got.
 
-A topic is read from a dump of it; brokers are not read yet.
+A topic is read from a dump; reading from a broker is not supported yet.
 """
 
 import os
@@ -14,13 +14,13 @@ from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.storage_sink.metadata import read_metadata
 
 NO_BROKERS = (
-    "reading from a broker is not there yet: dump the topic to a file"
+    "reading from a broker is not supported yet: dump the topic to a file"
     " (kcat -C -J) and declare it as dump:///path/records.jsonl"
 )
 
 
 def require_folder(feed: Changefeed) -> Folder:
-    """The folder a storage changefeed writes to, which must be there."""
+    """Open the folder a storage changefeed writes to; raise an error if it does not exist."""
     folder = open_sink_folder(feed)
     if not folder.exists():
         raise ConfigError(f"no such folder: {feed.location}", setting="sink-uri")
@@ -28,10 +28,10 @@ def require_folder(feed: Changefeed) -> Folder:
 
 
 def require_readable(feed: Changefeed) -> None:
-    """See that the changefeed's output is there, before anything is begun."""
+    """Raise a `ConfigError` unless the changefeed's output can be read."""
     match feed.transport:
         case "dump":
-            # What cannot be opened is said here, and not by Spark.
+            # Opening it here gives a better error than Spark's.
             next(iter(read_dump(Path(feed.location))), None)
         case "storage":
             require_folder(feed)
@@ -40,33 +40,35 @@ def require_readable(feed: Changefeed) -> None:
 
 
 def open_claim_checks(feed: Changefeed) -> Folder:
-    """Where claim-check objects are; called in the workers."""
+    """Open the storage of the claim-check objects; called in the workers."""
     folder = open_claim_check_folder(feed)
     if folder is None:
-        raise ConfigError("is not declared", setting="claim-check-storage")
+        raise ConfigError("must be declared", setting="claim-check-storage")
     return folder
 
 
 def read_checkpoint(feed: Changefeed, read: Callable[[str], bytes] | None = None) -> int | None:
-    """The checkpoint that a folder's `metadata` states; None if there is none yet.
+    """Read the checkpoint from a folder's `metadata` file; return None if there is none yet.
 
-    A half-written file is none either: it is read again soon.  `read` may be another way to read a
-    file of the folder.
+    A half-written file counts as none: the next poll reads it again.  `read` replaces the default
+    way to read a file of the folder.
     """
     try:
         return read_metadata((read or open_sink_folder(feed).read)("metadata"))
     except (FileNotFoundError, MalformedMessage):
         return None
     except OSError as error:
-        raise ConfigError(f"metadata cannot be read: {error}", setting="sink-uri") from None
+        raise ConfigError(
+            f"cannot read the folder's metadata file: {error}", setting="sink-uri"
+        ) from None
 
 
 def get_dump_size(feed: Changefeed) -> int | None:
-    """How large the dump of a topic is by now; None if there is none yet."""
+    """Return the size of a topic's dump in bytes; None if there is none yet."""
     try:
         return os.stat(feed.location).st_size
     except FileNotFoundError:
         return None
     except OSError as error:
-        reason = error.strerror or "cannot be read"
+        reason = f"cannot read the dump: {error.strerror or type(error).__name__}"
         raise ConfigError(reason, file=feed.location, setting="sink-uri") from None

@@ -1,12 +1,12 @@
-"""The Spark session: local, on a cluster's master, or on a Spark Connect server.
+"""Start the Spark session: local, on a cluster, or on a Spark Connect server.
 
-Where it runs is said by `TICDC_SPARK_MASTER`: `local[*]` (the default), any master URL that Spark
-knows, or `sc://HOST:PORT`.  Spark reads all else that a site needs (an S3 endpoint, a cluster's
-queue) from its own spark-defaults.conf in `SPARK_CONF_DIR`; credentials stay where the storage's
-own client looks for them, in the environment.  The workers' Python is this one, unless
-`PYSPARK_PYTHON` names another; on a cluster it has this package installed.
+`TICDC_SPARK_MASTER` selects where it runs: `local[*]` (the default), any other master URL of Spark,
+or `sc://HOST:PORT`.  Site settings (an S3 endpoint, a cluster's queue) go into Spark's own
+spark-defaults.conf in `SPARK_CONF_DIR`, credentials into the environment, where the storage clients
+look for them.  Workers run this Python unless `PYSPARK_PYTHON` names another; on a cluster that
+Python needs this package installed.
 
-A server of Spark Connect was started by someone else: what cannot be set from here is asked for.
+A Spark Connect server is already running: settings that only its start can make are checked here.
 """
 
 import logging
@@ -38,56 +38,56 @@ _FEW_CORES = 2
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
-# What a session can set for itself; the lake's stages rely on these.
-_OF_EVERY_SESSION = {
+# Settings that a running session accepts; the lake's stages rely on them.
+_SESSION_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
-    # Names and comments of upstream stand in statements: `${env:…}` in one must stay what it is.
+    # Statements contain upstream names and comments, where `${env:…}` is literal text.
     "spark.sql.variable.substitute": "false",
-    # INT96, the default, has no statistics and is deprecated.
+    # The default, INT96, is deprecated and has no statistics.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Half of what the default takes, and no slower.
+    # Half the size of the default, and as fast.
     "spark.sql.parquet.compression.codec": "zstd",
-    # A record may be a message of megabytes.
+    # A record may be a message of several megabytes.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A replaced range is stated by other columns than the ones that its rows are told by.
+    # The new rows of a replaceWhere commit, such as batch markers, need not match its condition.
     "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
-    # A log's state in a few partitions; Delta's default of 50 costs seconds a commit.
+    # Delta's default of 50 partitions for the state of a table's log costs seconds per commit.
     "spark.databricks.delta.snapshotPartitions": "2",
-    # So many tasks look for files; Delta's VACUUM takes Spark's default of 10,000 by its word.
+    # Tasks that list files; Delta's VACUUM would start as many as Spark's default of 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
-    # What follows from conditions is inferred for every column of a plan, and of no use here: a
-    # seventh of the time that it takes to plan for a table of many columns.
+    # Inferring constraints for every column takes a seventh of the planning time of a wide table,
+    # and no plan here profits from them.
     "spark.sql.constraintPropagation.enabled": "false",
 }
 
-# Parquet's own, which Spark passes on but does not know when it starts.  Hardly two row images are
-# the same: to look for what repeats costs a tenth of writing them.
-_OF_PARQUET = {
+# Parquet's own settings, which Spark passes on but does not know when it starts.  Row images hardly
+# repeat: building dictionaries of them takes a tenth of the writing time.
+_PARQUET_SETTINGS = {
     "parquet.enable.dictionary#after": "false",
     "parquet.enable.dictionary#before": "false",
 }
 
-# Delta's word for it that a commit came too late: a lake in an object store has no lock.
-_OUTRUN = re.compile(r"\[DELTA_(CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)\]")
+# Delta's error conditions for a concurrent commit: a lake in an object store has no lock.
+_CONCURRENT_COMMIT = re.compile(r"\[DELTA_(CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)\]")
 
-# What only a server, or the start of a session, can set.
-_OF_DELTA = {
+# Settings that only the start of a session or of a server can make.
+_DELTA_SETTINGS = {
     "spark.sql.extensions": _EXTENSION,
     "spark.sql.catalog.spark_catalog": _CATALOG,
 }
 
-# Stores that Spark needs more for than it ships: the jar that must be there, and the package that
-# brings it with what it depends on.
+# Schemes whose Hadoop client Spark does not ship: the jar that must be present, and the package
+# that provides it and its dependencies.
 _STORES = {
     "s3a": ("hadoop-aws", jars.S3A),
     "gs": ("gcs-connector", None),
     "abfs": ("hadoop-azure", jars.AZURE),
     "abfss": ("hadoop-azure", jars.AZURE),
 }
-# Hadoop knows by itself who speaks to the other stores.
-_OF_GOOGLE = {"spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem"}
+# Hadoop finds the classes of the other clients by itself.
+_GCS_SETTINGS = {"spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem"}
 
 
 def get_session(
@@ -96,182 +96,186 @@ def get_session(
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The session for a lake at a path or URI; the process has one, and a second call returns it.
+    """Return the session of this process for a lake at a path or URI; start it on the first call.
 
-    `settings` are Spark's own and go before what is chosen here.
+    `settings` are Spark settings and override those chosen here.
     """
-    where = master or os.environ.get(MASTER) or "local[*]"
-    _quiet()
-    if where.startswith("sc://"):
-        return _connected(where, settings or {})
+    url = master or os.environ.get(MASTER) or "local[*]"
+    _silence_query_loggers()
+    if url.startswith("sc://"):
+        return _connect(url, settings or {})
     find_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = _jars_for(lake or "", where) | _of_process(where) | _OF_DELTA | _OF_EVERY_SESSION
-    builder = SparkSession.builder.appName("ticdc-assets").master(where)
-    for name, value in (chosen | dict(settings or {})).items():
+    chosen = _choose_jars(lake or "", url) | _choose_driver_settings(url)
+    chosen |= _DELTA_SETTINGS | _SESSION_SETTINGS | dict(settings or {})
+    builder = SparkSession.builder.appName("ticdc-assets").master(url)
+    for name, value in chosen.items():
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()
     except (PySparkException, Py4JJavaError) as error:
-        raise _no_session(where, error) from None
-    reason = "this process has started a Spark session without Delta Lake; it needs"
-    _require_delta(spark, reason, tried=False)
-    _set(spark, _OF_PARQUET)
+        raise _make_session_error(url, error) from None
+    reason = "this process already has a Spark session without Delta Lake; it needs"
+    _require_delta(spark, reason, probe=False)
+    _apply(spark, _PARQUET_SETTINGS)
     return spark
 
 
 def describe_failure(error: BaseException) -> str | None:
-    """What Spark failed at, in a line; None for an error of another kind.
+    """Describe an error of Spark on one line, root cause last; return None for any other error.
 
-    Its own form is a hundred lines of Java; what is at the bottom of it is said last.
+    Spark's own text may be a hundred lines of Java.
     """
     if not isinstance(error, PySparkException | Py4JError):
         return None
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if found := _OUTRUN.search(str(error)):
-        return f"another run is at work in this lake, and has committed before this one {found[0]}"
-    # Of an error from Java the first line says which call it was.
-    said = lines[1:2] if isinstance(error, Py4JJavaError) else lines[:1]
-    said += [line for line in lines if line.startswith("Caused by: ")][-1:]
-    return "; ".join(line.removeprefix(": ") for line in said) or type(error).__name__
+    if condition := _CONCURRENT_COMMIT.search(str(error)):
+        return f"another run is at work in this lake and committed first {condition[0]}"
+    # The first line of a Java error only names the call that failed.
+    reasons = lines[1:2] if isinstance(error, Py4JJavaError) else lines[:1]
+    reasons += [line for line in lines if line.startswith("Caused by: ")][-1:]
+    return "; ".join(line.removeprefix(": ") for line in reasons) or type(error).__name__
 
 
-def _of_process(master: str) -> dict[str, str]:
-    """What holds for the driver that is started here, on any master."""
+def _choose_driver_settings(master: str) -> dict[str, str]:
+    """Choose the settings of the driver, which runs in this process whatever the master."""
     chosen = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # With each call that builds a part of a plan Spark would be told where in Python that is: a
-        # quarter of the time that it takes.
+        # Recording the Python call site takes a quarter of the time that building a plan takes.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.scheduler.mode": "FAIR",
-        "spark.scheduler.allocation.file": _file("fairscheduler.xml"),
-        "spark.driver.memory": os.environ.get(MEMORY) or f"{_memory() >> 20}m",
-        "spark.driver.extraJavaOptions": _java_options(),
-        # Nothing is kept there, but Spark makes the folder, by default where the process runs.
+        "spark.scheduler.allocation.file": _locate_file("fairscheduler.xml"),
+        "spark.driver.memory": os.environ.get(MEMORY) or f"{_choose_memory() >> 20}m",
+        "spark.driver.extraJavaOptions": _choose_java_options(),
+        # Nothing is stored there, but Spark creates it, by default in the working directory.
         "spark.sql.warehouse.dir": Path(tempfile.gettempdir(), "spark-warehouse").as_uri(),
     }
     if master.startswith("local"):
         chosen |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.sql.shuffle.partitions": str(2 * _cores(master)),
+            "spark.sql.shuffle.partitions": str(2 * _count_cores(master)),
         }
     return chosen
 
 
-def _java_options() -> str:
-    options = f"-Dlog4j2.configurationFile={_file('log4j2.properties')}"
+def _choose_java_options() -> str:
+    options = f"-Dlog4j2.configurationFile={_locate_file('log4j2.properties')}"
     if (os.cpu_count() or 1) <= _FEW_CORES:
-        # Others collect garbage beside the work, which takes a sixth of such a machine.
+        # Concurrent collectors take a sixth of such a small machine.
         options += " -XX:+UseSerialGC"
     return options
 
 
-def _file(name: str) -> str:
-    """One of the files beside this one; a URI, so that a space in the path is none."""
+def _locate_file(name: str) -> str:
+    """Return the URI of a file beside this one; unlike a path it contains no space."""
     return (Path(__file__).parent / name).as_uri()
 
 
-def _cores(master: str) -> int:
+def _count_cores(master: str) -> int:
     stated = re.match(r"local\[(\d+|\*)", master)
     count = stated[1] if stated else "1"
     return (os.cpu_count() or 1) if count == "*" else int(count)
 
 
-def _memory() -> int:
-    """A third of the machine for the driver, for the Python workers beside it need some too."""
-    found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with suppress(OSError, ValueError):  # no limit is set
-        found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    return max(_GIB, min(found // 3, 16 * _GIB))
+def _choose_memory() -> int:
+    """Return a third of the machine's memory, in bytes: the Python workers need some too."""
+    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError):  # the cgroup has no limit
+        available = min(available, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return max(_GIB, min(available // 3, 16 * _GIB))
 
 
-def _jars_for(lake: str, master: str) -> dict[str, str]:
-    """The jars of Delta, and of the store that the lake lies in."""
+def _choose_jars(lake: str, master: str) -> dict[str, str]:
+    """Choose the jars of Delta and of the lake's object store: local files, or packages."""
     scheme = urlsplit(lake).scheme.lower() if "://" in lake else ""
     if scheme in ("s3", "s3n"):
         raise ConfigError(f"Spark writes to S3 as s3a://, not as {scheme}://", setting=lake)
-    here = jars.find_jars()
-    wanted = []
-    if not _has(here, "delta-spark"):
-        wanted.append(jars.DELTA)
-    needed, package = _STORES.get(scheme, ("", None))
-    if package and not _has(here, needed):
-        wanted.append(package)
-    elif not _has(here, needed) and here and master.startswith("local"):
+    local = jars.find_jars()
+    missing = []
+    if not _has_jar(local, "delta-spark"):
+        missing.append(jars.DELTA)
+    client, package = _STORES.get(scheme, ("", None))
+    if package and not _has_jar(local, client):
+        missing.append(package)
+    elif not _has_jar(local, client) and local and master.startswith("local"):
         reason = f"a lake at {scheme}:// needs {jars.GOOGLE}: put it beside Delta's jars"
         raise ConfigError(reason, setting=jars.FOLDER)
-    if wanted and os.environ.get(jars.FOLDER):
-        # A folder was named so that nothing is asked of the network.
-        raise ConfigError(f"missing there: {', '.join(wanted)}", setting=jars.FOLDER)
-    chosen = dict(_OF_GOOGLE) if scheme == "gs" else {}
-    if here:
-        chosen["spark.jars"] = ",".join(path.as_uri() for path in here)
-    if wanted:
-        chosen["spark.jars.packages"] = ",".join(wanted)
+    if missing and (folder := os.environ.get(jars.FOLDER)):
+        # The purpose of naming a folder is that nothing is downloaded.
+        raise ConfigError(f"{folder} lacks {', '.join(missing)}", setting=jars.FOLDER)
+    chosen = dict(_GCS_SETTINGS) if scheme == "gs" else {}
+    if local:
+        chosen["spark.jars"] = ",".join(path.as_uri() for path in local)
+    if missing:
+        chosen["spark.jars.packages"] = ",".join(missing)
         chosen["spark.jars.excludes"] = ",".join(jars.EXCLUDES)
     return chosen
 
 
-def _has(present: list[Path], name: str) -> bool:
-    return any(name in path.name for path in present)
+def _has_jar(paths: list[Path], name: str) -> bool:
+    return any(name in path.name for path in paths)
 
 
-def _connected(url: str, settings: Mapping[str, str]) -> SparkSession:
+def _connect(url: str, settings: Mapping[str, str]) -> SparkSession:
     _require_server(url)
     try:
         spark = SparkSession.builder.remote(url).getOrCreate()
-        _set(spark, _OF_EVERY_SESSION | _OF_PARQUET | dict(settings))
+        _apply(spark, _SESSION_SETTINGS | _PARQUET_SETTINGS | dict(settings))
     except PySparkException as error:
-        raise _no_session(url, error) from None
+        raise _make_session_error(url, error) from None
     reason = "the Spark Connect server lacks Delta Lake; it must be started with"
-    _require_delta(spark, reason, tried=True)
+    _require_delta(spark, reason, probe=True)
     return spark
 
 
-def _set(spark: SparkSession, settings: Mapping[str, str]) -> None:
+def _apply(spark: SparkSession, settings: Mapping[str, str]) -> None:
     for name, value in settings.items():
         spark.conf.set(name, value)
 
 
-def _require_delta(spark: SparkSession, reason: str, *, tried: bool) -> None:
-    """See that Delta is there, before a stage fails with Spark's word for it, a parse error."""
-    there = all(
-        value in (spark.conf.get(name, None) or "").split(",") for name, value in _OF_DELTA.items()
+def _require_delta(spark: SparkSession, reason: str, *, probe: bool) -> None:
+    """Raise a `ConfigError` if the session lacks Delta; a stage would fail with a parse error.
+
+    `probe` also runs a statement that only Delta understands: a server's settings prove nothing.
+    """
+    has_delta = all(
+        value in (spark.conf.get(name, None) or "").split(",")
+        for name, value in _DELTA_SETTINGS.items()
     )
-    if there and tried:
+    if has_delta and probe:
         try:
             spark.sql("DESCRIBE DETAIL delta.`/ticdc-assets/no/such/table`").collect()
         except PySparkException as error:
-            # Only Delta has a word of its own for a table that is not there.
-            there = (error.getCondition() or "").startswith("DELTA_")
-    if not there:
-        listed = ", ".join(f"{name}={value}" for name, value in _OF_DELTA.items())
+            # Only Delta has an error condition of its own for a missing table.
+            has_delta = (error.getCondition() or "").startswith("DELTA_")
+    if not has_delta:
+        listed = ", ".join(f"{name}={value}" for name, value in _DELTA_SETTINGS.items())
         raise ConfigError(f"{reason}: spark.jars.packages={jars.DELTA}, {listed}", setting=MASTER)
 
 
 def _require_server(url: str) -> None:
-    """See that something listens, for the client itself would try again for ten minutes."""
-    place = urlsplit(url)
+    """Raise a `ConfigError` if nothing listens; the client itself would retry for ten minutes."""
+    address = urlsplit(url)
     try:
-        with socket.create_connection((place.hostname, place.port or 15002), timeout=10):
+        with socket.create_connection((address.hostname, address.port or 15002), timeout=10):
             pass
     except (OSError, ValueError) as error:
-        raise _no_session(url, error) from None
+        raise _make_session_error(url, error) from None
 
 
-def _no_session(url: str, error: Exception) -> ConfigError:
-    # A URL of Spark Connect may carry a token behind the host, and an error may quote it.
-    place, _, parameters = url.partition("/;")
-    said = describe_failure(error) or str(error)
+def _make_session_error(url: str, error: Exception) -> ConfigError:
+    # A Spark Connect URL may carry a token after the host, and an error may quote it.
+    server, _, parameters = url.partition("/;")
+    reason = describe_failure(error) or str(error)
     for parameter in filter(None, parameters.split(";")):
-        said = said.replace(parameter.partition("=")[2] or parameter, "…")
-    return ConfigError(f"no session at {place}: {said}", setting=MASTER)
+        reason = reason.replace(parameter.partition("=")[2] or parameter, "…")
+    return ConfigError(f"no session at {server}: {reason}", setting=MASTER)
 
 
-def _quiet() -> None:
-    """Keep pyspark from writing every failed query to standard error, as JSON with its stack."""
+def _silence_query_loggers() -> None:
+    """Stop pyspark from writing every failed query to standard error as JSON with its stack."""
     if not os.environ.get(LOG):
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -109,7 +109,7 @@ def test_files_that_wait_change_and_vanish(spark: SparkSession, tmp_path: Path) 
     second = intake.decode()
     assert (len(second.waiting), second.done_through) == (0, 2)
     lost = Quarantined(
-        position=FilePosition(gone), error="MissingFile", reason="there is no such file"
+        position=FilePosition(gone), error="MissingFile", reason="the file does not exist"
     )
     whole = {path: content for path, content in tree.items() if path != gone}
     truth = [*read_folder_events(feed, whole, whole.__getitem__), lost]

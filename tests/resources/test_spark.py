@@ -76,10 +76,10 @@ def java_of(home: Path, script: str) -> Path:
     ("lake", "there", "message"),
     [
         ("s3://b/lake", ["delta-spark.jar"], "as s3a://, not as s3://"),
-        ("s3a://b/lake", ["delta-spark.jar"], r"missing there: org.apache.hadoop:hadoop-aws:3.4.2"),
+        ("s3a://b/lake", ["delta-spark.jar"], r"lacks org.apache.hadoop:hadoop-aws:3.4.2"),
         ("gs://b/lake", ["delta-spark.jar"], "TICDC_SPARK_JARS: a lake at gs:// needs gcs-conn"),
-        ("abfss://b@a/lake", ["delta-spark.jar"], r"missing there: .*:hadoop-azure:3.4.2"),
-        ("/lake", ["other.jar"], f"missing there: {jars.DELTA}"),
+        ("abfss://b@a/lake", ["delta-spark.jar"], r"lacks .*:hadoop-azure:3.4.2"),
+        ("/lake", ["other.jar"], f"lacks {jars.DELTA}"),
         ("/lake", [], "TICDC_SPARK_JARS: .* contains no jar; fill it with "),
     ],
 )

@@ -193,7 +193,7 @@ def test_a_bucket_that_cannot_be_read_is_one_line_without_secrets(
 def test_a_bucket_of_google_that_does_not_answer_is_said_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(storage, "_PATIENCE", timedelta(seconds=1))
+    monkeypatch.setattr(storage, "_GCS_RETRY_LIMIT", timedelta(seconds=1))
     uri = "gcs://bucket/x?protocol=csv&endpoint=http://127.0.0.1:1"
     with pytest.raises(ConfigError, match=r"bucket/x cannot be read: .*connect"):
         open_sink_folder(changefeed_from_uri(uri)).exists()
