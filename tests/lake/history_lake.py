@@ -14,8 +14,8 @@ from tests.reference.changefeeds import DATABASE
 from tests.reference.random_upstream import Shown
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events import Event, FilePosition, Watermark
-from ticdc_assets.lake.columns.conversion import mysql_lines
-from ticdc_assets.lake.columns.writing import image
+from ticdc_assets.lake.columns.conversion import format_mysql_lines
+from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.tables import create_tables
@@ -67,7 +67,7 @@ class Told:
                 reasons[_prefix(table)] = table.reason
             else:
                 assert rows is not None
-                images = rows.select(image(table.schema).alias(IMAGE)).toArrow()
+                images = rows.select(write_images(table.schema).alias(IMAGE)).toArrow()
                 found.append((table, images.column(IMAGE).to_pylist()))
         return reasons, shown(found)
 
@@ -81,7 +81,7 @@ def shown(tables: Iterable[tuple[Incarnation, list[str]]]) -> dict[str, Shown]:
         database = schema.database.removeprefix(_prefix(table))
         columns = [c.name for c in schema.columns if c.generated != "virtual"]
         title = schema.table if database == DATABASE else f"{database}/{schema.table}"
-        lines = [msgspec.json.decode(line) for line in mysql_lines(images, schema)]
+        lines = [msgspec.json.decode(line) for line in format_mysql_lines(images, schema)]
         rows = [tuple(line.get(c, "absent") for c in columns) for line in lines]
         found[_prefix(table)][f"{title}({', '.join(columns)})"] = sorted(rows, key=str)
     return found

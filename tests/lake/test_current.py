@@ -13,7 +13,7 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.apply.current_table import CurrentTable, row_count_growth, row_counts
 from ticdc_assets.lake.apply.multiset import replaced
-from ticdc_assets.lake.columns.types import delta_columns
+from ticdc_assets.lake.columns.types import list_delta_columns
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 
 FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="f")
@@ -80,7 +80,7 @@ def test_rows_without_a_key_are_replaced_copy_by_copy(spark: SparkSession, tmp_p
     there = Counter({row: random.choice([0, 1, 1, 2, 5]) for row in pool})
     table = CurrentTable(LakeSession(spark, Lake(str(tmp_path), "f"), FEED), "k1")
     table.create(KEYLESS)
-    columns = delta_columns(KEYLESS)
+    columns = list_delta_columns(KEYLESS)
     types = ", ".join(f"`{c.name}` {c.type}" for c in columns)
     for _ in range(3):
         table.append(
@@ -121,7 +121,9 @@ def test_only_files_with_rows_that_go_are_touched(spark: SparkSession, tmp_path:
         table.append(rows.coalesce(1))
     before = set(table.rows(table.version).inputFiles())
     changes = spark.sql("SELECT 103 v, -1L `⌗copies`, 9L _commit_ts UNION ALL SELECT 999, 2L, 9L")
-    table.merge(replaced(table.rows(table.version), changes, delta_columns(schema)), schema, [])
+    table.merge(
+        replaced(table.rows(table.version), changes, list_delta_columns(schema)), schema, []
+    )
     after = table.rows(table.version)
     # The file that 103 is in has a deletion vector now, and is not written again.
     assert before < set(after.inputFiles())

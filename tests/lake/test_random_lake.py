@@ -39,7 +39,7 @@ from ticdc_assets.lake.apply.apply import apply
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.frames import Frames
 from ticdc_assets.lake.apply.window import prepare_window
-from ticdc_assets.lake.columns.writing import image
+from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
 from ticdc_assets.plan.state import Incarnation
 
@@ -82,7 +82,7 @@ def _made(frames: Frames, before: dict[str, pa.Table], table: Incarnation) -> pa
     if work is None and table.id in before:
         return before[table.id]
     rows = frames.table(table.id, len(work.steps) if work else 0, [])
-    return rows.withColumn(IMAGE, image(table.schema)).toArrow()
+    return rows.withColumn(IMAGE, write_images(table.schema)).toArrow()
 
 
 def _as_kept(

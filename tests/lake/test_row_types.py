@@ -14,9 +14,20 @@ from tests.lake.texts import CASES, TEXTS, UNKNOWN
 from ticdc_assets.errors import InvalidValue, MalformedMessage
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.row_image import dump, load
-from ticdc_assets.lake.columns.reading import malformed, parsed, typed, undecodable, unknown_columns
-from ticdc_assets.lake.columns.types import delta_columns, delta_name, delta_names, mysql_type_text
-from ticdc_assets.lake.columns.writing import image
+from ticdc_assets.lake.columns.reading import (
+    has_undecodable_text,
+    has_unknown_columns,
+    is_malformed,
+    parse_images,
+    type_columns,
+)
+from ticdc_assets.lake.columns.types import (
+    choose_delta_names,
+    format_mysql_type,
+    list_delta_columns,
+    make_delta_name,
+)
+from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.schema.types.mysql_type import describe, parse_type
 from ticdc_assets.schema.types.value import read_value, write_value
 
@@ -46,8 +57,8 @@ def there_and_back(
     spark: SparkSession, schema: TableSchema, rows: Sequence[str], *, member_names: bool
 ) -> Iterator[tuple[dict[str, Any], dict[str, bool], dict[str, bool]]]:
     """What becomes of images in Delta's types: written again, where invalid, where inexact."""
-    columns = typed(schema, F.col("p"), member_names=member_names)
-    frame = of_images(spark, rows).select("at", parsed(schema, F.col("image")).alias("p"))
+    columns = type_columns(schema, F.col("p"), member_names=member_names)
+    frame = of_images(spark, rows).select("at", parse_images(schema, F.col("image")).alias("p"))
     frame = frame.select(
         "at",
         *(column.value.alias(column.name) for column in columns),
@@ -55,9 +66,9 @@ def there_and_back(
         F.array(*(column.inexact for column in columns)).alias("inexact!"),
     )
     found = dict(frame.dtypes[1:-2])
-    assert found == {delta.name: delta.type for delta in delta_columns(schema)}
+    assert found == {delta.name: delta.type for delta in list_delta_columns(schema)}
     names = [column.name for column in columns]
-    written = frame.select("at", image(schema).alias("image"), "invalid!", "inexact!")
+    written = frame.select("at", write_images(schema).alias("image"), "invalid!", "inexact!")
     for row in sorted(written.collect()):
         yield (
             load(row[1]),
@@ -117,7 +128,7 @@ def hold_against_the_reader(
             problem = "invalid" if invalid[name] else "inexact" if inexact[name] else unreadable
             want = expected(text, column.type, member_names)
             if (got, problem) != want:
-                wrong.append((mysql_type_text(column.type)[:40], text, back[name], problem, want))
+                wrong.append((format_mysql_type(column.type)[:40], text, back[name], problem, want))
     assert not wrong, f"{len(wrong)}: " + "\n".join(str(case)[:300] for case in wrong[:40])
 
 
@@ -154,12 +165,12 @@ def test_texts_nearly_right_are_typed_as_the_reader_types_them(
 
 
 def test_names_keep_apart_and_off_the_lakes_own() -> None:
-    assert delta_name("a b.c;d") == "a b.c;d"
-    assert delta_name("a`b") == "aˋb"
-    assert delta_name("_Commit_TS") == "_Commit_TS_"
+    assert make_delta_name("a b.c;d") == "a b.c;d"
+    assert make_delta_name("a`b") == "aˋb"
+    assert make_delta_name("_Commit_TS") == "_Commit_TS_"
     columns = ["_COMMIT_TS", "_commit_ts_", "a`b", "aˋb", "σ", "ς", "id"]
     schema = TableSchema("d", "t", tuple(Column(name, ColumnType("int")) for name in columns))
-    names = list(delta_names(schema).values())
+    names = list(choose_delta_names(schema).values())
     assert names == ["_COMMIT_TS__", "_commit_ts_", "aˋb_", "aˋb", "σ_", "ς", "id"]
     # What Java takes for equal letters, Python's upper and lower case tell as well.
     assert len({name.upper().lower() for name in [*names, "_commit_ts"]}) == len(columns) + 1
@@ -174,7 +185,7 @@ def test_a_column_says_what_it_is_upstream() -> None:
         Column("e", parse_type("enum('a','it''s')"), nullable=False),
         Column("x", ColumnType("decimal")),
     )
-    found = delta_columns(TableSchema("d", "t", columns))
+    found = list_delta_columns(TableSchema("d", "t", columns))
     assert [(c.name, c.type) for c in found] == [
         ("id", "decimal(20,0)"),
         ("s", "int"),
@@ -186,14 +197,14 @@ def test_a_column_says_what_it_is_upstream() -> None:
     assert found[2].comment.startswith("decimal(60,2); kept as exact text")
     assert found[3].comment == "enum('a','it''s') NOT NULL"
     with pytest.raises(InvalidValue, match="'g'"):
-        delta_columns(TableSchema("d", "t", (Column("g", ColumnType("geometry")),)))
+        list_delta_columns(TableSchema("d", "t", (Column("g", ColumnType("geometry")),)))
 
 
 def test_printed_types_read_back() -> None:
     for text in CASES:
         type = parse_type(text)
         if "'" not in text:
-            assert parse_type(mysql_type_text(type)) == type
+            assert parse_type(format_mysql_type(type)) == type
 
 
 ODD_NAMES = (
@@ -220,10 +231,10 @@ def test_odd_names_are_found(spark: SparkSession) -> None:
     row = {name: f"is {name}" for name in ODD_NAMES}
     some = {"日本": None, "İ": "x"}
     texts = [dump(row), dump(some), "{}"]
-    frame = of_images(spark, texts).select("at", parsed(ODD, F.col("image")).alias("p"))
-    columns = typed(ODD, F.col("p"), member_names=True)
+    frame = of_images(spark, texts).select("at", parse_images(ODD, F.col("image")).alias("p"))
+    columns = type_columns(ODD, F.col("p"), member_names=True)
     frame = frame.select("at", *(column.value.alias(column.name) for column in columns))
-    written = frame.select("at", image(ODD).alias("image")).sort("at").collect()
+    written = frame.select("at", write_images(ODD).alias("image")).sort("at").collect()
     empty: dict[str, str | None] = dict.fromkeys(ODD_NAMES)
     wanted = [row, empty | some, empty]
     assert [json.loads(line[1]) for line in written] == wanted
@@ -243,7 +254,7 @@ def test_columns_that_the_schema_lacks_are_noticed(spark: SparkSession) -> None:
         '{"ab": {"a": "1"}}': True,
     }
     frame = of_images(spark, list(cases)).sort("at")
-    found = frame.select(unknown_columns(ODD, F.col("image"))).collect()
+    found = frame.select(has_unknown_columns(ODD, F.col("image"))).collect()
     assert [row[0] for row in found] == list(cases.values())
 
 
@@ -285,10 +296,10 @@ def test_what_is_no_image_is_told_apart_and_raises_nothing(spark: SparkSession) 
         text[at : at + rng.randrange(2)] = rng.choice((rng.choice(letters), ""))
         texts.append("".join(text))
     schema = TableSchema("d", "t", (Column("a", ColumnType("int")), Column("b", ColumnType("set"))))
-    frame = of_images(spark, [*texts, None]).withColumn("p", parsed(schema, F.col("image")))
-    columns = typed(schema, F.col("p"), member_names=False)
+    frame = of_images(spark, [*texts, None]).withColumn("p", parse_images(schema, F.col("image")))
+    columns = type_columns(schema, F.col("p"), member_names=False)
     found = frame.sort("at").select(
-        malformed(F.col("image"), F.col("p")).alias("bad"),
+        is_malformed(F.col("image"), F.col("p")).alias("bad"),
         *(column.value for column in columns),
         *(column.invalid for column in columns),
     )
@@ -303,7 +314,11 @@ def test_bytes_that_are_no_text_are_told(spark: SparkSession) -> None:
     texts = [
         {"a": text} for text in (*TEXTS, "\udc80", "a\udcff", "😀\udc80😀", "\\udc80", "\\\udc80")
     ]
-    found = of_images(spark, list(map(dump, texts))).sort("at").select(undecodable(F.col("image")))
+    found = (
+        of_images(spark, list(map(dump, texts)))
+        .sort("at")
+        .select(has_undecodable_text(F.col("image")))
+    )
     lone = [any("\udc80" <= char <= "\udcff" for char in row["a"]) for row in texts]
     assert [row[0] for row in found.collect()] == lone
 
@@ -312,13 +327,16 @@ def test_the_longest_texts_are_read(spark: SparkSession) -> None:
     schema = TableSchema("d", "t", (Column("a", ColumnType("longtext")),))
     text = F.concat(F.lit('{"a":"'), F.repeat(F.lit("x"), F.lit(21_000_000)), F.lit('"}'))
     frame = (
-        spark.range(1).select(text.alias("image")).withColumn("p", parsed(schema, F.col("image")))
+        spark.range(1)
+        .select(text.alias("image"))
+        .withColumn("p", parse_images(schema, F.col("image")))
     )
-    (value,) = typed(schema, F.col("p"), member_names=False)
+    (value,) = type_columns(schema, F.col("p"), member_names=False)
     row = frame.select(
-        F.length(value.value).alias("length"), malformed(F.col("image"), F.col("p")).alias("bad"),
-        undecodable(F.col("image")).alias("broken"),
-        unknown_columns(schema, F.col("image")).alias("unknown"),
+        F.length(value.value).alias("length"),
+        is_malformed(F.col("image"), F.col("p")).alias("bad"),
+        has_undecodable_text(F.col("image")).alias("broken"),
+        has_unknown_columns(schema, F.col("image")).alias("unknown"),
     ).head()  # fmt: skip
     assert row is not None
     assert tuple(row) == (21_000_000, False, False, False)

@@ -11,14 +11,14 @@ from ticdc_assets.errors import InvalidValue, UnsupportedDdl
 from ticdc_assets.events import Column, ColumnType, Partition, Partitioning, TableSchema
 from ticdc_assets.events.row_image import dump, load
 from ticdc_assets.lake.columns.conversion import (
+    check_conversion,
     check_partitioning,
-    check_steps,
-    converted,
-    located,
-    mysql_lines,
-    shown,
+    convert_rows,
+    format_mysql_lines,
+    format_rows,
+    locate_partitions,
 )
-from ticdc_assets.lake.columns.reading import parsed, typed
+from ticdc_assets.lake.columns.reading import parse_images, type_columns
 from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.reference.table import ModelTable
 from ticdc_assets.schema.effect import (
@@ -73,17 +73,17 @@ def test_every_true_value_survives_delta_and_printing(spark: SparkSession) -> No
         for type, _, true in columns
     )
     lines = [dump(dict(zip(names, row, strict=True))) for row in itertools.zip_longest(*printed)]
-    frame = of_images(spark, images).select(parsed(schema, F.col("image")).alias("p"))
-    values = typed(schema, F.col("p"), member_names=True)
+    frame = of_images(spark, images).select(parse_images(schema, F.col("image")).alias("p"))
+    values = type_columns(schema, F.col("p"), member_names=True)
     current = frame.select(*(column.value.alias(column.name) for column in values))
-    found = [row[0] for row in shown(current.repartition(3), schema).collect()]
+    found = [row[0] for row in format_rows(current.repartition(3), schema).collect()]
     assert found == sorted(lines, key=str.encode)
 
 
 def test_vectors_are_printed_as_tidb_prints_them() -> None:
     schema = schema_of(v="vector")
     images = [dump({"v": v}) for v in ("[1.0, 2.5]", "[0.10000000149011612,1E20,-0.0]", "[]", None)]
-    assert [load(line)["v"] for line in mysql_lines(images, schema)] == [
+    assert [load(line)["v"] for line in format_mysql_lines(images, schema)] == [
         "[1,2.5]",
         "[0.1,100000000000000000000,-0]",
         "[]",
@@ -124,11 +124,13 @@ def test_rows_are_taken_through_steps_as_the_reference_takes_them(spark: SparkSe
         table.put(read(image))
     table.alter(AFTER, STEPS, BEGIN)
 
-    frame = converted(of_images(spark, images), "image", BEFORE, STEPS, BEGIN)
+    frame = convert_rows(of_images(spark, images), "image", BEFORE, STEPS, BEGIN)
     assert frame.columns == ["at", "image", "problem"]
     rows = frame.sort("at").collect()
     assert [row.problem for row in rows] == [None] * 3
-    lines = [line.encode() + b"\n" for line in mysql_lines([row.image for row in rows], AFTER)]
+    lines = [
+        line.encode() + b"\n" for line in format_mysql_lines([row.image for row in rows], AFTER)
+    ]
     assert sorted(lines) == encode_rows(table)
     # Also as they are, the images say what the steps made.
     assert load(rows[0].image)["bin"] == base64.b64encode(b"\x00\xff\x00\x00").decode()
@@ -143,7 +145,7 @@ def test_rows_that_cannot_be_converted_say_why(spark: SparkSession) -> None:
         dump({"id": "x"}),
         "{",
     ]
-    rows = converted(of_images(spark, images), "image", schema, steps, 1).sort("at").collect()
+    rows = convert_rows(of_images(spark, images), "image", schema, steps, 1).sort("at").collect()
     assert [row.image for row in rows] == [dump({"id": "1", "b": "a"}), None, None, None]
     assert rows[0].problem is None
     assert rows[1].problem.startswith("column 'b': the bytes are not text")
@@ -163,7 +165,7 @@ def test_rows_that_cannot_be_converted_say_why(spark: SparkSession) -> None:
 )  # fmt: skip
 def test_what_no_row_survives_is_refused_before_any_job(step: ColumnChange) -> None:
     with pytest.raises(InvalidValue):
-        check_steps(schema_of(id="int"), (step,), 1)
+        check_conversion(schema_of(id="int"), (step,), 1)
 
 
 def test_rows_are_located_in_their_partitions(spark: SparkSession) -> None:
@@ -171,7 +173,7 @@ def test_rows_are_located_in_their_partitions(spark: SparkSession) -> None:
     parts = (Partition("low", less_than=("10",)), Partition("p`2", less_than=("20",)))
     by = Partitioning("range", parts, expression="`id`")
     ids = ["9", "10", "20", None, "x"]
-    rows = located(of_images(spark, [dump({"id": i}) for i in ids]), "image", schema, by)
+    rows = locate_partitions(of_images(spark, [dump({"id": i}) for i in ids]), "image", schema, by)
     assert rows.columns == ["at", "image", "partition", "problem"]
     found = rows.sort("at").collect()
     assert [row.partition for row in found] == ["low", "p`2", None, "low", None]

@@ -11,7 +11,7 @@ from ticdc_assets import naming
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.columns.types import DeltaColumn, delta_columns
+from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.lake import Lake
@@ -202,7 +202,7 @@ def lineage_metadata(feed: Changefeed, schema: TableSchema | None) -> dict[str, 
 def _columns(schema: TableSchema) -> list[DeltaColumn] | None:
     """None where a type is known to nobody: the table is paused for it, and says so."""
     try:
-        return delta_columns(schema)
+        return list_delta_columns(schema)
     except InvalidValue:
         return None
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from ticdc_assets.cli import texts
 from ticdc_assets.events import Column, TableSchema
 from ticdc_assets.events.table_schema import folded
-from ticdc_assets.lake.columns.types import mysql_type_text
+from ticdc_assets.lake.columns.types import format_mysql_type
 from ticdc_assets.lake.views.overview import SchemaVersionRow
 
 _RENAMING = ("RENAME", "CHANGE")
@@ -79,7 +79,7 @@ def _renamed(
 
 
 def _described(column: Column) -> str:
-    text = f"{column.name} {mysql_type_text(column.type)}"
+    text = f"{column.name} {format_mysql_type(column.type)}"
     if not column.nullable:
         text += " not null"
     if column.default is not None:

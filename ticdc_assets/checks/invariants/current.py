@@ -20,7 +20,7 @@ from ticdc_assets.checks.invariants.invariant import (
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.current_table import CurrentTable, row_count_growth, row_counts
 from ticdc_assets.lake.columns.expressions import combine_balanced
-from ticdc_assets.lake.columns.types import delta_columns, delta_names
+from ticdc_assets.lake.columns.types import choose_delta_names, list_delta_columns
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.lake.views.overview import find_blocking_ddl
@@ -83,7 +83,7 @@ def _shape(scene: CheckContext, table: Incarnation) -> Violations | NotEvaluated
     if table.id not in scene.schemas:
         return NotEvaluated("the schema history has nothing of the table")
     schema = msgspec.json.decode(scene.schemas[table.id], type=TableSchema)
-    wanted = [f"{c.name} {c.type}" for c in delta_columns(schema)] + [f"{COMMIT_TS} bigint"]
+    wanted = [f"{c.name} {c.type}" for c in list_delta_columns(schema)] + [f"{COMMIT_TS} bigint"]
     there = [f"{field.name} {field.dataType.simpleString()}" for field in rows.schema.fields]
     width = max(len(wanted), len(there))
     pairs = zip(_padded(wanted, width), _padded(there, width), strict=True)
@@ -147,7 +147,7 @@ def _doubted(scene: CheckContext, keys: Mapping[str, DataFrame]) -> set[str]:
 
 def _keys(scene: CheckContext, table: Incarnation) -> DataFrame | NotEvaluated:
     """The keys of a table's rows, and when those last changed."""
-    names = delta_names(table.schema)
+    names = choose_delta_names(table.schema)
     columns = [table.schema.column(name) for name in table.schema.key]
     key = [names[column.name] for column in columns if column is not None and column.name in names]
     if not key:

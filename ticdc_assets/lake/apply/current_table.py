@@ -11,7 +11,12 @@ from pyspark.sql import functions as F
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.columns.expressions import combine_balanced
-from ticdc_assets.lake.columns.types import DeltaColumn, alike, delta_columns, delta_names
+from ticdc_assets.lake.columns.types import (
+    DeltaColumn,
+    choose_delta_names,
+    fold_case,
+    list_delta_columns,
+)
 from ticdc_assets.lake.store.commits import newest_commits
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.lake import LakeSession
@@ -116,7 +121,7 @@ class CurrentTable:
             # By its path a table cannot be replaced: it would keep its rows, and its columns.
             self._empty(schema)
             return
-        columns = [_definition(column) for column in delta_columns(schema)]
+        columns = [_definition(column) for column in list_delta_columns(schema)]
         comment = quote_literal(_COMMIT_TS_COMMENT)
         columns.append(f"{quote_identifier(COMMIT_TS)} bigint COMMENT {comment}")
         create_table(self._spark, self.path, ", ".join(columns), _layout(schema), _PROPERTIES)
@@ -137,7 +142,7 @@ class CurrentTable:
         gone = [name for name in there if name != COMMIT_TS]
         if gone:
             self._alter(f"DROP COLUMNS ({', '.join(map(quote_identifier, gone))})")
-        self._place([], delta_columns(schema))
+        self._place([], list_delta_columns(schema))
         self.cluster(schema)
 
     def restore(self, version: int) -> None:
@@ -163,14 +168,14 @@ class CurrentTable:
         Without a key a line that is not `⌗put` stands for all rows that are equal to it, and one
         that is `⌗put` for a row more.
         """
-        columns = [*(c.name for c in delta_columns(schema)), COMMIT_TS]
+        columns = [*(c.name for c in list_delta_columns(schema)), COMMIT_TS]
         # In one column, so that no name means both of a row that is there and of one that comes.
         came = F.struct(
             *(F.col(quote_identifier(n)).alias(f"c{at}") for at, n in enumerate(columns))
         )
         news = final.select("⌗put", came.alias("⌗came"))
         values = {n: F.col(f"`⌗came`.c{at}") for at, n in enumerate(columns)}
-        types = {c.name: c.type for c in delta_columns(schema)}
+        types = {c.name: c.type for c in list_delta_columns(schema)}
         if key:
             same = combine_balanced(
                 and_, (_same(F.col(quote_identifier(n)), values[n], types[n]) for n in key)
@@ -189,7 +194,7 @@ class CurrentTable:
         self, before: TableSchema, steps: Sequence[ColumnChange], after: TableSchema
     ) -> None:
         """Have the columns of a new schema; values of a column that is converted are lost."""
-        was, wanted = delta_columns(before), delta_columns(after)
+        was, wanted = list_delta_columns(before), list_delta_columns(after)
         moves = column_moves(before, steps, after)
         fitting = {column.name: column for column in wanted}
         moved = {
@@ -222,8 +227,8 @@ class CurrentTable:
         """Rename columns, also in circles."""
         waiting = dict(names)
         while waiting:
-            taken = {alike(old) for old in waiting}
-            free = next((old for old, new in waiting.items() if alike(new) not in taken), None)
+            taken = {fold_case(old) for old in waiting}
+            free = next((old for old, new in waiting.items() if fold_case(new) not in taken), None)
             if free is None:
                 old = next(iter(waiting))
                 aside = f"{old}⌗aside"
@@ -261,8 +266,8 @@ def _definition(column: DeltaColumn) -> str:
 
 def _layout(schema: TableSchema) -> list[str]:
     """The columns that a table is laid out by: those of its key, as far as Delta can."""
-    columns = delta_columns(schema)[:_WITH_STATISTICS]
-    names = delta_names(schema)
+    columns = list_delta_columns(schema)[:_WITH_STATISTICS]
+    names = choose_delta_names(schema)
     key = {names[c.name] for k in schema.key if (c := schema.column(k)) and c.name in names}
     by = [c.name for c in columns if c.name in key and not c.type.startswith(_UNCLUSTERED)]
     return by[:_MOST_CLUSTERED]
@@ -272,8 +277,8 @@ def column_moves(
     before: TableSchema, steps: Sequence[ColumnChange], after: TableSchema
 ) -> dict[str, str]:
     """Which Delta column of before is which one afterwards."""
-    was = {column.column: column.name for column in delta_columns(before)}
-    will_be = {column.column: column.name for column in delta_columns(after)}
+    was = {column.column: column.name for column in list_delta_columns(before)}
+    will_be = {column.column: column.name for column in list_delta_columns(after)}
     folded_names = {folded(name): name for name in will_be}
     moves = {}
     for old, new in _followed(was, steps).items():

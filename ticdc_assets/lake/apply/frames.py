@@ -19,10 +19,10 @@ from ticdc_assets.lake.apply.multiset import changed_counts, recounted, repeated
 from ticdc_assets.lake.apply.pending_rows import Window
 from ticdc_assets.lake.apply.quarantined_rows import stop_job
 from ticdc_assets.lake.apply.segment import Redecode, Segment, read_segment
-from ticdc_assets.lake.columns.conversion import check_steps, converted, located
-from ticdc_assets.lake.columns.reading import parsed, typed
-from ticdc_assets.lake.columns.types import delta_columns
-from ticdc_assets.lake.columns.writing import image
+from ticdc_assets.lake.columns.conversion import check_conversion, convert_rows, locate_partitions
+from ticdc_assets.lake.columns.reading import parse_images, type_columns
+from ticdc_assets.lake.columns.types import list_delta_columns
+from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.lake import LakeSession
@@ -88,7 +88,7 @@ class Frames:
         return self.empty(schema) if rows is None else rows
 
     def empty(self, schema: TableSchema) -> DataFrame:
-        types = [(c.name, c.type) for c in delta_columns(schema)]
+        types = [(c.name, c.type) for c in list_delta_columns(schema)]
         columns = [
             f"CAST(NULL AS {type}) AS {quote_identifier(name)}"
             for name, type in (*types, (COMMIT_TS, "bigint"))
@@ -137,19 +137,19 @@ class Frames:
             return rows.select(
                 *(
                     _taken(moves.get(c.name), c.type).alias(c.name)
-                    for c in delta_columns(step.schema)
+                    for c in list_delta_columns(step.schema)
                 ),
                 COMMIT_TS,
             )
-        check_steps(before, steps, step.commit_ts)
-        images = rows.select(image(before).alias("image"), COMMIT_TS)
-        after = converted(images, "image", before, steps, step.commit_ts)
+        check_conversion(before, steps, step.commit_ts)
+        images = rows.select(write_images(before).alias("image"), COMMIT_TS)
+        after = convert_rows(images, "image", before, steps, step.commit_ts)
         return self._read_back(_refusing(after), step.schema)
 
     def _read_back(self, rows: DataFrame, schema: TableSchema) -> DataFrame:
         """Type images that were worked on."""
-        struct = rows.select(parsed(schema, F.col("image")).alias("⌗image"), COMMIT_TS)
-        columns = typed(schema, F.col("⌗image"), member_names=True)
+        struct = rows.select(parse_images(schema, F.col("image")).alias("⌗image"), COMMIT_TS)
+        columns = type_columns(schema, F.col("⌗image"), member_names=True)
         return struct.select(*(c.value.alias(c.name) for c in columns), COMMIT_TS)
 
     def _in_partitions(
@@ -164,8 +164,8 @@ class Frames:
         """The rows that lie in these partitions, or in any other."""
         # Columns of the user's may have any name.
         whole = F.struct(*(F.col(quote_identifier(name)) for name in rows.columns)).alias("⌗row")
-        with_image = rows.select(whole, image(schema).alias("image"))
-        placed = _refusing(located(with_image, "image", schema, step.partitioning))
+        with_image = rows.select(whole, write_images(schema).alias("image"))
+        placed = _refusing(locate_partitions(with_image, "image", schema, step.partitioning))
         chosen = F.coalesce(F.col("partition").isin(*names), F.lit(False))
         return placed.where(~chosen if negate else chosen).select("`⌗row`.*")
 

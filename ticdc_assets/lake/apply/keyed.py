@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, Segment
-from ticdc_assets.lake.columns.expressions import combine_balanced, same_values
+from ticdc_assets.lake.columns.expressions import combine_balanced, have_same_values
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.sql import quote_identifier
 
@@ -86,7 +86,9 @@ def lost_keys(segment: Segment, rows: DataFrame) -> DataFrame:
     gone = orphans.where(~F.col("⌗before"))
     first = orphans.where(F.col("⌗before").isNull())
     return gone.select("⌗commit_ts").union(
-        first.join(rows, same_values(first, rows, segment.key), "left_anti").select("⌗commit_ts")
+        first.join(rows, have_same_values(first, rows, segment.key), "left_anti").select(
+            "⌗commit_ts"
+        )
     )
 
 

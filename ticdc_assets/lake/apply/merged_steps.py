@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.columns.types import DeltaColumn, delta_columns
+from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.plan.steps import Alter, ApplyRows, TableStep, TypedRowGroup
 from ticdc_assets.schema.catalog import TableKey, table_key
@@ -49,7 +49,7 @@ def _name(rows: ApplyRows) -> TableKey:
 
 
 def _shape(schema: TableSchema) -> _Shape:
-    return _Shape(tuple(delta_columns(schema)), schema.key)
+    return _Shape(tuple(list_delta_columns(schema)), schema.key)
 
 
 def _joined(one: ApplyRows, other: ApplyRows) -> tuple[TypedRowGroup, ...]:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.lake.apply.keyed import order_of
 from ticdc_assets.lake.apply.quarantined_rows import stop_job
 from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, Segment
-from ticdc_assets.lake.columns.expressions import any_of, combine_balanced, same_values
+from ticdc_assets.lake.columns.expressions import any_of, combine_balanced, have_same_values
 from ticdc_assets.lake.columns.types import DeltaColumn
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.sql import quote_identifier
@@ -75,7 +75,7 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
     whole = F.struct(*(F.col(quote_identifier(c.name)) for c in segment.columns)).alias("⌗row")
     unique = {name: F.col("⌗row").getField(name) for name in names}
     wanted = changes.where("`⌗overwrites`").select(*(unique[n].alias(n) for n in names))
-    there = rows.join(wanted, same_values(rows, wanted, names), "left_semi").select(
+    there = rows.join(wanted, have_same_values(rows, wanted, names), "left_semi").select(
         *(F.lit(-1).alias("⌗order_ts"), F.lit(False).alias("⌗after_ddls")),
         *(F.lit(0).alias(name) for name in ("⌗seq", "⌗index", "⌗commit_ts")),
         *(F.lit(False).alias("⌗overwrites"), F.lit(1).alias("⌗copies"), whole),
@@ -125,7 +125,9 @@ def replaced(rows: DataFrame, changes: DataFrame, columns: Sequence[DeltaColumn]
     Only of what becomes fewer the table's own copies are looked for.
     """
     fewer = changes.where("`⌗copies` < 0")
-    affected = rows.join(fewer, same_values(rows, fewer, [c.name for c in columns]), "left_semi")
+    affected = rows.join(
+        fewer, have_same_values(rows, fewer, [c.name for c in columns]), "left_semi"
+    )
     come = recounted(affected, fewer, columns).unionByName(repeated(changes))
     gone = fewer.drop("⌗copies").withColumn("⌗put", F.lit(False))
     return gone.unionByName(come.withColumn("⌗put", F.lit(True)))

@@ -22,15 +22,20 @@ from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.apply.pending_rows import between
 from ticdc_assets.lake.columns.expressions import any_of, combine_balanced
 from ticdc_assets.lake.columns.reading import (
-    broken,
-    fields,
-    malformed,
-    parsed,
-    typed,
-    undecodable,
-    unknown_columns,
+    has_undecodable_text,
+    has_unknown_columns,
+    is_broken,
+    is_malformed,
+    name_fields,
+    parse_images,
+    type_columns,
 )
-from ticdc_assets.lake.columns.types import DeltaColumn, delta_columns, delta_names, stored
+from ticdc_assets.lake.columns.types import (
+    DeltaColumn,
+    choose_delta_names,
+    list_delta_columns,
+    list_stored_columns,
+)
 from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.plan.steps import ApplyRows, TypedRowGroup
 
@@ -73,12 +78,12 @@ class Segment:
 
     @property
     def key(self) -> list[str]:
-        names = delta_names(self.step.schema)
+        names = choose_delta_names(self.step.schema)
         return [names[spelt] for spelt in _spelt_key(self.step.schema)]
 
     @property
     def unique_keys(self) -> list[list[str]]:
-        names = delta_names(self.step.schema)
+        names = choose_delta_names(self.step.schema)
         return [[names[spelt] for spelt in key] for key in self.step.schema.unique_keys]
 
     @property
@@ -88,7 +93,7 @@ class Segment:
 
     @property
     def columns(self) -> list[DeltaColumn]:
-        return delta_columns(self.step.schema)
+        return list_delta_columns(self.step.schema)
 
     @property
     def is_ordered_by_commit_ts(self) -> bool:
@@ -161,7 +166,7 @@ def _typed(
     if reading.redecode and redecode is not None:
         rows = _redecoded(rows, reading.schema, redecode)
     by, names = reading.schema, reading.group.member_names
-    columns = delta_columns(schema)
+    columns = list_delta_columns(schema)
     key = set(_spelt_key(schema))
     # Of a table with a key nothing else of the old row is of use.
     old_names = {folded(name) for name in key} or {folded(c.name) for c in by.columns}
@@ -173,26 +178,26 @@ def _typed(
     images = rows.select(
         *(*ORIGIN, *_ORDER, "op", "after", "before"),
         F.col("handle_key_only").alias(KEY_ONLY),
-        parsed(by, F.col("after")).alias("⌗after"),
-        *([] if only_new else [parsed(old_schema, F.col("before")).alias("⌗before")]),
+        parse_images(by, F.col("after")).alias("⌗after"),
+        *([] if only_new else [parse_images(old_schema, F.col("before")).alias("⌗before")]),
     )
-    new = typed(by, F.col("⌗after"), member_names=names)
+    new = type_columns(by, F.col("⌗after"), member_names=names)
     merged = _whole_before(old_schema, is_key=bool(key))
-    old = [] if only_new else typed(old_schema, merged, member_names=names)
+    old = [] if only_new else type_columns(old_schema, merged, member_names=names)
     has_new = F.col("after").isNotNull()
     has_old = F.lit(False) if only_new else F.col("before").isNotNull()
     new_by_name = {folded(t.name): t for t in new}
     old_by_name = {folded(t.name): t for t in old}
-    key_names = {delta_names(schema)[name] for name in key}
+    key_names = {choose_delta_names(schema)[name] for name in key}
     is_sure = _is_sure(reading)
-    no_image = broken if is_sure else malformed
+    no_image = is_broken if is_sure else is_malformed
     bad = [
         has_new & any_of(t.invalid for t in new),
         no_image(F.col("after"), F.col("⌗after")),
         ~has_new & ~has_old,
     ]
     if not is_sure:
-        bad.append(has_new & unknown_columns(by, F.col("after")))
+        bad.append(has_new & has_unknown_columns(by, F.col("after")))
     sides = [(has_new, new_by_name)]
     if not only_new:
         bad.append(has_old & any_of(t.invalid for t in old))
@@ -203,7 +208,7 @@ def _typed(
             at = found.get(folded(name))
             bad.append(has if at is None else has & at.value.isNull() & ~at.inexact)
     # Values that Delta has none for, and texts with bytes that are no UTF-8.
-    flags = [*(t.inexact for t in new), undecodable(F.col("after"))]
+    flags = [*(t.inexact for t in new), has_undecodable_text(F.col("after"))]
     inexact = combine_balanced(add, [flag.cast("int") for flag in flags])
     return images.select(
         # Columns of the user's may be called like any of these.
@@ -234,7 +239,7 @@ def _whole_before(schema: TableSchema, *, is_key: bool) -> Column:
     """
     there = F.json_object_keys(F.col("before"))
     texts = []
-    for column, at in zip(stored(schema), fields(schema), strict=True):
+    for column, at in zip(list_stored_columns(schema), name_fields(schema), strict=True):
         old, new = F.col("⌗before").getField(at), F.col("⌗after").getField(column.name)
         stated = F.array_contains(there, column.name)
         text = F.coalesce(old, new) if is_key else F.when(stated, old).otherwise(new)

@@ -1,8 +1,7 @@
-"""Work on rows that only Python can do, in the workers: conversions, partitions, printed lines.
+"""Work on rows that only Python can do: convert columns, locate partitions, print rows.
 
-Rows come and go as images with member names (`row_writing.image`).  Everything the workers need
-is found by importing this package there.  What can be refused without seeing a row, is refused by
-the `check_…` functions, on the driver and before any job.
+Workers receive and return rows as images with member names (`writing.write_images`).  Whatever can
+fail without seeing a row fails in a `check_…` function, on the driver, before any job starts.
 """
 
 import base64
@@ -17,8 +16,8 @@ from pyspark.sql.types import StringType, StructType
 from ticdc_assets.errors import InvalidValue, TicdcError
 from ticdc_assets.events import ColumnType, Partitioning, TableSchema
 from ticdc_assets.events.row_image import dump
-from ticdc_assets.lake.columns.types import stored
-from ticdc_assets.lake.columns.writing import image
+from ticdc_assets.lake.columns.types import list_stored_columns
+from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.schema.conversion.convert import backfill, make_converter
 from ticdc_assets.schema.effect import (
@@ -36,7 +35,7 @@ from ticdc_assets.schema.types.value import Value, Writer, make_writer, vector_e
 
 Row = dict[str, Value]
 _Batches = Iterator[pa.RecordBatch]
-# A result and what was wrong, for the text of one image.
+# The result, or the problem, of one image's text.
 _Work = Callable[[str], tuple[str | None, str | None]]
 
 PROBLEM = "problem"
@@ -47,40 +46,40 @@ LINE = "line"
 # --- conversions -------------------------------------------------------------
 
 
-def check_steps(schema: TableSchema, steps: Iterable[ColumnChange], commit_ts: int) -> None:
-    """Raise the `TicdcError` that says why no row could be taken through the steps."""
+def check_conversion(schema: TableSchema, steps: Iterable[ColumnChange], commit_ts: int) -> None:
+    """Raise a `TicdcError` if the steps cannot be applied to any row."""
     _Conversion(schema, tuple(steps), commit_ts)
 
 
-def converted(
+def convert_rows(
     df: DataFrame,
     image_column: str,
     before: TableSchema,
     steps: tuple[ColumnChange, ...],
     commit_ts: int,
 ) -> DataFrame:
-    """Take images through the steps of an ALTER; `problem` says why a row could not be (NULL then).
+    """Apply the steps of an ALTER to images; a row with a `problem` has a NULL image.
 
-    Raises what `check_steps` raises.
+    Raises what `check_conversion` raises.
     """
-    check_steps(before, steps, commit_ts)
+    check_conversion(before, steps, commit_ts)
     make = partial(_Conversion, before, steps, commit_ts)
-    return _worked(df, image_column, image_column, make)
+    return _map_images(df, image_column, image_column, make)
 
 
 class _Conversion:
-    """Takes images written by one schema through steps."""
+    """Applies steps to images written under one schema."""
 
     def __init__(
         self, before: TableSchema, steps: tuple[ColumnChange, ...], commit_ts: int
     ) -> None:
         self._read = RowReader(before, member_names=True)
         self._steps: list[Callable[[Row], Row]] = []
-        types = {column.name: column.type for column in stored(before)}
+        types = {column.name: column.type for column in list_stored_columns(before)}
         for step in steps:
-            self._steps.append(_stepper(step, commit_ts))
-            _retype(types, step)
-        self._writers = {name: image_writer(type) for name, type in types.items()}
+            self._steps.append(_make_step(step, commit_ts))
+            _update_types(types, step)
+        self._writers = {name: make_image_writer(type) for name, type in types.items()}
 
     def __call__(self, text: str) -> tuple[str | None, str | None]:
         row = self._read(text)
@@ -95,8 +94,8 @@ class _Conversion:
             raise InvalidValue(problem.reason, column=name) from None
 
 
-def _stepper(step: ColumnChange, commit_ts: int) -> Callable[[Row], Row]:
-    """Make the function that takes a row through one step."""
+def _make_step(step: ColumnChange, commit_ts: int) -> Callable[[Row], Row]:
+    """Make the function that applies one step to a row."""
     match step:
         case ColumnAdded(column):
             added = {column.name: backfill(column, commit_ts)}
@@ -108,7 +107,7 @@ def _stepper(step: ColumnChange, commit_ts: int) -> Callable[[Row], Row]:
         case ColumnConverted(name, old_type, new_type):
             convert = make_converter(old_type, new_type)
 
-            def changed(row: Row) -> Row:
+            def convert_column(row: Row) -> Row:
                 if name not in row:
                     return row
                 try:
@@ -116,11 +115,11 @@ def _stepper(step: ColumnChange, commit_ts: int) -> Callable[[Row], Row]:
                 except InvalidValue as problem:
                     raise InvalidValue(problem.reason, column=name) from None
 
-            return changed
+            return convert_column
 
 
-def _retype(types: dict[str, ColumnType], step: ColumnChange) -> None:
-    """Follow the columns' types through a step."""
+def _update_types(types: dict[str, ColumnType], step: ColumnChange) -> None:
+    """Update the columns' types by one step."""
     match step:
         case ColumnAdded(column):
             types.setdefault(column.name, column.type)
@@ -134,8 +133,8 @@ def _retype(types: dict[str, ColumnType], step: ColumnChange) -> None:
                 types[name] = type
 
 
-def image_writer(type: ColumnType) -> Writer:
-    """Make the writer of a type's values as texts of row images, members by name."""
+def make_image_writer(type: ColumnType) -> Writer:
+    """Make the function that writes a type's values as texts of row images, members by name."""
     if describe(type).kind == "binary":
         return _write_base64
     return make_writer(type)
@@ -145,7 +144,7 @@ def _write_base64(value: Value) -> str | None:
     if value is None:
         return None
     if not isinstance(value, bytes):
-        raise InvalidValue(f"the value is of another type, {type(value).__name__}")
+        raise InvalidValue(f"expected bytes, not {type(value).__name__}")
     return base64.b64encode(value).decode()
 
 
@@ -153,23 +152,23 @@ def _write_base64(value: Value) -> str | None:
 
 
 def check_partitioning(schema: TableSchema, partitioning: Partitioning) -> None:
-    """Raise the `TicdcError` that says why the partitions of no row could be told."""
+    """Raise a `TicdcError` if the partition of no row can be located."""
     _Location(schema, partitioning)
 
 
-def located(
+def locate_partitions(
     df: DataFrame, image_column: str, schema: TableSchema, partitioning: Partitioning
 ) -> DataFrame:
-    """Add the name of each row's `partition`: NULL if none takes it, or there is a `problem`.
+    """Add the name of each row's `partition`: NULL if no partition takes it or on a `problem`.
 
     Raises what `check_partitioning` raises.
     """
     check_partitioning(schema, partitioning)
-    return _worked(df, image_column, PARTITION, partial(_Location, schema, partitioning))
+    return _map_images(df, image_column, PARTITION, partial(_Location, schema, partitioning))
 
 
 class _Location:
-    """Finds the partitions of images."""
+    """Locates the partition of images."""
 
     def __init__(self, schema: TableSchema, partitioning: Partitioning) -> None:
         self._read = RowReader(schema, member_names=True)
@@ -182,27 +181,29 @@ class _Location:
 # --- printed lines -----------------------------------------------------------
 
 
-def mysql_lines(images: Iterable[str], schema: TableSchema) -> Iterator[str]:
-    """Print images as `reference.row_lines` prints rows, in the order given."""
-    line = _Line(schema)
+def format_mysql_lines(images: Iterable[str], schema: TableSchema) -> Iterator[str]:
+    """Format images as `reference.row_lines` formats rows, in the order given."""
+    format_line = _LineFormat(schema)
     for text in images:
-        yield line(text)[0]
+        yield format_line(text)[0]
 
 
-def shown(df: DataFrame, schema: TableSchema) -> DataFrame:
-    """The rows of a current table as JSON lines, in one column `line`, sorted as bytes."""
-    lines = _worked(df.select(image(schema).alias(LINE)), LINE, LINE, partial(_Line, schema))
-    # Sorting over several partitions would do all the work twice, first for a sample.
+def format_rows(df: DataFrame, schema: TableSchema) -> DataFrame:
+    """Format the rows of a current table as JSON lines in one column `line`, in byte order."""
+    lines = _map_images(
+        df.select(write_images(schema).alias(LINE)), LINE, LINE, partial(_LineFormat, schema)
+    )
+    # A global sort would do all the work twice: Spark samples its input first.
     return lines.select(LINE).repartition(1).sortWithinPartitions(LINE)
 
 
-class _Line:
-    """Prints images as MySQL prints rows."""
+class _LineFormat:
+    """Formats images as MySQL prints rows."""
 
     def __init__(self, schema: TableSchema) -> None:
         self._read = RowReader(schema, member_names=True)
         self._write = RowWriter(schema)
-        columns = stored(schema)
+        columns = list_stored_columns(schema)
         self._vectors = [c.name for c in columns if describe(c.type).kind == "vector"]
 
     def __call__(self, text: str) -> tuple[str, None]:
@@ -217,11 +218,13 @@ class _Line:
         return dump(row), None
 
 
-# --- the workers' side -------------------------------------------------------
+# --- in the workers ----------------------------------------------------------
 
 
-def _worked(df: DataFrame, image_column: str, result: str, make: Callable[[], _Work]) -> DataFrame:
-    """Put what is made of each image into the column `result`, and why not into `problem`."""
+def _map_images(
+    df: DataFrame, image_column: str, result: str, make: Callable[[], _Work]
+) -> DataFrame:
+    """Put the result of each image into the column `result`, or the reason into `problem`."""
     kept = [field for field in df.schema.fields if field.name not in (result, PROBLEM)]
     columns = StructType([*kept]).add(result, StringType()).add(PROBLEM, StringType())
     read = df.select(
@@ -229,30 +232,30 @@ def _worked(df: DataFrame, image_column: str, result: str, make: Callable[[], _W
         F.col(quote_identifier(image_column)).alias(_IMAGE),
     )
     names = [field.name for field in columns.fields]
-    return read.mapInArrow(partial(_work_through, make, names), columns)
+    return read.mapInArrow(partial(_map_batches, make, names), columns)
 
 
-# The image stands last, whatever it is called: user columns are named before it.
+# The image is the last column; no column before it has this name.
 _IMAGE = "image!"
 
 
-def _work_through(make: Callable[[], _Work], names: list[str], batches: _Batches) -> _Batches:
+def _map_batches(make: Callable[[], _Work], names: list[str], batches: _Batches) -> _Batches:
     work = make()
     for batch in batches:
         *kept, images = batch.columns
         results: list[str | None] = []
         problems: list[str | None] = []
         for text in images.to_pylist():
-            result, problem = (None, None) if text is None else _guarded(work, text)
+            result, problem = (None, None) if text is None else _run_guarded(work, text)
             results.append(result)
             problems.append(problem)
-        made = [pa.array(results, pa.string()), pa.array(problems, pa.string())]
-        yield pa.RecordBatch.from_arrays([*kept, *made], names=names)
+        added = [pa.array(results, pa.string()), pa.array(problems, pa.string())]
+        yield pa.RecordBatch.from_arrays([*kept, *added], names=names)
 
 
-def _guarded(work: _Work, text: str) -> tuple[str | None, str | None]:
+def _run_guarded(work: _Work, text: str) -> tuple[str | None, str | None]:
     try:
         return work(text)
     except TicdcError as error:
-        # Lone surrogates stand for bytes that are no text.
+        # Lone surrogates stand for bytes that are not UTF-8.
         return None, str(error).encode(errors="backslashreplace").decode()

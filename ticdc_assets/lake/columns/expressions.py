@@ -1,4 +1,4 @@
-"""Many columns, or frames, made one."""
+"""Combine many columns, or frames, into one."""
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import and_, or_
@@ -13,26 +13,26 @@ Part = TypeVar("Part")
 
 
 def combine_balanced(combine: Callable[[Part, Part], Part], parts: Iterable[Part]) -> Part:
-    """Combine two and two, as often as it takes; there is one at least.
+    """Combine at least one part pairwise, as a balanced tree.
 
-    One after the other they would be nested as deep as there are columns in a table, and a client
-    of Spark Connect sends nothing that is nested a hundred deep.
+    Combined one after the other, the parts would nest as deep as a table has columns, and a Spark
+    Connect client cannot send an expression a hundred levels deep.
     """
-    left = list(parts)
-    while len(left) > 1:
-        pairs = [combine(one, other) for one, other in zip(left[::2], left[1::2], strict=False)]
-        left = pairs + left[2 * len(pairs) :]
-    return left[0]
+    remaining = list(parts)
+    while len(remaining) > 1:
+        pairs = [combine(*pair) for pair in zip(remaining[::2], remaining[1::2], strict=False)]
+        remaining = pairs + remaining[2 * len(pairs) :]
+    return remaining[0]
 
 
 def any_of(conditions: Iterable[Column]) -> Column:
-    """Whether one of them holds; of none, no."""
+    """Return whether at least one condition holds; false if there is none."""
     return combine_balanced(or_, [F.lit(False), *conditions])
 
 
-def same_values(one: DataFrame, other: DataFrame, names: Sequence[str]) -> Column:
-    """Whether rows are the same in these columns; NULL is a value, as a date may have no other."""
+def have_same_values(left: DataFrame, right: DataFrame, names: Sequence[str]) -> Column:
+    """Return whether rows are equal in these columns, NULLs included: a zero date is a NULL."""
     return combine_balanced(
         and_,
-        (one[quote_identifier(name)].eqNullSafe(other[quote_identifier(name)]) for name in names),
+        (left[quote_identifier(name)].eqNullSafe(right[quote_identifier(name)]) for name in names),
     )

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Bootstrap, Column, SchemaChange, TableSchema
-from ticdc_assets.lake.columns.types import mysql_type_text
+from ticdc_assets.lake.columns.types import format_mysql_type
 from ticdc_assets.lake.events.event_rows import statements, table_name
 from ticdc_assets.lake.log.applied import Snapshot
 from ticdc_assets.lake.store.contracts import SCHEMA_HISTORY, TABLES
@@ -151,7 +151,7 @@ def _column(column: Column) -> tuple[Any, ...]:
         delta = None
     return (
         column.name,
-        mysql_type_text(column.type),
+        format_mysql_type(column.type),
         delta,
         column.nullable,
         column.default,

@@ -11,7 +11,7 @@ from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.window import prepare_window
-from ticdc_assets.lake.columns.conversion import shown
+from ticdc_assets.lake.columns.conversion import format_rows
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot, read_snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.state import Incarnation, State
@@ -47,7 +47,7 @@ class AsOfView:
         """A table's rows as JSON lines, as the reference model prints them."""
         rows = self.rows(table)
         if rows is not None:
-            for row in shown(rows, table.schema).toLocalIterator():
+            for row in format_rows(rows, table.schema).toLocalIterator():
                 yield row[0].encode() + b"\n"
 
 

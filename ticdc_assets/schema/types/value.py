@@ -13,6 +13,7 @@ from math import isfinite
 
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
+from ticdc_assets.schema.types import patterns
 from ticdc_assets.schema.types.float_text import float32_digits, format_plain, round_to_float32
 from ticdc_assets.schema.types.mysql_type import (
     Kind,
@@ -28,22 +29,14 @@ Value = int | float | Decimal | str | bytes | None
 Reader = Callable[[str | None], Value]
 Writer = Callable[[Value], str | None]
 
-# No number of any type needs more digits; longer ones are refused before they are parsed.
-_LONGEST_NUMBER = 1200
-
-_INTEGER = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
-_DECIMAL = re.compile(r"([+-]?)([0-9]{0,100})(?:\.([0-9]{0,100}))?", re.ASCII)
+_INTEGER = re.compile(patterns.INTEGER)
+_DECIMAL_DIGITS = rf"([0-9]{{0,{patterns.MAX_DECIMAL_DIGITS}}})"
+_DECIMAL = re.compile(rf"([+-]?){_DECIMAL_DIGITS}(?:\.{_DECIMAL_DIGITS})?")
 # What a number is written with; `float` reads more, such as `nan` and `1_000`.
 _FLOAT_CHARACTERS = "0123456789+-.eE"
-_DATE = r"[0-9]{4}-(?:0[0-9]|1[0-2])-(?:[0-2][0-9]|3[01])"
-_FRACTION = r"(?:\.[0-9]{1,6})?"
-_DATE_TEXT = re.compile(_DATE)
-_DATETIME_TEXT = re.compile(
-    _DATE + r" (?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]" + _FRACTION,
-)
-_TIME_TEXT = re.compile(
-    r"-?(?:[0-9]{2}|[0-7][0-9]{2}|8[0-3][0-9]):[0-5][0-9]:[0-5][0-9]" + _FRACTION,
-)
+_DATE = re.compile(patterns.DATE)
+_DATETIME = re.compile(patterns.DATETIME)
+_TIME = re.compile(patterns.TIME)
 
 
 def read_value(text: str | None, type: ColumnType, *, member_names: bool = False) -> Value:
@@ -137,7 +130,7 @@ def _make_bit_reader(type: ColumnType) -> Callable[[str], Value]:
 def _make_year_reader(type: ColumnType) -> Callable[[str], Value]:
     def read(text: str) -> Value:
         value = _read_integer(text, "a year")
-        if value != 0 and not 1901 <= value <= 2155:
+        if value != 0 and not patterns.MIN_YEAR <= value <= patterns.MAX_YEAR:
             raise _bad(text, "a year")
         return value
 
@@ -145,7 +138,7 @@ def _make_year_reader(type: ColumnType) -> Callable[[str], Value]:
 
 
 def _read_finite(text: str) -> float | None:
-    if len(text) > _LONGEST_NUMBER or text.strip(_FLOAT_CHARACTERS):
+    if len(text) > patterns.MAX_NUMBER_LENGTH or text.strip(_FLOAT_CHARACTERS):
         return None
     try:
         value = float(text)
@@ -229,10 +222,10 @@ def _make_binary_reader(type: ColumnType) -> Callable[[str], Value]:
 
 def _make_pattern_reader(type: ColumnType) -> Callable[[str], Value]:
     match, what = {
-        "date": (_DATE_TEXT.fullmatch, "a date"),
-        "datetime": (_DATETIME_TEXT.fullmatch, "a datetime"),
-        "timestamp": (_DATETIME_TEXT.fullmatch, "a timestamp"),
-        "time": (_TIME_TEXT.fullmatch, "a time"),
+        "date": (_DATE.fullmatch, "a date"),
+        "datetime": (_DATETIME.fullmatch, "a datetime"),
+        "timestamp": (_DATETIME.fullmatch, "a timestamp"),
+        "time": (_TIME.fullmatch, "a time"),
     }[type.name]
 
     def read(text: str) -> Value:
