@@ -142,6 +142,18 @@ def test_a_room_knows_only_what_the_arrows_allow(room: str) -> None:
     assert violations(PROJECT, "ticdc_assets", room, known(room)) == []
 
 
+def test_only_the_replay_command_knows_the_reference_model() -> None:
+    known_by = {
+        str(file.relative_to(PROJECT))
+        for folder in ("ticdc_assets", "resources")
+        for file in (PROJECT / folder).rglob("*.py")
+        if "ticdc_assets.reference" in file.read_text()
+        and not file.is_relative_to(PROJECT / "ticdc_assets" / "reference")
+    }
+
+    assert known_by == {"ticdc_assets/cli/read.py"}
+
+
 def test_every_room_has_its_arrows() -> None:
     rooms = {module.name for module in pkgutil.iter_modules(ticdc_assets.__path__)}
 

@@ -81,7 +81,7 @@ def test_a_replay_gives_the_truth_at_every_checkpoint_looked_at(
             true = {name: rows for name, rows in true.items() if rows or name in found}
         assert found == true, checkpoint
     assert [problem for problem in replay.model.problems if problem.data_may_differ] == []
-    assert replay.model.waiting() == []
+    assert replay.model.waiting_rows() == []
 
 
 def test_csv_without_commit_ts_gives_the_truth_at_the_end(tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ def _compare(
     name = schema.database, schema.table
     if table.is_stopped:
         assert PAUSED_REPORTED in may, f"{name}: {table.reason}"
-        assert _model(dataset, ts)[name].paused is not None, f"{name}: {table.reason}"
+        assert _model(dataset, ts)[name].pause_reason is not None, f"{name}: {table.reason}"
         return
     partial_truth = may & {EARLIER_ROWS, ROWS_REPORTED}
     if true is not None and not (PARTITIONED_DIFFER in may and schema.partitioning is not None):
@@ -219,7 +219,7 @@ def _compare(
             return
         assert ours <= theirs, name
     model = _model(dataset, ts)[name]
-    assert model.paused is None
+    assert model.pause_reason is None
     theirs = [msgspec.json.decode(line) for line in encode_rows(model)]
     assert difference(_plain(rows, schema), _plain(theirs, schema)) == ([], []), name
 

@@ -180,7 +180,7 @@ class InMemory:
         self.model.advance(ts)
         self.engine.take(piece)
         self.engine.advance(ts, more_may_come=False)
-        reason = next((table.paused for table in self.model.tables), None)
+        reason = next((table.pause_reason for table in self.model.tables), None)
         planned = next((table.reason for table in self.engine.now.incarnations.values()), None)
         check, titled = self.history.check, self.history.titled
         is_right = check(ts, reason, titled(of_model(self.model)))

@@ -8,7 +8,7 @@ from tests.plan.arrived import Alike, Arrived, alike_of
 from ticdc_assets.errors import InvalidValue, MalformedMessage, TicdcError, UnsupportedDdl
 from ticdc_assets.events import Op, RowChange
 from ticdc_assets.plan.steps import Alter, ApplyRows, EmptyPartitions, Exchange, TypedRowGroup
-from ticdc_assets.reference.table import ModelTable, Row
+from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.partition.locate import make_locator
 from ticdc_assets.schema.types.row import RowReader
@@ -53,12 +53,12 @@ class Job:
                 self.apply(table, step)
             case Alter():
                 table.alter(step.schema, step.steps, step.commit_ts)
-                assert table.strayed is False or not step.repartitions
+                assert table.has_misplaced_rows is False or not step.repartitions
             case EmptyPartitions():
-                if table.strayed:
+                if table.has_misplaced_rows:
                     raise UnsupportedDdl("strayed", step.sql)
                 locate = make_locator(step.partitioning, table.schema)
-                table.take(lambda row: locate(row) in step.names)
+                table.take_rows(lambda row: locate(row) in step.names)
                 table.alter(step.schema, (), step.commit_ts)
             case Exchange():
                 self.exchange(id, step)
@@ -79,16 +79,16 @@ class Job:
         schema = step.schema if step.partitioned else mirrored.schema
         assert one.schema == step.schema_before == mirrored.schema_before
         try:
-            if one.strayed:
+            if one.has_misplaced_rows:
                 raise UnsupportedDdl("strayed", step.sql)
             locate = make_locator(step.partitioning, one.schema)
-            strayed = any(locate(one.spelt(row)) != step.partition for row in two)
-            out = one.take(lambda row: locate(row) == step.partition)
-            into = two.take(lambda row: True)
+            strayed = any(locate(one.rename_columns(row)) != step.partition for row in two)
+            out = one.take_rows(lambda row: locate(row) == step.partition)
+            into = two.take_rows(lambda row: True)
             one.alter(schema, (), step.commit_ts)
-            one.fill(into)
-            two.fill(out)
-            one.strayed = strayed
+            one.put_rows(into)
+            two.put_rows(out)
+            one.has_misplaced_rows = strayed
         except TicdcError as error:
             self.failed[step.other] = str(error)
             raise
@@ -104,7 +104,7 @@ class Job:
         ]
         row_groups = {alike_of(r.group): r for r in step.row_groups}
         readers: dict[Alike, RowReader] = {}
-        together: dict[object, list[tuple[RowChange, Row | None, Row | None, int]]] = {}
+        together: dict[object, list[tuple[RowChange, ModelRow | None, ModelRow | None, int]]] = {}
         # Exact rows a transaction at a time, others one by one as they came.
         for row in sorted(due, key=lambda r: (r.change.commit_ts if r.exact else 0, r.seq)):
             alike = row.alike(self.after)
@@ -137,8 +137,8 @@ class Job:
         step: ApplyRows,
         change: RowChange,
         reading: TypedRowGroup,
-        read: Callable[[str], Row],
-    ) -> tuple[RowChange, Row | None, Row | None]:
+        read: Callable[[str], ModelRow],
+    ) -> tuple[RowChange, ModelRow | None, ModelRow | None]:
         if reading.redecode:
             change = self.engine.rules.redecode(change, reading.schema)
         new = read(change.after) if change.after is not None else None
@@ -150,13 +150,15 @@ class Job:
                 raise MalformedMessage("the row lacks its key")
         return change, old, new
 
-    def put(self, table: ModelTable, change: RowChange, old: Row | None, new: Row | None) -> None:
+    def put(
+        self, table: ModelTable, change: RowChange, old: ModelRow | None, new: ModelRow | None
+    ) -> None:
         if new is None:
             return
         overwrites = change.op is Op.UPDATE and old is None
         if change.handle_key_only:
-            table.forget(new)
-        elif overwrites and not self.engine.updates_split and not table.has(new):
+            table.mark_incomplete(new)
+        elif overwrites and not self.engine.updates_split and not table.contains(new):
             raise UnsupportedDdl("an update of a row that is not there", "")
         else:
             assert table.key or not overwrites
@@ -176,7 +178,7 @@ class Job:
         gone = [old for old, _ in changes.values() if old is not None]
         for content, (old, new) in changes.items():
             if old is None and content in overwriting:
-                old = table.same_by_unique_keys(new)
+                old = table.find_by_unique_keys(new)
                 if old is None or old in gone:
                     raise UnsupportedDdl(OLD_ROW_MISSING, "")
                 gone.append(old)

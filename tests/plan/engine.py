@@ -315,7 +315,9 @@ class Engine:
                 )
             else:
                 tables[id] = table
-                incarnations[id] = replace(incarnations[id], rows_in_wrong_partitions=table.strayed)
+                incarnations[id] = replace(
+                    incarnations[id], rows_in_wrong_partitions=table.has_misplaced_rows
+                )
         return replace(state, incarnations=incarnations)
 
     # What comes out

@@ -17,7 +17,7 @@ def shown(engine: Engine) -> Shown:
 
 
 def of_model(model: Model) -> Shown:
-    return picture(table for table in model.tables if table.paused is None)
+    return picture(table for table in model.tables if table.pause_reason is None)
 
 
 def picture(tables: Iterable[ModelTable]) -> Shown:

@@ -121,7 +121,7 @@ def test_what_cannot_be_carried_out_stops_what_it_stops_in_the_model(
         engine.advance(ts, more_may_come=True)
         model.advance(ts)
         assert shown(engine) == of_model(model)
-        stopped = {(t.schema.database, t.schema.table) for t in model.tables if t.paused}
+        stopped = {(t.schema.database, t.schema.table) for t in model.tables if t.pause_reason}
         assert set(engine.stopped()) == stopped
     assert engine.replays == 0
 

@@ -62,4 +62,4 @@ def delivered(
 
 
 def said(replay: ModelReplay) -> set[str]:
-    return {p.describe() for p in replay.model.problems + replay.model.waiting()}
+    return {p.describe() for p in replay.problems()}

@@ -353,7 +353,7 @@ def tables(model: Model) -> dict[str, list[tuple[str | None, ...]]]:
     """Every table that is not paused, as `{"t(column, …)": rows}`."""
     found = {}
     for table in model.tables:
-        if table.paused is None:
+        if table.pause_reason is None:
             columns = [c.name for c in table.schema.columns if c.generated != "virtual"]
             name = (table.schema.database, table.schema.table)
             shown = name[1] if name[0] == DATABASE else "/".join(name)
@@ -370,7 +370,7 @@ def paused(model: Model) -> dict[str, str]:
     return {
         t.schema.table
         if t.schema.database == DATABASE
-        else f"{t.schema.database}/{t.schema.table}": (t.paused)
+        else f"{t.schema.database}/{t.schema.table}": (t.pause_reason)
         for t in model.tables
-        if t.paused is not None
+        if t.pause_reason is not None
     }

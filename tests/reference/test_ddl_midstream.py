@@ -241,7 +241,7 @@ def test_rows_that_cannot_follow_what_another_row_shows_stop_their_table() -> No
     )
     teller.knows("t", "id int primary key, a bit(8)")
     model = played([*events, *teller.tell([put("t", id=2, a=1)])])
-    assert "rows show other types" in paused(model)["t"]
+    assert "rows have other column types" in paused(model)["t"]
 
 
 def test_a_partition_of_a_table_that_is_not_known_stops_the_table_it_changes_rows_with() -> None:
@@ -310,4 +310,4 @@ def test_a_rename_stays_behind_the_rows_that_wait_for_their_schema() -> None:
     model.add([stated])
     model.advance(10_000)
     assert tables(model) == {"u(id, v)": [("1", "1"), ("2", "2")]}
-    assert [*model.problems, *model.waiting()] == []
+    assert [*model.problems, *model.waiting_rows()] == []

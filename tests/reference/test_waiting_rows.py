@@ -45,14 +45,14 @@ def test_rows_wait_for_a_bootstrap_and_no_other_table_does() -> None:
     model.advance(20)
     assert rows(model, "known") == [{"id": 5}]
     assert model.tables.get("d", "late") is None
-    assert [(p.table, p.commit_ts, p.data_may_differ) for p in model.waiting()] == [
+    assert [(p.table, p.commit_ts, p.data_may_differ) for p in model.waiting_rows()] == [
         ("late", 10, True)
     ]
     bootstrap = Bootstrap(schema=schema("late", 7), position=TopicPosition("t", 0, 3))
     model.add([bootstrap, row("late", 25, 7, '{"id":"2"}', 4)])
     model.advance(30)
     assert rows(model, "late") == [{"id": 1}, {"id": 2}]
-    assert model.waiting() == []
+    assert model.waiting_rows() == []
 
 
 def test_what_follows_a_waiting_row_in_its_table_stays_behind_it() -> None:
@@ -72,4 +72,4 @@ def test_what_follows_a_waiting_row_in_its_table_stays_behind_it() -> None:
     model.add([Bootstrap(schema=schema("t", 7), position=TopicPosition("t", 1, 0))])
     model.advance(21)
     assert rows(model, "t") == [{"id": 1, "c": 3}, {"id": 2, "c": 4}]
-    assert model.waiting() == []
+    assert model.waiting_rows() == []

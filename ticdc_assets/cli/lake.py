@@ -10,7 +10,7 @@ from resources.spark import get_session
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.progress import Progress
-from ticdc_assets.cli.source import again, changefeed
+from ticdc_assets.cli.source import find_changefeed, format_command
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import AdvanceResult, replay_tables
 from ticdc_assets.lake.advance import advance as advance_lake
@@ -25,13 +25,13 @@ from ticdc_assets.lake.views.overview import (
     missing_lake_error,
     read_existing_snapshot,
 )
-from ticdc_assets.reference.replay import describe_limits
+from ticdc_assets.stream.limits import describe_limits
 from ticdc_assets.stream.problem import Problem
 
 
 def open_lake(options: argparse.Namespace, *, must_exist: bool = True) -> LakeSession:
     """Open the lake that a command works on."""
-    feed = changefeed(options)
+    feed = find_changefeed(options)
     location = Lake(get_lake_root(options.lake), feed.id)
     # Checked here because starting Spark takes seconds.
     is_local = "://" not in location.root
@@ -42,7 +42,7 @@ def open_lake(options: argparse.Namespace, *, must_exist: bool = True) -> LakeSe
 
 def advance(options: argparse.Namespace) -> int:
     """Bring the lake to the newest checkpoint."""
-    source = open_source(changefeed(options))
+    source = open_source(find_changefeed(options))
     lake = open_lake(options, must_exist=False)
     progress = Progress()
     with locked(lake.location):
@@ -59,7 +59,7 @@ def advance(options: argparse.Namespace) -> int:
     stopped = [t for t in state.incarnations.values() if t.status == "paused"]
     code = _said(done.applied.problems, done.decoded.rejected)
     if stopped:
-        how = again(options, "tables")
+        how = format_command(options, "tables")
         print(f"{texts.count(len(stopped), 'paused table')}: see {how}", file=sys.stderr)
     return 1 if stopped else code
 

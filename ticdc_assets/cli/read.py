@@ -1,53 +1,74 @@
-"""`decode` and `replay`: a changefeed read without a lake, and without Spark."""
+"""`decode` and `replay`: read a changefeed without a lake and without Spark."""
 
 import argparse
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
-from ticdc_assets.cli.source import changefeed, events
+from ticdc_assets.cli.source import find_changefeed, read_events
+from ticdc_assets.cli.table_files import write_tables
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.events import Event, Quarantined
+from ticdc_assets.events import Event, Quarantined, TableSchema
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.stream.event_lines import format_event
+from ticdc_assets.stream.limits import describe_limits
 
 
 def decode(options: argparse.Namespace) -> int:
     """Print every event."""
-    rejected = 0
+    quarantined = 0
     out = sys.stdout.buffer
-    for event in events(changefeed(options)):
-        rejected += isinstance(event, Quarantined)
+    for event in read_events(find_changefeed(options)):
+        quarantined += isinstance(event, Quarantined)
         out.write(format_event(event))
     out.flush()
-    return 1 if rejected else 0
+    return 1 if quarantined else 0
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Print tables as the reference model has them."""
-    feed = changefeed(options)
+    """Print or write tables as the reference model computes them."""
+    feed = find_changefeed(options)
     if options.table is not None and len(options.at or ()) > 1:
         raise ConfigError("takes one TSO with --table; use --out for several", setting="--at")
-    replay = ModelReplay(feed)
-    replay.add(_counted(events(feed)))
-    tsos: list[int] = options.at or [replay.default_ts]
-    replay.check(tsos)
+    model_replay = ModelReplay(feed)
+    model_replay.add(_show_progress(read_events(feed)))
+    tsos: list[int] = options.at or [model_replay.default_ts]
+    model_replay.check_resolved(tsos)
+    notes = [f"note: {limit}" for limit in describe_limits(feed)]
+    unwritten: list[str] = []
     for ts in tsos:
-        replay.advance(ts)
+        model_replay.advance(ts)
         if options.out is not None:
-            replay.write(options.out / str(ts))
+            unwritten += write_replay(model_replay, options.out / str(ts))
         else:
-            sys.stdout.buffer.writelines(replay.lines(options.table))
+            lines = model_replay.encode_table(model_replay.find_table(options.table))
+            sys.stdout.buffer.writelines(lines or [])
     sys.stdout.flush()
-    return replay.report(sys.stderr)
+    problems = model_replay.problems()
+    for line in [*notes, *(problem.describe() for problem in problems), *unwritten]:
+        print(line, file=sys.stderr)
+    return 1 if unwritten or any(problem.data_may_differ for problem in problems) else 0
 
 
-def _counted(events: Iterator[Event]) -> Iterator[Event]:
-    """Show progress on a terminal."""
-    terminal = sys.stderr.isatty()
+def write_replay(replay: ModelReplay, folder: Path) -> list[str]:
+    """Write every table that is not paused; return a message for each one not written."""
+
+    def tables() -> Iterator[tuple[TableSchema, list[bytes]]]:
+        for table in replay.model.tables:
+            lines = replay.encode_table(table)
+            if lines is not None:
+                yield table.schema, lines
+
+    return write_tables(folder, tables())
+
+
+def _show_progress(events: Iterator[Event]) -> Iterator[Event]:
+    """Show on a terminal how many events have been read."""
+    is_terminal = sys.stderr.isatty()
     count = 0
     for count, event in enumerate(events, 1):
-        if terminal and count % 20_000 == 0:
+        if is_terminal and count % 20_000 == 0:
             print(f"\r{count:,} events read", end="", file=sys.stderr, flush=True)
         yield event
-    if terminal and count >= 20_000:
+    if is_terminal and count >= 20_000:
         print(f"\r{count:,} events read", file=sys.stderr)

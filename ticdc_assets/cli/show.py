@@ -4,21 +4,20 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from errno import ENAMETOOLONG
 from itertools import islice
 from pathlib import Path
 
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.schema_text import schema_lines
-from ticdc_assets.cli.source import again
+from ticdc_assets.cli.source import format_command
+from ticdc_assets.cli.table_files import write_tables
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.events import Bootstrap, RowChange, SchemaChange
+from ticdc_assets.events import Bootstrap, RowChange, SchemaChange, TableSchema
 from ticdc_assets.lake.views import overview
 from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.lake.views.ledger import Ledger, build_ledger
 from ticdc_assets.plan.state import Incarnation
-from ticdc_assets.reference.replay import encode_path_segment
 from ticdc_assets.stream.event_lines import format_event
 
 _NUMBERS = frozenset((1, 4))
@@ -37,9 +36,10 @@ def tables(options: argparse.Namespace) -> int:
             print(f"{line.status}: {line.name}: {texts.one_line(line.reason)}")
         if line.status == "paused":
             more = ["--skip-ddl"] if line.blocking_ddl is not None else []
-            print(f"  to go on, when mended:   {again(options, 'resume', line.name)}")
+            print(f"  to go on, when mended:   {format_command(options, 'resume', line.name)}")
             if more:
-                print(f"  without the statement:   {again(options, 'resume', line.name, *more)}")
+                command = format_command(options, "resume", line.name, *more)
+                print(f"  without the statement:   {command}")
     return 0
 
 
@@ -129,31 +129,21 @@ def _csv_field(text: str | None) -> str:
 
 
 def _write(shown: AsOfView, folder: Path) -> int:
-    """Write every table to `folder/<database>/<table>.jsonl`; a stopped one is left out."""
-    code = 0
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    """Write every table that is not stopped; report the others and return the exit code."""
+    stopped = 0
+
+    def tables() -> Iterator[tuple[TableSchema, Iterable[bytes]]]:
+        nonlocal stopped
         for table in shown.tables():
             if table.is_stopped:
-                code |= _stopped(table)
-                continue
-            try:
-                inside = folder / encode_path_segment(table.schema.database)
-                inside.mkdir(exist_ok=True)
-                with (inside / f"{encode_path_segment(table.schema.table)}.jsonl").open(
-                    "wb"
-                ) as file:
-                    file.writelines(shown.lines(table))
-            except OSError as error:
-                if error.errno != ENAMETOOLONG:
-                    raise
-                name = f"{table.schema.database}.{table.schema.table}"
-                print(f"unwritten: {name}: too long a name for a file", file=sys.stderr)
-                code = 1
-    except OSError as error:
-        reason = error.strerror or "cannot be written"
-        raise ConfigError(reason, file=error.filename, setting="--out") from None
-    return code
+                stopped |= _stopped(table)
+            else:
+                yield table.schema, shown.lines(table)
+
+    unwritten = write_tables(folder, tables())
+    for line in unwritten:
+        print(line, file=sys.stderr)
+    return 1 if unwritten else stopped
 
 
 def events(options: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from ticdc_assets.events import Event
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 
-def changefeed(options: argparse.Namespace) -> Changefeed:
+def find_changefeed(options: argparse.Namespace) -> Changefeed:
     """The changefeed that the options name."""
     if options.sink_uri is not None:
         if options.changefeeds is not None or options.changefeed is not None:
@@ -42,7 +42,7 @@ def changefeed(options: argparse.Namespace) -> Changefeed:
     return feeds[options.changefeed]
 
 
-def again(options: argparse.Namespace, command: str, *arguments: str) -> str:
+def format_command(options: argparse.Namespace, command: str, *arguments: str) -> str:
     """The command line of another command on the same changefeed and lake."""
     words = ["ticdc-assets", command]
     if options.lake is not None:
@@ -56,7 +56,7 @@ def again(options: argparse.Namespace, command: str, *arguments: str) -> str:
     return line if options.sink_uri is None else f"{line} --sink-uri URI"
 
 
-def events(feed: Changefeed) -> Iterator[Event]:
+def read_events(feed: Changefeed) -> Iterator[Event]:
     """Open a changefeed's output and decode all of it."""
     match feed.transport:
         case "dump":

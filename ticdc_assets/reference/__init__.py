@@ -1,5 +1,6 @@
-"""The reference model: events in, tables as a person would SELECT them out, in plain Python.
+"""The reference model: events in, tables out, in plain Python.
 
-The executable specification that every faster engine is compared with.  Rules of this room: clarity
-before speed, everything in memory, no file is opened; order is by commit ts, never by arrival.
+It is the executable specification that tests compare every faster engine with, and the engine of
+the `replay` command; nothing else in the product imports it.  Rules of this package: clarity before
+speed, everything in memory, no I/O; order is by commit ts, never by arrival.
 """

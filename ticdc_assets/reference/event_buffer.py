@@ -1,7 +1,7 @@
-"""Events that wait for their commit ts to be resolved, and the order in which they then go.
+"""Buffer events until their commit ts is resolved, then give them out in order.
 
-What arrives twice is told apart here: a DDL is kept once however often it is sent; rows are kept as
-often as they come, with the pass of their sender they came in (rows may be equal by right).
+TiCDC delivers at least once.  The buffer keeps one copy of each DDL.  It keeps every copy of a row,
+because equal rows may be distinct, but numbers the pass in which its sender sent it.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ from ticdc_assets.stream.ordering import Phase
 
 
 class BufferedEvent(Struct, frozen=True):
-    """A buffered event with its place in the order."""
+    """An event and its place in the order."""
 
     ts: int
     phase: int
@@ -35,21 +35,18 @@ class BufferedEvent(Struct, frozen=True):
 
 
 class EventBuffer:
-    """Takes events as they arrive, gives them out as they are due."""
+    """Takes events in order of arrival and returns them in order of commit ts."""
 
     def __init__(self) -> None:
         self.taken_ts = 0
-        # Rows that came when their commit ts was applied already.
-        self.superseded = 0
-        self._waiting: list[BufferedEvent] = []
+        self._events: list[BufferedEvent] = []
         self._arrivals = 0
         self._ddls_seen: set[tuple[int, str, str, str]] = set()
-        self._stated: dict[tuple[str, str, int | None], TableSchema] = {}
-        self._heard: dict[tuple[str, int], int] = defaultdict(int)
+        self._schemas: dict[tuple[str, str, int | None], TableSchema] = {}
+        # The highest ts of every topic partition.
+        self._partition_ts: dict[tuple[str, int], int] = defaultdict(int)
+        # The last commit ts and the number of the current pass, by sender.
         self._passes: dict[tuple[str, int, TableKey], tuple[int, int]] = {}
-
-    def __len__(self) -> int:
-        return len(self._waiting)
 
     def add(self, event: RowChange | SchemaChange | Bootstrap | Watermark) -> None:
         """Buffer one event."""
@@ -62,90 +59,93 @@ class EventBuffer:
             case Bootstrap():
                 self._add_bootstrap(event)
             case Watermark():
-                self._hear(event.position, event.ts)
+                self._observe_ts(event.position, event.ts)
 
     def take(self, ts: int) -> list[BufferedEvent]:
-        """Everything up to and including `ts`, in order."""
-        due = sorted(
-            (d for d in self._waiting if d.ts <= ts), key=lambda d: (d.ts, d.phase, d.arrival)
+        """Remove and return every event up to and including `ts`, in order."""
+        events = sorted(
+            (item for item in self._events if item.ts <= ts),
+            key=lambda item: (item.ts, item.phase, item.arrival),
         )
-        self._waiting = [d for d in self._waiting if d.ts > ts]
+        self._events = [item for item in self._events if item.ts > ts]
         self.taken_ts = max(self.taken_ts, ts)
-        return due
+        return events
 
-    def put_back(self, held: Iterable[Iterable[BufferedEvent]]) -> None:
-        """Take back what was due and could not be applied; it comes first the next time."""
-        for dues in held:
-            self._waiting.extend(dues)
+    def put_back(self, events: Iterable[BufferedEvent]) -> None:
+        """Return events that could not be applied; the next `take` yields them again."""
+        self._events.extend(events)
 
     def overdue(self) -> list[BufferedEvent]:
-        """What was due before and is still here."""
-        return [due for due in self._waiting if due.ts <= self.taken_ts]
+        """Return the events up to the last `take` that had to be put back."""
+        return [item for item in self._events if item.ts <= self.taken_ts]
 
-    def stated(self, database: str, table: str, version: int | None) -> TableSchema | None:
-        """The schema that a message or file stated for a version, whenever it did."""
-        return self._stated.get((*table_key(database, table), version))
+    def find_schema(self, database: str, table: str, version: int | None) -> TableSchema | None:
+        """Return the schema that a message or file stated for a version, whenever it arrived."""
+        return self._schemas.get((*table_key(database, table), version))
 
     def _add_row(self, change: RowChange) -> None:
-        sender_pass = self._pass_of(change)
-        if change.commit_ts <= self.taken_ts:
-            self.superseded += 1
-            return
-        phase = Phase.AFTER_DDLS if change.ordering == "table_version" else Phase.ROWS
-        self._waiting.append(
-            BufferedEvent(change.commit_ts, phase, self._arrivals, change, sender_pass)
-        )
+        sender_pass = self._count_pass(change)
+        if change.commit_ts > self.taken_ts:
+            phase = Phase.AFTER_DDLS if change.ordering == "table_version" else Phase.ROWS
+            self._append(change.commit_ts, phase, change, sender_pass)
 
     def _add_ddl(self, change: SchemaChange) -> None:
-        self._hear(change.position, change.commit_ts)
+        self._observe_ts(change.position, change.commit_ts)
         for schema in (change.schema, change.pre_schema):
-            self._remember(schema)
-        name = (change.commit_ts, change.sql, change.database, change.table)
-        # The watermark of a DDL's own ts may come just before it.
-        if name not in self._ddls_seen and change.commit_ts >= self.taken_ts:
-            self._ddls_seen.add(name)
-            self._waiting.append(
-                BufferedEvent(change.commit_ts, Phase.DDLS, self._arrivals, change)
-            )
+            self._add_schema(schema)
+        identity = (change.commit_ts, change.sql, change.database, change.table)
+        # The watermark of a DDL's own commit ts may arrive just before the DDL.
+        if identity not in self._ddls_seen and change.commit_ts >= self.taken_ts:
+            self._ddls_seen.add(identity)
+            self._append(change.commit_ts, Phase.DDLS, change)
 
     def _add_bootstrap(self, bootstrap: Bootstrap) -> None:
-        """A table was so at the earliest when its sender had said what it said before."""
+        """Buffer a bootstrap at the lowest ts its schema may hold from: the sender's last one."""
         schema = bootstrap.schema
-        if not self._remember(schema):
+        if not self._add_schema(schema):
             return
         match bootstrap.position:
             case FilePosition():
                 since = schema.version or 0
             case TopicPosition(topic, partition):
-                since = self._heard[topic, partition]
-        ts = max(since, self.taken_ts + 1)
-        self._waiting.append(BufferedEvent(ts, Phase.AFTER_DDLS, self._arrivals, bootstrap))
+                since = self._partition_ts[topic, partition]
+        self._append(max(since, self.taken_ts + 1), Phase.AFTER_DDLS, bootstrap)
 
-    def _remember(self, schema: TableSchema | None) -> bool:
-        """Keep a stated schema for rows that refer to it; tell whether it is news."""
+    def _append(
+        self,
+        ts: int,
+        phase: Phase,
+        event: RowChange | SchemaChange | Bootstrap,
+        sender_pass: int = 0,
+    ) -> None:
+        self._events.append(BufferedEvent(ts, phase, self._arrivals, event, sender_pass))
+
+    def _add_schema(self, schema: TableSchema | None) -> bool:
+        """Keep a schema for the rows that refer to it; return whether it is new."""
         if schema is None or not schema.table:
             return False
         name = (*table_key(schema.database, schema.table), schema.version)
-        if name in self._stated:
+        if name in self._schemas:
             return False
-        self._stated[name] = schema
+        self._schemas[name] = schema
         return True
 
-    def _hear(self, position: Position, ts: int) -> None:
+    def _observe_ts(self, position: Position, ts: int) -> None:
         if isinstance(position, TopicPosition):
             sender = (position.topic, position.partition)
-            self._heard[sender] = max(self._heard[sender], ts)
+            self._partition_ts[sender] = max(self._partition_ts[sender], ts)
 
-    def _pass_of(self, change: RowChange) -> int:
+    def _count_pass(self, change: RowChange) -> int:
+        """Return the number of the pass in which the sender of a row sent it."""
         table = table_key(change.database, change.table)
         match change.position:
             case TopicPosition(topic, partition):
                 sender = (topic, partition, table)
             case FilePosition():
-                # The files of one table version are read in the order they were written.
+                # The files of one table version are read in the order TiCDC wrote them.
                 sender = (f"{change.schema_version}/{change.table_id}", 0, table)
-        last, number = self._passes.get(sender, (0, 0))
-        if change.commit_ts < last:
+        last_ts, number = self._passes.get(sender, (0, 0))
+        if change.commit_ts < last_ts:
             number += 1
         self._passes[sender] = (change.commit_ts, number)
         return number

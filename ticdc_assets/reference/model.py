@@ -1,22 +1,22 @@
-"""The reference model itself: buffer events, apply them in order up to a resolved ts.
+"""The reference model: buffer events, then apply them in order up to a resolved ts.
 
-The rules of order, all of them:
+The rules of order:
 
-1. Everything happens in the order of commit ts; what arrives at or below an applied ts is a replay,
-   but for a DDL of just that ts: its watermark may come before it.
-2. At one commit ts rows come before DDLs; rows without any commit ts of their own (dated by the
-   table version of their file) come after the DDL of that version.
-3. Several DDLs of one commit ts keep the order they were sent in; a rename waits until its source
-   is there and its target is free.  One DDL is carried out once, however often it was sent.
-4. Within one commit ts of one table, deletes and the old keys of updates go first, then inserts and
-   the new rows of updates.  Rows that only know milliseconds or less keep the order they came in.
-5. In tables without a key, one transaction's equal rows count as often as one pass of their sender
-   sent them: a sender that goes back in time starts a new pass and repeats itself.
+1. Events apply in the order of commit ts.  An event at or below an applied ts is a repetition,
+   except a DDL of exactly that ts: its watermark may arrive before it.
+2. Within one commit ts, rows apply before DDLs.  Rows ordered by the table version of their file
+   apply after the DDL of that version.
+3. DDLs of one commit ts keep the order TiCDC sent them in, except that a rename waits until its
+   source exists and its target is free.  A DDL applies once, however often TiCDC sent it.
+4. Within one commit ts of one table, deletes and the old keys of updates apply first, then inserts
+   and the new rows of updates.  Rows without a commit ts of their own apply in order of arrival.
+5. In a table without a key, equal rows of one transaction count as often as one pass of their
+   sender sent them.  A sender that goes back in time starts a new pass and repeats itself.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from itertools import groupby
+from itertools import chain, groupby
 
 from msgspec.structs import replace
 
@@ -28,8 +28,8 @@ from ticdc_assets.errors import (
 )
 from ticdc_assets.events import Bootstrap, Event, Quarantined, RowChange, SchemaChange
 from ticdc_assets.reference.event_buffer import BufferedEvent, EventBuffer
-from ticdc_assets.reference.row_typing import Images, Redecode, RowTyper
-from ticdc_assets.reference.table import ModelTable, Row
+from ticdc_assets.reference.row_typing import Redecode, RowTyper, TypedChange
+from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.reference.tables import ModelTables
 from ticdc_assets.schema.apply_ddl import apply_ddl
 from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
@@ -38,18 +38,17 @@ from ticdc_assets.stream.ddl_order import order_ddls
 from ticdc_assets.stream.ordering import Phase
 from ticdc_assets.stream.problem import KEY_ONLY, OLD_KEY_MISSING, OLD_ROW_MISSING, Kind, Problem
 
-_UNSEEN = "the schema the row was written under has not been seen, so its table waits"
+_NO_SCHEMA = "the table waits for the schema under which this row was written"
 
-# A change's content, for telling equal ones: its two images.
+# Both images of a change: equal changes have equal content.
 _Content = tuple[str | None, str | None]
 
 
 class Model:
-    """Tables of one changefeed, kept by its events.
+    """The tables of one changefeed, built from its events.
 
-    `updates_split` says whether TiCDC sends an update that changes a key as delete and insert, as
-    it does by default.  `redecode` is for a protocol whose rows are decoded by flags that may be
-    stale.
+    `updates_split` says whether TiCDC sends an update of a key as a delete and an insert, which is
+    its default.  `redecode` is for a protocol that decodes rows by flags which may be stale.
     """
 
     def __init__(
@@ -61,202 +60,206 @@ class Model:
     ) -> None:
         self.problems: list[Problem] = []
         self.tables = ModelTables(self.problems)
-        self.inbox = EventBuffer()
+        self._buffer = EventBuffer()
         self._updates_split = updates_split
-        # What could not be applied in this advance, by table.
-        self._held: dict[TableKey, list[BufferedEvent]] = {}
+        # The events that `advance` could not apply, by table.
+        self._waiting: dict[TableKey, list[BufferedEvent]] = {}
         self._catalog = SchemaCatalog(declared_keys)
-        self._typer = RowTyper(self.inbox, self._catalog, self.tables, redecode)
+        self._typer = RowTyper(self._buffer, self._catalog, self.tables, redecode)
 
     @property
     def applied_ts(self) -> int:
-        """Up to where the tables are."""
-        return self.inbox.taken_ts
+        """The ts up to which the tables are complete."""
+        return self._buffer.taken_ts
 
     def add(self, events: Iterable[Event]) -> None:
-        """Take events in, in the order they arrived."""
+        """Buffer events in the order of arrival."""
         for event in events:
             if isinstance(event, Quarantined):
-                doubted = event.error == ChecksumMismatch.__name__
-                kind: Kind = "checksum" if doubted else "quarantined"
-                reason = event.reason if doubted else f"{event.error}: {event.reason}"
-                self.problems.append(Problem(kind, reason, position=event.position))
+                self._report_quarantined(event)
             else:
-                self.inbox.add(event)
+                self._buffer.add(event)
 
     def advance(self, ts: int) -> None:
-        """Apply everything up to and including `ts`, which must be resolved.
+        """Apply every event up to and including `ts`, which must be resolved.
 
-        A row whose schema has not been stated yet waits, and with it all that comes after it in its
-        table; other tables go on.
+        A row whose schema has not arrived waits, and every later event of its table waits behind
+        it.  Other tables go on.
         """
-        self._held.clear()
-        for (at, phase), together in groupby(self.inbox.take(ts), key=lambda d: (d.ts, d.phase)):
+        self._waiting.clear()
+        for (commit_ts, phase), group in groupby(
+            self._buffer.take(ts), key=lambda item: (item.ts, item.phase)
+        ):
             if phase == Phase.DDLS:
-                ddls = [due for due in together if not self._hold_behind(due)]
-                self._apply_ddls(at, ddls, more_may_come=at == ts)
+                ddls = [item for item in group if not self._wait_behind(item)]
+                self._apply_ddls(commit_ts, ddls, more_may_come=commit_ts == ts)
             else:
-                self._apply_rows(together)
-        self.inbox.put_back(self._held.values())
+                self._apply_rows(group)
+        self._buffer.put_back(chain.from_iterable(self._waiting.values()))
 
-    def waiting(self) -> list[Problem]:
-        """Rows that are due and still lack their table's schema."""
+    def waiting_rows(self) -> list[Problem]:
+        """Return a problem for every row up to the applied ts whose schema has not arrived."""
         return [
-            self._problem("waiting", _UNSEEN, due.event)
-            for due in self.inbox.overdue()
-            if isinstance(due.event, RowChange)
+            _make_problem("waiting", _NO_SCHEMA, item.event)
+            for item in self._buffer.overdue()
+            if isinstance(item.event, RowChange)
         ]
 
-    def _hold_behind(self, due: BufferedEvent) -> bool:
-        """Hold an event back if something of its table is being held back."""
-        match due.event:
+    def _wait_behind(self, item: BufferedEvent) -> bool:
+        """Make an event wait if an earlier event of its table waits; return whether it does."""
+        match item.event:
             case Bootstrap():
                 return False
             case SchemaChange():
-                names = affected_names(due.event)
+                names = affected_names(item.event)
             case RowChange(database=database, table=table):
                 names = [table_key(database, table)]
-        behind = next((name for name in names if name in self._held), None)
+        behind = next((name for name in names if name in self._waiting), None)
         if behind is None:
             return False
-        self._held[behind].append(due)
+        self._waiting[behind].append(item)
         for name in names:
-            self._held.setdefault(name, [])
+            self._waiting.setdefault(name, [])
         return True
 
-    def _apply_ddls(self, ts: int, dues: list[BufferedEvent], *, more_may_come: bool) -> None:
-        """Carry out the DDLs of one commit ts; a rename that is not possible yet waits for others.
+    def _apply_ddls(self, ts: int, items: list[BufferedEvent], *, more_may_come: bool) -> None:
+        """Apply the DDLs of one commit ts; blocked renames wait.
 
-        Others may still come as long as nothing is resolved beyond their commit ts.
+        More DDLs of this commit ts may come as long as no later ts is resolved.
         """
-        left = {id(due.event): due for due in dues}
-        changes = [due.event for due in dues if isinstance(due.event, SchemaChange)]
+        blocked = {id(item.event): item for item in items}
+        changes = [item.event for item in items if isinstance(item.event, SchemaChange)]
         for change in order_ddls(changes, self._catalog, more_may_come=more_may_come):
-            del left[id(change)]
+            del blocked[id(change)]
             for effect in apply_ddl(change, self._catalog):
-                self.tables.carry_out(effect, ts, change.sql)
-        for due in left.values():
-            if isinstance(due.event, SchemaChange):
-                key = table_key(due.event.database, due.event.table)
-                self._held.setdefault(key, []).append(due)
+                self.tables.apply_effect(effect, ts, change.sql)
+        for item in blocked.values():
+            if isinstance(item.event, SchemaChange):
+                key = table_key(item.event.database, item.event.table)
+                self._waiting.setdefault(key, []).append(item)
 
-    def _apply_rows(self, together: Iterable[BufferedEvent]) -> None:
+    def _apply_rows(self, items: Iterable[BufferedEvent]) -> None:
         by_table: dict[TableKey, list[BufferedEvent]] = defaultdict(list)
-        for due in together:
-            match due.event:
+        for item in items:
+            match item.event:
                 case Bootstrap(schema=schema):
                     if not self._catalog.is_outdated(schema):
-                        self._typer.meet(schema)
+                        self._typer.register_table(schema)
                 case RowChange(database=database, table=table):
-                    if not self._hold_behind(due):
-                        by_table[table_key(database, table)].append(due)
-        for key, dues in by_table.items():
+                    if not self._wait_behind(item):
+                        by_table[table_key(database, table)].append(item)
+        for key, transaction in by_table.items():
             try:
-                self._apply_transaction(dues)
+                self._apply_transaction(transaction)
             except MissingSchema:
-                self._held[key] = dues
+                self._waiting[key] = transaction
 
-    def _apply_transaction(self, dues: list[BufferedEvent]) -> None:
-        """Apply one table's rows of one commit ts, or none of them: `MissingSchema`."""
-        typed: list[tuple[Images, int]] = []
+    def _apply_transaction(self, items: list[BufferedEvent]) -> None:
+        """Apply one table's rows of one commit ts; on `MissingSchema`, apply none of them."""
+        changes: list[tuple[TypedChange, int]] = []
         table: ModelTable | None = None
-        for due in dues:
-            assert isinstance(due.event, RowChange)
+        for item in items:
+            assert isinstance(item.event, RowChange)
             try:
-                table, change = self._typer.table_of(due.event)
-                if table.paused is None:
-                    typed.append((self._typer.read(table, change), due.sender_pass))
-                    self._check(due.event)
+                table, change = self._typer.find_table(item.event)
+                if table.pause_reason is None:
+                    changes.append((self._typer.read_images(table, change), item.sender_pass))
+                    self._check_checksum(item.event)
             except (MalformedMessage, InvalidValue) as error:
-                self._say("quarantined", str(error), due.event)
-        if table is None or not typed:
+                self._report("quarantined", str(error), item.event)
+        if table is None or not changes:
             return
-        exact = typed[0][0].change.ordering == "commit_ts"
-        if exact and not table.key:
-            self._apply_to_multiset(table, typed)
+        by_commit_ts = changes[0][0].change.ordering == "commit_ts"
+        if by_commit_ts and not table.key:
+            self._apply_to_multiset(table, changes)
             return
-        # Exact: all deletes, then all writes.  Otherwise change by change.
-        for group in [typed] if exact else [[one] for one in typed]:
-            for images, _ in group:
-                self._remove_old(table, images)
-            for images, _ in group:
-                self._put_new(table, images)
+        # Rule 4: all deletes, then all writes; without a commit ts, change by change.
+        for group in [changes] if by_commit_ts else [[change] for change in changes]:
+            for typed, _ in group:
+                if typed.old is not None:
+                    table.remove(typed.old)
+            for typed, _ in group:
+                self._write_new_row(table, typed)
 
-    def _remove_old(self, table: ModelTable, images: Images) -> None:
-        if images.old is not None:
-            table.remove(images.old)
-
-    def _put_new(self, table: ModelTable, images: Images) -> None:
-        if images.new is None or table.paused is not None:
+    def _write_new_row(self, table: ModelTable, typed: TypedChange) -> None:
+        if typed.new is None or table.pause_reason is not None:
             return
-        if images.change.handle_key_only:
-            table.forget(images.new)
-            self._say("incomplete", KEY_ONLY, images.change)
-        elif images.overwrites and not table.key:
-            self._overwrite_by_unique_key(table, images)
-        elif images.overwrites and not self._updates_split and not table.has(images.new):
-            self._pause_for(images.change, OLD_KEY_MISSING)
+        if typed.change.handle_key_only:
+            table.mark_incomplete(typed.new)
+            self._report("incomplete", KEY_ONLY, typed.change)
+        elif typed.lacks_old_row and not table.key:
+            old = self._find_old_row(table, typed, [])
+            if old is not None:
+                table.remove(old)
+                table.put(typed.new)
+        elif typed.lacks_old_row and not self._updates_split and not table.contains(typed.new):
+            self._pause_table_of(typed.change, OLD_KEY_MISSING)
         else:
-            table.put(images.new)
+            table.put(typed.new)
 
-    def _overwrite_by_unique_key(self, table: ModelTable, images: Images) -> None:
-        old = self._old_row(table, images, [])
-        if old is not None and images.new is not None:
-            table.remove(old)
-            table.put(images.new)
-
-    def _apply_to_multiset(self, table: ModelTable, typed: list[tuple[Images, int]]) -> None:
-        """The same change counts as often as the pass that sent it most often did."""
-        times: dict[int, Counter[_Content]] = defaultdict(Counter)
-        changes: dict[_Content, Images] = {}
-        for images, sender_pass in typed:
-            content = (images.change.before, images.change.after)
-            times[sender_pass][content] += 1
-            changes[content] = images
-        copies = {c: max(counted[c] for counted in times.values()) for c in changes}
-        gone = [images.old for images in changes.values() if images.old is not None]
-        for content, images in changes.items():
-            if images.overwrites:
-                old = self._old_row(table, images, gone)
+    def _apply_to_multiset(
+        self, table: ModelTable, changes_by_pass: list[tuple[TypedChange, int]]
+    ) -> None:
+        """Apply a transaction to a table without a key, repeated passes only once (rule 5)."""
+        counts: dict[int, Counter[_Content]] = defaultdict(Counter)
+        changes: dict[_Content, TypedChange] = {}
+        for typed, sender_pass in changes_by_pass:
+            content = (typed.change.before, typed.change.after)
+            counts[sender_pass][content] += 1
+            changes[content] = typed
+        copies = {c: max(in_pass[c] for in_pass in counts.values()) for c in changes}
+        removed = [typed.old for typed in changes.values() if typed.old is not None]
+        for content, typed in changes.items():
+            if typed.lacks_old_row:
+                old = self._find_old_row(table, typed, removed)
                 if old is None:
                     return
-                gone.append(old)
-                changes[content], copies[content] = replace(images, old=old), 1
-        for content, images in changes.items():
-            if images.old is not None:
-                table.remove(images.old, copies[content])
-        for content, images in changes.items():
-            if images.new is not None:
-                table.put(images.new, copies[content])
+                removed.append(old)
+                changes[content], copies[content] = replace(typed, old=old), 1
+        for content, typed in changes.items():
+            if typed.old is not None:
+                table.remove(typed.old, copies[content])
+        for content, typed in changes.items():
+            if typed.new is not None:
+                table.put(typed.new, copies[content])
 
-    def _old_row(self, table: ModelTable, images: Images, gone: list[Row]) -> Row | None:
-        """The row that an update without old values overwrites; pause the table if there is none.
+    def _find_old_row(
+        self, table: ModelTable, typed: TypedChange, removed: list[ModelRow]
+    ) -> ModelRow | None:
+        """Find the row that an update without old values overwrites; pause the table without one.
 
-        A row that its transaction took away otherwise is none: the update moved another one there.
+        A row that its transaction removes does not count: the update put another row in its place.
         """
-        old = table.same_by_unique_keys(images.new) if images.new is not None else None
-        if old is None or old in gone:
-            self._pause_for(images.change, OLD_ROW_MISSING)
+        old = table.find_by_unique_keys(typed.new) if typed.new is not None else None
+        if old is None or old in removed:
+            self._pause_table_of(typed.change, OLD_ROW_MISSING)
             return None
         return old
 
-    def _check(self, change: RowChange) -> None:
-        """Say of a row that it is not the one its checksum was computed from."""
-        verdict = self._typer.check(change)
+    def _check_checksum(self, change: RowChange) -> None:
+        """Report a row that does not match the checksum TiCDC sent with it."""
+        verdict = self._typer.check_checksum(change)
         if verdict.status == "corrupted":
-            self._say("corrupted", "TiCDC itself found the row's checksum wrong", change)
+            self._report("corrupted", "TiCDC itself found the row's checksum wrong", change)
         elif verdict.status == "mismatch":
-            stated = f"the {verdict.side} checksum is stated as {verdict.expected}"
-            found = verdict.reason or f"computed as {verdict.computed}"
-            self._say("checksum", f"{stated}, {found}", change)
+            expected = f"the {verdict.side} checksum is stated as {verdict.expected}"
+            actual = verdict.reason or f"computed as {verdict.computed}"
+            self._report("checksum", f"{expected}, {actual}", change)
 
-    def _pause_for(self, change: RowChange, reason: str) -> None:
+    def _pause_table_of(self, change: RowChange, reason: str) -> None:
         self.tables.pause(change.database, change.table, reason, change.commit_ts)
 
-    def _say(self, kind: Kind, reason: str, change: RowChange) -> None:
-        self.problems.append(self._problem(kind, reason, change))
+    def _report(self, kind: Kind, reason: str, change: RowChange) -> None:
+        self.problems.append(_make_problem(kind, reason, change))
 
-    def _problem(self, kind: Kind, reason: str, change: RowChange) -> Problem:
-        return Problem(
-            kind, reason, change.database, change.table, change.commit_ts, change.position
-        )
+    def _report_quarantined(self, event: Quarantined) -> None:
+        if event.error == ChecksumMismatch.__name__:
+            problem = Problem("checksum", event.reason, position=event.position)
+        else:
+            reason = f"{event.error}: {event.reason}"
+            problem = Problem("quarantined", reason, position=event.position)
+        self.problems.append(problem)
+
+
+def _make_problem(kind: Kind, reason: str, change: RowChange) -> Problem:
+    return Problem(kind, reason, change.database, change.table, change.commit_ts, change.position)

@@ -1,4 +1,4 @@
-"""Rows of events as typed rows of their table, by the schema they were written under."""
+"""Type the rows of events by the schema under which they were written."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from msgspec import Struct
 from ticdc_assets.errors import MalformedMessage, MissingSchema
 from ticdc_assets.events import Op, RowChange, TableSchema
 from ticdc_assets.reference.event_buffer import EventBuffer
-from ticdc_assets.reference.table import ModelTable, Row
+from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.reference.tables import ModelTables
 from ticdc_assets.schema.catalog import SchemaCatalog
 from ticdc_assets.schema.inference import find_type_changes, infer_schema, merge_observed_columns
@@ -15,119 +15,121 @@ from ticdc_assets.schema.reconciliation import reconcile
 from ticdc_assets.schema.types.checksum import ChecksumVerdict, verify_checksum
 from ticdc_assets.schema.types.row import RowReader
 
-# Reads a row again that was decoded by flags which its table's schema contradicts.
+# Decodes a row again if the flags it was decoded by contradict the schema of its table.
 Redecode = Callable[[RowChange, TableSchema], RowChange]
 
 
-class Images(Struct, frozen=True):
-    """A row change, typed."""
+class TypedChange(Struct, frozen=True):
+    """A row change with its images as typed rows."""
 
     change: RowChange
-    old: Row | None
-    new: Row | None
+    old: ModelRow | None
+    new: ModelRow | None
 
     @property
-    def overwrites(self) -> bool:
-        """Whether this is an update of which the stream has only the new row."""
+    def lacks_old_row(self) -> bool:
+        """Whether this is an update of which the stream holds only the new row."""
         return self.change.op is Op.UPDATE and self.old is None
 
 
 class RowTyper:
-    """Finds a row's table and schema, and reads its images."""
+    """Finds the table and the schema of a row, and reads its images."""
 
     def __init__(
         self,
-        inbox: EventBuffer,
+        buffer: EventBuffer,
         catalog: SchemaCatalog,
         tables: ModelTables,
         redecode: Redecode | None,
     ) -> None:
         self._redecode = redecode
-        self._inbox = inbox
+        self._buffer = buffer
         self._catalog = catalog
         self._tables = tables
-        # By identity of the schemas, which are kept with their readers.
+        # By the identity of schemas; the values keep the schemas alive.
         self._readers: dict[tuple[int, bool], tuple[TableSchema, RowReader]] = {}
-        self._completed: dict[tuple[int, int], tuple[TableSchema, TableSchema]] = {}
+        self._reconciled: dict[tuple[int, int], tuple[TableSchema, TableSchema]] = {}
 
-    def table_of(self, change: RowChange) -> tuple[ModelTable, RowChange]:
-        """The table a row belongs to, met by its rows if nothing else told of it.
+    def find_table(self, change: RowChange) -> tuple[ModelTable, RowChange]:
+        """Return the table of a row, and the row as the table's schema requires it to be read.
 
-        The row comes back as the table's schema has it to be read.
+        A table that neither DDL nor bootstrap created is registered from its first row.
         """
         table = self._tables.get(change.database, change.table)
         if table is None:
-            schema = self._stated_for(change) or infer_schema(change)
+            schema = self._find_schema(change) or infer_schema(change)
             if schema is None:
-                raise MissingSchema(_unseen(change))
-            return self.meet(schema), change
-        if change.observed in table.confirmed:
+                raise MissingSchema(_describe_missing(change))
+            return self.register_table(schema), change
+        if change.observed in table.matching_observed:
             return table, change
         redecoded = self._redecode(change, table.schema) if self._redecode else change
-        confirmed = merge_observed_columns(
+        merged = merge_observed_columns(
             table.schema, redecoded, by_flags=self._redecode is not None
         )
-        if confirmed is not table.schema:
-            retypings = find_type_changes(table.schema, confirmed)
-            self._tables.alter(self._catalog.replace(confirmed), retypings, change.commit_ts)
+        if merged is not table.schema:
+            type_changes = find_type_changes(table.schema, merged)
+            self._tables.alter(self._catalog.replace(merged), type_changes, change.commit_ts)
         if redecoded is change:
-            table.confirmed.add(change.observed)
+            table.matching_observed.add(change.observed)
         return table, redecoded
 
-    def meet(self, schema: TableSchema) -> ModelTable:
-        """Know a table that no DDL of this changefeed created."""
+    def register_table(self, schema: TableSchema) -> ModelTable:
+        """Register a table that no observed DDL created."""
         known = self._tables.get(schema.database, schema.table)
-        return known if known is not None else self._tables.of(self._catalog.register(schema))
+        return (
+            known if known is not None else self._tables.find_or_add(self._catalog.register(schema))
+        )
 
-    def read(self, table: ModelTable, change: RowChange) -> Images:
-        """Type a change's images by the schema the row was written under."""
+    def read_images(self, table: ModelTable, change: RowChange) -> TypedChange:
+        """Type the images of a change by the schema under which TiCDC wrote them."""
         schema = table.schema
         if change.schema_version is not None and change.schema_version != schema.version:
-            stated = self._stated_for(change)
+            stated = self._find_schema(change)
             if stated is None:
-                raise MissingSchema(_unseen(change))
-            schema = self._as_stated(schema, stated)
-        read = self._reader(schema, change.member_names)
+                raise MissingSchema(_describe_missing(change))
+            schema = self._reconcile(schema, stated)
+        read = self._find_reader(schema, change.member_names)
         new = read(change.after) if change.after is not None else None
         old = read(change.before) if change.before is not None else None
         if change.op is Op.UPDATE and old is not None and new is not None:
-            # Columns that an update leaves out of its old image did not change.
+            # The old image of an update may leave out columns that did not change.
             old = {**new, **old}
         for row in (old, new):
-            lacking = [name for name in table.key if row is not None and name not in row]
-            if lacking:
-                raise MalformedMessage(f"the row lacks its key: {', '.join(lacking)}")
-        return Images(change, old, new)
+            missing = [name for name in table.key if row is not None and name not in row]
+            if missing:
+                raise MalformedMessage(f"the row lacks its key: {', '.join(missing)}")
+        return TypedChange(change, old, new)
 
-    def check(self, change: RowChange) -> ChecksumVerdict:
-        """Hold a row's images against the checksums that were sent with it."""
+    def check_checksum(self, change: RowChange) -> ChecksumVerdict:
+        """Compare the images of a row with the checksums that TiCDC sent with it."""
         if change.checksum is None:
             return ChecksumVerdict("absent")
-        stated = self._stated_for(change)
+        stated = self._find_schema(change)
         return (
             ChecksumVerdict("not verifiable") if stated is None else verify_checksum(change, stated)
         )
 
-    def _stated_for(self, change: RowChange) -> TableSchema | None:
-        return self._inbox.stated(change.database, change.table, change.schema_version)
+    def _find_schema(self, change: RowChange) -> TableSchema | None:
+        return self._buffer.find_schema(change.database, change.table, change.schema_version)
 
-    def _as_stated(self, current: TableSchema, stated: TableSchema) -> TableSchema:
+    def _reconcile(self, current: TableSchema, stated: TableSchema) -> TableSchema:
         name = (id(current), id(stated))
-        if name not in self._completed:
-            self._completed[name] = (current, reconcile(current, stated))
-        return self._completed[name][1]
+        if name not in self._reconciled:
+            self._reconciled[name] = (current, reconcile(current, stated))
+        return self._reconciled[name][1]
 
-    def _reader(self, schema: TableSchema, member_names: bool) -> RowReader:
+    def _find_reader(self, schema: TableSchema, member_names: bool) -> RowReader:
         name = (id(schema), member_names)
         if name not in self._readers:
             self._readers[name] = (schema, RowReader(schema, member_names=member_names))
             if not member_names:
-                self._tables.say_members_unknown(schema)
+                self._tables.report_unknown_members(schema)
         return self._readers[name][1]
 
 
-def _unseen(change: RowChange) -> str:
+def _describe_missing(change: RowChange) -> str:
     name = f"{change.database}.{change.table}"
     if change.schema_version is None:
-        return f"nothing has told the columns of {name}"
-    return f"schema version {change.schema_version} of {name} has not been seen"
+        return f"no message or file has stated the columns of {name}"
+    return f"schema version {change.schema_version} of {name} has not arrived"

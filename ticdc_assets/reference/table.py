@@ -1,4 +1,4 @@
-"""The rows of one table, and what events and DDL do to them."""
+"""The rows of one table, and what events and DDLs do to them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -15,35 +15,35 @@ from ticdc_assets.schema.effect import (
 )
 from ticdc_assets.schema.types.value import Value
 
-Row = dict[str, Value]
+ModelRow = dict[str, Value]
 _Identity = tuple[object, ...]
 
 
 class ModelTable:
-    """Rows by their handle key; a table without one is a multiset of whole rows."""
+    """Rows by their handle key; a table without a key is a multiset of whole rows."""
 
     def __init__(self, schema: TableSchema) -> None:
-        self._take_on(schema)
-        self.paused: str | None = None
-        self._rows: dict[_Identity, Row] = {}
+        self._set_schema(schema)
+        self.pause_reason: str | None = None
+        self._rows: dict[_Identity, ModelRow] = {}
         self._copies: Counter[_Identity] = Counter()
-        # Rows of which the stream has the key only (handle-key-only messages): their keys' columns.
-        self.incomplete: dict[_Identity, Row] = {}
-        # Whether rows may lie in other partitions than their values say.
-        self.strayed = False
+        # Rows of which the stream holds only the key (handle-key-only messages): their key columns.
+        self.incomplete: dict[_Identity, ModelRow] = {}
+        # Whether EXCHANGE PARTITION may have put rows into partitions they do not belong to.
+        self.has_misplaced_rows = False
 
     @property
     def schema(self) -> TableSchema:
         return self._schema
 
-    def _take_on(self, schema: TableSchema) -> None:
+    def _set_schema(self, schema: TableSchema) -> None:
         self._schema = schema
         self._names = {column.name for column in schema.columns}
         self.key = schema.key
-        # What rows said of their columns and this schema agrees with.
-        self.confirmed: set[str | None] = {None}
+        # What rows state about their columns, as far as it matches this schema.
+        self.matching_observed: set[str | None] = {None}
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[ModelRow]:
         for identity, row in self._rows.items():
             for _ in range(self._copies[identity]):
                 yield row
@@ -51,46 +51,45 @@ class ModelTable:
     def __len__(self) -> int:
         return self._copies.total()
 
-    def identity(self, row: Row) -> _Identity:
-        """What tells this row from the others: its key, or all of it."""
+    def identity(self, row: ModelRow) -> _Identity:
+        """Return what identifies a row: its key, or all its values."""
         if self.key:
             try:
                 return tuple(row[name] for name in self.key)
             except KeyError:
-                # Of an incomplete row the key of another time is known.
+                # An incomplete row holds the key columns of the time it was written.
                 pass
         return tuple(sorted((name, repr(value)) for name, value in row.items()))
 
-    def put(self, row: Row, copies: int = 1) -> None:
-        """Insert a row, or overwrite the one of its key."""
+    def put(self, row: ModelRow, copies: int = 1) -> None:
+        """Insert a row, or overwrite the row with its key."""
         identity = self.identity(row)
         self.incomplete.pop(identity, None)
         self._rows[identity] = row
         self._copies[identity] = 1 if self.key else self._copies[identity] + copies
 
-    def remove(self, row: Row, copies: int = 1) -> bool:
-        """Delete the row of this key (or copies of this very row); tell whether it was there."""
+    def remove(self, row: ModelRow, copies: int = 1) -> None:
+        """Delete the row with this key, or copies of this row in a table without a key."""
         identity = self.identity(row)
         self.incomplete.pop(identity, None)
         if identity not in self._rows:
-            return False
+            return
         left = 0 if self.key else self._copies[identity] - copies
         if left > 0:
             self._copies[identity] = left
         else:
             del self._rows[identity], self._copies[identity]
-        return True
 
-    def has(self, row: Row) -> bool:
-        """Whether a row of this key is there, or is known to be without its values."""
+    def contains(self, row: ModelRow) -> bool:
+        """Return whether a row with this key exists, complete or incomplete."""
         identity = self.identity(row)
         return identity in self._rows or identity in self.incomplete
 
-    def same_by_unique_keys(self, row: Row) -> Row | None:
-        """The row that unique keys over nullable columns say is the same one, if any.
+    def find_by_unique_keys(self, row: ModelRow) -> ModelRow | None:
+        """Return the row with the same values in all unique keys over nullable columns, if any.
 
-        Such a key is no identity, as many rows may have NULL in it; where it has none, it is.  All
-        of them have to agree: a row that has only one of them from another is that one no more.
+        Such a key identifies a row only where it has no NULL, so at least one key must have none.
+        All keys must match: a row that shares only one of them is another row.
         """
         keys = self.schema.unique_keys
         if not any(all(row.get(name) is not None for name in key) for key in keys):
@@ -101,13 +100,13 @@ class ModelTable:
                 return other
         return None
 
-    def forget(self, row: Row) -> None:
-        """The row exists, but the stream holds no more of it than its key."""
+    def mark_incomplete(self, row: ModelRow) -> None:
+        """Replace a row by its key, because the stream holds no more of it."""
         self.remove(row)
         self.incomplete[self.identity(row)] = row
 
-    def take(self, chosen: Callable[[Row], bool]) -> "TakenRows":
-        """Remove and return the rows for which `chosen` says so."""
+    def take_rows(self, chosen: Callable[[ModelRow], bool]) -> "TakenRows":
+        """Remove and return the rows that satisfy `chosen`."""
         taken = TakenRows(
             [row for row in self if chosen(row)],
             [row for row in self.incomplete.values() if chosen(row)],
@@ -116,57 +115,57 @@ class ModelTable:
             self.remove(row)
         return taken
 
-    def fill(self, taken: "TakenRows") -> None:
-        """Put in rows that were taken, from here or from a table of the same columns."""
+    def put_rows(self, taken: "TakenRows") -> None:
+        """Insert rows taken from this table or from a table with the same columns."""
         for row in taken.rows:
-            self.put(self.spelt(row))
+            self.put(self.rename_columns(row))
         for row in taken.incomplete:
-            known = self.spelt(row)
-            self.incomplete[self.identity(known)] = known
+            renamed = self.rename_columns(row)
+            self.incomplete[self.identity(renamed)] = renamed
 
-    def spelt(self, row: Row) -> Row:
-        """The row with column names as this table spells them."""
+    def rename_columns(self, row: ModelRow) -> ModelRow:
+        """Return the row with column names in the case this table uses."""
         names = self._names
         if all(name in names for name in row):
             return row
         columns = ((self._schema.column(name), name) for name in row)
-        spelling = {name: column.name if column else name for column, name in columns}
-        return {spelling[name]: value for name, value in row.items()}
+        own_names = {name: column.name if column else name for column, name in columns}
+        return {own_names[name]: value for name, value in row.items()}
 
     def alter(self, schema: TableSchema, steps: Sequence[ColumnChange], commit_ts: int) -> None:
-        """Take on a new schema, changing the rows that are there step by step."""
-        if _cut(schema) != _cut(self._schema):
-            # Every row was put where it belongs.
-            self.strayed = False
+        """Set a new schema and change the existing rows step by step."""
+        if _partitioning(schema) != _partitioning(self._schema):
+            # TiDB has moved every row to the partition it belongs to.
+            self.has_misplaced_rows = False
         if not steps and schema.key == self.key:
-            self._take_on(schema)
+            self._set_schema(schema)
             return
         rows, incomplete = list(self), list(self.incomplete.values())
         for step in steps:
-            rows = [_stepped(row, step, commit_ts) for row in rows]
+            rows = [_change_row(row, step, commit_ts) for row in rows]
             if not isinstance(step, ColumnAdded):
-                incomplete = [_stepped(row, step, commit_ts) for row in incomplete]
+                incomplete = [_change_row(row, step, commit_ts) for row in incomplete]
         self._rows.clear()
         self._copies.clear()
         self.incomplete.clear()
-        self._take_on(schema)
-        self.fill(TakenRows(rows, incomplete))
+        self._set_schema(schema)
+        self.put_rows(TakenRows(rows, incomplete))
 
 
 class TakenRows(NamedTuple):
-    """Rows taken out of a table, and what is known of those that are incomplete."""
+    """Rows taken out of a table, and the keys of the incomplete ones."""
 
-    rows: list[Row]
-    incomplete: list[Row]
+    rows: list[ModelRow]
+    incomplete: list[ModelRow]
 
 
-def _cut(schema: TableSchema) -> tuple[object, ...]:
-    """How the partitions of a table are chosen, whichever there are."""
+def _partitioning(schema: TableSchema) -> tuple[object, ...]:
+    """Return how a table assigns rows to partitions, regardless of which partitions exist."""
     by = schema.partitioning
     return () if by is None else (by.kind, by.expression, by.columns)
 
 
-def _stepped(row: Row, step: ColumnChange, commit_ts: int) -> Row:
+def _change_row(row: ModelRow, step: ColumnChange, commit_ts: int) -> ModelRow:
     match step:
         case ColumnAdded(column):
             return row if column.name in row else {**row, column.name: backfill(column, commit_ts)}

@@ -1,4 +1,4 @@
-"""All tables of the model, and how the effects of DDL move them and their rows."""
+"""All tables of the model, and how the effects of DDLs change them and their rows."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -32,94 +32,95 @@ from ticdc_assets.stream.problem import (
 
 
 class ModelTables:
-    """Tables by name; dropped ones are kept, since TiDB can bring them back."""
+    """Tables by name; dropped tables are kept, since TiDB can recover them."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self._problems = problems
         self._tables: dict[TableKey, ModelTable] = {}
         self._dropped: dict[TableKey, list[ModelTable]] = defaultdict(list)
-        # Why no table that was there before can be trusted.
-        self._doubt: str | None = None
-        # ENUM and SET columns of which it has been said that their members are not known.
-        self._unnamed: set[tuple[str, str, str]] = set()
+        # Why all tables that existed before are paused.
+        self._pause_reason: str | None = None
+        # ENUM and SET columns whose unknown members have been reported.
+        self._reported_columns: set[tuple[str, str, str]] = set()
 
     def __iter__(self) -> Iterator[ModelTable]:
         return iter(self._tables.values())
 
     def get(self, database: str, table: str) -> ModelTable | None:
-        """Find a table, in any case of letters."""
+        """Return a table by its name in any case."""
         return self._tables.get(table_key(database, table))
 
-    def of(self, schema: TableSchema) -> ModelTable:
-        """The table of a schema's name; one met only now if it was not known."""
+    def find_or_add(self, schema: TableSchema) -> ModelTable:
+        """Return the table with the name of a schema; add it if it is unknown."""
         known = self._tables.get(_key(schema))
         if known is None:
             known = self._tables[_key(schema)] = ModelTable(schema)
-            known.paused = self._doubt
+            known.pause_reason = self._pause_reason
         return known
 
     def pause(self, database: str, table: str, reason: str, ts: int) -> None:
-        """Change nothing of a table any more, and say why; an unknown one is known from now on."""
-        known = self.of(TableSchema(database, table, (), origin="inferred"))
-        if known.paused is None:
+        """Pause a table and report why; an unknown table is added first."""
+        known = self.find_or_add(TableSchema(database, table, (), origin="inferred"))
+        if known.pause_reason is None:
             self._problems.append(Problem("paused", reason, database, table, ts))
-            known.paused = reason
+            known.pause_reason = reason
 
     def alter(self, schema: TableSchema, steps: tuple[ColumnChange, ...], ts: int) -> None:
-        """Take on what a row shows of its table's columns; pause a table that cannot follow."""
-        table = self.of(schema)
+        """Apply what a row shows about the columns of its table, or pause the table."""
+        table = self.find_or_add(schema)
         try:
             table.alter(schema, steps, ts)
         except TicdcError as error:
-            reason = f"rows show other types than statements gave: {error}"
+            reason = f"rows have other column types than the DDLs stated: {error}"
             self.pause(schema.database, schema.table, reason, ts)
 
-    def carry_out(self, effect: Effect, ts: int, sql: str) -> None:
-        """Do to names and rows what a DDL does; pause the tables with which that cannot be done."""
+    def apply_effect(self, effect: Effect, ts: int, sql: str) -> None:
+        """Apply an effect of a DDL to names and rows; pause the tables for which that fails."""
         try:
-            self._carry_out(effect, ts)
+            self._apply_effect(effect, ts)
         except TicdcError as error:
-            for schema in _concerned(effect):
+            for schema in _affected_tables(effect):
                 self.pause(schema.database, schema.table, f"{error}: {sql}", ts)
 
-    def _carry_out(self, effect: Effect, ts: int) -> None:
+    def _apply_effect(self, effect: Effect, ts: int) -> None:
         match effect:
             case TableCreated(schema):
                 self._tables[_key(schema)] = ModelTable(schema)
             case TableDropped(database, name):
                 self._drop(table_key(database, name))
             case TableTruncated(schema):
-                paused = self.of(schema).paused
+                pause_reason = self.find_or_add(schema).pause_reason
                 self._drop(_key(schema))
-                # Without rows a table is right again, if its columns are sure.
-                self.of(schema).paused = None if schema.origin == "stated" else paused
+                # An empty table needs no pause, if its columns are certain.
+                is_certain = schema.origin == "stated"
+                self.find_or_add(schema).pause_reason = None if is_certain else pause_reason
             case TableRenamed(database, name, schema):
                 table = self._tables.pop(table_key(database, name), None)
-                self._take_on(table, schema, ts)
+                self._put_table(table, schema, ts)
             case TableAltered(schema, steps):
-                table = self.of(schema)
+                table = self.find_or_add(schema)
                 table.alter(schema, steps, ts)
-                self._say_time_of_ddl(effect, table, ts)
+                self._report_time_of_ddl(effect, table, ts)
             case PartitionsEmptied():
                 self._empty(effect, ts)
             case PartitionExchanged():
                 self._exchange(effect, ts)
             case TableRecovered(database, name, schema, ago):
                 dropped = self._dropped[table_key(database, name)]
-                self._take_on(dropped[-ago] if ago <= len(dropped) else None, schema, ts)
+                self._put_table(dropped[-ago] if ago <= len(dropped) else None, schema, ts)
             case TablePaused(database, name, reason):
                 self.pause(database, name, reason, ts)
             case AllTablesPaused(reason):
                 self._problems.append(Problem("paused", reason, commit_ts=ts))
-                self._doubt = self._doubt or reason
+                self._pause_reason = self._pause_reason or reason
                 for table in self:
-                    table.paused = table.paused or reason
+                    table.pause_reason = table.pause_reason or reason
 
-    def _take_on(self, table: ModelTable | None, schema: TableSchema, ts: int) -> None:
-        """Put a table, or an empty one, under the name that its schema has now."""
+    def _put_table(self, table: ModelTable | None, schema: TableSchema, ts: int) -> None:
+        """Put a table, or a new one, under the name in its schema."""
         if table is None:
             table = ModelTable(schema)
-            table.paused = self._doubt
+            table.pause_reason = self._pause_reason
         self._tables[_key(schema)] = table
         table.alter(schema, (), ts)
 
@@ -129,44 +130,48 @@ class ModelTables:
             self._dropped[key].append(table)
 
     def _empty(self, effect: PartitionsEmptied, ts: int) -> None:
-        table = self.of(effect.schema)
-        if table.strayed:
+        table = self.find_or_add(effect.schema)
+        if table.has_misplaced_rows:
             raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, "")
         locate = make_locator(effect.partitioning, table.schema)
-        table.take(lambda row: locate(row) in effect.names)
+        table.take_rows(lambda row: locate(row) in effect.names)
         table.alter(effect.schema, (), ts)
 
     def _exchange(self, effect: PartitionExchanged, ts: int) -> None:
-        one, two = self.of(effect.schema), self.of(effect.other)
-        for table in (one, two):
-            if table.paused is not None:
-                raise UnsupportedDdl(f"rows change places with a paused table: {table.paused}", "")
-        if one.strayed:
+        partitioned, other = self.find_or_add(effect.schema), self.find_or_add(effect.other)
+        for table in (partitioned, other):
+            if table.pause_reason is not None:
+                raise UnsupportedDdl(
+                    f"EXCHANGE PARTITION with a paused table: {table.pause_reason}", ""
+                )
+        if partitioned.has_misplaced_rows:
             raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, "")
-        locate = make_locator(effect.partitioning, one.schema)
-        strayed = any(locate(one.spelt(row)) != effect.partition for row in two)
-        out = one.take(lambda row: locate(row) == effect.partition)
-        into = two.take(lambda row: True)
-        one.alter(effect.schema, (), ts)
-        one.fill(into)
-        two.fill(out)
-        one.strayed = strayed
+        locate = make_locator(effect.partitioning, partitioned.schema)
+        has_misplaced_rows = any(
+            locate(partitioned.rename_columns(row)) != effect.partition for row in other
+        )
+        from_partition = partitioned.take_rows(lambda row: locate(row) == effect.partition)
+        from_other = other.take_rows(lambda row: True)
+        partitioned.alter(effect.schema, (), ts)
+        partitioned.put_rows(from_other)
+        other.put_rows(from_partition)
+        partitioned.has_misplaced_rows = has_misplaced_rows
 
-    def say_members_unknown(self, schema: TableSchema) -> None:
-        """Say it if members of an ENUM or SET cannot be named."""
+    def report_unknown_members(self, schema: TableSchema) -> None:
+        """Report every ENUM and SET column whose members are unknown, once."""
         for column in schema.columns:
             kind, members = column.type.name, column.type.elements
-            doubt = (*_key(schema), column.name)
-            if kind in ("enum", "set") and members is None and doubt not in self._unnamed:
-                self._unnamed.add(doubt)
+            name = (*_key(schema), column.name)
+            if kind in ("enum", "set") and members is None and name not in self._reported_columns:
+                self._reported_columns.add(name)
                 reason = UNKNOWN_MEMBERS.format(kind.upper(), column.name)
                 self._problems.append(Problem("approximate", reason, schema.database, schema.table))
 
-    def _say_time_of_ddl(self, effect: TableAltered, table: ModelTable, ts: int) -> None:
+    def _report_time_of_ddl(self, effect: TableAltered, table: ModelTable, ts: int) -> None:
         added = [s.column for s in effect.column_changes if isinstance(s, ColumnAdded)]
-        now = [column.name for column in added if column.default_is_expression]
-        if now and len(table) and table.paused is None:
-            schema, reason = effect.schema, TIME_OF_DDL + ", ".join(now)
+        expressions = [column.name for column in added if column.default_is_expression]
+        if expressions and len(table) and table.pause_reason is None:
+            schema, reason = effect.schema, TIME_OF_DDL + ", ".join(expressions)
             self._problems.append(Problem("approximate", reason, schema.database, schema.table, ts))
 
 
@@ -174,8 +179,8 @@ def _key(schema: TableSchema) -> TableKey:
     return table_key(schema.database, schema.table)
 
 
-def _concerned(effect: Effect) -> list[TableSchema]:
-    """The tables whose rows an effect moves or changes."""
+def _affected_tables(effect: Effect) -> list[TableSchema]:
+    """Return the tables whose rows an effect moves or changes."""
     match effect:
         case PartitionExchanged(schema=schema, other=other):
             return [schema, other]

@@ -69,7 +69,7 @@ def _parse_pattern(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
             raise ValueError("expected database.table")
         return re.compile(of_database, _FLAGS), re.compile(of_table, _FLAGS)
     except (ValueError, re.error) as error:
-        reason = f"cannot parse matcher {pattern!r}: {error}"
+        reason = f"matcher {pattern!r} cannot be parsed: {error}"
         raise ConfigError(reason, setting="sink.dispatchers") from None
 
 
