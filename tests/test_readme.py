@@ -1,7 +1,7 @@
-"""The README names nothing that is not there: commands, options, targets, variables, pictures.
+"""The documents name nothing that does not exist: commands, targets, variables, files, sections.
 
-That the commands do what it says of them is for the tests of each; here a command line must parse,
-and the declaration it shows must be one.
+Whether a command does what a document says is for the tests of that command; here its command line
+must parse, and the declaration that the README shows must load.
 """
 
 import re
@@ -16,19 +16,29 @@ from ticdc_assets.cli.command_line import parser
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"(?m)^    (\S.*)$", README)
-PHRASES = [" ".join(text.split()) for text in re.findall(r"`([^`]+)`", README)]
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "examples/README.md"])
+TEXTS = [path.read_text() for path in DOCUMENTS]
+BLOCKS = [block for text in TEXTS for block in re.findall(r"(?m)^    (\S.*)$", text)]
+PHRASES = [" ".join(phrase.split()) for text in TEXTS for phrase in re.findall(r"`([^`]+)`", text)]
 PROGRAM = re.compile(r"(?:\.venv/bin/)?ticdc-assets (.+)")
-LINES = [found[1] for text in (*BLOCKS, *PHRASES) if (found := PROGRAM.fullmatch(text))]
+LINES = sorted(
+    {match[1] for text in (*BLOCKS, *PHRASES) if (match := PROGRAM.fullmatch(text))}
+    - {"--help"}  # ends the parser
+)
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_command_lines_parse(line: str) -> None:
-    parser().parse_args(shlex.split(line))
+    words = [
+        {"TABLE": "shop.orders", "TSO": "447984124732375041", "<name>": "simple"}.get(w, w)
+        for w in shlex.split(line)
+    ]
+    parser().parse_args(words)
 
 
 def test_the_table_of_commands_names_commands() -> None:
-    section = README.split("### The lake")[1].split("A table that cannot be kept")[0]
+    section = OPERATIONS.split("These work on the lake:")[1].split("| exit code |")[0]
     named = re.findall(r"(?m)^\| `(.+?)` \|", section)
     assert len(named) >= 10
     for cell in named:
@@ -50,7 +60,7 @@ def test_variables_are_read_by_the_code() -> None:
         for path in (ROOT / room).rglob("*.py")
         if path != Path(__file__)
     )
-    named = {name.rstrip("_") for name in re.findall(r"TICDC_[A-Z_]+", README)}
+    named = {name.rstrip("_") for text in TEXTS for name in re.findall(r"TICDC_[A-Z_]+", text)}
     assert named
     assert [name for name in sorted(named) if name not in code] == []
 
@@ -59,6 +69,35 @@ def test_files_are_there() -> None:
     shown = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README)
     assert shown
     assert [path for path in shown if not (ROOT / path).is_file()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files_and_sections(document: Path) -> None:
+    broken = []
+    for link in re.findall(r"\]\(([^)]+)\)", document.read_text()):
+        path, _, section = link.partition("#")
+        if "://" in path:
+            continue
+        target = (document.parent / path) if path else document
+        if not target.exists() or (section and section not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def anchors(document: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a document."""
+    headings = re.findall(r"(?m)^#+ (.+)$", document.read_text())
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_paths_in_the_documents_exist(document: Path) -> None:
+    phrases = re.findall(r"`([^`\s]+)`", document.read_text())
+    roots = ("ticdc_assets/", "resources/", "tests/", "bench/", "docs/", "examples/")
+    named = [
+        phrase for phrase in phrases if phrase.startswith(roots) and not set(phrase) & set("<*…")
+    ]
+    assert [path for path in named if not (ROOT / path).exists()] == []
 
 
 def test_the_declaration_is_one(tmp_path: Path) -> None:
