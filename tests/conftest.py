@@ -1,4 +1,4 @@
-"""What holds for every test: how Hypothesis runs, and what happens without the golden data."""
+"""For all tests: Hypothesis profiles, the order of files, and skips without the golden data."""
 
 import os
 import sys
@@ -9,22 +9,22 @@ from hypothesis import settings
 
 from tests import golden
 
-# No deadline: a busy machine is no failure.  In CI the examples are the same on every run, so that
-# a red run says something about the change.
+# No deadline: a busy machine is not a failure.  CI uses the same examples on every run, so that a
+# failure there is caused by the change.
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 def pytest_report_header() -> str:
-    return f"golden data: {golden.GOLDEN}" + ("" if golden.GOLDEN.is_dir() else " (not there)")
+    return f"golden data: {golden.GOLDEN}" + ("" if golden.GOLDEN.is_dir() else " (missing)")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files that take minutes first, so that no core waits for one of them in the end.
+    """Run slow files first, so that no core waits for one of them at the end.
 
-    Without the golden data, skip the tests that read it, and say so for each: it is no part of the
-    project, and all other tests are of use without it.
+    Without the golden data, skip the tests that read it: it is not part of the project, and all
+    other tests work without it.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _reads_golden(module: ModuleType) -> bool:
-    """Whether a module has something of `tests.golden`, or of a helper's that has."""
+    """Whether a module imports from `tests.golden`, or from a test module that does."""
     return _knows_golden(module) or any(
         _knows_golden(sys.modules[home])
         for home in {getattr(value, "__module__", None) for value in vars(module).values()}

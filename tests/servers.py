@@ -1,4 +1,4 @@
-"""Servers on loopback that tests talk to: Spark Connect, a master with two workers, and S3."""
+"""Servers on loopback for tests: Spark Connect, a standalone master with two workers, and S3."""
 
 import os
 import socket
@@ -16,14 +16,14 @@ from resources import jars
 HOST = "127.0.0.1"
 SPARK_HOME = Path(pyspark.__file__).parent
 
-# What a server's owner sets, for the client cannot.
+# What only the owner of a Spark Connect server can set.
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
-# For what is over in a minute: to compile it well takes longer than that gains.  Java sets aside
-# little for code that is compiled like this, and stops compiling when that is full.
+# For processes that end within a minute: optimizing their code takes longer than it saves.  Java
+# reserves a small code cache for this mode and gives up compilation when it is full.
 HASTY = {
     "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
 }
@@ -50,7 +50,7 @@ def free_port() -> int:
 
 @contextmanager
 def _running(command: list[str], folder: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A server from here to there; what it says is in the folder."""
+    """Run a server for the duration of the context; its log goes into the folder."""
     with (folder / f"{name}.log").open("wb") as log:
         server = subprocess.Popen(
             command, cwd=folder, env=_environment(), stdout=log, stderr=subprocess.STDOUT
@@ -85,7 +85,7 @@ def _submit(settings: Mapping[str, str]) -> list[str]:
 
 @contextmanager
 def connect_server(folder: Path, *, with_delta: bool = True) -> Iterator[str]:
-    """A Spark Connect server; gives its URL."""
+    """Run a Spark Connect server; yield its URL."""
     port = free_port()
     settings = {
         "spark.master": "local[2]",
@@ -109,19 +109,27 @@ def connect_server(folder: Path, *, with_delta: bool = True) -> Iterator[str]:
 
 @contextmanager
 def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """A standalone master and its workers, one core and 1 GiB each; gives the master's URL."""
+    """Run a standalone master and workers with one core and 1 GiB each; yield its URL."""
     port = free_port()
     master = f"spark://{HOST}:{port}"
     run = [str(SPARK_HOME / "bin" / "spark-class"), "org.apache.spark.deploy"]
-    at = ["--host", HOST, "--webui-port", "0"]
+    address = ["--host", HOST, "--webui-port", "0"]
     with ExitStack() as servers:
-        command = [run[0], f"{run[1]}.master.Master", *at, "--port", str(port)]
+        command = [run[0], f"{run[1]}.master.Master", *address, "--port", str(port)]
         server = servers.enter_context(_running(command, folder, "master"))
         _listening(server, port, folder / "master.log")
         for number in range(workers):
             place = folder / f"worker-{number}"
             place.mkdir()
-            command = [run[0], f"{run[1]}.worker.Worker", *at, "--cores", "1", "--memory", "1g"]
+            command = [
+                run[0],
+                f"{run[1]}.worker.Worker",
+                *address,
+                "--cores",
+                "1",
+                "--memory",
+                "1g",
+            ]
             command += ["--work-dir", str(place), master]
             servers.enter_context(_running(command, folder, f"worker-{number}-log"))
         yield master
@@ -129,7 +137,7 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
 
 @contextmanager
 def s3_server(folder: Path) -> Iterator[str]:
-    """A server that speaks S3; its URL."""
+    """Run an S3 server; yield its URL."""
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(port)]
     with _running(command, folder, "s3") as server:

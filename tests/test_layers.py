@@ -1,8 +1,8 @@
-"""The arrows between the rooms as assertions: who may know whom.
+"""The arrows between the rooms as assertions: which package may import which.
 
-Each room is imported whole in an interpreter of its own.  Two things are held against the arrows:
-what that import pulled in, however indirectly, and what its import statements name, so that an
-import put off into a function counts too.
+Each room is imported as a whole in an interpreter of its own.  Two things are compared with the
+arrows: the modules that this import loaded, however indirectly, and the modules that its import
+statements name, so that an import inside a function counts too.
 """
 
 import json
@@ -17,7 +17,7 @@ import ticdc_assets
 
 PROJECT = Path(__file__).resolve().parents[1]
 
-# Each room and the rooms it may know; whoever knows a room knows what that room knows.
+# Each room and the rooms it may import; what those import, it may import too.
 ARROWS: dict[str, set[str]] = {
     "definitions": {"assets", "sensors"},
     "sensors": {"assets"},
@@ -39,14 +39,14 @@ ARROWS: dict[str, set[str]] = {
     "errors": set(),
 }
 
-# What no room may pull in, but for Spark, which comes with the lake's rooms.
+# What no room may load, except for the rooms listed below.
 ENGINES = {"pyspark", "delta", "dagster", "dagster_pyspark", "dagster_aws", "pandas"}
-# Dagster's rooms, and the resources that are Dagster's.
+# The Dagster shell, and resources, some of which are Dagster resources.
 WITH_DAGSTER = {"definitions", "sensors", "assets", "checks", "naming", "resources"}
 WITH_SPARK = {"cli", "lake", *WITH_DAGSTER}
-# Checks are written with pandera, which brings pandas.
+# Checks use pandera, which imports pandas.
 WITH_PANDAS = {"definitions", "sensors", "assets", "checks"}
-# Who may name Spark itself: the lake and its checks, the resources where the session is made.
+# Modules that may import Spark themselves: the lake, its checks, and the session's resources.
 NAMES_SPARK = (
     *("ticdc_assets.lake", "ticdc_assets.checks"),
     *("resources.spark", "resources.deployment"),
@@ -58,12 +58,12 @@ def known(room: str) -> set[str]:
     return {room}.union(*(known(other) for other in ARROWS[room]))
 
 
-# Prints, as JSON: what importing the room loaded, and [module, name] for every import statement.
+# Print as JSON: the modules that importing the room loaded, and [module, name] per import.
 SURVEY = """
 import ast, importlib, json, pkgutil, sys
 from importlib.util import resolve_name
 
-# Arrow looks for pandas by itself, but once; only what others pull in is of interest.
+# Arrow itself tries to import pandas, once; only what the rooms load is of interest.
 class Nothing:
     def find_spec(self, name, path, target=None):
         if name == "pandas":
@@ -100,7 +100,7 @@ print(json.dumps({"loaded": sorted(sys.modules), "stated": stated}))
 
 
 def violations(path: Path, house: str, room: str, allowed: set[str]) -> list[str]:
-    """Import a room of the package `house` under `path`; say what it should not know."""
+    """Import a room of the package `house` under `path`; report what it must not import."""
     module = room if room == "resources" else f"{house}.{room}"
     done = subprocess.run(
         [sys.executable, "-c", SURVEY, str(path), module],
@@ -161,13 +161,13 @@ def test_every_room_has_its_arrows() -> None:
 
 
 def test_the_package_itself_is_empty() -> None:
-    # Otherwise every room would be seen to pull in all that the package pulls in.
+    # Otherwise every room would appear to load all that the package loads.
     assert (PROJECT / "ticdc_assets" / "__init__.py").read_text() == ""
 
 
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
-    """A small house of three rooms, `attic → hall → cellar`, and a `pandas` to trip over."""
+    """Create a package of three rooms, `attic → hall → cellar`, and a fake `pandas`."""
     for room in ("attic", "hall", "cellar"):
         (tmp_path / "house" / room).mkdir(parents=True)
         (tmp_path / "house" / room / "__init__.py").touch()
