@@ -29,7 +29,8 @@ from ticdc_assets.lake.columns.types import (
 )
 from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.schema.types.mysql_type import describe, parse_type
-from ticdc_assets.schema.types.value import read_value, write_value
+from ticdc_assets.schema.types.value_reader import read_value
+from ticdc_assets.schema.types.value_writer import write_value
 
 
 def table(types: Sequence[ColumnType], database: str = "d", name: str = "t") -> TableSchema:

@@ -26,7 +26,8 @@ from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
 from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
 from ticdc_assets.schema.types.checksum import compute_checksum, verify_checksum
 from ticdc_assets.schema.types.mysql_type import parse_type
-from ticdc_assets.schema.types.value import Value, read_value
+from ticdc_assets.schema.types.value import Value
+from ticdc_assets.schema.types.value_reader import read_value
 
 DATASETS = ["types/simple-json-checksum", "types/simple-avro-checksum"]
 DECODERS = {

@@ -22,7 +22,9 @@ from ticdc_assets.events.tso import compose
 from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
 from ticdc_assets.schema.conversion.convert import backfill, convert_value
 from ticdc_assets.schema.types.mysql_type import TYPES, parse_type
-from ticdc_assets.schema.types.value import Value, read_value, write_value
+from ticdc_assets.schema.types.value import Value
+from ticdc_assets.schema.types.value_reader import read_value
+from ticdc_assets.schema.types.value_writer import write_value
 
 Row = dict[str, str | None]
 Key = tuple[str | None, ...]

@@ -11,7 +11,7 @@ from ticdc_assets.events import Column, ColumnType
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.default import resolve_default
 from ticdc_assets.schema.ddl.reader import read_ddl
-from ticdc_assets.schema.types.value import read_value
+from ticdc_assets.schema.types.value_reader import read_value
 
 
 def column(definition: str) -> Column:

@@ -22,7 +22,8 @@ from ticdc_assets.protocols.open_protocol.decoder import OpenProtocolDecoder
 from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
 from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
 from ticdc_assets.schema.types.mysql_type import TYPES, parse_type
-from ticdc_assets.schema.types.value import make_reader, make_writer, read_value, write_value
+from ticdc_assets.schema.types.value_reader import make_reader, read_value
+from ticdc_assets.schema.types.value_writer import make_writer, write_value
 
 UTC = ZoneInfo("UTC")
 

@@ -16,7 +16,8 @@ from ticdc_assets.events import Partition, Partitioning, TableSchema
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import CreateTable
 from ticdc_assets.schema.partition.locate import locate_partition, make_locator
-from ticdc_assets.schema.types.value import Value, read_value
+from ticdc_assets.schema.types.value import Value
+from ticdc_assets.schema.types.value_reader import read_value
 
 CREATED = [
     ("types", "t_part_range"),

@@ -31,7 +31,9 @@ from ticdc_assets.schema.partition.locate import make_locator
 from ticdc_assets.schema.types.float_text import float32_digits, format_plain
 from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.schema.types.row import RowReader, RowWriter
-from ticdc_assets.schema.types.value import Value, Writer, make_writer, vector_elements
+from ticdc_assets.schema.types.value import Value
+from ticdc_assets.schema.types.value_reader import parse_vector
+from ticdc_assets.schema.types.value_writer import Writer, make_writer
 
 Row = dict[str, Value]
 _Batches = Iterator[pa.RecordBatch]
@@ -211,9 +213,7 @@ class _LineFormat:
         for name in self._vectors:
             vector = row.get(name)
             if vector is not None:
-                numbers = (
-                    format_plain(float32_digits(number)) for number in vector_elements(vector)
-                )
+                numbers = (format_plain(float32_digits(number)) for number in parse_vector(vector))
                 row[name] = f"[{','.join(numbers)}]"
         return dump(row), None
 

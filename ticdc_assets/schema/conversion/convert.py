@@ -24,7 +24,8 @@ from ticdc_assets.schema.types.mysql_type import (
     describe,
     integer_range,
 )
-from ticdc_assets.schema.types.value import Value, read_value
+from ticdc_assets.schema.types.value import Value
+from ticdc_assets.schema.types.value_reader import read_value
 
 Conversion = Callable[[Value, ColumnType, ColumnType], Value]
 

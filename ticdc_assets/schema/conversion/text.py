@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.types.mysql_type import describe
-from ticdc_assets.schema.types.value import Value, write_value
+from ticdc_assets.schema.types.value import Value
+from ticdc_assets.schema.types.value_writer import write_value
 
 # Charsets whose bytes are not UTF-8 when TiDB gives them out; latin1 is stored as UTF-8.
 _CODECS = {"gbk": "gbk", "gb18030": "gb18030"}

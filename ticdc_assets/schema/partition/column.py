@@ -14,7 +14,8 @@ from ticdc_assets.schema.partition.calendar import read_clock
 from ticdc_assets.schema.partition.collation import collation_of, hash_key, sort_key
 from ticdc_assets.schema.partition.function import Constant
 from ticdc_assets.schema.types.mysql_type import Kind, describe
-from ticdc_assets.schema.types.value import Value, make_writer
+from ticdc_assets.schema.types.value import Value
+from ticdc_assets.schema.types.value_writer import make_writer
 
 # Makes of a value, which is not NULL, something that compares as TiDB compares the values.
 Compare = Callable[[Any], Any]

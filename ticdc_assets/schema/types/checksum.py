@@ -15,7 +15,8 @@ from msgspec import Struct
 from ticdc_assets.errors import InvalidValue, MalformedMessage
 from ticdc_assets.events import Column, ColumnType, RowChange, TableSchema, row_image
 from ticdc_assets.schema.types.mysql_type import Kind, describe
-from ticdc_assets.schema.types.value import Value, read_value, vector_elements
+from ticdc_assets.schema.types.value import Value
+from ticdc_assets.schema.types.value_reader import parse_vector, read_value
 
 Status = Literal["ok", "mismatch", "absent", "corrupted", "not verifiable"]
 
@@ -163,7 +164,7 @@ def _set_bytes(value: Value, type: ColumnType) -> bytes:
 
 def _vector_bytes(value: Value, type: ColumnType) -> bytes:
     assert isinstance(value, str)
-    elements = vector_elements(value)
+    elements = parse_vector(value)
     return pack(f"<I{len(elements)}f", len(elements), *elements)
 
 

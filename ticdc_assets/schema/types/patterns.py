@@ -1,4 +1,4 @@
-"""Patterns and limits of MySQL's texts: `value` checks them in Python, `lake.columns` in Spark.
+"""Patterns and limits of MySQL value texts, for Python (`value_reader`) and Spark (`lake.columns`).
 
 A pattern describes a whole text and reads the same in Python and in Java.
 """

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import load
-from ticdc_assets.schema.types.value import Reader, Value, Writer, make_reader, make_writer
+from ticdc_assets.schema.types.value import Value
+from ticdc_assets.schema.types.value_reader import Reader, make_reader
+from ticdc_assets.schema.types.value_writer import Writer, make_writer
 
 
 class RowReader:
