@@ -65,6 +65,15 @@ def test_variables_are_read_by_the_code() -> None:
     assert [name for name in sorted(named) if name not in code] == []
 
 
+def test_the_architecture_says_what_every_dependency_is_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[^\w-]", requirement)[0] for requirement in project["dependencies"]}
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    table = text.split("## What each dependency does")[1].split("\n## ")[0]
+    described = {name for row in re.findall(r"(?m)^\| (.+?) \|", table) for name in row.split(", ")}
+    assert described >= {f"`{name}`" for name in names}
+
+
 def test_files_are_there() -> None:
     shown = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README)
     assert shown
