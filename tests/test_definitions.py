@@ -1,4 +1,4 @@
-"""The code location as a whole: it loads whatever it finds, and says what is wrong."""
+"""The whole code location: it always loads, and says what is wrong."""
 
 import logging
 import os
@@ -67,15 +67,15 @@ def test_every_kind_of_changefeed_loads(here: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("declared", "said"),
+    ("declared", "text"),
     [
         (None, "TICDC_CHANGEFEEDS"),
         ('[[changefeed]]\nid = "x"\nsink-uri = "file:///x?protocol=what"', "protocol"),
         ('[[changefeed]]\nid = "x"\nsink-url = "file:///x?protocol=csv"', "sink-url"),
     ],
 )
-def test_what_cannot_be_loaded_is_an_asset_that_says_why(
-    here: Path, caplog: pytest.LogCaptureFixture, declared: str | None, said: str
+def test_a_load_error_becomes_an_asset_that_states_it(
+    here: Path, caplog: pytest.LogCaptureFixture, declared: str | None, text: str
 ) -> None:
     if declared is not None:
         (here / "changefeeds.toml").write_text(declared)
@@ -84,11 +84,11 @@ def test_what_cannot_be_loaded_is_an_asset_that_says_why(
 
     dg.Definitions.validate_loadable(graph)
     (spec,) = graph.resolve_all_asset_specs()
-    assert said in (spec.description or "").replace("\\", "")
-    assert said in caplog.text
+    assert text in (spec.description or "").replace("\\", "")
+    assert text in caplog.text
 
 
-def test_dg_finds_the_project_and_has_no_complaint(here: Path) -> None:
+def test_dg_check_defs_accepts_the_project(here: Path) -> None:
     (here / "changefeeds.toml").write_text(DECLARED)
     environment = {
         **os.environ,
@@ -111,7 +111,7 @@ def test_dg_finds_the_project_and_has_no_complaint(here: Path) -> None:
     assert "All definitions loaded successfully" in done.stdout + done.stderr
 
 
-def test_how_long_a_thousand_tables_take(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_thousand_tables_load(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     feed = changefeed_from_uri("file:///x?protocol=csv", id="shop")
     lake = Lake(str(here / "lake"), feed.id)
     write_line(lake, 1, 470628459884838913)
@@ -127,7 +127,7 @@ def test_how_long_a_thousand_tables_take(here: Path, capsys: pytest.CaptureFixtu
         print(f"\n1,000 tables of 21 columns: loaded in {seconds:.1f} s")
 
 
-def test_the_instance_is_one_that_dagster_takes(
+def test_dagster_accepts_the_instance_configuration(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (here / "dagster.yaml").write_text((PROJECT / "dagster.yaml").read_text())

@@ -21,7 +21,8 @@ PROJECT = Path(__file__).resolve().parents[1]
 ARROWS: dict[str, set[str]] = {
     "definitions": {"assets", "sensors"},
     "sensors": {"assets"},
-    "assets": {"checks", "resources"},
+    "assets": {"checks", "run"},
+    "run": {"resources"},
     "checks": {"resources", "naming"},
     "naming": {"changefeed"},
     "cli": {"resources", "lake", "demo", "reference"},
@@ -43,7 +44,7 @@ ARROWS: dict[str, set[str]] = {
 ENGINES = {"pyspark", "delta", "dagster", "dagster_pyspark", "dagster_aws", "pandas"}
 # The Dagster shell, and resources, some of which are Dagster resources.
 WITH_DAGSTER = {"definitions", "sensors", "assets", "checks", "naming", "resources"}
-WITH_SPARK = {"cli", "lake", *WITH_DAGSTER}
+WITH_SPARK = {"cli", "lake", "run", *WITH_DAGSTER}
 # Checks use pandera, which imports pandas.
 WITH_PANDAS = {"definitions", "sensors", "assets", "checks"}
 # Modules that may import Spark themselves: the lake, its checks, and the session's resources.

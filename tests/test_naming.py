@@ -9,10 +9,10 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.naming import (
     CURRENT,
     HISTORY,
+    decode_key_part,
+    encode_key_part,
     identifier,
-    key_part,
     layer_asset_key,
-    name_of,
     output_name,
     table_asset_key,
     table_of,
@@ -28,24 +28,24 @@ FEED = changefeed_from_uri("file:///x?protocol=csv", id="shop-2")
 @example("a~2f~b")
 @example("..")
 @example("\ud800")
-def test_a_name_comes_back_from_its_part_of_a_key(name: str) -> None:
-    part = key_part(name)
+def test_a_name_survives_a_round_trip_through_a_key_part(name: str) -> None:
+    part = encode_key_part(name)
 
-    assert name_of(part) == name
+    assert decode_key_part(part) == name
     assert part
     assert not set(part) & set('/\\"*? \n')
     assert part.strip(".")
-    # A page's address, and what the instance stores.
+    # In URLs and in the instance's storage.
     assert dg.AssetKey.from_user_string(f"a/{part}") == dg.AssetKey(["a", part])
 
 
 @pytest.mark.parametrize("name", ["orders", "order_items", "订单", "Straße", "v1.orders", "a-b"])
-def test_usual_names_stay_as_they_are(name: str) -> None:
-    assert key_part(name) == name
+def test_usual_names_are_not_escaped(name: str) -> None:
+    assert encode_key_part(name) == name
 
 
 @given(NAMES, NAMES)
-def test_a_table_comes_back_from_its_key(database: str, table: str) -> None:
+def test_a_table_survives_a_round_trip_through_its_key(database: str, table: str) -> None:
     assert table_of(table_asset_key(FEED, CURRENT, database, table)) == (database, table)
     assert table_of(layer_asset_key(FEED, "raw")) is None
 
@@ -61,7 +61,7 @@ def test_every_selection_finds_its_table() -> None:
         assert chosen.resolve(graph) == {key}
 
 
-def test_outputs_of_names_that_look_alike_are_told_apart() -> None:
+def test_similar_names_have_different_outputs() -> None:
     keys = [
         table_asset_key(FEED, layer, database, table)
         for layer in (HISTORY, CURRENT)
@@ -69,7 +69,7 @@ def test_outputs_of_names_that_look_alike_are_told_apart() -> None:
     ]
     outputs = [output_name(key) for key in keys]
     outputs += [output_name(key, "c") for key in keys]
-    # A table that is called like another one with a check.
+    # A table whose name equals that of another table and a check.
     outputs += [output_name(table_asset_key(FEED, CURRENT, "a", "b__c_c"))]
 
     assert len(set(outputs)) == len(outputs)
@@ -77,5 +77,5 @@ def test_outputs_of_names_that_look_alike_are_told_apart() -> None:
 
 
 @given(st.text("ab-_", min_size=1, max_size=8), st.text("ab-_", min_size=1, max_size=8))
-def test_two_changefeeds_have_two_identifiers(one: str, other: str) -> None:
+def test_different_changefeeds_have_different_identifiers(one: str, other: str) -> None:
     assert (identifier(one) == identifier(other)) == (one == other)

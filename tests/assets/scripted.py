@@ -1,4 +1,4 @@
-"""Runs of a job over two tables whose checks find what a test wants them to find."""
+"""Runs of a job over two tables whose check results a test scripts."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -38,7 +38,7 @@ DEFINITIONS = dg.Definitions(
 
 
 class Runs:
-    """Runs of which each finds what it is told to find."""
+    """Run jobs whose checks return scripted results."""
 
     def __init__(
         self, instance: dg.DagsterInstance, patch: pytest.MonkeyPatch, *, blocking: bool = True
@@ -47,11 +47,11 @@ class Runs:
         self._instance = instance
         self._patch = patch
         patch.setattr(deployment, "get_session", lambda *_, **__: None)
-        # Which checks had failed, as the run was told.
+        # The checks that had failed before, according to the run.
         self.had_failed: set[dg.AssetCheckKey] = set()
 
     def run(self, job: str, **found: bool | Literal["warns"]) -> dg.ExecuteInProcessResult:
-        """Run with what is found of tables `a` and `b`."""
+        """Run a job with these check results of tables `a` and `b`."""
 
         def evaluate(*arguments: Any) -> Iterator[dg.AssetCheckEvaluation]:
             has_failed = arguments[-1]
@@ -73,11 +73,11 @@ class Runs:
         return job_.execute_in_process(instance=self._instance, raise_on_error=False)
 
     def plan(self, job: str) -> None:
-        """Have a run planned that never comes to anything."""
+        """Plan a run that never starts."""
         self._instance.create_run_for_job(DEFINITIONS.resolve_job_def(job))
 
     def shown(self) -> dict[str, str]:
-        """What a page shows of the checks."""
+        """Return the status that the UI shows per table."""
         shown = statuses(self._instance, [A, B])
         return {check.asset_key.path[-1]: status for check, status in shown.items()}
 
@@ -85,6 +85,6 @@ class Runs:
 def statuses(
     instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]
 ) -> dict[dg.AssetCheckKey, str]:
-    """What pages show of checks, of those that there is something of."""
+    """Return the status that the UI shows of checks that have one."""
     records = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
     return {check: record.status.value for check, record in records.items()}

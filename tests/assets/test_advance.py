@@ -1,7 +1,6 @@
-"""One run of the op over a small shop: what it materializes, what it tells, what it leaves alone.
+"""Runs of the op over a small shop: what they materialize, and what they leave alone.
 
-The rows themselves are the lake's business; here they are held against the shop once more, by the
-counts that a page shows.
+The lake's tests compare the rows; here the row counts in the metadata are compared with the shop.
 """
 
 import re
@@ -22,7 +21,6 @@ from resources.source import read_checkpoint
 from tests.assets.scripted import statuses
 from tests.lake.conftest import spark
 from ticdc_assets import definitions, naming
-from ticdc_assets.assets import run_budget
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.checks.invariants import TABLE_INVARIANTS
 from ticdc_assets.demo import Options, Simulation, SimulationStep, encode_truth, prepare
@@ -31,13 +29,14 @@ from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.log.catalog import table_changes
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.naming import CURRENT, HISTORY, table_asset_key
+from ticdc_assets.run import budget
 
 __all__ = ["spark"]
 
 
 @dataclass
 class Shop:
-    """A shop that goes on, its lake, and an instance that remembers."""
+    """A running shop, its lake, and a Dagster instance."""
 
     simulation: Simulation
     steps: Iterator[SimulationStep]
@@ -58,12 +57,12 @@ class Shop:
         )
 
     def run_job(self) -> dg.ExecuteInProcessResult:
-        """Run the job that the sensor asks for."""
+        """Run the job that the sensor requests."""
         job = definitions.graph([self.feed], self.root).resolve_job_def("advance_shop_job")
         return job.execute_in_process(instance=self.instance)
 
-    def found(self) -> dict[dg.AssetKey, dict[str, str]]:
-        """What the pages of tables show of their checks."""
+    def check_statuses(self) -> dict[dg.AssetKey, dict[str, str]]:
+        """Return the status of every table's checks."""
         graph = definitions.graph([self.feed], self.root).resolve_asset_graph()
         checks = [check for check in graph.asset_check_keys if naming.table_of(check.asset_key)]
         shown: dict[dg.AssetKey, dict[str, str]] = defaultdict(dict)
@@ -85,7 +84,7 @@ def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield Shop(simulation, iter(simulation), feed, str(folder / "lake"), instance)
 
 
-def told(result: dg.ExecuteInProcessResult) -> dict[dg.AssetKey, dict[str, Any]]:
+def metadata_by_asset(result: dg.ExecuteInProcessResult) -> dict[dg.AssetKey, dict[str, Any]]:
     return {
         event.step_materialization_data.materialization.asset_key: {
             name: value.value
@@ -97,13 +96,13 @@ def told(result: dg.ExecuteInProcessResult) -> dict[dg.AssetKey, dict[str, Any]]
 
 
 @pytest.mark.slow
-def test_runs_tell_what_they_changed_and_nothing_else(shop: Shop) -> None:
+def test_runs_materialize_what_they_changed_and_nothing_else(shop: Shop) -> None:
     next(shop.steps)
     first_step = next(shop.steps)
     first = shop.run()
 
-    # The lake was not there: no table had a definition, and all are told of.
-    pages = told(first)
+    # There was no lake: no table had a definition, and all are materialized.
+    pages = metadata_by_asset(first)
     truth = encode_truth(shop.simulation.truth(first_step.checkpoint))
     assert {key.path[3] for key in pages if key.path[1] == CURRENT} >= {t for _, t in truth}
     for (_, name), rows in truth.items():
@@ -120,9 +119,9 @@ def test_runs_tell_what_they_changed_and_nothing_else(shop: Shop) -> None:
 
     before = read_catalog(Lake(shop.root, "shop"))
     second_step = next(shop.steps)
-    pages = told(shop.run())
+    pages = metadata_by_asset(shop.run())
     after = read_catalog(Lake(shop.root, "shop"))
-    # Now they have one.  Those that are as they were are left alone.
+    # Now the tables have definitions.  Unchanged ones are not materialized.
     names = {id: table.table for id, table in after.tables.items()}
     same = {
         names[id]
@@ -152,18 +151,19 @@ def test_runs_tell_what_they_changed_and_nothing_else(shop: Shop) -> None:
         second_step.checkpoint
     )
 
-    # Nothing new: nothing is materialized.  What a run of the sensor's job does not look at keeps
-    # its result.
-    found = shop.found()
-    assert len(found[shop.key("orders")]) == len(TABLE_INVARIANTS)
-    assert found[shop.key("orders")] == dict.fromkeys(found[shop.key("orders")], "SUCCEEDED")
+    # Nothing new: nothing is materialized, and checks that a run does not evaluate keep their
+    # result.
+    statuses_before = shop.check_statuses()
+    orders_before = statuses_before[shop.key("orders")]
+    assert len(orders_before) == len(TABLE_INVARIANTS)
+    assert orders_before == dict.fromkeys(orders_before, "SUCCEEDED")
     nothing = shop.run_job()
-    assert told(nothing) == {}
+    assert metadata_by_asset(nothing) == {}
     assert nothing.get_asset_check_evaluations() == []
-    assert shop.found() == found
+    assert shop.check_statuses() == statuses_before
 
-    # A table alone is made anew, and no other.
-    pages = told(shop.run(dg.AssetSelection.assets(shop.key("orders"))))
+    # Only the selected table is replayed.
+    pages = metadata_by_asset(shop.run(dg.AssetSelection.assets(shop.key("orders"))))
     assert set(pages) == {shop.key("orders")}
     assert pages[shop.key("orders")]["dagster/row_count"] == orders["dagster/row_count"]
     assert shop.key("orders", HISTORY) not in pages
@@ -178,59 +178,59 @@ def _id(catalog: Any, table: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_while_its_source_does_and_tells_all_whatever_comes(
+def test_a_run_continues_with_its_source_and_reports_everything_even_if_it_fails(
     shop: Shop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Lake(shop.root, "shop")
     if not read_catalog(lake).tables:
-        # Alone, without the test before: a run in which tables come is over with that.
+        # When this test runs alone: a run that creates tables ends.
         next(shop.steps)
         next(shop.steps)
         shop.run()
-    # What a run that was killed has done, and told nobody of.
+    # What a killed run applied without reporting it.
     next(shop.steps)
-    untold = read_catalog(lake)
+    unreported = read_catalog(lake)
     advance(LakeSession(spark, lake, shop.feed), open_source(shop.feed))
     came: list[SimulationStep] = []
-    # Whether the source has more, at each look; the first one is before any work.
-    looks = iter((False, True, True))
+    # Whether the source has more, at each poll; the first poll precedes any work.
+    polls = iter((False, True, True))
 
-    def look(feed: Changefeed) -> int | None:
-        more = next(looks, None)
+    def poll(feed: Changefeed) -> int | None:
+        more = next(polls, None)
         if more is None:
             raise ConfigError("metadata cannot be read", setting="sink-uri")
         if more:
             came.append(next(shop.steps))
         return read_checkpoint(feed)
 
-    monkeypatch.setattr(run_budget, "read_checkpoint", look)
-    monkeypatch.setenv(run_budget.INTERVAL, "1")
+    monkeypatch.setattr(budget, "read_checkpoint", poll)
+    monkeypatch.setenv(budget.POLL_INTERVAL, "1")
     before = read_catalog(lake)
     result = shop.run(fails=True)
     after = read_catalog(lake)
 
     assert not result.success
     assert after.ts == came[1].checkpoint
-    # All of it is told in one, whatever comes then.
-    pages = told(result)
+    # One report covers everything, although the run failed.
+    pages = metadata_by_asset(result)
     checks = result.get_asset_check_evaluations()
     assert all(check.passed for check in checks)
     ledger = next(check for check in checks if check.check_name == "ledger_balances")
-    looked_at = str(ledger.metadata["ticdc/checked_range"].value)
-    lines_of = re.search(r"\(lines (\d+) to (\d+) of applied\)", looked_at)
-    assert lines_of is not None
-    assert int(lines_of[1]) <= untold.seq + 1
-    assert int(lines_of[2]) == after.seq
+    checked_range = str(ledger.metadata["ticdc/checked_range"].value)
+    snapshots = re.search(r"\(snapshots (\d+) to (\d+)\)", checked_range)
+    assert snapshots is not None
+    assert int(snapshots[1]) <= unreported.seq + 1
+    assert int(snapshots[2]) == after.seq
     checkpoints = pages[dg.AssetKey(["shop", "checkpoints"])]
     assert checkpoints["ticdc/resolved_ts"] == str(after.ts)
-    assert checkpoints["ticdc/row_changes"] == rows_read(lake, untold.seq)
+    assert checkpoints["ticdc/row_changes"] == rows_read(lake, unreported.seq)
     events = pages[dg.AssetKey(["shop", "events"])]
     assert events["ticdc/row_changes"] == rows_read(lake, before.seq)
-    # So is what the run that was killed has done to tables, whether or not they changed since.
-    found = table_changes(untold, after, read_lines(lake, untold.seq))
+    # It includes tables that the killed run changed, whether or not they changed since.
+    found = table_changes(unreported, after, read_lines(lake, unreported.seq))
     assert {shop.key(change.table.table) for change in found.values()} <= pages.keys()
     for change in found.values():
-        # But for what was made anew since a run told of everything.
+        # Except the table that was replayed after the last report.
         if change.table.table != "orders":
             assert pages[shop.key(change.table.table)]["ticdc/rows_read"] == change.counts.read
     truth = encode_truth(shop.simulation.truth(after.ts))

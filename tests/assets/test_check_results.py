@@ -1,6 +1,6 @@
-"""What stays of checks from run to run, in a real instance: nothing that was found is lost.
+"""Check results across runs, in a real instance: no failure is lost.
 
-What is found is scripted here; finding it is tested with the checks.
+The results are scripted; the tests of the checks test how they come about.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
 
 
 @pytest.mark.parametrize("job", ["unplanned", "planned"])
-def test_a_run_takes_back_nothing_of_tables_that_it_did_not_change(runs: Runs, job: str) -> None:
+def test_a_run_keeps_the_results_of_tables_that_it_did_not_change(runs: Runs, job: str) -> None:
     runs.run("unplanned", a=True, b=False)
     assert runs.shown() == {"a": "SUCCEEDED", "b": "FAILED"}
     assert runs.had_failed == set()
@@ -37,17 +37,17 @@ def test_a_run_takes_back_nothing_of_tables_that_it_did_not_change(runs: Runs, j
     assert runs.had_failed == set()
 
 
-def test_a_check_that_blocks_fails_the_run_and_the_run_says_which(runs: Runs) -> None:
+def test_a_failed_blocking_check_fails_the_run_which_names_it(runs: Runs) -> None:
     assert runs.run("unplanned", a=True).success
     failed = runs.run("unplanned", a=True, b=False)
     assert not failed.success
     (event,) = [event for event in failed.all_events if event.is_step_failure]
     assert "f/current/d/b: keys_are_unique" in str(event.step_failure_data.error)
-    # A page tells which table it is, and of the other that it is well.
+    # The UI shows which table failed, and that the other one passed.
     assert runs.shown() == {"a": "SUCCEEDED", "b": "FAILED"}
 
 
-def test_a_run_that_was_killed_before_its_checks_hides_no_failure(runs: Runs) -> None:
+def test_a_run_killed_before_its_checks_hides_no_failure(runs: Runs) -> None:
     runs.run("unplanned", a=True, b=False)
     runs.plan("planned")
     assert runs.shown() == {"a": "PLANNED", "b": "PLANNED"}

@@ -1,4 +1,4 @@
-"""What the graph says of its assets, as a picture to be held against the last one."""
+"""The asset specs of a changefeed, compared with a snapshot."""
 
 from pathlib import Path
 
@@ -7,13 +7,13 @@ import dagster as dg
 from resources.catalog import read_catalog
 from tests.made_lake import schema, write_line, write_tables
 from ticdc_assets import definitions
-from ticdc_assets.assets.specs import code, code_block, escaped
+from ticdc_assets.assets.markdown import code, code_block, escape_markdown
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.lake.store.lake import Lake
 
 FEED = changefeed_from_uri("s3://bucket/prefix?protocol=csv&flush-interval=1m", id="shop")
 
-# Key, what it comes from, kinds.
+# Asset key <- dependencies [kinds].
 GRAPH = """
 shop/checkpoints <- shop/events [deltalake spark]
 shop/current/a~20~b/x~2f~y <- shop/events shop/schema_history/a~20~b/x~2f~y [deltalake spark table]
@@ -37,7 +37,7 @@ def graph(root: Path) -> dg.Definitions:
     return definitions.graph([FEED], str(root))
 
 
-def test_the_graph_is_as_it_was(tmp_path: Path) -> None:
+def test_the_graph_matches_its_snapshot(tmp_path: Path) -> None:
     specs = graph(tmp_path).resolve_all_asset_specs()
     lines = []
     for spec in specs:
@@ -51,7 +51,7 @@ def test_the_graph_is_as_it_was(tmp_path: Path) -> None:
     assert policies == {"checkpoints"}
 
 
-def test_a_current_table_tells_its_true_name_place_and_columns(tmp_path: Path) -> None:
+def test_a_current_table_states_its_name_uri_and_columns(tmp_path: Path) -> None:
     specs = {spec.key: spec for spec in graph(tmp_path).resolve_all_asset_specs()}
     hostile = specs[dg.AssetKey(["shop", "current", "a~20~b", "x~2f~y"])]
     orders = specs[dg.AssetKey(["shop", "current", "shop", "orders"])]
@@ -69,7 +69,7 @@ def test_a_current_table_tells_its_true_name_place_and_columns(tmp_path: Path) -
     assert "**paused**: a \\*statement\\*" in (paused.description or "")
 
 
-def test_a_run_reads_the_catalog_that_it_was_planned_with(tmp_path: Path) -> None:
+def test_a_run_loads_the_catalog_it_was_planned_with(tmp_path: Path) -> None:
     graph(tmp_path)
     lake = Lake(str(tmp_path), FEED.id)
     read_at = read_catalog(lake).read_at
@@ -79,11 +79,11 @@ def test_a_run_reads_the_catalog_that_it_was_planned_with(tmp_path: Path) -> Non
         *("a b.x/y", "shop.orders", "shop.订单"),
     ]
     assert [t.name for t in read_catalog(lake).named().values()] == ["shop.younger"]
-    # Planned when there was no lake.
+    # Planned before the lake existed.
     assert not read_catalog(lake, {}).named()
 
 
-def test_texts_of_users_are_no_markup() -> None:
-    assert escaped("a|b\n*c* <i>`d`") == "a\\|b \\*c\\* \\<i\\>\\`d\\`"
+def test_texts_of_users_are_not_taken_for_markup() -> None:
+    assert escape_markdown("a|b\n*c* <i>`d`") == "a\\|b \\*c\\* \\<i\\>\\`d\\`"
     assert code("a`b") == "`` a`b ``"
     assert code_block(["SELECT '```'"]).startswith("````sql\n")

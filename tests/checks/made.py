@@ -1,4 +1,4 @@
-"""Made-up tables of a lake, in memory: a few right rows, and whatever a test breaks."""
+"""In-memory tables of a lake: a few valid rows, and whatever a test breaks."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -42,7 +42,7 @@ def event(seq: int, kind: str, *, batch: int = 2, partition: int | None = 0, **m
 
 
 def row(seq: int, op: str, ts: int, *, name: str = "a", **more: Any) -> Row:
-    """A row event as it should be, unless `more` says otherwise."""
+    """Return a valid row event; `more` overrides its columns."""
     new, old = f'{{"id":"{seq}","v":"x"}}', f'{{"id":"{seq}","v":"w"}}'
     said = {"op": op, "commit_ts": ts, "database": "d", "table": name, "ordering": "commit_ts"}
     said |= {"name": table_name("d", name), "schema_version": 7, "handle_key_only": False}
@@ -72,8 +72,8 @@ def count(name: str, read: int, applied: int, superseded: int) -> tuple[object, 
     return (f"{name}1", table_name("d", name), read, applied, superseded, 0, 0)
 
 
-class Made(CheckContext):
-    """A window from ts 100, batch 1 to ts 200, batch 2 over tables that are made up."""
+class InMemoryContext(CheckContext):
+    """A range from ts 100, batch 1 to ts 200, batch 2 over tables that a test makes up."""
 
     def __init__(
         self,
@@ -90,13 +90,13 @@ class Made(CheckContext):
         self._tables = dict(tables)
         known = {one.id: one for one in incarnations or [table()]}
         before = State(ts=100, snapshot_id=1, incarnations=known)
-        # What is worked out once can be given just as well.
+        # Properties that are computed once can be set instead.
         self.before = Snapshot(before, batch=1, decoded=1) if since else Snapshot()
         after = State(ts=200, snapshot_id=2, incarnations=known)
         self.after = Snapshot(after, batch=2, decoded=decoded)
 
     def read(self, table: str) -> DataFrame:
-        columns = models.contract(self.lake.spark, table, self.feed)
+        columns = models.contract_schema(self.lake.spark, table, self.feed)
         rows = [
             tuple(one.get(name) for name in columns.names) for one in self._tables.get(table, ())
         ]

@@ -1,4 +1,4 @@
-"""All checks over a small lake of its own: green where it is right, red where it was broken."""
+"""All checks over a small lake: they pass on valid data and fail where a test corrupts it."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -30,18 +30,18 @@ from ticdc_assets.protocols.message import Message
 FEED = changefeed_from_uri(
     "kafka://h:9092/t?protocol=canal-json&enable-tidb-extension=true", id="f"
 )
-# A name that is nothing but what names may have.
+# A name of characters that need quoting somewhere.
 HOSTILE = "b/`'\".ü"
 NAMES = ("a", HOSTILE)
 UNKNOWN = "ALTER TABLE `a` FROBNICATE ALL"
 
 
-class Kept(NamedTuple):
+class Feed(NamedTuple):
     lake: LakeSession
     messages: list[Message]
 
     def run(self, *messages: Message) -> SnapshotRange:
-        """Advance, and say which window that was."""
+        """Advance, and return the range of snapshots."""
         since = read_last_snapshot(self.lake).seq if self.messages else 0
         self.messages.extend(messages)
         sent = [Message("t", 0, n, None, m.value, 1) for n, m in enumerate(self.messages)]
@@ -50,18 +50,18 @@ class Kept(NamedTuple):
 
     def results(
         self,
-        window: SnapshotRange,
+        changed: SnapshotRange,
         selected: Collection[dg.AssetCheckKey] | None = None,
         had_failed: Collection[str] = (),
     ) -> dict[str, dg.AssetCheckEvaluation]:
         found = evaluate_checks(
-            *(self.lake, window, keys(), selected),
+            *(self.lake, changed, keys(), selected),
             lambda check: _short(check) in had_failed,
         )
         return {_short(one.asset_check_key): one for one in found}
 
-    def have(self, incarnation: str, version: int) -> SnapshotRange:
-        """Have the lake name another version of a table, as nothing of ours would."""
+    def write_snapshot_at(self, incarnation: str, version: int) -> SnapshotRange:
+        """Write a snapshot that names another Delta version of a table, as no run would."""
         before = read_last_snapshot(self.lake)
         line = self.lake.read("applied").where(f"seq = {before.seq}")
         after = write_snapshot(
@@ -76,15 +76,16 @@ class Kept(NamedTuple):
         )
         return SnapshotRange(before.seq, after.seq)
 
-    def scene(self, incarnation: str, version: int, window: SnapshotRange) -> CheckContext:
-        """The lake as if a table were at another version."""
-        scene = CheckContext(self.lake, window)
-        scene.after = replace(scene.after, versions={**scene.after.versions, incarnation: version})
-        return scene
+    def context_at(self, incarnation: str, version: int, changed: SnapshotRange) -> CheckContext:
+        """Return a context in which a table is at another version."""
+        context = CheckContext(self.lake, changed)
+        versions = {**context.after.versions, incarnation: version}
+        context.after = replace(context.after, versions=versions)
+        return context
 
 
 def _quiet(*_: object) -> None:
-    """Progress that nobody looks at."""
+    """Discard progress."""
 
 
 def _short(check: dg.AssetCheckKey) -> str:
@@ -101,37 +102,37 @@ def keys() -> dict[str, dg.AssetKey]:
 @pytest.fixture(scope="module")
 def kept(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Kept, SnapshotRange]:
+) -> tuple[Feed, SnapshotRange]:
     root: Path = tmp_path_factory.mktemp("checks")
-    kept = Kept(LakeSession(spark, Lake(str(root / "lake"), FEED.id), FEED), [])
+    kept = Feed(LakeSession(spark, Lake(str(root / "lake"), FEED.id), FEED), [])
     made = [ddl("d", "a", 10, "CREATE", "CREATE TABLE `a` (`id` INT PRIMARY KEY, `v` VARCHAR(20))")]
     name = HOSTILE.replace("`", "``")
     made.append(ddl("d", HOSTILE, 10, "CREATE", f"CREATE TABLE `{name}` (`id` INT PRIMARY KEY)"))
     kept.run(*made, row("d", "a", 20, id="1", v="x"), row("d", HOSTILE, 20, id="1"), watermark(30))
-    window = kept.run(row("d", "a", 40, id="2", v="y"), watermark(50))
-    return kept, window
+    changed = kept.run(row("d", "a", 40, id="2", v="y"), watermark(50))
+    return kept, changed
 
 
-def test_all_is_green_where_all_is_right(kept: tuple[Kept, SnapshotRange]) -> None:
-    lake, window = kept
-    whole = lake.results(SnapshotRange(0, window.through))
+def test_every_check_passes_on_valid_data(kept: tuple[Feed, SnapshotRange]) -> None:
+    lake, changed = kept
+    whole = lake.results(SnapshotRange(0, changed.through))
     assert [(name, r.description) for name, r in whole.items() if not r.passed] == []
     assert len(whole) == len(check_specs(FEED, keys()))
-    # The second window changed one of the tables, and nothing is said of the other.
-    new = lake.results(window)
+    # The second range changed one of the tables: the other gets no result.
+    new = lake.results(changed)
     assert [(name, r.description) for name, r in new.items() if not r.passed] == []
     assert {name.partition(":")[0] for name in new} >= {"0", "events", "checkpoints"}
     assert not any(name.startswith("1:") for name in new)
     assert not [name for name, r in new.items() if "ticdc/not_evaluated" in r.metadata]
     one = {dg.AssetCheckKey(layer_asset_key(FEED, "events"), "inserts_have_no_old_value")}
-    assert list(lake.results(window, one)) == ["events: inserts_have_no_old_value"]
-    assert lake.results(SnapshotRange(window.through, window.through)) == {}
+    assert list(lake.results(changed, one)) == ["events: inserts_have_no_old_value"]
+    assert lake.results(SnapshotRange(changed.through, changed.through)) == {}
 
 
-def test_a_table_that_was_tampered_with_is_found(
-    kept: tuple[Kept, SnapshotRange], monkeypatch: pytest.MonkeyPatch
+def test_a_corrupted_table_fails_its_checks(
+    kept: tuple[Feed, SnapshotRange], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake, window = kept
+    lake, changed = kept
     applied = read_last_snapshot(lake.lake)
     (id,) = [i for i, t in applied.state.incarnations.items() if t.schema.table == "a"]
     path = f"delta.{quote_identifier(lake.lake.current_path(id))}"
@@ -140,20 +141,20 @@ def test_a_table_that_was_tampered_with_is_found(
     try:
         lake.lake.spark.sql(f"INSERT INTO {path} VALUES (1, 'again', 45)")
         lake.lake.spark.sql(f"ALTER TABLE {path} ADD COLUMNS (surplus INT AFTER id)")
-        with lake.scene(id, version + 2, window) as scene:
+        with lake.context_at(id, version + 2, changed) as context:
             for invariant in (
                 keys_are_unique,
                 row_count_matches_events,
                 columns_match_schema_history,
             ):
-                breaks = invariant.find(scene, [applied.state.incarnations[id]])[id]
-                assert not isinstance(breaks, NotEvaluated)
-                found.append([tuple(line.asDict().values()) for line in breaks.collect()])
-            # Keys of large tables are looked for in another way.
-            monkeypatch.setattr(current, "_SMALL", 0)
-            breaks = keys_are_unique.find(scene, [applied.state.incarnations[id]])[id]
-            assert not isinstance(breaks, NotEvaluated)
-            assert [tuple(line.asDict().values()) for line in breaks.collect()] == found[0]
+                violations = invariant.find(context, [applied.state.incarnations[id]])[id]
+                assert not isinstance(violations, NotEvaluated)
+                found.append([tuple(line.asDict().values()) for line in violations.collect()])
+            # Large tables take another path.
+            monkeypatch.setattr(current, "_SMALL_TABLE_BYTES", 0)
+            violations = keys_are_unique.find(context, [applied.state.incarnations[id]])[id]
+            assert not isinstance(violations, NotEvaluated)
+            assert [tuple(line.asDict().values()) for line in violations.collect()] == found[0]
     finally:
         lake.lake.spark.sql(f"RESTORE TABLE {path} TO VERSION AS OF {version}").collect()
     assert found[0] == [("1", 2, 45)]
@@ -161,34 +162,34 @@ def test_a_table_that_was_tampered_with_is_found(
     assert found[2][0] == (2, "v string", "surplus int")
 
 
-def test_a_table_that_failed_is_doubted_until_it_is_right_or_made_anew(
-    kept: tuple[Kept, SnapshotRange],
+def test_a_failed_table_is_rechecked_in_full_until_it_passes_or_is_replayed(
+    kept: tuple[Feed, SnapshotRange],
 ) -> None:
     lake, _ = kept
     state = read_last_snapshot(lake.lake).state
     (id,) = [i for i, t in state.incarnations.items() if t.schema.table == "a"]
     path = f"delta.{quote_identifier(lake.lake.current_path(id))}"
     lake.lake.spark.sql(f"INSERT INTO {path} VALUES (1, 'again', 45)")
-    tampered = lake.have(id, read_last_snapshot(lake.lake).versions[id] + 1)
+    tampered = lake.write_snapshot_at(id, read_last_snapshot(lake.lake).versions[id] + 1)
     wrong = {"0: keys_are_unique", "0: row_count_matches_events"}
     chosen = {spec.key for spec in check_specs(FEED, keys()) if spec.asset_key in keys().values()}
     found = lake.results(SnapshotRange(0, tampered.through), chosen)
     assert {name for name, one in found.items() if not one.passed} == wrong
 
-    # The next window knows nothing of it, unless it is asked to doubt.
-    window = lake.run(row("d", "a", 52, id="7", v="w"), watermark(54))
-    assert {name for name, one in lake.results(window, chosen).items() if not one.passed} == set()
-    found = lake.results(window, chosen, wrong)
+    # The next range does not contain the corruption; only a recheck finds it.
+    changed = lake.run(row("d", "a", 52, id="7", v="w"), watermark(54))
+    assert {name for name, one in lake.results(changed, chosen).items() if not one.passed} == set()
+    found = lake.results(changed, chosen, wrong)
     assert {name for name, one in found.items() if not one.passed} == wrong
     rows = found["0: row_count_matches_events"].metadata["ticdc/sample"].records
     assert rows[0].data == {
         "rows_before": 0,
         "inserts": 3,
         "deletes": 0,
-        "should_be": 3,
-        "rows": 4,
+        "expected": 3,
+        "actual": 4,
     }
-    # Of other tables no more is looked at than has changed.
+    # Other tables are checked only for what changed.
     assert not any(name.startswith("1:") for name in found)
 
     before = read_last_snapshot(lake.lake)
@@ -199,20 +200,20 @@ def test_a_table_that_failed_is_doubted_until_it_is_right_or_made_anew(
     assert wrong <= found.keys()
 
 
-def test_what_was_refused_is_red_and_a_paused_table_says_how_to_go_on(
-    kept: tuple[Kept, SnapshotRange],
+def test_quarantined_input_fails_a_check_and_a_paused_table_states_how_to_resume(
+    kept: tuple[Feed, SnapshotRange],
 ) -> None:
     lake, _ = kept
     bad = Message("t", 0, 0, None, b'{"broken', 1)
     stop = ddl("d", "a", 60, "ALTER", UNKNOWN)
     found = lake.results(lake.run(bad, stop, row("d", "a", 65, id="3", v="z"), watermark(70)))
-    refused = found["quarantine: quarantine_is_empty"]
-    assert not refused.passed
-    assert refused.severity == dg.AssetCheckSeverity.ERROR
-    assert refused.metadata["ticdc/violations"].value == 1
-    (sample,) = refused.metadata["ticdc/sample"].records
+    quarantine = found["quarantine: quarantine_is_empty"]
+    assert not quarantine.passed
+    assert quarantine.severity == dg.AssetCheckSeverity.ERROR
+    assert quarantine.metadata["ticdc/violations"].value == 1
+    (sample,) = quarantine.metadata["ticdc/sample"].records
     assert sample.data["error"] == "MalformedMessage"
-    assert sample.data["place"].startswith("t-0-")
+    assert sample.data["position"].startswith("t-0-")
     paused = found["0: table_is_live"]
     assert not paused.passed
     assert paused.metadata["ticdc/ddl"].value == UNKNOWN
@@ -220,14 +221,16 @@ def test_what_was_refused_is_red_and_a_paused_table_says_how_to_go_on(
     assert paused.metadata["ticdc/resume_command"].value == command
     without = paused.metadata["ticdc/skip_ddl_command"].value
     assert without == f"{command} --skip-ddl"
-    told = {name for name, r in found.items() if not r.passed}
-    assert told == {"quarantine: quarantine_is_empty", "0: table_is_live"}
-    # It stays red while it is so, whatever the next window does.
+    failed = {name for name, r in found.items() if not r.passed}
+    assert failed == {"quarantine: quarantine_is_empty", "0: table_is_live"}
+    # It keeps failing while the table is paused, whatever the next range holds.
     now = read_last_snapshot(lake.lake).seq
     assert list(lake.results(SnapshotRange(now, now))) == ["0: table_is_live"]
 
 
-def test_a_table_of_the_lake_that_is_not_as_agreed_is_red(kept: tuple[Kept, SnapshotRange]) -> None:
+def test_a_lake_table_that_violates_its_contract_fails(
+    kept: tuple[Feed, SnapshotRange],
+) -> None:
     lake, _ = kept
     events, raw = lake.lake.sql("events"), lake.lake.sql("raw")
     through = read_last_snapshot(lake.lake).seq
@@ -243,7 +246,7 @@ def test_a_table_of_the_lake_that_is_not_as_agreed_is_red(kept: tuple[Kept, Snap
     assert not found["raw: raw_matches_contract"].passed
 
 
-def test_every_check_has_a_promise_and_a_name_of_its_own() -> None:
+def test_every_check_has_a_promise_and_a_unique_name() -> None:
     specs = check_specs(FEED, keys())
     assert len({spec.key for spec in specs}) == len(specs)
     assert all(spec.description for spec in specs)

@@ -1,4 +1,4 @@
-"""Each promise is found broken where it is, and nowhere else."""
+"""Every invariant finds its violations, and nothing else."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tests.checks.made import (
     FOLDER,
     SIMPLE,
-    Made,
+    InMemoryContext,
     count,
     ddl,
     event,
@@ -71,7 +71,7 @@ def bootstrap(seq: int) -> dict[str, Any]:
     return event(seq, "bootstrap", batch=1, statement=statement, **named)
 
 
-# What is as it should be: rows of every kind, some sent twice, some sent again.
+# Valid events: rows of every kind, some in two partitions, some repeated.
 EVENTS = [
     bootstrap(1),
     row(2, "insert", 90, batch=1),
@@ -85,14 +85,14 @@ EVENTS = [
     row(16, "insert", 300, after=None),
     ddl(17, 140, 0, "ALTER TABLE a"),
     ddl(18, 140, 1, "ALTER TABLE a"),
-    # At just the resolved ts the other copy may come yet.
+    # At exactly the resolved ts the other copy may still arrive.
     ddl(19, 200, 0, "ALTER TABLE b"),
     event(20, "batch", partition=None),
 ]
 APPLIED = [line(1, 100, 1), line(2, 200, 2, counts=[count("a", 5, 4, 1)])]
 HISTORY = [version("a", 50), version("b", 60, 6), version("b", 150, 6), version("c", 60, None)]
 RAW = [{"batch": 1, "seq": 3}, {"batch": 2, "seq": 20}]
-RIGHT = {"events": EVENTS, "applied": APPLIED, "schema_history": HISTORY, "raw": RAW}
+VALID = {"events": EVENTS, "applied": APPLIED, "schema_history": HISTORY, "raw": RAW}
 
 
 def file(seq: int, number: int, role: str = "data", **more: Any) -> dict[str, Any]:
@@ -130,21 +130,21 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def simple(spark: SparkSession) -> Iterator[CheckContext]:
-    with Made(spark, SIMPLE, RIGHT) as scene:
-        yield scene
+    with InMemoryContext(spark, SIMPLE, VALID) as context:
+        yield context
 
 
 @pytest.fixture(scope="module")
 def folder(spark: SparkSession) -> Iterator[CheckContext]:
-    with Made(spark, FOLDER, FILES) as scene:
-        yield scene
+    with InMemoryContext(spark, FOLDER, FILES) as context:
+        yield context
 
 
-def test_nothing_is_found_where_all_is_right(simple: CheckContext, folder: CheckContext) -> None:
-    for scene in (simple, folder):
+def test_valid_events_violate_nothing(simple: CheckContext, folder: CheckContext) -> None:
+    for context in (simple, folder):
         for invariant in INVARIANTS:
-            if invariant.holds_for(scene.feed):
-                assert found(invariant, scene) == [], invariant.name
+            if invariant.applies_to(context.feed):
+                assert find(invariant, context) == [], invariant.name
 
 
 BROKEN_ROWS = [
@@ -192,33 +192,33 @@ def broken(spark: SparkSession) -> Iterator[CheckContext]:
         line(1, 100, 1, watermarks={"t-0": 190, "t-1": 100}),
         line(2, 90, 2, counts=[count("a", 5, 4, 2)], watermarks={"t-0": 180, "t-1": 200}),
     ]
-    refused = {"batch": 2, "seq": 50, "stage": "decode", "error": "MalformedMessage"}
-    doubted = {**refused, "error": "ChecksumMismatch", "seq": 51}
-    old = {**refused, "batch": 1}
-    tables = {**RIGHT, "events": [*EVENTS, *BROKEN_ROWS], "schema_history": history}
-    tables |= {"applied": lines, "quarantine": [refused, doubted, old]}
-    with Made(spark, SIMPLE, tables) as scene:
-        yield scene
+    quarantined = {"batch": 2, "seq": 50, "stage": "decode", "error": "MalformedMessage"}
+    checksum_mismatch = {**quarantined, "error": "ChecksumMismatch", "seq": 51}
+    old = {**quarantined, "batch": 1}
+    tables = {**VALID, "events": [*EVENTS, *BROKEN_ROWS], "schema_history": history}
+    tables |= {"applied": lines, "quarantine": [quarantined, checksum_mismatch, old]}
+    with InMemoryContext(spark, SIMPLE, tables) as context:
+        yield context
 
 
 @pytest.fixture(scope="module")
 def broken_folder(spark: SparkSession) -> Iterator[CheckContext]:
-    with Made(spark, FOLDER, BROKEN_FOLDER, decoded=1) as scene:
-        yield scene
+    with InMemoryContext(spark, FOLDER, BROKEN_FOLDER, decoded=1) as context:
+        yield context
 
 
 @pytest.mark.parametrize(
     ("invariant", "column", "expected"),
     [
-        (inserts_have_no_old_value, "place", ["t-0-30-0", "t-0-31-0"]),
-        (deletes_have_no_new_value, "place", ["t-0-32-0", "t-0-33-0"]),
-        (updates_have_both_values, "place", ["t-0-34-0", "t-0-35-0", "t-0-36-0"]),
-        (handle_keys_are_present, "place", ["t-0-37-0", "t-0-38-0"]),
-        (row_events_are_stored_once, "place", ["t-0-41-0"]),
-        (row_schemas_are_known, "place", ["t-0-39-0", "t-0-40-0"]),
-        (row_checksums_match, "place", ["t-0-43-0"]),
-        (no_new_rows_below_resolved_ts, "place", ["t-0-42-0"]),
-        (ddl_reaches_all_partitions, "not_in_partitions", ["0"]),
+        (inserts_have_no_old_value, "position", ["t-0-30-0", "t-0-31-0"]),
+        (deletes_have_no_new_value, "position", ["t-0-32-0", "t-0-33-0"]),
+        (updates_have_both_values, "position", ["t-0-34-0", "t-0-35-0", "t-0-36-0"]),
+        (handle_keys_are_present, "position", ["t-0-37-0", "t-0-38-0"]),
+        (row_events_are_stored_once, "position", ["t-0-41-0"]),
+        (row_schemas_are_known, "position", ["t-0-39-0", "t-0-40-0"]),
+        (row_checksums_match, "position", ["t-0-43-0"]),
+        (no_new_rows_below_resolved_ts, "position", ["t-0-42-0"]),
+        (ddl_reaches_all_partitions, "missing_in_partitions", ["0"]),
         (schema_versions_increase, "valid_from", ["160"]),
         (resolved_ts_is_monotonic, "partition", ["all", "t-0"]),
         (quarantine_is_empty, "error", ["MalformedMessage"]),
@@ -226,18 +226,18 @@ def broken_folder(spark: SparkSession) -> Iterator[CheckContext]:
             ledger_balances,
             "what",
             [
-                "inputs that were refused and kept",
-                "row events applied, superseded and quarantined, line 2",
+                "quarantined inputs",
+                "row events applied, superseded and quarantined, snapshot 2",
                 "row events read",
             ],
         ),
     ],
     ids=lambda given: getattr(given, "name", ""),
 )
-def test_what_breaks_a_promise_is_found(
+def test_an_invariant_finds_its_violations(
     broken: CheckContext, invariant: Invariant, column: str, expected: list[str]
 ) -> None:
-    assert of_column(invariant, broken, column) == expected
+    assert find_column(invariant, broken, column) == expected
 
 
 @pytest.mark.parametrize(
@@ -251,43 +251,43 @@ def test_what_breaks_a_promise_is_found(
     ],
     ids=lambda given: getattr(given, "name", ""),
 )
-def test_what_breaks_a_promise_of_the_folder_is_found(
+def test_an_invariant_of_the_folder_finds_its_violations(
     broken_folder: CheckContext, invariant: Invariant, column: str, expected: list[str]
 ) -> None:
-    assert of_column(invariant, broken_folder, column) == expected
+    assert find_column(invariant, broken_folder, column) == expected
 
 
-def test_a_file_without_old_values_has_updates_without_them() -> None:
+def test_updates_in_csv_have_no_old_value_by_default() -> None:
     csv = changefeed_from_uri("file:///data?protocol=csv")
     assert not get_traits(csv).has_old_values(csv)
     assert get_traits(SIMPLE).has_old_values(SIMPLE)
 
 
-def test_nothing_is_asked_of_the_key_of_a_table_that_is_stopped(spark: SparkSession) -> None:
+def test_handle_keys_of_a_paused_table_are_not_checked(spark: SparkSession) -> None:
     paused = [table(status="paused", reason="?", stopped_ts=100, stopped_snapshot_id=1)]
-    tables = {**RIGHT, "events": [row(37, "insert", 150, after='{"v":"x"}')]}
-    with Made(spark, SIMPLE, tables, incarnations=paused) as scene:
-        assert found(handle_keys_are_present, scene) == []
+    tables = {**VALID, "events": [row(37, "insert", 150, after='{"v":"x"}')]}
+    with InMemoryContext(spark, SIMPLE, tables, incarnations=paused) as context:
+        assert find(handle_keys_are_present, context) == []
 
 
-def test_a_row_that_says_nothing_of_its_schema_is_found_whatever_the_history_lacks(
+def test_a_row_without_a_schema_version_or_observed_types_is_reported(
     spark: SparkSession,
 ) -> None:
-    # No version of the table has a number either.
+    # The table has no numbered schema version either.
     rows = [row(50, "insert", 150, name="c", schema_version=None)]
-    with Made(spark, SIMPLE, {**RIGHT, "events": rows}) as scene:
-        assert of_column(row_schemas_are_known, scene, "place") == ["t-0-50-0"]
+    with InMemoryContext(spark, SIMPLE, {**VALID, "events": rows}) as context:
+        assert find_column(row_schemas_are_known, context, "position") == ["t-0-50-0"]
 
 
-def test_a_file_numbered_below_the_first_fills_no_gap(spark: SparkSession) -> None:
+def test_a_file_numbered_0_fills_no_gap(spark: SparkSession) -> None:
     files = [file(n, number) for n, number in enumerate((0, 1, 3), 1)]
-    with Made(spark, FOLDER, {**FILES, "raw": files}) as scene:
-        assert of_column(data_file_numbers_have_no_gaps, scene, "first_missing") == ["2"]
+    with InMemoryContext(spark, FOLDER, {**FILES, "raw": files}) as context:
+        assert find_column(data_file_numbers_have_no_gaps, context, "first_missing") == ["2"]
 
 
-def found(invariant: Invariant, scene: CheckContext) -> list[Any]:
-    return invariant.find(scene).collect()
+def find(invariant: Invariant, context: CheckContext) -> list[Any]:
+    return invariant.find(context).collect()
 
 
-def of_column(invariant: Invariant, scene: CheckContext, column: str) -> list[str]:
-    return sorted(str(one[column]) for one in found(invariant, scene))
+def find_column(invariant: Invariant, context: CheckContext, column: str) -> list[str]:
+    return sorted(str(row_[column]) for row_ in find(invariant, context))

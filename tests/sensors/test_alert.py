@@ -1,4 +1,4 @@
-"""The alert: what it says, and that its webhook shows nowhere."""
+"""The alerts: what they post, and that the webhook URL appears nowhere."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ import pytest
 
 from tests.assets.scripted import Runs
 from ticdc_assets.assets.advance import FEED_TAG
-from ticdc_assets.sensors.alert import WEBHOOK, alert, alert_of_checks, alert_sensors
+from ticdc_assets.sensors.alert import WEBHOOK, alert_on_checks, alert_on_failure, alert_sensors
 
 
 @dg.op
@@ -26,22 +26,22 @@ def failing() -> None:
 
 @pytest.fixture
 def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, str]]]:
-    said: list[dict[str, str]] = []
+    posts: list[dict[str, str]] = []
 
-    class Taker(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            said.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            posts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Taker) as server:
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         monkeypatch.setenv(WEBHOOK, f"http://127.0.0.1:{server.server_port}/T0KEN")
-        yield said
+        yield posts
         server.shutdown()
         thread.join()
 
@@ -54,7 +54,7 @@ def failure(instance: dg.DagsterInstance) -> dg.RunFailureSensorContext:
 def ended(
     instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult
 ) -> dg.RunStatusSensorContext:
-    """What a sensor is given when a run has ended."""
+    """Return the context that a sensor gets when a run has ended."""
     success = result.success
     return dg.build_run_status_sensor_context(
         sensor_name="alert",
@@ -66,14 +66,14 @@ def ended(
 
 def test_a_failed_run_is_posted(webhook: list[dict[str, str]]) -> None:
     with dg.instance_for_test() as instance:
-        alert(failure(instance))
+        alert_on_failure(failure(instance))
 
-    (said,) = webhook
-    assert said["text"].startswith("changefeed shop: run ")
-    assert said["text"].endswith("ValueError: no such folder")
+    (post,) = webhook
+    assert post["text"].startswith("changefeed shop: run ")
+    assert post["text"].endswith("ValueError: no such folder")
 
 
-def test_a_check_is_posted_when_it_comes_to_fail(
+def test_a_check_is_posted_when_it_starts_to_fail(
     webhook: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with dg.instance_for_test() as instance:
@@ -85,9 +85,9 @@ def test_a_check_is_posted_when_it_comes_to_fail(
             {"a": False, "b": False},
         ]
         for found in of_runs:
-            alert_of_checks(ended(instance, runs.run("unplanned", **found)))
+            alert_on_checks(ended(instance, runs.run("unplanned", **found)))
 
-    first, second = (said["text"].splitlines() for said in webhook)
+    first, second = (post["text"].splitlines() for post in webhook)
     assert [line.partition(" {")[0] for line in first] == [
         "unplanned: f/current/d/b: keys_are_unique:"
     ]
@@ -97,28 +97,28 @@ def test_a_check_is_posted_when_it_comes_to_fail(
     ]
 
 
-def test_a_run_that_a_check_has_failed_says_which(
+def test_the_alert_for_a_failed_run_names_the_failed_check(
     webhook: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with dg.instance_for_test() as instance:
         result = Runs(instance, monkeypatch).run("unplanned", b=False)
-        alert(ended(instance, result).for_run_failure())
+        alert_on_failure(ended(instance, result).for_run_failure())
 
-    (said,) = webhook
-    assert said["text"].splitlines()[1].startswith("f/current/d/b: keys_are_unique: ")
+    (post,) = webhook
+    assert post["text"].splitlines()[1].startswith("f/current/d/b: keys_are_unique: ")
 
 
-def test_an_unreachable_webhook_is_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_does_not_quote_the_webhook(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(WEBHOOK, "http://127.0.0.1:9/T0KEN")
     with dg.instance_for_test() as instance:
         context = failure(instance)
         with pytest.raises(RuntimeError) as failed:
-            alert(context)
+            alert_on_failure(context)
 
     assert "T0KEN" not in str(failed.value)
 
 
-def test_without_a_webhook_there_is_no_alert(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_webhook_there_are_no_alert_sensors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(WEBHOOK, raising=False)
 
     assert alert_sensors() == []

@@ -1,4 +1,4 @@
-"""The sensor as a state machine: what source and lake say, and which runs there were."""
+"""The checkpoint sensor as a state machine over the source, the lake and past runs."""
 
 import json
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ import pytest
 from resources.deployment import LakeResource
 from tests.made_lake import write_line
 from ticdc_assets.assets.advance import FEED_TAG
-from ticdc_assets.assets.run_budget import poll_interval
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.run import read_poll_interval
 from ticdc_assets.sensors import checkpoint
 from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
 
@@ -32,7 +32,7 @@ def job() -> None:
 
 
 class World:
-    """A source, a lake and an instance, and a sensor that looks at them."""
+    """A source, a lake, an instance, and the sensor over them."""
 
     def __init__(self, folder: Path, feed: Changefeed, instance: dg.DagsterInstance) -> None:
         self.folder = folder
@@ -84,12 +84,12 @@ def world(tmp_path: Path, instance: dg.DagsterInstance) -> World:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits between two attempts."""
-    monkeypatch.setattr(checkpoint, "_LONGEST_PAUSE", 0)
+def without_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the pause between two attempts."""
+    monkeypatch.setattr(checkpoint, "_MAX_PAUSE_SECONDS", 0)
 
 
-def test_nothing_is_asked_for_where_nothing_is(world: World) -> None:
+def test_an_empty_source_requests_no_run(world: World) -> None:
     context = dg.build_sensor_context(
         instance=world.instance, resources={"lake": LakeResource(root=str(world.folder / "lake"))}
     )
@@ -97,7 +97,7 @@ def test_nothing_is_asked_for_where_nothing_is(world: World) -> None:
     assert isinstance(world.sensor(context), dg.SkipReason)
 
 
-def test_a_half_written_metadata_is_looked_at_again(world: World) -> None:
+def test_a_half_written_metadata_file_requests_no_run(world: World) -> None:
     (world.folder / "metadata").write_text('{"checkpoint-t')
     context = dg.build_sensor_context(
         instance=world.instance, resources={"lake": LakeResource(root=str(world.folder / "lake"))}
@@ -106,7 +106,7 @@ def test_a_half_written_metadata_is_looked_at_again(world: World) -> None:
     assert isinstance(world.sensor(context), dg.SkipReason)
 
 
-def test_each_new_checkpoint_is_asked_for_and_observed_once(world: World) -> None:
+def test_each_new_checkpoint_is_requested_and_observed_once(world: World) -> None:
     world.writes(T1)
     first = world.tick()
     assert [r.run_key for r in first.run_requests or []] == [f"shop@{T1}"]
@@ -114,7 +114,7 @@ def test_each_new_checkpoint_is_asked_for_and_observed_once(world: World) -> Non
     (observed,) = first.asset_events
     assert observed.asset_key == dg.AssetKey(["shop", "source"])
     assert observed.metadata["ticdc/resolved_ts"].value == str(T1)
-    # Before the run has been recorded: the same key, which Dagster takes once.
+    # Until the run is recorded, the same key again: Dagster launches it once.
     again = world.tick()
     assert [r.run_key for r in again.run_requests or []] == [f"shop@{T1}"]
     assert not again.asset_events
@@ -127,7 +127,7 @@ def test_each_new_checkpoint_is_asked_for_and_observed_once(world: World) -> Non
     assert world.run_key() == f"shop@{T2}"
 
 
-def test_while_a_run_is_on_ticks_become_one(world: World) -> None:
+def test_during_a_run_no_run_is_requested(world: World) -> None:
     world.writes(T1)
     run = world.instance.create_run_for_job(
         job_def=job,
@@ -148,7 +148,7 @@ def test_while_a_run_is_on_ticks_become_one(world: World) -> None:
     assert world.run_key() == f"shop@{T3}"
 
 
-def test_another_changefeeds_run_is_none_of_ours(world: World) -> None:
+def test_runs_of_other_changefeeds_do_not_count(world: World) -> None:
     world.writes(T1)
     world.instance.create_run_for_job(
         job_def=job, status=dg.DagsterRunStatus.STARTED, tags={FEED_TAG: "other"}
@@ -157,19 +157,19 @@ def test_another_changefeeds_run_is_none_of_ours(world: World) -> None:
     assert world.run_key() == f"shop@{T1}"
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_failed_run_is_asked_for_again_under_a_key_of_its_own(world: World) -> None:
+@pytest.mark.usefixtures("without_pause")
+def test_a_failed_run_is_requested_again_with_a_new_key(world: World) -> None:
     world.writes(T1)
     assert not world.runs(T1, fail="yes").success
     assert world.run_key() == f"shop@{T1}#2"
     assert not world.runs(T1, fail="yes").success
     assert world.run_key() == f"shop@{T1}#3"
-    # What came meanwhile is due all the same, and takes with it what had failed.
+    # A newer checkpoint has a key of its own, and its run covers the failed one.
     world.writes(T2)
     assert world.run_key() == f"shop@{T2}"
 
 
-def test_after_a_failed_run_there_is_a_pause(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempts_are_separated_by_a_pause(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.writes(T1)
     world.runs(T1, fail="yes")
     assert world.run_key() is None
@@ -178,26 +178,26 @@ def test_after_a_failed_run_there_is_a_pause(world: World, monkeypatch: pytest.M
     assert world.run_key() == f"shop@{T1}#2"
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_run_that_the_instance_runs_again_is_not_asked_for(world: World) -> None:
+@pytest.mark.usefixtures("without_pause")
+def test_a_run_that_dagster_retries_is_not_requested(world: World) -> None:
     world.writes(T1)
     failed = world.runs(T1, fail="yes")
     world.instance.add_run_tags(failed.run_id, {"dagster/will_retry": "true"})
     assert world.run_key() is None
-    # It did, and that failed too, for good.
+    # The retry failed as well.
     world.instance.add_run_tags(failed.run_id, {"dagster/auto_retry_run_id": "x"})
     assert world.run_key() == f"shop@{T1}#2"
 
 
-@pytest.mark.usefixtures("impatient")
-def test_the_lake_is_believed_and_not_a_run(world: World) -> None:
+@pytest.mark.usefixtures("without_pause")
+def test_the_lake_decides_and_not_the_status_of_runs(world: World) -> None:
     world.writes(T1)
-    # A run that succeeded and applied nothing, or a lake that was taken away since.
+    # A run that succeeded and applied nothing, or a lake that was deleted since.
     assert world.runs(T1).success
     assert world.run_key() == f"shop@{T1}#2"
 
 
-def test_a_restart_decides_the_same(world: World) -> None:
+def test_a_restarted_sensor_decides_the_same(world: World) -> None:
     world.writes(T1)
     world.has_applied(T1)
     assert world.run_key() is None
@@ -211,8 +211,8 @@ def test_a_restart_decides_the_same(world: World) -> None:
     assert world.run_key() is None
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_dump_that_grows_is_asked_for(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+@pytest.mark.usefixtures("without_pause")
+def test_a_growing_dump_is_requested(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     file = tmp_path / "records.jsonl"
     feed = changefeed_from_uri(f"dump://{file}?protocol=simple", id="topic")
     world = World(tmp_path, feed, instance)
@@ -227,15 +227,15 @@ def test_a_dump_that_grows_is_asked_for(tmp_path: Path, instance: dg.DagsterInst
     assert world.run_key() == "topic@20 bytes"
 
 
-def test_the_interval_is_the_changefeeds_own_or_everybodys(
+def test_a_changefeed_may_have_its_own_poll_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     feed = changefeed_from_uri("file:///x?protocol=csv", id="shop-eu")
-    assert poll_interval(feed) == 15
+    assert read_poll_interval(feed) == 15
     monkeypatch.setenv("TICDC_SENSOR_SECONDS", "60")
-    assert poll_interval(feed) == 60
+    assert read_poll_interval(feed) == 60
     monkeypatch.setenv("TICDC_SENSOR_SECONDS_SHOP_EU", "5")
     assert checkpoint_sensor(feed, job).minimum_interval_seconds == 5
     monkeypatch.setenv("TICDC_SENSOR_SECONDS_SHOP_EU", "soon")
     with pytest.raises(ConfigError, match="TICDC_SENSOR_SECONDS_SHOP_EU"):
-        poll_interval(feed)
+        read_poll_interval(feed)

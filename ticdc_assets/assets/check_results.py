@@ -1,8 +1,8 @@
-"""The checks of a run: what was found is told, whether or not the run was planned with them.
+"""The checks of a run: results are reported whether or not the run was planned with the checks.
 
-Dagster shows a check that was planned, and of which nothing was said as its table did not change,
-as skipped, and no more as it was found.  So runs that a sensor asks for are planned without checks,
-and what a person has planned keeps its last result where there is nothing new.
+Dagster shows a planned check that emits no result as skipped, and hides its last result.  So runs
+that a sensor requests are planned without checks; and a check that a person selected, but whose
+table did not change, repeats its last result.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -13,53 +13,60 @@ import dagster as dg
 from ticdc_assets.checks import SnapshotRange, evaluate_checks
 from ticdc_assets.lake.store.lake import LakeSession
 
-# The run in which a check that has failed failed first: whoever is told of it is told once.
+# The run in which a failing check failed first: an alert goes out for that run only.
 FIRST_FAILED = "ticdc/first_failed_in"
 
 
 def evaluate_run_checks(
     context: dg.AssetExecutionContext,
     lake: LakeSession,
-    window: SnapshotRange,
-    tables: Mapping[str, dg.AssetKey],
+    snapshots: SnapshotRange,
+    table_keys: Mapping[str, dg.AssetKey],
     selected: Collection[dg.AssetCheckKey] | None = None,
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """What checks find in a window: all of them, or the selected ones."""
+    """Evaluate all checks, or the selected ones, over a range of snapshots."""
     if selected is not None and not selected:
         return
-    last = cache(partial(_last, context.instance))
-    told: set[dg.AssetCheckKey] = set()
+    read_last = cache(partial(_read_last_evaluation, context.instance))
+    evaluated: set[dg.AssetCheckKey] = set()
 
     def has_failed(check: dg.AssetCheckKey) -> bool:
-        before = last(check)
-        return before is not None and not before.passed
+        last = read_last(check)
+        return last is not None and not last.passed
 
-    for found in evaluate_checks(lake, window, tables, selected, has_failed):
-        told.add(found.asset_check_key)
-        if found.passed:
-            yield found
+    for evaluation in evaluate_checks(lake, snapshots, table_keys, selected, has_failed):
+        check = evaluation.asset_check_key
+        evaluated.add(check)
+        if evaluation.passed:
+            yield evaluation
         else:
-            yield _since(last(found.asset_check_key), found, context.run.run_id)
-    for check in context.selected_asset_check_keys - told:
-        before = last(check)
-        if before is not None:
-            yield before
+            yield _note_first_failure(read_last(check), evaluation, context.run.run_id)
+    for check in context.selected_asset_check_keys - evaluated:
+        last = read_last(check)
+        if last is not None:
+            yield last
 
 
-def _since(
-    before: dg.AssetCheckEvaluation | None, found: dg.AssetCheckEvaluation, run: str
+def _note_first_failure(
+    last: dg.AssetCheckEvaluation | None, failure: dg.AssetCheckEvaluation, run_id: str
 ) -> dg.AssetCheckEvaluation:
-    """What was found, with the run that found it first, which is this one if it is news."""
+    """Add the run that a check failed in first: this one, unless it failed equally before."""
     first = None
-    # What warned before and is an error now is news.
-    if before is not None and before.severity == found.severity:
-        first = before.metadata.get(FIRST_FAILED)
-    here = dg.MetadataValue.dagster_run(run)
-    return found.with_metadata({**found.metadata, FIRST_FAILED: first or here})
+    # A check that warned before and is an error now counts as a new failure.
+    if last is not None and last.severity == failure.severity:
+        first = last.metadata.get(FIRST_FAILED)
+    this_run = dg.MetadataValue.dagster_run(run_id)
+    return failure.with_metadata({**failure.metadata, FIRST_FAILED: first or this_run})
 
 
-def _last(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> dg.AssetCheckEvaluation | None:
-    """What a check found when it was last evaluated."""
+def _read_last_evaluation(
+    instance: dg.DagsterInstance, check: dg.AssetCheckKey
+) -> dg.AssetCheckEvaluation | None:
+    """Return a check's last completed evaluation.
+
+    The instance's own `get_latest_asset_check_evaluation_record` also returns a check that is only
+    planned, which hides the evaluation before it; the event log storage tells them apart.
+    """
     records = instance.event_log_storage.get_asset_check_summary_records([check])
     record = records[check].last_completed_check_execution_record
     return None if record is None else record.evaluation

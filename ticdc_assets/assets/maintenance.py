@@ -1,4 +1,4 @@
-"""Looking after the lake's files, as a job of its own: it makes no asset and changes no row."""
+"""The maintenance job of a changefeed's lake: it makes no asset and changes no row."""
 
 import dagster as dg
 
@@ -12,14 +12,14 @@ from ticdc_assets.naming import identifier
 
 
 class Maintenance(dg.Config):
-    """What may be given up; by default nothing is, and only small files are joined."""
+    """What to delete after how many days; by default nothing, and small files are compacted."""
 
     retain_days: int | None = None
     expire_days: int | None = None
 
 
 def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
-    """The job that looks after one changefeed's part of the lake."""
+    """Define the job that compacts and expires files of a changefeed's lake."""
     name = identifier(feed.id)
 
     @dg.op(name=f"maintain_{name}_files", pool=f"ticdc_{name}")
@@ -32,7 +32,7 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
         location = lake.for_changefeed(feed.id)
         with locked(location):
             opened = spark.open_lake(location, feed)
-            done = maintain(
+            result = maintain(
                 opened,
                 read_existing_snapshot(opened),
                 retain_days=config.retain_days,
@@ -40,16 +40,16 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
             )
         context.add_output_metadata(
             {
-                "ticdc/tables_joined": done.joined,
-                "ticdc/files_before": done.files_before,
-                "ticdc/files_after": done.files_after,
-                "ticdc/records_expired": done.expired,
+                "ticdc/tables_compacted": result.joined,
+                "ticdc/files_before": result.files_before,
+                "ticdc/files_after": result.files_after,
+                "ticdc/records_expired": result.expired,
             }
         )
 
     @dg.job(
         name=f"maintain_{name}",
-        description=f"Join small files of changefeed {feed.id}, and give up what config says.",
+        description=f"Compact small files of changefeed {feed.id}, and delete what config allows.",
         tags={FEED_TAG: feed.id},
     )
     def _job() -> None:

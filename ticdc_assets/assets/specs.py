@@ -1,13 +1,14 @@
-"""What the graph says of each asset before anything has run: where it comes from, what it holds."""
+"""The asset specs of a changefeed: what each asset holds, and what it comes from."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import dagster as dg
 
 from ticdc_assets import naming
+from ticdc_assets.assets.markdown import code, escape_markdown
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
@@ -29,11 +30,12 @@ _SOURCE_KINDS = {
     "azure": {"azure"},
 }
 _LAYERS = {
-    naming.RAW: "What the source holds, as it came: every record or file, none twice.",
-    naming.EVENTS: "What it means, decoded: row changes, DDL, watermarks, one line an event.",
-    naming.QUARANTINE: "What could not be decoded or applied: its position, the reason, its bytes.",
-    naming.CHECKPOINTS: "Every resolved ts that was applied, with the Delta version of every table"
-    " at it: all tables at one ts are a time travel away.",
+    naming.RAW: "The input as it came: every record or file of the source, once.",
+    naming.EVENTS: "The decoded events, one row per event: row changes, DDLs, watermarks.",
+    naming.QUARANTINE: "Input and rows that could not be decoded or applied, each with its"
+    " position, the reason and its bytes.",
+    naming.CHECKPOINTS: "The applied log: one snapshot per resolved ts, with the Delta version of"
+    " every table. Read all tables at these versions to see them at one ts.",
 }
 _UPSTREAM = {
     naming.RAW: naming.SOURCE,
@@ -41,54 +43,54 @@ _UPSTREAM = {
     naming.QUARANTINE: naming.EVENTS,
     naming.CHECKPOINTS: naming.EVENTS,
 }
-# Where in the lake a layer lies, where that is not its name.
+# The lake's table of a layer, where its name differs.
 _FOLDERS = {naming.CHECKPOINTS: "applied"}
 
 
 def owners() -> list[str]:
-    """Whose the assets are: e-mail addresses, or teams as `team:data`."""
+    """Return the owners of all assets: e-mail addresses, or teams as `team:data`."""
     stated = os.environ.get(OWNERS) or "team:data"
     return [owner.strip() for owner in stated.split(",") if owner.strip()]
 
 
-def nothing_spec(reason: str) -> dg.AssetSpec:
-    """Stands in the graph's place where it could not be loaded."""
+def load_error_spec(reason: str) -> dg.AssetSpec:
+    """Describe the one asset that stands for a graph that could not be loaded."""
     return dg.AssetSpec(
         "no_changefeed",
-        description=f"No asset was loaded.\n\n{escaped(reason)}\n\n"
-        "Mend it, then reload the code location (Deployment, then Reload).",
+        description=f"No asset was loaded.\n\n{escape_markdown(reason)}\n\n"
+        "Fix this, then reload the code location (Deployment, then Reload).",
         kinds={"error"},
         owners=owners(),
     )
 
 
 def source_spec(feed: Changefeed) -> dg.AssetSpec:
-    """Where TiCDC writes to: nothing here makes it, a sensor observes it."""
+    """Describe the topic or folder that TiCDC writes to; a sensor observes it."""
     what = "The topic" if feed.transport != "storage" else "The folder"
     return dg.AssetSpec(
         layer_asset_key(feed, naming.SOURCE),
-        description=f"{what} that changefeed `{feed.id}` writes, as {feed.protocol}.",
+        description=f"{what} that changefeed `{feed.id}` writes in {feed.protocol}.",
         kinds=_SOURCE_KINDS[feed.scheme],
-        group_name=naming.group(feed),
+        group_name=naming.asset_group(feed),
         owners=owners(),
         metadata={
             "ticdc/changefeed": feed.id,
             "ticdc/protocol": feed.protocol,
-            # Without parameters, which may be credentials.
+            # Without its parameters, which may hold credentials.
             "ticdc/location": dg.MetadataValue.text(feed.location),
         },
     )
 
 
 def layer_specs(feed: Changefeed, lake: Lake) -> list[dg.AssetSpec]:
-    """The layers that a changefeed has once."""
+    """Describe the layers that hold all tables of a changefeed."""
     return [
         dg.AssetSpec(
             layer_asset_key(feed, layer),
             deps=[layer_asset_key(feed, _UPSTREAM[layer])],
             description=description,
             kinds=_KINDS,
-            group_name=naming.group(feed),
+            group_name=naming.asset_group(feed),
             owners=owners(),
             freshness_policy=_freshness(feed) if layer == naming.CHECKPOINTS else None,
             metadata={
@@ -101,93 +103,91 @@ def layer_specs(feed: Changefeed, lake: Lake) -> list[dg.AssetSpec]:
 
 
 def table_specs(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> list[dg.AssetSpec]:
-    """The two assets of every table that the lake knows."""
+    """Describe the two assets of every table in the lake."""
     return [
         spec
-        for (database, table), line in catalog.named().items()
-        for spec in (
-            _history_spec(feed, lake, database, table),
-            _current_spec(feed, lake, database, table, line),
-        )
+        for table in catalog.named().values()
+        for spec in (_history_spec(feed, lake, table), _current_spec(feed, lake, table))
     ]
 
 
-def _history_spec(feed: Changefeed, lake: Lake, database: str, table: str) -> dg.AssetSpec:
+def _history_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpec:
     return dg.AssetSpec(
-        table_asset_key(feed, naming.HISTORY, database, table),
+        table_asset_key(feed, naming.HISTORY, table.database, table.table),
         deps=[layer_asset_key(feed, naming.EVENTS)],
-        description=f"Every version of the schema of {code(f'{database}.{table}')}.",
+        description=f"Every schema version of {code(table.name)}, with the DDL that made it.",
         kinds={*_KINDS, "schema"},
-        group_name=naming.group(feed),
+        group_name=naming.asset_group(feed),
         owners=owners(),
         metadata={
-            "dagster/table_name": f"{database}.{table}",
+            "dagster/table_name": table.name,
             "dagster/uri": lake.path("schema_history"),
         },
     )
 
 
-def _current_spec(
-    feed: Changefeed, lake: Lake, database: str, table: str, line: LakeTable
-) -> dg.AssetSpec:
-    name = f"{database}.{table}"
-    said = f"The rows of {code(name)} as `SELECT *` on TiDB returned them at the resolved ts."
-    if line.state in ("paused", "waiting"):
-        said += f"\n\n**{line.state}**: {escaped(line.reason or '')}"
+def _current_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpec:
+    description = (
+        f"The rows that `SELECT *` on TiDB returns for {code(table.name)} at the resolved ts."
+    )
+    if table.state in ("paused", "waiting"):
+        reason = escape_markdown(table.reason or "")
+        description = f"**{table.state}**: {reason}\n\n{description}"
     return dg.AssetSpec(
-        table_asset_key(feed, naming.CURRENT, database, table),
+        table_asset_key(feed, naming.CURRENT, table.database, table.table),
         deps=[
             layer_asset_key(feed, naming.EVENTS),
-            table_asset_key(feed, naming.HISTORY, database, table),
+            table_asset_key(feed, naming.HISTORY, table.database, table.table),
         ],
-        description=said,
+        description=description,
         kinds={*_KINDS, "table"},
-        group_name=naming.group(feed),
+        group_name=naming.asset_group(feed),
         owners=owners(),
         metadata={
-            "dagster/table_name": name,
-            "dagster/uri": lake.current_path(line.incarnation),
-            **columns_metadata(line.schema),
+            "dagster/table_name": table.name,
+            "dagster/uri": lake.current_path(table.incarnation),
+            **columns_metadata(table.schema),
         },
     )
 
 
 def _freshness(feed: Changefeed) -> dg.FreshnessPolicy:
-    """How old the newest resolved ts may be, by how often TiCDC states one.
+    """Return how old the newest resolved ts may be, by TiCDC's flush interval.
 
-    Tables have none of their own: one that nobody changes is right, however long ago that was.
+    Tables have no policy: a table without changes is correct, however long ago its last change was.
     """
-    often = max(feed.flush_interval, 60.0)
+    interval = max(feed.flush_interval, 60.0)
     return dg.FreshnessPolicy.time_window(
-        warn_window=timedelta(seconds=10 * often), fail_window=timedelta(seconds=60 * often)
+        warn_window=timedelta(seconds=10 * interval), fail_window=timedelta(seconds=60 * interval)
     )
 
 
 def columns_metadata(schema: TableSchema | None) -> dict[str, Any]:
-    """The columns of a current table: Delta's type as the type, MySQL's in the description."""
+    """Return the columns of a current table: Delta types, with MySQL types as descriptions."""
     if schema is None or (columns := _columns(schema)) is None:
         return {}
-    stated = {column.name: column for column in schema.columns}
+    by_name = {column.name: column for column in schema.columns}
     key = set(schema.key)
-    shown = [
+    table_columns = [
         dg.TableColumn(
             column.name,
             column.type,
             description=column.comment,
             constraints=dg.TableColumnConstraints(
-                nullable=stated[column.column].nullable, unique=key == {column.column}
+                nullable=by_name[column.column].nullable, unique=key == {column.column}
             ),
         )
         for column in columns
     ]
-    shown.append(dg.TableColumn(COMMIT_TS, "bigint", "commit ts of the last change of this row"))
-    return {"dagster/column_schema": dg.TableSchema(shown)}
+    description = "commit ts of the last change to this row"
+    table_columns.append(dg.TableColumn(COMMIT_TS, "bigint", description))
+    return {"dagster/column_schema": dg.TableSchema(table_columns)}
 
 
 def lineage_metadata(feed: Changefeed, schema: TableSchema | None) -> dict[str, Any]:
-    """Where each column of a current table comes from.
+    """Return the column lineage of a current table.
 
-    A source has the columns of many tables: there, a column's name has its table in front.
+    A source holds the columns of many tables: there, a column is named with its table.
     """
     if schema is None or (columns := _columns(schema)) is None:
         return {}
@@ -200,31 +200,8 @@ def lineage_metadata(feed: Changefeed, schema: TableSchema | None) -> dict[str, 
 
 
 def _columns(schema: TableSchema) -> list[DeltaColumn] | None:
-    """None where a type is known to nobody: the table is paused for it, and says so."""
+    """Return None for an unknown type: the table is paused, with that as the reason."""
     try:
         return list_delta_columns(schema)
     except InvalidValue:
         return None
-
-
-_MARKUP = str.maketrans({char: f"\\{char}" for char in "\\`*_{}[]()#+-.!|<>~&$:"})
-
-
-def escaped(text: str) -> str:
-    """A text that Markdown shows as it is, on one line."""
-    return " ".join(text.split()).translate(_MARKUP)
-
-
-def code(text: str) -> str:
-    """A text as Markdown's code, whatever is in it, on one line."""
-    line = " ".join(text.split())
-    return f"`{line}`" if line and "`" not in line else f"`` {line} ``" if line else "(empty)"
-
-
-def code_block(texts: Iterable[str], language: str = "sql") -> str:
-    """Texts in a block of code that nothing in them ends."""
-    body = "\n".join(texts)
-    fence = "```"
-    while fence in body:
-        fence += "`"
-    return f"{fence}{language}\n{body}\n{fence}"

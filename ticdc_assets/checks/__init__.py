@@ -1,8 +1,9 @@
-"""Checks: what is promised, and whether it was kept.  A thin shell around `invariants`.
+"""Checks: what is promised, and whether it was kept.  A thin Dagster shell around `invariants`.
 
-`check_specs` declares a changefeed's checks, `evaluate_checks` looks at what a run applied
-(`SnapshotRange`).  Frames are read once and shared.  A check reads what
-the run changed; a range from snapshot 0 is a full check.
+`check_specs` declares a changefeed's checks; `evaluate_checks` evaluates them over a range of
+snapshots (`SnapshotRange`).  Rules of this room: a check reads what the range changed, and a range
+since snapshot 0 checks everything; frames are read once and shared; a result shows where a row is
+and what is wrong with it, never its values.
 """
 
 from ticdc_assets.checks.family import check_specs, evaluate_checks

@@ -1,4 +1,4 @@
-"""The family of a changefeed's checks: their specs, and one evaluation of all over one window."""
+"""The checks of a changefeed: their specs, and one evaluation of all over a range of snapshots."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -11,8 +11,8 @@ from ticdc_assets.checks.invariants import (
     INVARIANTS,
     TABLE_INVARIANTS,
     CheckContext,
-    Found,
     NotEvaluated,
+    Result,
     SnapshotRange,
     TableInvariant,
 )
@@ -23,9 +23,10 @@ from ticdc_assets.plan.state import Incarnation
 
 # Whether a check failed when it was last evaluated.
 HasFailed = Callable[[dg.AssetCheckKey], bool]
+_Selection = Collection[dg.AssetCheckKey] | None
 
-# Which asset shows the check of which table of the lake.
-_ASSET_OF = {
+# The asset that shows the contract check of each table of the lake.
+_LAYER_OF_TABLE = {
     "raw": "raw",
     "events": "events",
     "quarantine": "quarantine",
@@ -33,29 +34,33 @@ _ASSET_OF = {
     "tables": "checkpoints",
     "applied": "checkpoints",
 }
-# Whether a table goes on is what it is now: no window has a part in it.
-_OF_STOPS = TABLE_INVARIANTS[0]
-_SHAPE = (
-    "The lake's table {} has the columns of its contract, and in them what belongs there: kinds and"
-    " states that there are, numbers and timestamps that can be."
+# Evaluated for every stopped table, whether or not the range changed it.
+_STATUS_CHECK = TABLE_INVARIANTS[0]
+_CONTRACT_PROMISE = (
+    "The lake's table `{}` has the columns and types of its contract, and every value lies in its"
+    " column's domain."
 )
 
 
 def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list[dg.AssetCheckSpec]:
-    """The checks of a changefeed; `table_keys` are the assets of its current tables by `name`.
+    """Declare the checks of a changefeed.
 
-    The name is what tells tables apart, `lake.event_rows.table_name(database, table)`.
+    `table_keys` maps the names of current tables, as `event_rows.table_name` writes them, to their
+    assets.
     """
     specs = [
         _spec(i.name, layer_asset_key(feed, i.layer), i.promise, i)
         for i in INVARIANTS
-        if i.holds_for(feed)
+        if i.applies_to(feed)
     ]
     specs += [
         _spec(
-            _shape_name(name), layer_asset_key(feed, layer), _SHAPE.format(name), results.CONTRACT
+            _contract_check(table),
+            layer_asset_key(feed, layer),
+            _CONTRACT_PROMISE.format(table),
+            results.CONTRACT,
         )
-        for name, layer in _ASSET_OF.items()
+        for table, layer in _LAYER_OF_TABLE.items()
     ]
     specs += [
         _spec(i.name, key, i.promise, i) for key in table_keys.values() for i in TABLE_INVARIANTS
@@ -63,137 +68,145 @@ def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list
     return specs
 
 
-def _shape_name(table: str) -> str:
+def _contract_check(table: str) -> str:
     return f"{table}_matches_contract"
 
 
 def _spec(name: str, asset: dg.AssetKey, promise: str, weight: results.Weight) -> dg.AssetCheckSpec:
-    said = {"ticdc/severity": weight.severity}
     return dg.AssetCheckSpec(
-        name, asset=asset, description=promise, blocking=weight.blocking, metadata=said
+        name,
+        asset=asset,
+        description=promise,
+        blocking=weight.blocking,
+        metadata={"ticdc/severity": weight.severity},
     )
 
 
 def evaluate_checks(
     lake: LakeSession,
-    window: SnapshotRange,
+    snapshot_range: SnapshotRange,
     table_keys: Mapping[str, dg.AssetKey],
-    selected: Collection[dg.AssetCheckKey] | None = None,
+    selected: _Selection = None,
     has_failed: HasFailed | None = None,
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Look at what a window applied, and say of every selected check what was found.
+    """Evaluate the selected checks, or all, over what a range of snapshots changed.
 
-    Nothing is said of tables that the window did not change, unless they are stopped; nor anything
-    at all of an empty window but that.  A table that failed a check is looked at from its beginning
-    until it passes or is made anew: what is wrong with it need not lie in what has changed since.
+    A table that the range did not change gets no result, except that it is stopped.  A table that
+    failed a check is checked in full until it passes or is replayed: what is wrong with it may be
+    older than the range.
     """
-    with CheckContext(lake, window) as scene:
-        if not window.is_empty:
-            yield from _of_layers(scene, selected)
-        asked = _asked(scene, table_keys, selected)
-        doubted = [] if has_failed is None else _doubted(scene, asked, has_failed)
-        apart = {one.check for one in doubted}
-        for one, found in _found(scene, [one for one in asked if one.check not in apart]):
-            yield _told(scene, one, found)
-    if doubted:
-        with CheckContext(
-            lake, SnapshotRange(0, window.through), {one.table.id for one in doubted}
-        ) as scene:
-            for one, found in _found(scene, doubted):
-                # What cannot be told does not take back what was found.
-                if not isinstance(found, NotEvaluated):
-                    yield _told(scene, one, found)
+    with CheckContext(lake, snapshot_range) as context:
+        if not snapshot_range.is_empty:
+            yield from _evaluate_layers(context, selected)
+        checks = _select_table_checks(context, table_keys, selected)
+        failed = [] if has_failed is None else _select_failed(context, checks, has_failed)
+        recheck = {check.key for check in failed}
+        for check, result in _find_violations(context, [c for c in checks if c.key not in recheck]):
+            yield _make_evaluation(context, check, result)
+    if failed:
+        tables = {check.table.id for check in failed}
+        with CheckContext(lake, SnapshotRange(0, snapshot_range.through), tables) as context:
+            for check, result in _find_violations(context, failed):
+                # A check that cannot be evaluated keeps its failure.
+                if not isinstance(result, NotEvaluated):
+                    yield _make_evaluation(context, check, result)
 
 
-def _of_layers(
-    scene: CheckContext, selected: Collection[dg.AssetCheckKey] | None
+def _evaluate_layers(
+    context: CheckContext, selected: _Selection
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    feed, words = scene.feed, scene.words
+    feed = context.feed
     for invariant in INVARIANTS:
-        check = dg.AssetCheckKey(layer_asset_key(feed, invariant.layer), invariant.name)
-        if invariant.holds_for(feed) and _is_chosen(check, selected):
-            yield results.told(check, invariant.find(scene), invariant, words)
-    shapes = {
-        name: check
-        for name in models.TABLES
-        for check in [dg.AssetCheckKey(layer_asset_key(feed, _ASSET_OF[name]), _shape_name(name))]
-        if _is_chosen(check, selected)
+        key = dg.AssetCheckKey(layer_asset_key(feed, invariant.layer), invariant.name)
+        if invariant.applies_to(feed) and _is_selected(key, selected):
+            result = invariant.find(context)
+            yield results.make_evaluation(key, result, invariant, context.description)
+    contracts = {
+        table: key
+        for table in models.TABLES
+        for layer in [layer_asset_key(feed, _LAYER_OF_TABLE[table])]
+        for key in [dg.AssetCheckKey(layer, _contract_check(table))]
+        if _is_selected(key, selected)
     }
-    if shapes:
-        news = {name: _new_rows(scene, name) for name in shapes}
-        yield from results.shaped(shapes, scene, news, words)
+    if contracts:
+        new_rows = {table: _new_rows_condition(context, table) for table in contracts}
+        yield from results.evaluate_contracts(context, contracts, new_rows)
 
 
-def _new_rows(scene: CheckContext, name: str) -> str:
-    """Which rows of a table of the lake the window made."""
-    if scene.window.is_whole or name == "tables":
+def _new_rows_condition(context: CheckContext, table: str) -> str:
+    """Return the SQL condition for the rows that the range wrote to a table of the lake."""
+    if context.range.is_full or table == "tables":
         return "true"
-    if name == "applied":
-        return f"seq > {scene.window.since} AND seq <= {scene.window.through}"
-    if name == "schema_history":
-        return f"valid_from >= {scene.before.ts} OR valid_from IS NULL"
-    return f"batch > {scene.before.batch} OR batch IS NULL"
+    if table == "applied":
+        return f"seq > {context.range.since} AND seq <= {context.range.through}"
+    if table == "schema_history":
+        return f"valid_from >= {context.before.ts} OR valid_from IS NULL"
+    return f"batch > {context.before.batch} OR batch IS NULL"
 
 
-class _Asked(NamedTuple):
-    """A check of a table that something is to be said of."""
-
+class _TableCheck(NamedTuple):
     invariant: TableInvariant
     table: Incarnation
-    check: dg.AssetCheckKey
+    key: dg.AssetCheckKey
 
 
-def _asked(
-    scene: CheckContext,
-    table_keys: Mapping[str, dg.AssetKey],
-    selected: Collection[dg.AssetCheckKey] | None,
-) -> list[_Asked]:
-    there = [
-        (table, key)
-        for table in scene.named
-        for key in [table_keys.get(table_name(table.schema.database, table.schema.table) or "")]
-        if key is not None
+def _select_table_checks(
+    context: CheckContext, table_keys: Mapping[str, dg.AssetKey], selected: _Selection
+) -> list[_TableCheck]:
+    """Return the selected checks of the tables that changed or are stopped."""
+    tables = [
+        (table, asset)
+        for table in context.tables
+        for name in [table_name(table.schema.database, table.schema.table) or ""]
+        for asset in [table_keys.get(name)]
+        if asset is not None
     ]
-    changed = {t.id for t, _ in there if not scene.window.is_empty and scene.has_changed(t)}
+    changed = {t.id for t, _ in tables if not context.range.is_empty and context.has_changed(t)}
     return [
-        _Asked(invariant, table, check)
+        _TableCheck(invariant, table, key)
         for invariant in TABLE_INVARIANTS
-        for table, key in there
-        for check in [dg.AssetCheckKey(key, invariant.name)]
-        if table.id in changed or (table.is_stopped and invariant is _OF_STOPS)
-        if _is_chosen(check, selected)
+        for table, asset in tables
+        for key in [dg.AssetCheckKey(asset, invariant.name)]
+        if table.id in changed or (table.is_stopped and invariant is _STATUS_CHECK)
+        if _is_selected(key, selected)
     ]
 
 
-def _doubted(scene: CheckContext, asked: Sequence[_Asked], has_failed: HasFailed) -> list[_Asked]:
-    """Those whose table failed the check when it was last looked at, and is the same still."""
-    if scene.window.is_whole:
+def _select_failed(
+    context: CheckContext, checks: Sequence[_TableCheck], has_failed: HasFailed
+) -> list[_TableCheck]:
+    """Return the checks that failed last time, of tables that were not replayed since."""
+    if context.range.is_full:
         return []
-    before = scene.before.state.incarnations
+    before = context.before.state.incarnations
     return [
-        one
-        for one in asked
-        if one.invariant is not _OF_STOPS
-        if one.table.id in before and one.table.id not in scene.replayed
-        if has_failed(one.check)
+        check
+        for check in checks
+        if check.invariant is not _STATUS_CHECK
+        if check.table.id in before and check.table.id not in context.replayed_tables
+        if has_failed(check.key)
     ]
 
 
-def _found(
-    scene: CheckContext, asked: Sequence[_Asked]
-) -> Iterator[tuple[_Asked, Found | NotEvaluated]]:
+def _find_violations(
+    context: CheckContext, checks: Sequence[_TableCheck]
+) -> Iterator[tuple[_TableCheck, Result | NotEvaluated]]:
+    """Evaluate each invariant once, over all its tables."""
     for invariant in TABLE_INVARIANTS:
-        chosen = [one for one in asked if one.invariant is invariant]
+        chosen = [check for check in checks if check.invariant is invariant]
         if chosen:
-            found = invariant.find(scene, [one.table for one in chosen])
-            for one in chosen:
-                yield one, found[one.table.id]
+            found = invariant.find(context, [check.table for check in chosen])
+            for check in chosen:
+                yield check, found[check.table.id]
 
 
-def _told(scene: CheckContext, one: _Asked, found: Found | NotEvaluated) -> dg.AssetCheckEvaluation:
-    show = results.stopped if one.invariant is _OF_STOPS else results.told
-    return show(one.check, found, one.invariant, scene.words)
+def _make_evaluation(
+    context: CheckContext, check: _TableCheck, result: Result | NotEvaluated
+) -> dg.AssetCheckEvaluation:
+    is_status = check.invariant is _STATUS_CHECK
+    make = results.make_status_evaluation if is_status else results.make_evaluation
+    return make(check.key, result, check.invariant, context.description)
 
 
-def _is_chosen(check: dg.AssetCheckKey, selected: Collection[dg.AssetCheckKey] | None) -> bool:
-    return selected is None or check in selected
+def _is_selected(key: dg.AssetCheckKey, selected: _Selection) -> bool:
+    return selected is None or key in selected

@@ -1,9 +1,8 @@
-"""Models of the lake's own tables, made of their contracts: columns, types, and what is in them.
+"""Models of the lake's own tables: the columns of their contracts, and the domain of every column.
 
-The columns are those of `lake.tables`; only what a column may hold is said here.  Every value check
-of pandera is a Spark job of its own and keeps no count and no sample, so the checks of a model are
-also read as one condition: rows that break any of them are found in one go, and the model then says
-of these few what is wrong.
+Each value check of pandera is a Spark job of its own that keeps neither count nor sample.  So a
+model's checks are also combined into one condition: one job finds all rows that violate any of
+them, and the model then describes a sample of those rows.
 """
 
 from collections.abc import Iterator
@@ -25,9 +24,9 @@ ROLES = ("data", "changed data", "schema", "changed schema", "same schema", "met
 CAME_FROM = ("ddl", "bootstrap", "rows")
 
 _POSITIVE = {"gt": 0, "nullable": False}
-_NOT_NEGATIVE = {"ge": 0, "nullable": True}
-_THERE = {"nullable": False}
-# What columns may hold; one that is not named here may hold anything, or nothing.
+_NON_NEGATIVE = {"ge": 0, "nullable": True}
+_REQUIRED = {"nullable": False}
+# A column without a domain may hold any value, or NULL.
 _DOMAINS: dict[str, dict[str, dict[str, Any]]] = {
     "raw": {"batch": _POSITIVE, "seq": _POSITIVE},
     "events": {
@@ -36,53 +35,53 @@ _DOMAINS: dict[str, dict[str, dict[str, Any]]] = {
         "kind": {"isin": list(KINDS), "nullable": False},
         "op": {"isin": [op.value for op in Op], "nullable": True},
         "ordering": {"isin": list(get_args(Ordering)), "nullable": True},
-        # A bootstrap of the storage sink and a first watermark may say 0.
-        "commit_ts": _NOT_NEGATIVE,
-        "partition": _NOT_NEGATIVE,
+        # 0 in bootstraps of the storage sink and in the first watermark.
+        "commit_ts": _NON_NEGATIVE,
+        "partition": _NON_NEGATIVE,
     },
     "quarantine": {
         "batch": _POSITIVE,
         "seq": _POSITIVE,
         "stage": {"isin": ["decode", "apply"], "nullable": False},
-        "error": _THERE,
-        "reason": _THERE,
+        "error": _REQUIRED,
+        "reason": _REQUIRED,
     },
     "schema_history": {
-        "incarnation": _THERE,
-        "valid_from": _NOT_NEGATIVE | _THERE,
+        "incarnation": _REQUIRED,
+        "valid_from": _NON_NEGATIVE | _REQUIRED,
         "came_from": {"isin": list(CAME_FROM), "nullable": False},
-        "schema": _THERE,
+        "schema": _REQUIRED,
     },
     "tables": {
-        "incarnation": _THERE,
-        "location": _THERE,
+        "incarnation": _REQUIRED,
+        "location": _REQUIRED,
         "state": {"isin": list(get_args(Status)), "nullable": False},
-        "created_ts": _NOT_NEGATIVE | _THERE,
+        "created_ts": _NON_NEGATIVE | _REQUIRED,
     },
     "applied": {
         "seq": _POSITIVE,
-        "at": _THERE,
-        "resolved_ts": _NOT_NEGATIVE | _THERE,
-        "batch": _NOT_NEGATIVE | _THERE,
+        "at": _REQUIRED,
+        "resolved_ts": _NON_NEGATIVE | _REQUIRED,
+        "batch": _NON_NEGATIVE | _REQUIRED,
         "state_seq": _POSITIVE,
     },
 }
-_OF_FILES: dict[str, dict[str, Any]] = {
-    "path": _THERE,
+_FILE_DOMAINS: dict[str, dict[str, Any]] = {
+    "path": _REQUIRED,
     "role": {"isin": list(ROLES), "nullable": False},
-    "size": _NOT_NEGATIVE | _THERE,
-    "number": _NOT_NEGATIVE,
+    "size": _NON_NEGATIVE | _REQUIRED,
+    "number": _NON_NEGATIVE,
 }
-_OF_RECORDS: dict[str, dict[str, Any]] = {"partition": _NOT_NEGATIVE, "offset": _NOT_NEGATIVE}
+_RECORD_DOMAINS: dict[str, dict[str, Any]] = {"partition": _NON_NEGATIVE, "offset": _NON_NEGATIVE}
 
-# pandera's own types say nothing of a model that is made at run time.
+# pandera has no type for a model that is made at run time.
 Model = Any
 
 TABLES = tuple(_DOMAINS)
 
 
-def contract(spark: SparkSession, table: str, feed: Changefeed) -> T.StructType:
-    """The columns that a table of the lake is to have."""
+def contract_schema(spark: SparkSession, table: str, feed: Changefeed) -> T.StructType:
+    """Return the columns that the contract of a table of the lake states."""
     if table == "raw":
         columns = RAW_FILES if feed.transport == "storage" else RAW_RECORDS
     else:
@@ -90,15 +89,15 @@ def contract(spark: SparkSession, table: str, feed: Changefeed) -> T.StructType:
     return spark.createDataFrame([], columns).schema
 
 
-def model(spark: SparkSession, table: str, feed: Changefeed) -> Model:
-    """The model of a table of the lake."""
+def make_model(spark: SparkSession, table: str, feed: Changefeed) -> Model:
+    """Make the model of a table of the lake."""
     domains = dict(_DOMAINS[table])
     if table == "raw":
-        domains |= _OF_FILES if feed.transport == "storage" else _OF_RECORDS
-    # pandera knows no struct; `misshapen` looks at those.
+        domains |= _FILE_DOMAINS if feed.transport == "storage" else _RECORD_DOMAINS
+    # pandera has no structs: `find_struct_faults` compares those.
     columns = {
         field.name: field.dataType
-        for field in contract(spark, table, feed)
+        for field in contract_schema(spark, table, feed)
         if not isinstance(field.dataType, T.StructType)
     }
     fields = {name: pa.Field(**domains.get(name, {"nullable": True})) for name in columns}
@@ -106,39 +105,41 @@ def model(spark: SparkSession, table: str, feed: Changefeed) -> Model:
     return type(f"{table.title().replace('_', '')}Model", (pa.DataFrameModel,), body)
 
 
-def misshapen(spark: SparkSession, rows: DataFrame, table: str, feed: Changefeed) -> list[str]:
-    """How a table's columns differ from its contract where pandera does not see it."""
-    wanted = {f.name: f.dataType for f in contract(spark, table, feed)}
-    there = {f.name: f.dataType for f in rows.schema.fields}
-    structs = [name for name, type in wanted.items() if isinstance(type, T.StructType)]
-    wrong = [
-        f"{name}: {there[name].simpleString() if name in there else 'not there'}"
+def find_struct_faults(
+    spark: SparkSession, rows: DataFrame, table: str, feed: Changefeed
+) -> list[str]:
+    """Return differences between a table and its contract that pandera does not see."""
+    expected = {f.name: f.dataType for f in contract_schema(spark, table, feed)}
+    actual = {f.name: f.dataType for f in rows.schema.fields}
+    structs = [name for name, type in expected.items() if isinstance(type, T.StructType)]
+    faults = [
+        f"{name}: {actual[name].simpleString() if name in actual else 'missing'}"
         for name in structs
-        if name not in there or there[name].simpleString() != wanted[name].simpleString()
+        if name not in actual or actual[name].simpleString() != expected[name].simpleString()
     ]
-    return wrong + [f"{name}: is in no contract" for name in there if name not in wanted]
+    return faults + [f"{name}: not in the contract" for name in actual if name not in expected]
 
 
-def broken(model: Model) -> Column:
-    """Whether a row breaks any of a model's value checks."""
-    return any_of(_conditions(model))
+def is_invalid(model: Model) -> Column:
+    """Return the condition that a row violates any value check of a model."""
+    return any_of(_violations(model))
 
 
-def _conditions(model: Model) -> Iterator[Column]:
+def _violations(model: Model) -> Iterator[Column]:
     for name, column in model.to_schema().columns.items():
         value = F.col(f"`{name}`")
         if not column.nullable:
             yield value.isNull()
         for check in column.checks:
-            said = check.statistics
+            parameters = check.statistics
             match check.name:
                 case "isin":
-                    holds = value.isin(list(said["allowed_values"]))
+                    holds = value.isin(list(parameters["allowed_values"]))
                 case "greater_than":
-                    holds = value > said["min_value"]
+                    holds = value > parameters["min_value"]
                 case "greater_than_or_equal_to":
-                    holds = value >= said["min_value"]
+                    holds = value >= parameters["min_value"]
                 case _:
                     raise NotImplementedError(f"{name}: {check.name}")
-            # What is NULL is not a matter of its value.
+            # A NULL violates no value check.
             yield F.coalesce(~holds, F.lit(False))

@@ -1,6 +1,6 @@
-"""What checks found, as Dagster shows it: how many rows, a few of them, and the promise.
+"""Turn what violates a promise into a check result: a count, a sample, and what to do.
 
-Of a row only where it is and what is wrong is shown, never its values.
+A sample shows a row's position and fault, never its values.
 """
 
 import re
@@ -16,18 +16,25 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from ticdc_assets.checks import models
-from ticdc_assets.checks.invariants import CheckContext, Found, NotEvaluated, Severity, Violations
+from ticdc_assets.checks.invariants import CheckContext, NotEvaluated, Result, Severity, Violations
 from ticdc_assets.lake.columns.expressions import combine_balanced
 
-SAMPLE = 10
-_WIDEST = 500
-# JavaScript, which the UI is made of, has no greater whole numbers.
-_GREATEST = 1 << 53
+SAMPLE_ROWS = 10
+_CELL_CHARS = 500
+_DESCRIPTION_CHARS = 2000
+# JavaScript, in which the UI is written, represents no greater integer exactly.
+_GREATEST_INTEGER = 1 << 53
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Columns of the lake's tables that identify a row without showing its values.
+_IDENTIFYING = (
+    *("batch", "seq", "index", "kind", "name", "stage", "role", "path", "topic", "partition"),
+    *("offset", "incarnation", "database", "table", "op", "commit_ts", "ordering", "source"),
+    *("number", "state", "valid_from", "came_from", "resolved_ts", "error"),
+)
 
 
 class Weight(Protocol):
-    """How much it matters that a promise is broken."""
+    """How serious a violation is."""
 
     @property
     def severity(self) -> Severity: ...
@@ -41,166 +48,173 @@ class _Weight:
     blocking: bool
 
 
-# A table of the lake that is not as agreed; a table that waits, which it does by itself.
 CONTRACT = _Weight("ERROR", blocking=True)
-_WAITS = _Weight("WARN", blocking=False)
+# A waiting table continues without intervention.
+_WAITING = _Weight("WARN", blocking=False)
 
 
-def told(
-    check: dg.AssetCheckKey, found: Found | NotEvaluated, weight: Weight, looked_at: str
+def make_evaluation(
+    check: dg.AssetCheckKey, result: Result | NotEvaluated, weight: Weight, checked_range: str
 ) -> dg.AssetCheckEvaluation:
-    """The result of an invariant, from the rows that break it."""
-    metadata: dict[str, Any] = {"ticdc/checked_range": looked_at}
-    if isinstance(found, NotEvaluated):
-        metadata |= {"ticdc/violations": 0, "ticdc/not_evaluated": found.reason}
-        why = f"cannot be told: {found.reason}"
-        return _result(check, weight, True, metadata, why)
-    rows, count = _sampled(found)
+    """Make the check result of an invariant from its violations."""
+    metadata: dict[str, Any] = {"ticdc/checked_range": checked_range}
+    if isinstance(result, NotEvaluated):
+        metadata |= {"ticdc/violations": 0, "ticdc/not_evaluated": result.reason}
+        return _evaluation(check, weight, True, metadata, f"not evaluated: {result.reason}")
+    rows, count = _sample(result)
     metadata["ticdc/violations"] = count
     if not count:
-        return _result(check, weight, True, metadata)
-    metadata["ticdc/sample"] = table(rows, found.columns)
-    return _result(check, weight, False, metadata, f"{count:,} found")
+        return _evaluation(check, weight, True, metadata)
+    metadata["ticdc/sample"] = make_table(rows, result.columns)
+    return _evaluation(check, weight, False, metadata, _count_violations(count))
 
 
-def stopped(
-    check: dg.AssetCheckKey, found: Found | NotEvaluated, weight: Weight, looked_at: str
+def make_status_evaluation(
+    check: dg.AssetCheckKey, result: Result | NotEvaluated, weight: Weight, checked_range: str
 ) -> dg.AssetCheckEvaluation:
-    """The result for a table that may be stopped: why, at which DDL, and how to go on."""
-    rows = [] if isinstance(found, NotEvaluated) else found.collect()
-    metadata: dict[str, Any] = {"ticdc/checked_range": looked_at, "ticdc/violations": len(rows)}
+    """Make the check result of a table's status: why it is stopped, and what resumes it."""
+    rows = [] if isinstance(result, NotEvaluated) else result.collect()
+    metadata: dict[str, Any] = {
+        "ticdc/checked_range": checked_range,
+        "ticdc/violations": len(rows),
+    }
     if not rows:
-        return _result(check, weight, True, metadata)
+        return _evaluation(check, weight, True, metadata)
     row = rows[0].asDict()
-    said = {
-        "ticdc/status": row["state"],
-        "ticdc/correct_up_to": row["since_ts"],
+    values = {
+        "ticdc/status": row["status"],
+        "ticdc/correct_up_to": row["stopped_ts"],
         "ticdc/reason": row["reason"],
         "ticdc/ddl": row["ddl"],
-        "ticdc/resume_command": row["go_on"],
-        "ticdc/skip_ddl_command": row["without"],
+        "ticdc/resume_command": row["resume_command"],
+        "ticdc/skip_ddl_command": row["skip_ddl_command"],
     }
-    metadata |= {name: _cell(value, None) for name, value in said.items() if value is not None}
-    why = f"{row['state']}: {row['reason']}"
-    if row["go_on"]:
-        why += f" — to go on, when mended: {row['go_on']}"
-    if row["without"]:
-        why += f" — or without the statement: {row['without']}"
-    waits = row["state"] == "waiting"
-    return _result(check, _WAITS if waits else weight, False, metadata, why)
+    metadata |= {
+        name: format_cell(value, None) for name, value in values.items() if value is not None
+    }
+    text = f"{row['status']}: {row['reason']}"
+    if row["resume_command"]:
+        text += f" — once the cause is fixed, run: {row['resume_command']}"
+    if row["skip_ddl_command"]:
+        text += f" — or skip the DDL: {row['skip_ddl_command']}"
+    waits = row["status"] == "waiting"
+    return _evaluation(check, _WAITING if waits else weight, False, metadata, text)
 
 
-def shaped(
-    checks: Mapping[str, dg.AssetCheckKey],
-    scene: CheckContext,
-    news: Mapping[str, str],
-    looked_at: str,
+def evaluate_contracts(
+    context: CheckContext, checks: Mapping[str, dg.AssetCheckKey], new_rows: Mapping[str, str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Hold tables of the lake against their models: their columns, and the rows that are new."""
-    models_of = {name: models.model(scene.lake.spark, name, scene.feed) for name in checks}
-    faults = {name: _faults(scene, name, model) for name, model in models_of.items()}
-    wrong = {
-        name: scene.read(name).where(news[name]).where(models.broken(models_of[name]))
-        for name in checks
-        if not faults[name]
+    """Compare tables of the lake with their models: their columns, and the values of new rows.
+
+    `new_rows` holds, by table, the SQL condition for the rows to check.
+    """
+    spark, feed = context.lake.spark, context.feed
+    table_models = {table: models.make_model(spark, table, feed) for table in checks}
+    faults = {table: _find_column_faults(context, table, m) for table, m in table_models.items()}
+    invalid = {
+        table: context.read(table)
+        .where(new_rows[table])
+        .where(models.is_invalid(table_models[table]))
+        for table in checks
+        if not faults[table]
     }
-    # All in one job; which rows they are is looked up where there are any.
-    marked = [frame.select(F.lit(name).alias("name")) for name, frame in wrong.items()]
-    broken = set()
+    # One job finds which tables have invalid rows; only those are read again.
+    marked = [frame.select(F.lit(table).alias("table")) for table, frame in invalid.items()]
+    tables_with_faults = set()
     if marked:
-        broken = {row[0] for row in combine_balanced(DataFrame.union, marked).distinct().collect()}
-    for name, check in checks.items():
-        metadata: dict[str, Any] = {"ticdc/checked_range": looked_at}
-        if faults[name]:
-            errors = [_cell(fault) for fault in faults[name]]
+        found = combine_balanced(DataFrame.union, marked).distinct().collect()
+        tables_with_faults = {row[0] for row in found}
+    for table, check in checks.items():
+        metadata: dict[str, Any] = {"ticdc/checked_range": context.description}
+        if faults[table]:
+            errors = [format_cell(fault) for fault in faults[table]]
             metadata |= {"ticdc/violations": len(errors), "ticdc/errors": errors}
-            said = "the columns are not as they should be"
-            yield _result(check, CONTRACT, False, metadata, said)
-        elif name not in broken:
-            yield _result(check, CONTRACT, True, {**metadata, "ticdc/violations": 0})
+            yield _evaluation(check, CONTRACT, False, metadata, "columns differ from the contract")
+        elif table not in tables_with_faults:
+            yield _evaluation(check, CONTRACT, True, {**metadata, "ticdc/violations": 0})
         else:
-            rows, count = _sampled(wrong[name])
-            few = scene.lake.spark.createDataFrame(rows, wrong[name].schema)
+            rows, count = _sample(invalid[table])
+            sample = spark.createDataFrame(rows, invalid[table].schema)
+            errors = [format_cell(e) for e in list_errors(table_models[table].validate(sample))]
             metadata |= {
                 "ticdc/violations": count,
-                "ticdc/errors": [_cell(e) for e in errors_of(models_of[name].validate(few))],
-                "ticdc/sample": table(rows, [c for c in _SHOWN if c in few.columns]),
+                "ticdc/errors": errors,
+                "ticdc/sample": make_table(rows, [c for c in _IDENTIFYING if c in sample.columns]),
             }
-            yield _result(check, CONTRACT, False, metadata, f"{count:,} found")
+            yield _evaluation(check, CONTRACT, False, metadata, _count_violations(count))
 
 
-def _sampled(found: Found) -> tuple[list[Row], int]:
-    """A few of the rows, and how many there are; often the few are all."""
-    rows = (found if isinstance(found, Violations) else found.limit(SAMPLE + 1)).collect()
-    return rows[:SAMPLE], len(rows) if len(rows) <= SAMPLE else found.count()
+def _count_violations(count: int) -> str:
+    return f"{count:,} violation" + ("" if count == 1 else "s")
 
 
-def _faults(scene: CheckContext, name: str, model: models.Model) -> list[str]:
-    """How a table's columns differ from its model."""
-    rows = scene.read(name)
-    # A frame without rows, and without columns that may be NULL: then nothing has to be run.
-    shape = T.StructType([T.StructField(f.name, f.dataType, False) for f in rows.schema.fields])
+def _sample(result: Result) -> tuple[list[Row], int]:
+    """Return a few of the violations and their count; where the few are all, without counting."""
+    limited = result if isinstance(result, Violations) else result.limit(SAMPLE_ROWS + 1)
+    rows = limited.collect()
+    return rows[:SAMPLE_ROWS], len(rows) if len(rows) <= SAMPLE_ROWS else result.count()
+
+
+def _find_column_faults(context: CheckContext, table: str, model: models.Model) -> list[str]:
+    """Return how a table's columns differ from its model."""
+    spark, rows = context.lake.spark, context.read(table)
+    # An empty frame whose columns are not nullable is validated without a Spark job.
+    columns = T.StructType([T.StructField(f.name, f.dataType, False) for f in rows.schema.fields])
     with config_context(validation_depth=ValidationDepth.SCHEMA_ONLY):
-        faults = errors_of(model.validate(scene.lake.spark.createDataFrame([], shape)))
-    return faults + models.misshapen(scene.lake.spark, rows, name, scene.feed)
+        faults = list_errors(model.validate(spark.createDataFrame([], columns)))
+    return faults + models.find_struct_faults(spark, rows, table, context.feed)
 
 
-# Columns of the lake's tables that tell where a row is.
-_SHOWN = (
-    *("batch", "seq", "index", "kind", "name", "stage", "role", "path", "topic", "partition"),
-    *("offset", "incarnation", "database", "table", "op", "commit_ts", "ordering", "source"),
-    *("number", "state", "valid_from", "came_from", "resolved_ts", "error"),
-)
-
-
-def errors_of(validated: Any) -> list[str]:
-    """What pandera says of a frame, a line a fault: its own form is nested by kind of fault."""
-    said: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]] = validated.pandera.errors
+def list_errors(validated: Any) -> list[str]:
+    """Return pandera's errors, one line per fault; pandera nests them by kind of fault."""
+    errors: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]] = validated.pandera.errors
     return [
         f"{fault['column']}: {fault['error'] or fault['check']}"
-        for kinds in said.values()
+        for kinds in errors.values()
         for faults in kinds.values()
         for fault in faults
     ]
 
 
-def table(rows: Sequence[Row], columns: Sequence[str]) -> dg.TableMetadataValue:
-    """Rows as a table of the UI."""
-    records = [dg.TableRecord({name: _cell(row[name]) for name in columns}) for row in rows]
-    of_numbers = {
+def make_table(rows: Sequence[Row], columns: Sequence[str]) -> dg.TableMetadataValue:
+    """Make a metadata table of rows."""
+    records = [dg.TableRecord({name: format_cell(row[name]) for name in columns}) for row in rows]
+    integers = {
         name for name in columns if all(type(record.data[name]) is int for record in records)
     }
     schema = dg.TableSchema(
-        [dg.TableColumn(name, "int" if name in of_numbers else "string") for name in columns]
+        [dg.TableColumn(name, "int" if name in integers else "string") for name in columns]
     )
     return dg.MetadataValue.table(records, schema)
 
 
-def _cell(value: Any, widest: int | None = _WIDEST) -> str | int | bool:
-    """A value as it may be shown: one line, of bounded length, exact."""
+def format_cell(value: Any, max_chars: int | None = _CELL_CHARS) -> str | int | bool:
+    """Return a value that the UI shows exactly, on one line of bounded length."""
     if value is None:
         return ""
-    if isinstance(value, bool) or (isinstance(value, int) and abs(value) < _GREATEST):
+    if isinstance(value, bool) or (isinstance(value, int) and abs(value) < _GREATEST_INTEGER):
         return value
     text = value.isoformat() if isinstance(value, datetime) else str(value)
-    if widest is not None and len(text) > widest:
-        text = text[:widest] + "…"
+    if max_chars is not None and len(text) > max_chars:
+        text = text[:max_chars] + "…"
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _result(
+def _evaluation(
     check: dg.AssetCheckKey,
     weight: Weight,
     passed: bool,
     metadata: Mapping[str, Any],
     description: str | None = None,
 ) -> dg.AssetCheckEvaluation:
+    if description is not None:
+        description = str(format_cell(description, _DESCRIPTION_CHARS))
     return dg.AssetCheckEvaluation(
         passed=passed,
         asset_key=check.asset_key,
         check_name=check.name,
         severity=dg.AssetCheckSeverity(weight.severity),
         metadata=dict(metadata),
-        description=None if description is None else str(_cell(description, 2000)),
+        description=description,
         blocking=weight.blocking,
     )

@@ -1,5 +1,5 @@
-"""What starts runs by itself, and what tells of those that failed.
+"""What starts runs, and what alerts a person when a run or check failed.
 
-Rules of this room: what was applied is asked of the lake, never of a cursor; a tick opens nothing
-that it leaves open; a checkpoint is never lost, whatever fails in between.
+Rules of this room: the lake says what was applied, never a cursor; a tick closes what it opens; no
+checkpoint is lost, whatever fails.
 """

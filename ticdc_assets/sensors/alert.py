@@ -1,8 +1,8 @@
-"""Telling somebody that a run or a check has failed: an example to start from.
+"""Alerts for failed runs and checks: an example to start from.
 
-Posts JSON to the webhook that TICDC_ALERT_WEBHOOK names, as Slack, Teams and most others take it.
-For e-mail or SNS have the body of `tell` send it with `smtplib` or boto3.  A check is told of when
-it fails for the first time, and again after it has passed.
+Posts JSON to the webhook that TICDC_ALERT_WEBHOOK names, in the form that Slack, Teams and most
+others accept.  For e-mail or SNS, replace the body of `post` by `smtplib` or boto3.  A check is
+reported when it starts to fail, and again only after it has passed.
 """
 
 import json
@@ -16,77 +16,77 @@ from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.assets.check_results import FIRST_FAILED
 
 WEBHOOK = "TICDC_ALERT_WEBHOOK"
-_LINES = 20
-_WIDEST = 600
+_MAX_LINES = 20
+_LINE_CHARS = 600
 
 
 def alert_sensors() -> list[dg.SensorDefinition]:
-    """The alerts, if there is anywhere to send them to."""
-    return [alert, alert_of_checks] if os.environ.get(WEBHOOK) else []
+    """Return the alert sensors, if a webhook is configured."""
+    return [alert_on_failure, alert_on_checks] if os.environ.get(WEBHOOK) else []
 
 
 @dg.run_failure_sensor(
     name="alert_on_failure",
-    description="Posts to a webhook when a run has failed.",
+    description="Posts to the webhook when a run fails.",
     default_status=dg.DefaultSensorStatus.RUNNING,
 )
-def alert(context: dg.RunFailureSensorContext) -> None:
-    """Post what has failed."""
+def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
+    """Post why a run failed, and which checks started to fail in it."""
     reasons = [*map(_reason, context.get_step_failure_events()), context.failure_event.message]
     reason = next(filter(None, reasons), "")
-    said = f"run {context.dagster_run.run_id} has failed. {_line(reason)}".rstrip()
-    failed = new_failures(context.instance, context.dagster_run)
-    tell(os.environ[WEBHOOK], message(context.dagster_run, [said, *failed]))
+    line = f"run {context.dagster_run.run_id} failed. {_one_line(reason)}".rstrip()
+    failures = find_new_failures(context.instance, context.dagster_run)
+    post(os.environ[WEBHOOK], format_message(context.dagster_run, [line, *failures]))
 
 
 @dg.run_status_sensor(
     name="alert_on_checks",
-    description="Posts to a webhook when checks have failed that had not before.",
+    description="Posts to the webhook when a check starts to fail in a run that succeeds.",
     run_status=dg.DagsterRunStatus.SUCCESS,
     default_status=dg.DefaultSensorStatus.RUNNING,
 )
-def alert_of_checks(context: dg.RunStatusSensorContext) -> None:
-    """Post which checks have failed that block nothing, as that of a paused table."""
-    failed = new_failures(context.instance, context.dagster_run)
-    if failed:
-        tell(os.environ[WEBHOOK], message(context.dagster_run, failed))
+def alert_on_checks(context: dg.RunStatusSensorContext) -> None:
+    """Post checks that started to fail without blocking the run, as for a paused table."""
+    failures = find_new_failures(context.instance, context.dagster_run)
+    if failures:
+        post(os.environ[WEBHOOK], format_message(context.dagster_run, failures))
 
 
-def new_failures(instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[str]:
-    """The checks that failed in a run for the first time, a line each; those that warn left out."""
+def find_new_failures(instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[str]:
+    """Return one line per check that started to fail in a run; warnings are left out."""
     entries = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
-    found = [
+    evaluations = [
         entry.dagster_event.asset_check_evaluation_data
         for entry in entries
         if entry.dagster_event is not None
     ]
     return [
-        _line(f"{one.asset_key.to_user_string()}: {one.check_name}: {one.description or 'failed'}")
-        for one in found
-        if not one.passed and one.severity == dg.AssetCheckSeverity.ERROR
-        if one.metadata.get(FIRST_FAILED) == dg.MetadataValue.dagster_run(run.run_id)
+        _one_line(f"{e.asset_key.to_user_string()}: {e.check_name}: {e.description or 'failed'}")
+        for e in evaluations
+        if not e.passed and e.severity == dg.AssetCheckSeverity.ERROR
+        if e.metadata.get(FIRST_FAILED) == dg.MetadataValue.dagster_run(run.run_id)
     ]
 
 
-def message(run: dg.DagsterRun, lines: Sequence[str]) -> str:
-    """What has failed, a line each; the page of the run tells the rest."""
+def format_message(run: dg.DagsterRun, lines: Sequence[str]) -> str:
+    """Return the text of an alert, one line per failure; the run's page has the details."""
     feed = run.tags.get(FEED_TAG)
-    what = f"changefeed {feed}" if feed else run.job_name
-    more = [f"and {len(lines) - _LINES} more"] if len(lines) > _LINES else []
-    return "\n".join([f"{what}: {lines[0]}", *lines[1:_LINES], *more])
+    subject = f"changefeed {feed}" if feed else run.job_name
+    more = [f"and {len(lines) - _MAX_LINES} more"] if len(lines) > _MAX_LINES else []
+    return "\n".join([f"{subject}: {lines[0]}", *lines[1:_MAX_LINES], *more])
 
 
 def _reason(event: dg.DagsterEvent) -> str:
-    """What was raised in a step, not what Dagster raised for it."""
+    """Return the error that a step raised, not the one in which Dagster wraps it."""
     error = event.step_failure_data.error
     return "" if error is None else str((error.cause or error).message)
 
 
-def _line(text: str) -> str:
-    return " ".join(text.split())[:_WIDEST]
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:_LINE_CHARS]
 
 
-def tell(url: str, text: str) -> None:
+def post(url: str, text: str) -> None:
     """Post a text; an error never quotes the URL, which may hold a token."""
     body = json.dumps({"text": text}).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
@@ -94,4 +94,4 @@ def tell(url: str, text: str) -> None:
         with urllib.request.urlopen(request, timeout=10):
             pass
     except (OSError, ValueError) as error:
-        raise RuntimeError(f"the webhook was not reached: {type(error).__name__}") from None
+        raise RuntimeError(f"cannot reach the webhook: {type(error).__name__}") from None

@@ -1,12 +1,12 @@
-"""A sensor a changefeed: where its source has got beyond the lake, a run is asked for.
+"""The checkpoint sensor: requests a run when the source checkpoint is ahead of the lake.
 
-The lake says what was applied, the instance which runs there were; the cursor only keeps the same
-observation from being made twice.  So a tick decides the same after a restart as without one.
+The lake says what was applied, the instance which runs there were; the cursor only avoids repeating
+an observation.  So a tick after a restart decides as it would have without one.
 
-    nothing new             no run
-    a run is on             no run: what has come meanwhile is one run more when it has ended
-    new                     a run with the key  changefeed@checkpoint
-    its run has failed      the same with an attempt, `#2`, after a pause that grows with them
+    source not ahead        no run
+    a run is in progress    no run; one more run covers what arrives meanwhile
+    source ahead            a run with the key  changefeed@checkpoint
+    its run failed          the same with the attempt, `#2`, after a pause that doubles each time
 """
 
 import json
@@ -21,135 +21,151 @@ from resources.catalog import last_line
 from resources.deployment import LakeResource
 from resources.source import get_dump_size, read_checkpoint
 from ticdc_assets import naming
-from ticdc_assets.assets import results
 from ticdc_assets.assets.advance import FEED_TAG
-from ticdc_assets.assets.run_budget import poll_interval
+from ticdc_assets.assets.metadata import resolved_ts_metadata
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.run import read_poll_interval
 
 CHECKPOINT_TAG = "ticdc/checkpoint"
-_UNDER_WAY = [
+_IN_PROGRESS = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-# The instance itself runs a failed run again soon; what it has not by then it will not.
-_RETRY_WITHIN = 300
-_LONGEST_PAUSE = 3600
+# Dagster retries a failed run within this many seconds, or not at all.
+_RETRY_SECONDS = 300
+_MAX_PAUSE_SECONDS = 3600
+
+ReadFile = Callable[[str], bytes]
 
 
 @dataclass(frozen=True)
 class SourceProgress:
-    """How far a source has got: what a run's key says of it, and what a page shows."""
+    """How far a source has written; `token` identifies it in run keys."""
 
     token: str
-    # None where only its size is known.
+    # None for a dump, of which only the size is known.
     ts: int | None
     metadata: dict[str, Any]
 
 
-def checkpoint_sensor(feed: Changefeed, job: Any, s3: str | None = None) -> dg.SensorDefinition:
-    """Watch the source of one changefeed; `s3` is the key of the resource to read it with."""
+def source_resources(feed: Changefeed) -> dict[str, object]:
+    """Return the S3 client that reads a changefeed's source, by resource key, if it needs one."""
+    if feed.scheme != "s3":
+        return {}
+    from resources.s3 import make_s3_resource
+
+    client = make_s3_resource(feed)
+    return {} if client is None else {f"s3_{naming.identifier(feed.id)}": client}
+
+
+def checkpoint_sensors(feed: Changefeed, job: Any) -> list[dg.SensorDefinition]:
+    """Return the sensor of a changefeed; none for Kafka, whose brokers are not read yet."""
+    return [] if feed.transport == "kafka" else [checkpoint_sensor(feed, job)]
+
+
+def checkpoint_sensor(feed: Changefeed, job: Any) -> dg.SensorDefinition:
+    """Define the sensor that polls the source of one changefeed."""
+    client_key = next(iter(source_resources(feed)), None)
 
     @dg.sensor(
         name=f"{naming.identifier(feed.id)}_checkpoint",
-        description=f"Runs when changefeed {feed.id} has written beyond what the lake has applied.",
+        description=f"Requests a run when the source checkpoint of changefeed {feed.id} is ahead of"
+        " the lake.",
         job=job,
-        minimum_interval_seconds=poll_interval(feed),
+        minimum_interval_seconds=read_poll_interval(feed),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        required_resource_keys={"lake"} if s3 is None else {"lake", s3},
+        required_resource_keys={"lake"} if client_key is None else {"lake", client_key},
     )
     def _sensor(
         context: dg.SensorEvaluationContext, **_: object
     ) -> dg.SensorResult | dg.SkipReason:
-        # Where a test calls it, resources come by name too.
+        # A direct call, as in a test, also passes resources by name.
         lake: LakeResource = context.resources.lake
-        read = None
-        if s3 is not None:
+        read_file = None
+        if client_key is not None:
             from resources.s3 import make_s3_reader
 
-            read = make_s3_reader(feed, getattr(context.resources, s3))
-        return tick(context, feed, lake.for_changefeed(feed.id), read)
+            read_file = make_s3_reader(feed, getattr(context.resources, client_key))
+        return evaluate_tick(context, feed, lake.for_changefeed(feed.id), read_file)
 
     return _sensor
 
 
-def tick(
+def evaluate_tick(
     context: dg.SensorEvaluationContext,
     feed: Changefeed,
     lake: Lake,
-    read: Callable[[str], bytes] | None = None,
+    read_file: ReadFile | None = None,
 ) -> dg.SensorResult | dg.SkipReason:
-    """Decide whether a run is due."""
-    position = source_position(feed, read)
-    if position is None:
-        return dg.SkipReason(f"{feed.location}: nothing is there yet")
-    line = last_line(lake)
-    applied = 0 if line is None else line.ts
-    observed: list[dg.AssetObservation] = []
-    cursor = json.dumps({"observed": position.token})
+    """Observe the source, and decide whether to request a run."""
+    progress = read_source_progress(feed, read_file)
+    if progress is None:
+        return dg.SkipReason(f"{feed.location}: the source has no data yet")
+    snapshot = last_line(lake)
+    observations: list[dg.AssetObservation] = []
+    cursor = json.dumps({"observed": progress.token})
     if context.cursor != cursor:
         key = naming.layer_asset_key(feed, naming.SOURCE)
-        observed = [dg.AssetObservation(asset_key=key, metadata=position.metadata)]
-    asked, why = _request(context, feed, position, applied, is_there=line is not None)
+        observations = [dg.AssetObservation(asset_key=key, metadata=progress.metadata)]
+    decision = _decide(context, feed, progress, None if snapshot is None else snapshot.ts)
     return dg.SensorResult(
-        run_requests=[] if asked is None else [asked],
-        skip_reason=None if asked is not None else why,
+        run_requests=[decision] if isinstance(decision, dg.RunRequest) else [],
+        skip_reason=None if isinstance(decision, dg.RunRequest) else decision,
         cursor=cursor,
-        asset_events=observed,
+        asset_events=observations,
     )
 
 
-def source_position(
-    feed: Changefeed, read: Callable[[str], bytes] | None = None
+def read_source_progress(
+    feed: Changefeed, read_file: ReadFile | None = None
 ) -> SourceProgress | None:
-    """How far the source has got; None if nothing is there."""
+    """Return how far a source has written; None if it holds nothing."""
     if feed.transport == "storage":
-        ts = read_checkpoint(feed, read)
-        return None if not ts else SourceProgress(str(ts), ts, results.at(ts))
+        ts = read_checkpoint(feed, read_file)
+        return None if not ts else SourceProgress(str(ts), ts, resolved_ts_metadata(ts))
     size = get_dump_size(feed)
     return None if not size else SourceProgress(f"{size} bytes", None, {"ticdc/bytes": size})
 
 
-def _request(
+def _decide(
     context: dg.SensorEvaluationContext,
     feed: Changefeed,
-    position: SourceProgress,
-    applied: int,
-    *,
-    is_there: bool,
-) -> tuple[dg.RunRequest | None, str]:
-    """The run that is due, or why none is."""
-    if position.ts is not None and applied >= position.ts:
-        return None, f"applied up to {applied}, which is all there is"
+    progress: SourceProgress,
+    applied_ts: int | None,
+) -> dg.RunRequest | str:
+    """Return the run to request, or why none is; `applied_ts` is None without a lake."""
+    if progress.ts is not None and (applied_ts or 0) >= progress.ts:
+        return f"up to date: applied up to {applied_ts}"
     instance = context.instance
-    under_way = instance.get_runs(
-        dg.RunsFilter(tags={FEED_TAG: feed.id}, statuses=_UNDER_WAY), limit=1
-    )
-    if under_way:
-        return None, f"run {under_way[0].run_id[:8]} is on; what has come meanwhile comes next"
-    tags = {FEED_TAG: feed.id, CHECKPOINT_TAG: position.token}
+    in_progress = dg.RunsFilter(tags={FEED_TAG: feed.id}, statuses=_IN_PROGRESS)
+    if runs := instance.get_runs(in_progress, limit=1):
+        return (
+            f"run {runs[0].run_id[:8]} is in progress; the next one covers what arrives meanwhile"
+        )
+    tags = {FEED_TAG: feed.id, CHECKPOINT_TAG: progress.token}
     records = instance.get_run_records(dg.RunsFilter(tags=tags))
-    succeeded = [r for r in records if r.dagster_run.status == dg.DagsterRunStatus.SUCCESS]
-    if succeeded and position.ts is None and is_there:
-        return None, f"all {position.token} were there when run last went through"
+    has_succeeded = any(r.dagster_run.status == dg.DagsterRunStatus.SUCCESS for r in records)
+    if has_succeeded and progress.ts is None and applied_ts is not None:
+        return f"up to date: applied all {progress.token}"
     if records:
         last = max(records, key=lambda record: record.create_timestamp)
         ended = last.end_time or last.create_timestamp.timestamp()
         waited = time.time() - ended
-        if _runs_again(last.dagster_run) and waited < _RETRY_WITHIN:
-            return None, f"run {last.dagster_run.run_id[:8]} has failed, and is retried"
-        pause = min(poll_interval(feed) * 2 ** min(len(records) - 1, 12), _LONGEST_PAUSE)
+        if _will_retry(last.dagster_run) and waited < _RETRY_SECONDS:
+            return f"run {last.dagster_run.run_id[:8]} failed; Dagster will retry it"
+        pause = min(read_poll_interval(feed) * 2 ** min(len(records) - 1, 12), _MAX_PAUSE_SECONDS)
         if waited < pause:
-            return None, f"attempt {len(records)} has failed; the next is due in {pause:.0f} s"
+            return f"attempt {len(records)} failed; the next one follows after {pause:.0f} s"
     attempt = len(records) + 1
-    key = f"{feed.id}@{position.token}" + (f"#{attempt}" if attempt > 1 else "")
-    return dg.RunRequest(run_key=key, tags=tags), ""
+    key = f"{feed.id}@{progress.token}" + (f"#{attempt}" if attempt > 1 else "")
+    return dg.RunRequest(run_key=key, tags=tags)
 
 
-def _runs_again(run: dg.DagsterRun) -> bool:
-    """Whether the instance has said that it will run this one again, and has not yet."""
+def _will_retry(run: dg.DagsterRun) -> bool:
+    """Return whether Dagster has announced a retry of a run, and has not launched it yet."""
     tags = run.tags
     return tags.get("dagster/will_retry") == "true" and "dagster/auto_retry_run_id" not in tags

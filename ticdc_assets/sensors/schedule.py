@@ -1,4 +1,4 @@
-"""When the lake's files are looked after: at night, once somebody has switched it on."""
+"""The nightly maintenance of a lake's files; stopped until a person switches it on."""
 
 import dagster as dg
 
@@ -7,10 +7,10 @@ from ticdc_assets.naming import identifier
 
 
 def maintenance_schedule(feed: Changefeed, job: dg.JobDefinition) -> dg.ScheduleDefinition:
-    """The schedule of one changefeed's maintenance."""
+    """Define the maintenance schedule of one changefeed."""
     return dg.ScheduleDefinition(
         name=f"maintain_{identifier(feed.id)}_nightly",
-        description="Joins small files. Off until it is switched on.",
+        description="Compacts small files every night at 03:30. Stopped until you switch it on.",
         job=job,
         cron_schedule="30 3 * * *",
         default_status=dg.DefaultScheduleStatus.STOPPED,

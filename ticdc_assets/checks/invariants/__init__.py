@@ -1,16 +1,18 @@
-"""The promises: functions that return what breaks them, in Spark and without Dagster.
+"""The promises: functions that return what violates them.
 
-`rows`, `order` and `folder` are what TiCDC promises of its output, `books` and `current` what the
-lake promises of itself.  What corrupts blocks, what only smells warns.
+Rules of this room: Spark, never Dagster; an invariant reads the frames of its `CheckContext` and
+counts before it scans; what corrupts tables blocks, what is only suspicious warns.
+`folder`, `rows` and `order` hold what TiCDC promises of its output, `accounting` and `current` what
+the lake promises of itself.
 """
 
 from ticdc_assets.checks.invariants import accounting, current, folder, order, rows
 from ticdc_assets.checks.invariants.context import CheckContext, SnapshotRange
 from ticdc_assets.checks.invariants.invariant import (
-    Found,
     Invariant,
     Layer,
     NotEvaluated,
+    Result,
     Severity,
     TableInvariant,
     Violations,
@@ -47,10 +49,10 @@ __all__ = [
     "INVARIANTS",
     "TABLE_INVARIANTS",
     "CheckContext",
-    "Found",
     "Invariant",
     "Layer",
     "NotEvaluated",
+    "Result",
     "Severity",
     "SnapshotRange",
     "TableInvariant",

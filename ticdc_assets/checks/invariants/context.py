@@ -1,6 +1,6 @@
-"""What checks look at: the window that was applied, and its frames, each read once for all checks.
+"""What checks read: the snapshots that a run wrote, and frames that all checks share.
 
-A check follows the change: rows are looked at when they fall due, tables when they have changed.
+A check follows the change: it looks at rows when they become pending, at tables when they change.
 """
 
 from collections import defaultdict
@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from ticdc_assets.checks.invariants.row_conditions import (
-    LIVES,
-    PLACE,
-    faults,
-    lacking,
-    lives_at,
-    place,
-    uneven,
+    NAME_INTERVALS,
+    POSITION,
+    column_counts_differ,
+    contains,
+    ddl_order,
+    fault_conditions,
+    missing_key_columns,
 )
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.events.event_rows import table_name
@@ -30,16 +30,16 @@ from ticdc_assets.plan.state import Incarnation
 
 @dataclass(frozen=True)
 class SnapshotRange:
-    """What one or more runs applied: the lines of `applied` after `since`, up to `through`.
+    """The snapshots after `since`, up to and including `through`: what one or more runs applied.
 
-    From line 0 on it is everything there is, which makes a full check.
+    A range since snapshot 0 covers everything and makes a full check.
     """
 
     since: int
     through: int
 
     @property
-    def is_whole(self) -> bool:
+    def is_full(self) -> bool:
         return self.since == 0
 
     @property
@@ -48,22 +48,22 @@ class SnapshotRange:
 
 
 class CheckContext:
-    """A window with the frames that checks share; leave it, and Spark gives up what it kept.
+    """A range of snapshots with the frames that checks share; closing it frees cached frames.
 
-    Where it is about some `tables` only, there are no events of others in it.
+    `only` restricts it to some tables: `events` then has no events of others.
     """
 
     def __init__(
         self,
         lake: LakeSession,
-        window: SnapshotRange,
-        tables: Collection[str] | None = None,
+        snapshot_range: SnapshotRange,
+        only: Collection[str] | None = None,
     ) -> None:
         self.lake = lake
         self.feed = lake.feed
-        self.window = window
-        self._only = tables
-        self._kept: list[DataFrame] = []
+        self.range = snapshot_range
+        self._only = only
+        self._cached: list[DataFrame] = []
 
     def __enter__(self) -> "CheckContext":
         return self
@@ -74,227 +74,229 @@ class CheckContext:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for frame in self._kept:
+        for frame in self._cached:
             frame.unpersist()
-        self._kept.clear()
+        self._cached.clear()
 
     def read(self, table: str) -> DataFrame:
         return self.lake.read(table)
 
-    def frame(self, rows: Sequence[tuple[object, ...]], columns: str) -> DataFrame:
-        """What was found out on the driver, as a frame like any other."""
+    def make_frame(self, rows: Sequence[tuple[object, ...]], columns: str) -> DataFrame:
+        """Make a frame from rows that the driver holds."""
         return self.lake.spark.createDataFrame(rows, columns)
+
+    # The snapshots
 
     @cached_property
     def before(self) -> Snapshot:
-        """The lake before the window."""
-        return read_snapshot(self.lake, self.window.since)
+        """The snapshot before the range."""
+        return read_snapshot(self.lake, self.range.since)
 
     @cached_property
     def after(self) -> Snapshot:
-        """The lake after the window."""
-        return read_snapshot(self.lake, self.window.through)
+        """The last snapshot of the range."""
+        return read_snapshot(self.lake, self.range.through)
 
     @cached_property
-    def lines(self) -> list[Row]:
-        """The lines of the window, and the one before them, in their order."""
-        since, through = self.window.since, self.window.through
-        told = self.read("applied").where(f"seq BETWEEN {since} AND {through}").orderBy("seq")
-        return told.select(
-            "seq", "resolved_ts", "batch", "watermarks", "versions", "counts", "replays"
-        ).collect()
+    def snapshots(self) -> list[Row]:
+        """The snapshots of the range and the one before it, in order."""
+        since, through = self.range.since, self.range.through
+        rows = self.read("applied").where(f"seq BETWEEN {since} AND {through}").orderBy("seq")
+        columns = ("resolved_ts", "batch", "watermarks", "versions", "counts", "replays")
+        return rows.select(F.col("seq").alias("snapshot_id"), *columns).collect()
 
     @property
-    def new_lines(self) -> list[Row]:
-        return [line for line in self.lines if line["seq"] > self.window.since]
+    def new_snapshots(self) -> list[Row]:
+        return [row for row in self.snapshots if row["snapshot_id"] > self.range.since]
 
     @cached_property
-    def replayed(self) -> set[str]:
-        """Tables that the window replayed: their counts speak of earlier windows too."""
-        lines = [line for line in self.new_lines if line["replays"] is not None]
-        return {count["incarnation"] for line in lines for count in line["counts"] or ()} | {
-            incarnation for line in lines for incarnation in line["versions"] or ()
-        }
+    def replayed_tables(self) -> set[str]:
+        """Tables that the range replayed: their counts cover earlier windows too."""
+        rows = [row for row in self.new_snapshots if row["replays"] is not None]
+        counted = {count["incarnation"] for row in rows for count in row["counts"] or ()}
+        return counted | {incarnation for row in rows for incarnation in row["versions"] or ()}
 
     @property
     def has_replays(self) -> bool:
-        return any(line["replays"] is not None for line in self.new_lines)
+        return any(row["replays"] is not None for row in self.new_snapshots)
 
     @property
-    def new_batches(self) -> str:
-        """An SQL condition for what came in with the window."""
+    def in_new_batches(self) -> str:
+        """An SQL condition: ingested by the range."""
         return f"batch > {self.before.batch} AND batch <= {self.after.batch}"
 
     @property
-    def words(self) -> str:
-        """The window as a person reads it."""
+    def description(self) -> str:
+        """The range as a person reads it."""
         before, after = self.before, self.after
-        if self.window.is_whole:
+        if self.range.is_full:
             return f"everything up to commit ts {after.ts}, batch {after.batch}"
         return (
             f"commit ts {before.ts} to {after.ts}, batches {before.batch + 1} to {after.batch}"
-            f" (lines {self.window.since + 1} to {self.window.through} of applied)"
+            f" (snapshots {self.range.since + 1} to {self.range.through})"
         )
 
-    # What came, and what was refused of it
+    # Input and quarantine
 
     @cached_property
-    def taken(self) -> list[Row]:
-        """What came in with the window, counted by batch, and for a folder by role."""
-        kinds = ("batch", "role") if self.feed.transport == "storage" else ("batch",)
-        return self.read("raw").where(self.new_batches).groupBy(*kinds).count().collect()
+    def ingested_counts(self) -> list[Row]:
+        """What the range ingested, counted by batch, and for a folder by role."""
+        keys = ("batch", "role") if self.feed.transport == "storage" else ("batch",)
+        return self.read("raw").where(self.in_new_batches).groupBy(*keys).count().collect()
 
     @property
-    def refused_here(self) -> str:
-        """An SQL condition for what the window refused, or was refused as it came in with it."""
-        return f"({self.new_batches}) OR (stage = 'apply' AND commit_ts > {self.before.ts})"
+    def in_new_quarantine(self) -> str:
+        """An SQL condition: quarantined from the range's batches, or while applying the range."""
+        return f"({self.in_new_batches}) OR (stage = 'apply' AND commit_ts > {self.before.ts})"
 
     @cached_property
-    def refused(self) -> list[Row]:
-        """All that was ever refused, counted by table, stage and error, and whether it is new."""
-        told = self.read("quarantine").groupBy(
+    def quarantine_counts(self) -> list[Row]:
+        """The whole quarantine, counted by table, stage and error, and whether it is new."""
+        groups = self.read("quarantine").groupBy(
             *("database", "table", "stage", "error"),
-            F.expr(self.new_batches).alias("is_new"),
-            F.expr(f"coalesce({self.refused_here}, false)").alias("is_here"),
+            F.expr(self.in_new_batches).alias("in_new_batches"),
+            F.expr(f"coalesce({self.in_new_quarantine}, false)").alias("in_range"),
         )
-        return told.count().collect()
+        return groups.count().collect()
 
-    # The events
+    # Events
 
     @cached_property
     def events(self) -> DataFrame:
-        """Events that came in, or were due, in the window, without their images.
+        """The events that the range ingested or applied, without their row images.
 
-        What checks ask of images is worked out here, in the one scan that reads them: `has_old`,
-        `has_new`, `lacking` (columns of the key), `uneven` (an update whose images differ in their
-        columns), `digest`.  `due` says that the window applied the row, `incarnation` to what.
+        Conditions on images are computed here, in the one scan that reads them.  `is_pending` says
+        that the range had the row to apply, `incarnation` to which table.
         """
         ts, before, after = F.col("commit_ts"), self.before, self.after
-        came = F.col("batch") > before.batch
+        is_new = F.col("batch") > before.batch
         chosen = self.read("events").where(
-            (F.col("batch") <= after.batch) & (came | ts.between(before.ts, after.ts))
+            (F.col("batch") <= after.batch) & (is_new | ts.between(before.ts, after.ts))
         )
         if self._only is not None:
-            lines = (line for id in self._only for line in self.versions_of.get(id, ()))
-            names = {table_name(line["database"], line["table"]) for line in lines}
+            versions = (
+                row for id in self._only for row in self.schema_versions_by_table.get(id, ())
+            )
+            names = {table_name(row["database"], row["table"]) for row in versions}
             chosen = chosen.where(F.col("name").isin(names))
-        told = chosen.join(F.broadcast(self._lives()), "name", "left")
+        named = chosen.join(F.broadcast(self._make_name_intervals()), "name", "left")
         is_row = F.col("kind") == "row"
-        due = is_row & (ts <= after.ts) & (came | (ts > before.ts))
-        life = F.get(F.filter("lives", lives_at(place())), F.lit(0))
-        frame = told.withColumn("life", F.when(is_row, life)).select(
+        is_pending = is_row & (ts <= after.ts) & (is_new | (ts > before.ts))
+        interval = F.get(F.filter("intervals", contains(ddl_order())), F.lit(0))
+        frame = named.withColumn("interval", F.when(is_row, interval)).select(
             *("batch", "seq", "index", "kind", "name", "database", "table", "op", "commit_ts"),
             *("ordering", "schema_version", "source", "partition", "number", "error"),
-            F.expr(PLACE),
-            F.coalesce(due, F.lit(False)).alias("due"),
-            F.col("life.incarnation").alias("incarnation"),
+            F.expr(POSITION),
+            F.coalesce(is_pending, F.lit(False)).alias("is_pending"),
+            F.col("interval.incarnation").alias("incarnation"),
             F.col("before").isNotNull().alias("has_old"),
             F.col("after").isNotNull().alias("has_new"),
             F.col("observed").isNotNull().alias("has_observed"),
             F.col("checksum").isNotNull().alias("has_checksum"),
-            F.when(due, lacking()).alias("lacking"),
-            F.when(due & (F.col("op") == "update"), uneven()).alias("uneven"),
+            F.when(is_pending, missing_key_columns()).alias("missing_key_columns"),
+            F.when(is_pending & (F.col("op") == "update"), column_counts_differ()).alias(
+                "column_counts_differ"
+            ),
             F.when(is_row, F.xxhash64("op", "commit_ts", "before", "after")).alias("digest"),
             F.expr("if(kind = 'ddl', get_json_object(statement, '$.sql'), NULL) AS sql"),
         )
-        kept = frame.persist()
-        self._kept.append(kept)
-        return kept
+        cached = frame.persist()
+        self._cached.append(cached)
+        return cached
 
     @cached_property
-    def due(self) -> DataFrame:
-        """Rows that the window applied, refused, or found to be sent again."""
-        return self.events.where("due")
+    def pending_rows(self) -> DataFrame:
+        """Rows that the range applied, quarantined, or recognized as repetitions."""
+        return self.events.where("is_pending")
 
     @cached_property
-    def tally(self) -> list[Row]:
-        """The events of the window counted by what they are, for all who only need numbers.
+    def event_counts(self) -> list[Row]:
+        """The events of the range counted by their properties; pending rows also by fault.
 
-        Of rows that were due also how many have which fault.
+        `is_late` says that a row's commit ts had been applied before the range.
         """
         is_row = F.col("kind") == "row"
-        fresh = (F.col("commit_ts") > self.before.ts) | (F.col("ordering") == "table_version")
-        of = self.events.groupBy(
+        is_in_time = (F.col("commit_ts") > self.before.ts) | (F.col("ordering") == "table_version")
+        groups = self.events.groupBy(
             *("kind", "name", "incarnation", "schema_version", "has_observed", "has_checksum"),
-            *("ordering", "due"),
+            *("ordering", "is_pending"),
             F.when(~is_row, F.col("batch")).alias("batch"),
-            F.when(is_row, fresh).alias("fresh"),
-            F.when(is_row, F.col("op") == "upsert").alias("upserts"),
+            F.when(is_row, ~F.coalesce(is_in_time, F.lit(False))).alias("is_late"),
+            F.when(is_row, F.col("op") == "upsert").alias("is_upsert"),
         )
-        return of.agg(
+        faults = fault_conditions(self.feed)
+        return groups.agg(
             F.count(F.lit(1)).alias("count"),
             F.min("commit_ts").alias("first_commit_ts"),
-            F.min_by("place", "commit_ts").alias("place"),
-            *(F.count_if(F.expr(sql)).alias(fault) for fault, sql in faults(self.feed).items()),
+            F.min_by("position", "commit_ts").alias("position"),
+            *(F.count_if(F.expr(sql)).alias(fault) for fault, sql in faults.items()),
         ).collect()
 
     @property
-    def counted_due(self) -> list[Row]:
-        return [row for row in self.tally if row["due"]]
+    def pending_counts(self) -> list[Row]:
+        return [row for row in self.event_counts if row["is_pending"]]
+
+    # Schemas
 
     @cached_property
-    def history(self) -> list[Row]:
-        """Every version of every table's schema, but for the schema itself."""
-        lines = self.read("schema_history").where("incarnation <> ''")
-        return lines.select(
+    def schema_versions(self) -> list[Row]:
+        """Every schema version of every table, without the schema itself."""
+        rows = self.read("schema_history").where("incarnation <> ''")
+        return rows.select(
             *("incarnation", "database", "table", "valid_from", "valid_to", "schema_version"),
             *("came_from", "sql", "key"),
         ).collect()
 
     @cached_property
-    def versions_of(self) -> dict[str, list[Row]]:
-        """The same by incarnation."""
+    def schema_versions_by_table(self) -> dict[str, list[Row]]:
         versions: dict[str, list[Row]] = defaultdict(list)
-        for line in self.history:
-            versions[line["incarnation"]].append(line)
+        for row in self.schema_versions:
+            versions[row["incarnation"]].append(row)
         return dict(versions)
 
-    def _lives(self) -> DataFrame:
-        """By name, from when to when it was which table's, and with which key.
+    def _make_name_intervals(self) -> DataFrame:
+        """Return per name which incarnation bore it when, and its handle key.
 
-        Tables that are stopped are left out: nothing is known of what has become of them.
+        Stopped tables are left out: what their later rows belong to is not known.
         """
         state = self.after.state
-        lives = defaultdict(list)
-        for line in self.history:
-            table = state.incarnations.get(line["incarnation"])
+        intervals = defaultdict(list)
+        for row in self.schema_versions:
+            table = state.incarnations.get(row["incarnation"])
             if table is None or table.is_stopped or table.status_before_drop is not None:
                 continue
-            if line["valid_to"] is not None and line["valid_to"] <= self.before.ts:
+            if row["valid_to"] is not None and row["valid_to"] <= self.before.ts:
                 continue
-            # Rows at a DDL's ts come before it; of a table that was there already they are the
-            # first that is known.
-            low = line["valid_from"] - (line["came_from"] != "ddl")
-            name = table_name(line["database"], line["table"])
-            lives[name].append((line["incarnation"], low, line["valid_to"], line["key"]))
-        return self.frame(list(lives.items()), LIVES)
-
-    # The tables
+            # Rows at the commit ts of a DDL precede it; without a DDL, a table's first known
+            # version begins with its first row.
+            low = row["valid_from"] - (row["came_from"] != "ddl")
+            name = table_name(row["database"], row["table"])
+            intervals[name].append((row["incarnation"], low, row["valid_to"], row["key"]))
+        return self.make_frame(list(intervals.items()), NAME_INTERVALS)
 
     @cached_property
-    def schemas(self) -> dict[str, str]:
-        """The newest schema of every table that the window changed, as JSON."""
-        ids = [table.id for table in self.named if self.has_changed(table)]
-        lines = self.read("schema_history").where(F.col("incarnation").isin(ids))
+    def newest_schemas(self) -> dict[str, str]:
+        """The newest schema of every table that the range changed, as JSON."""
+        ids = [table.id for table in self.tables if self.has_changed(table)]
+        rows = self.read("schema_history").where(F.col("incarnation").isin(ids))
         newest = F.max_by("schema", F.struct("valid_from", F.col("valid_to").isNull()))
-        return {row[0]: row[1] for row in lines.groupBy("incarnation").agg(newest).collect()}
+        return {row[0]: row[1] for row in rows.groupBy("incarnation").agg(newest).collect()}
+
+    # Tables
 
     @cached_property
-    def named(self) -> list[Incarnation]:
-        """The tables that are there."""
+    def tables(self) -> list[Incarnation]:
+        """The tables that exist after the range."""
         state = self.after.state
         ids = [id for _, id in state.names if self._only is None or id in self._only]
         return [state.incarnations[id] for id in ids]
 
     @cached_property
-    def row_changes(self) -> dict[str, tuple[int, int]]:
-        """By table, how many rows were inserted and deleted, however often that was sent."""
+    def inserts_and_deletes(self) -> dict[str, tuple[int, int]]:
+        """By table, how many rows were inserted and deleted; a repeated row counts once."""
         by_commit_ts = f"ordering = 'commit_ts' AND commit_ts > {self.before.ts}"
-        once = (
-            self.due.where(f"{by_commit_ts} AND incarnation IS NOT NULL")
-            .select("incarnation", "name", "op", "digest")
-            .distinct()
-        )
+        rows = self.pending_rows.where(f"{by_commit_ts} AND incarnation IS NOT NULL")
+        once = rows.select("incarnation", "name", "op", "digest").distinct()
         counted = once.groupBy("incarnation").agg(
             F.count_if(F.col("op") == "insert").alias("inserts"),
             F.count_if(F.col("op") == "delete").alias("deletes"),
@@ -302,29 +304,34 @@ class CheckContext:
         return {row[0]: (row[1], row[2]) for row in counted.collect()}
 
     @cached_property
-    def undated(self) -> set[str]:
-        """Tables with row events of which it is not known when or what they were."""
-        rows = [row for row in self.counted_due if row["ordering"] != "commit_ts" or row["upserts"]]
-        return {row["incarnation"] for row in rows}
+    def uncountable_tables(self) -> set[str]:
+        """Tables whose events do not determine how many rows were inserted and deleted."""
+        return {
+            row["incarnation"]
+            for row in self.pending_counts
+            if row["ordering"] != "commit_ts" or row["is_upsert"]
+        }
 
-    def has_refused_of(self, table: Incarnation) -> bool:
-        """Whether rows of a table are, or may be, in the quarantine."""
-        lines = self.versions_of.get(table.id, ())
-        names = {table_name(line["database"], line["table"]) for line in lines}
-        return bool(self._names_refused & {None, *names})
+    def has_quarantined_rows(self, table: Incarnation) -> bool:
+        """Return whether rows of a table are, or may be, in the quarantine."""
+        return bool(self._quarantined_names & {None, *self._names_of(table.id)})
+
+    def _names_of(self, incarnation: str) -> set[str | None]:
+        versions = self.schema_versions_by_table.get(incarnation, ())
+        return {table_name(row["database"], row["table"]) for row in versions}
 
     @cached_property
-    def _names_refused(self) -> set[str | None]:
-        named = (
+    def _quarantined_names(self) -> set[str | None]:
+        tables = (
             (row["database"], row["table"])
-            for row in self.refused
+            for row in self.quarantine_counts
             if row["error"] != ChecksumMismatch.__name__
         )
-        return {database and table and table_name(database, table) for database, table in named}
+        return {database and table and table_name(database, table) for database, table in tables}
 
     def has_changed(self, table: Incarnation) -> bool:
-        """Whether the window did anything to a table."""
-        if self.window.is_whole or table.id in self.replayed:
+        """Return whether the range changed a table's rows, schema or status."""
+        if self.range.is_full or table.id in self.replayed_tables:
             return True
         if self.before.state.incarnations.get(table.id) != table:
             return True

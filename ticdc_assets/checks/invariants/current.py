@@ -1,4 +1,4 @@
-"""What the lake promises of every current table: it goes on, its shape, its keys, its rows."""
+"""What the lake promises of every current table: its status, its columns, its keys, its rows."""
 
 import re
 import shlex
@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 from resources.catalog import table_files
 from ticdc_assets.checks.invariants.context import CheckContext
 from ticdc_assets.checks.invariants.invariant import (
-    Found,
     NotEvaluated,
+    Result,
     Violations,
-    promise_of_tables,
+    promise_per_table,
 )
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.current_table import CurrentTable, row_count_growth, row_counts
@@ -26,223 +26,227 @@ from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.lake.views.overview import find_blocking_ddl
 from ticdc_assets.plan.state import Incarnation
 
-_STOPPED = ("state", "since_ts", "reason", "ddl", "go_on", "without")
-_SHAPE = ("place", "should_be", "is")
-_TWICE = ("key", "times", "last_commit_ts")
-_COUNT = ("rows_before", "inserts", "deletes", "should_be", "rows")
-# So many tables are looked into by one job, if they have so few bytes.
-_AT_ONCE = 20
-_SMALL = 32 << 20
-_BIRTH = re.compile(r"\s*(?:CREATE\s|TRUNCATE\s)", re.IGNORECASE)
-_PARTITIONS = re.compile(r"\s*ALTER\s.*\bPARTITION", re.IGNORECASE | re.DOTALL)
+_STATUS = ("status", "stopped_ts", "reason", "ddl", "resume_command", "skip_ddl_command")
+_COLUMNS = ("position", "expected", "actual")
+_DUPLICATES = ("key", "times", "last_commit_ts")
+_ROW_COUNT = ("rows_before", "inserts", "deletes", "expected", "actual")
+# One Spark job checks the keys of this many tables, if each has at most this many bytes.
+_TABLES_PER_JOB = 20
+_SMALL_TABLE_BYTES = 32 << 20
+_CREATES_TABLE = re.compile(r"\s*(?:CREATE\s|TRUNCATE\s)", re.IGNORECASE)
+_CHANGES_PARTITIONS = re.compile(r"\s*ALTER\s.*\bPARTITION", re.IGNORECASE | re.DOTALL)
 _NO_ROWS = "the table has no rows yet"
+_STOPPED = "the table is paused or waiting"
 
 
-@promise_of_tables("ERROR")
-def table_is_live(scene: CheckContext, tables: Sequence[Incarnation]) -> Mapping[str, Found]:
-    """No table is paused, or waits for its schema: each is kept right up to the resolved ts.
+@promise_per_table("ERROR")
+def table_is_live(context: CheckContext, tables: Sequence[Incarnation]) -> Mapping[str, Result]:
+    """The table is kept up to date: it is neither paused nor waiting for its schema.
 
-    A paused table needs a person; a waiting one goes on by itself.  Either is right as far as it
-    goes, and holds up nothing else.
+    A paused table needs a person to decide; a waiting one continues by itself.  Either is correct
+    up to the ts shown here, and holds up no other table.
     """
-    return {t.id: Violations(_STOPPED, [_stop(scene, t)] if t.is_stopped else []) for t in tables}
+    return {
+        t.id: Violations(_STATUS, [_describe_status(context, t)] if t.is_stopped else [])
+        for t in tables
+    }
 
 
-def _stop(scene: CheckContext, table: Incarnation) -> tuple[object, ...]:
-    """Why a table is stopped, at which DDL, and the commands to go on."""
-    name = f"{table.schema.database}.{table.schema.table}"
-    words = [
-        "ticdc-assets",
-        "resume",
-        "--lake",
-        scene.lake.location.root,
-        "--changefeed",
-        scene.feed.id,
-    ]
-    ddl = go_on = without = None
+def _describe_status(context: CheckContext, table: Incarnation) -> tuple[object, ...]:
+    """Return why a table is stopped, at which DDL, and the commands that resume it."""
+    lake = context.lake
+    ddl = resume = skip = None
     if table.status == "paused":
-        found = find_blocking_ddl(scene.lake, scene.after.state, table)
-        go_on = shlex.join([*words, name])
-        if found is not None and found[1][0] in (table.reason or ""):
-            ddl, without = found[1][0], shlex.join([*words, name, "--skip-ddl"])
-    return table.status, table.stopped_ts, table.reason, ddl, go_on, without
+        name = f"{table.schema.database}.{table.schema.table}"
+        where = ("--lake", lake.location.root, "--changefeed", context.feed.id)
+        resume = shlex.join(["ticdc-assets", "resume", *where, name])
+        blocking = find_blocking_ddl(lake, context.after.state, table)
+        if blocking is not None and blocking[1][0] in (table.reason or ""):
+            ddl, skip = blocking[1][0], f"{resume} --skip-ddl"
+    return table.status, table.stopped_ts, table.reason, ddl, resume, skip
 
 
-@promise_of_tables("ERROR", blocking=True)
+@promise_per_table("ERROR", blocking=True)
 def columns_match_schema_history(
-    scene: CheckContext, tables: Sequence[Incarnation]
-) -> Mapping[str, Found | NotEvaluated]:
-    """The Delta table has just the columns, in order and type, of its newest schema."""
-    return {table.id: _shape(scene, table) for table in tables}
+    context: CheckContext, tables: Sequence[Incarnation]
+) -> Mapping[str, Result | NotEvaluated]:
+    """The Delta table has exactly the columns of its newest schema, in order and type."""
+    return {table.id: _compare_columns(context, table) for table in tables}
 
 
-def _shape(scene: CheckContext, table: Incarnation) -> Violations | NotEvaluated:
-    rows = _rows(scene, table)
+def _compare_columns(context: CheckContext, table: Incarnation) -> Violations | NotEvaluated:
+    rows = _read_rows(context, table)
     if rows is None or table.is_stopped:
-        return NotEvaluated(_NO_ROWS if rows is None else "the table is stopped")
-    if table.id not in scene.schemas:
-        return NotEvaluated("the schema history has nothing of the table")
-    schema = msgspec.json.decode(scene.schemas[table.id], type=TableSchema)
-    wanted = [f"{c.name} {c.type}" for c in list_delta_columns(schema)] + [f"{COMMIT_TS} bigint"]
-    there = [f"{field.name} {field.dataType.simpleString()}" for field in rows.schema.fields]
-    width = max(len(wanted), len(there))
-    pairs = zip(_padded(wanted, width), _padded(there, width), strict=True)
-    wrong = [(place, one, other) for place, (one, other) in enumerate(pairs, 1) if one != other]
-    return Violations(_SHAPE, wrong)
+        return NotEvaluated(_NO_ROWS if rows is None else _STOPPED)
+    if table.id not in context.newest_schemas:
+        return NotEvaluated("the schema history has no version of the table")
+    schema = msgspec.json.decode(context.newest_schemas[table.id], type=TableSchema)
+    expected = [f"{c.name} {c.type}" for c in list_delta_columns(schema)] + [f"{COMMIT_TS} bigint"]
+    actual = [f"{field.name} {field.dataType.simpleString()}" for field in rows.schema.fields]
+    width = max(len(expected), len(actual))
+    pairs = zip(_pad(expected, width), _pad(actual, width), strict=True)
+    return Violations(
+        _COLUMNS, [(at, one, other) for at, (one, other) in enumerate(pairs, 1) if one != other]
+    )
 
 
-def _padded(texts: list[str], width: int) -> list[str | None]:
+def _pad(texts: list[str], width: int) -> list[str | None]:
     return [*texts, *[None] * (width - len(texts))]
 
 
-@promise_of_tables("ERROR", blocking=True)
+@promise_per_table("ERROR", blocking=True)
 def keys_are_unique(
-    scene: CheckContext, tables: Sequence[Incarnation]
-) -> Mapping[str, Found | NotEvaluated]:
+    context: CheckContext, tables: Sequence[Incarnation]
+) -> Mapping[str, Result | NotEvaluated]:
     """No two rows have the same handle key.
 
-    Looked for among the keys of rows that changed in the window.
+    Only keys of rows that changed are compared with all others, except in a full check.
     """
-    found = {table.id: _keys(scene, table) for table in tables}
-    keys = {id: frame for id, frame in found.items() if isinstance(frame, DataFrame)}
-    doubted = _doubted(scene, keys)
-    unique: dict[str, Found | NotEvaluated] = dict.fromkeys(keys, Violations(_TWICE))
-    return found | unique | {id: _twice(keys[id], _since(scene, id)) for id in doubted}
+    results = {table.id: _read_keys(context, table) for table in tables}
+    keys = {id: frame for id, frame in results.items() if isinstance(frame, DataFrame)}
+    unique: dict[str, Result | NotEvaluated] = dict.fromkeys(keys, Violations(_DUPLICATES))
+    suspects = _find_tables_with_equal_hashes(context, keys)
+    duplicates = {id: _find_duplicates(keys[id], _changed_since(context, id)) for id in suspects}
+    return results | unique | duplicates
 
 
-def _since(scene: CheckContext, incarnation: str) -> int:
-    """Rows of a table are looked at if they changed after this ts."""
-    is_whole = scene.window.is_whole or incarnation in scene.replayed
-    return -1 if is_whole else scene.before.ts
+def _changed_since(context: CheckContext, incarnation: str) -> int:
+    """Return the ts after which a table's rows have to have changed to be checked."""
+    is_full = context.range.is_full or incarnation in context.replayed_tables
+    return -1 if is_full else context.before.ts
 
 
-def _doubted(scene: CheckContext, keys: Mapping[str, DataFrame]) -> set[str]:
-    """Tables that may have a key twice, by a hash of it: small tables are one job."""
-    after = scene.after.versions
-    sizes = {id: table_files(scene.lake.current_path(id), after[id])[1] for id in keys}
-    small = [id for id in keys if sizes[id] < _SMALL]
-    parts = [small[start : start + _AT_ONCE] for start in range(0, len(small), _AT_ONCE)]
-    doubted: set[str] = set()
-    for some in [*parts, *([id] for id in keys if sizes[id] >= _SMALL)]:
-        hashed = [
+def _find_tables_with_equal_hashes(
+    context: CheckContext, keys: Mapping[str, DataFrame]
+) -> set[str]:
+    """Return tables in which two keys have the same hash; small tables share a Spark job."""
+    after = context.after.versions
+    sizes = {id: table_files(context.lake.current_path(id), after[id])[1] for id in keys}
+    small = [id for id in keys if sizes[id] < _SMALL_TABLE_BYTES]
+    jobs = [small[i : i + _TABLES_PER_JOB] for i in range(0, len(small), _TABLES_PER_JOB)]
+    jobs += [[id] for id in keys if sizes[id] >= _SMALL_TABLE_BYTES]
+    suspects: set[str] = set()
+    for ids in jobs:
+        since = [_changed_since(context, id) for id in ids]
+        hashes = [
             keys[id].select(
-                F.lit(at).alias("table"),
+                F.lit(number).alias("table"),
                 F.xxhash64("key").alias("hash"),
-                (F.col("ts") > _since(scene, id)).alias("is_new"),
+                (F.col("ts") > since[number]).alias("is_new"),
             )
-            for at, id in enumerate(some)
+            for number, id in enumerate(ids)
         ]
-        told = combine_balanced(DataFrame.union, hashed)
-        if sizes[some[0]] >= _SMALL and _since(scene, some[0]) >= 0:
-            # Read twice, so that only what has changed is sorted.
-            new = told.where("is_new").select("table", "hash")
-            told = told.join(new, ["table", "hash"], "left_semi")
-        counted = told.groupBy("table", "hash").agg(
+        hashed = combine_balanced(DataFrame.union, hashes)
+        if sizes[ids[0]] >= _SMALL_TABLE_BYTES and since[0] >= 0:
+            # Reading a large table twice is cheaper than sorting all of it.
+            new = hashed.where("is_new").select("table", "hash")
+            hashed = hashed.join(new, ["table", "hash"], "left_semi")
+        counted = hashed.groupBy("table", "hash").agg(
             F.count(F.lit(1)).alias("count"), F.max("is_new").alias("is_new")
         )
-        twice = counted.where("count > 1 AND is_new").select("table").distinct()
-        doubted |= {some[row[0]] for row in twice.collect()}
-    return doubted
+        equal = counted.where("count > 1 AND is_new").select("table").distinct()
+        suspects |= {ids[row[0]] for row in equal.collect()}
+    return suspects
 
 
-def _keys(scene: CheckContext, table: Incarnation) -> DataFrame | NotEvaluated:
-    """The keys of a table's rows, and when those last changed."""
+def _read_keys(context: CheckContext, table: Incarnation) -> DataFrame | NotEvaluated:
+    """Return the handle keys of a table's rows, and the commit ts at which each last changed."""
     names = choose_delta_names(table.schema)
     columns = [table.schema.column(name) for name in table.schema.key]
     key = [names[column.name] for column in columns if column is not None and column.name in names]
     if not key:
-        return NotEvaluated("the table has no key: its rows have no identity")
-    rows = _rows(scene, table)
+        return NotEvaluated("the table has no handle key: its rows have no identity")
+    rows = _read_rows(context, table)
     if rows is None:
         return NotEvaluated(_NO_ROWS)
     if missing := set(key) - set(rows.columns):
-        return NotEvaluated(f"the key's columns are not there: {', '.join(sorted(missing))}")
-    # A date that Delta has no value for is NULL, and several of them are.
-    columns_of_key = [F.col(quote_identifier(name)) for name in key]
-    told = rows.where(combine_balanced(and_, (column.isNotNull() for column in columns_of_key)))
-    named = (column.alias(f"k{at}") for at, column in enumerate(columns_of_key))
-    return told.select(F.struct(*named).alias("key"), F.col(COMMIT_TS).alias("ts"))
+        return NotEvaluated(f"the table lacks handle key columns: {', '.join(sorted(missing))}")
+    # A date that Delta cannot represent is NULL: such keys may be equal without being duplicates.
+    values = [F.col(quote_identifier(name)) for name in key]
+    known = rows.where(combine_balanced(and_, (value.isNotNull() for value in values)))
+    fields = (value.alias(f"k{number}") for number, value in enumerate(values))
+    return known.select(F.struct(*fields).alias("key"), F.col(COMMIT_TS).alias("ts"))
 
 
-def _twice(keys: DataFrame, since: int) -> DataFrame:
-    """Keys that several rows have, one of which changed after a ts."""
+def _find_duplicates(keys: DataFrame, since: int) -> DataFrame:
+    """Return keys that several rows have, one of which changed after a ts."""
     counted = keys.groupBy("key").agg(
         F.count(F.lit(1)).alias("times"), F.max("ts").alias("last_commit_ts")
     )
-    twice = counted.where(f"times > 1 AND last_commit_ts > {since}")
+    duplicates = counted.where(f"times > 1 AND last_commit_ts > {since}")
     parts = [f"key.{name}" for name in keys.select("key.*").columns]
-    shown = F.array_join(F.array(*(F.col(part).cast("string") for part in parts)), ", ")
-    return twice.withColumn("key", shown).select(*_TWICE)
+    text = F.array_join(F.array(*(F.col(part).cast("string") for part in parts)), ", ")
+    return duplicates.withColumn("key", text).select(*_DUPLICATES)
 
 
-@promise_of_tables("ERROR", blocking=True)
+@promise_per_table("ERROR", blocking=True)
 def row_count_matches_events(
-    scene: CheckContext, tables: Sequence[Incarnation]
-) -> Mapping[str, Found | NotEvaluated]:
-    """A window changes the number of rows by its inserts less its deletes.
+    context: CheckContext, tables: Sequence[Incarnation]
+) -> Mapping[str, Result | NotEvaluated]:
+    """The number of rows grows by the inserts and shrinks by the deletes among the events.
 
-    Counted from the events and from Delta's log, so neither knows of what was made of them.  It
-    cannot be told where the events are not all that changes rows: see the reason given.
+    Events are counted in `events`, rows in Delta's log: the two counts are independent.  Where the
+    events are not all that changes rows, the check is not evaluated and says why.
     """
-    reasons = {table.id: _why_not_told(scene, table) for table in tables}
-    before, after = scene.before.versions, scene.after.versions
-    told = {id for id, reason in reasons.items() if reason is None}
-    spans = {id: (before[id], after[id]) for id in told & before.keys() & after.keys()}
-    grew = row_count_growth(scene.lake, spans)
-    # To be counted: what the log does not tell of, and what is not as it should be.
-    counted = {
+    reasons = {table.id: _why_not_countable(context, table) for table in tables}
+    before, after = context.before.versions, context.after.versions
+    countable = {id for id, reason in reasons.items() if reason is None}
+    versions = {id: (before[id], after[id]) for id in countable & before.keys() & after.keys()}
+    growth = row_count_growth(context.lake, versions)
+    # Count rows only where the log does not tell, or tells something unexpected.
+    to_count = {
         id
-        for id in told
-        for inserts, deletes in [scene.row_changes.get(id, (0, 0))]
-        if grew.get(id) != inserts - deletes
+        for id in countable
+        for inserts, deletes in [context.inserts_and_deletes.get(id, (0, 0))]
+        if growth.get(id) != inserts - deletes
     }
-    had, has = (
-        row_counts(scene.lake, {id: versions[id] for id in counted & versions.keys()})
+    rows_before, rows_after = (
+        row_counts(context.lake, {id: versions[id] for id in to_count & versions.keys()})
         for versions in (before, after)
     )
 
-    def of(id: str) -> Found | NotEvaluated:
+    def compare(id: str) -> Result | NotEvaluated:
         if (reason := reasons[id]) is not None:
             return NotEvaluated(reason)
-        if id not in counted:
-            return Violations(_COUNT)
-        inserts, deletes = scene.row_changes.get(id, (0, 0))
-        rows_before, rows = had.get(id, 0), has.get(id, 0)
-        wanted = rows_before + inserts - deletes
-        wrong = [(rows_before, inserts, deletes, wanted, rows)]
-        return Violations(_COUNT, [] if rows == wanted else wrong)
+        if id not in to_count:
+            return Violations(_ROW_COUNT)
+        inserts, deletes = context.inserts_and_deletes.get(id, (0, 0))
+        start, actual = rows_before.get(id, 0), rows_after.get(id, 0)
+        expected = start + inserts - deletes
+        rows = [(start, inserts, deletes, expected, actual)]
+        return Violations(_ROW_COUNT, [] if actual == expected else rows)
 
-    return {id: of(id) for id in reasons}
+    return {id: compare(id) for id in reasons}
 
 
-def _why_not_told(scene: CheckContext, table: Incarnation) -> str | None:
-    """Why the events of a window do not tell the number of rows."""
+def _why_not_countable(context: CheckContext, table: Incarnation) -> str | None:
+    """Return why the events of the range do not determine the number of rows."""
     if table.is_stopped:
-        return "the table is stopped"
+        return _STOPPED
     if not table.schema.key:
-        return "the table has no key: rows that are sent again cannot be told from equal ones"
-    if table.id in scene.replayed:
-        return "the table was replayed in the window"
-    if scene.after.state.skipped_ddls:
+        return "the table has no handle key: a repeated row looks like a second equal row"
+    if table.id in context.replayed_tables:
+        return "the table was replayed"
+    if context.after.state.skipped_ddls:
         return "a DDL was skipped"
-    if scene.has_refused_of(table):
+    if context.has_quarantined_rows(table):
         return "rows are in the quarantine"
-    history = scene.versions_of.get(table.id, [])
-    first = min(history, key=lambda line: line["valid_from"], default=None)
-    if first is None or not _BIRTH.match(first["sql"] or ""):
-        return "the table was there before the changefeed: rows may be deleted that never came"
-    altered = [line for line in history if _PARTITIONS.match(line["sql"] or "")]
-    if any("EXCHANGE" in line["sql"].upper() for line in altered):
+    versions = context.schema_versions_by_table.get(table.id, [])
+    first = min(versions, key=lambda row: row["valid_from"], default=None)
+    if first is None or not _CREATES_TABLE.match(first["sql"] or ""):
+        return "the table is older than the changefeed: deletes may concern rows never sent"
+    altered = [row for row in versions if _CHANGES_PARTITIONS.match(row["sql"] or "")]
+    if any("EXCHANGE" in row["sql"].upper() for row in altered):
         return "rows were exchanged with another table"
-    if any(line["valid_from"] > scene.before.ts for line in altered):
-        return "a DDL of the window concerns partitions, and may have removed rows"
-    if table.id in scene.undated:
-        return "its events have no commit ts, or do not tell an insert from an update"
+    if any(row["valid_from"] > context.before.ts for row in altered):
+        return "a DDL changed partitions and may have removed rows"
+    if table.id in context.uncountable_tables:
+        return "events have no commit ts, or do not distinguish inserts from updates"
     return None
 
 
-def _rows(scene: CheckContext, table: Incarnation) -> DataFrame | None:
-    version = scene.after.versions.get(table.id)
+def _read_rows(context: CheckContext, table: Incarnation) -> DataFrame | None:
+    version = context.after.versions.get(table.id)
     if version is None:
         return None
-    return CurrentTable(scene.lake, table.id).rows(version)
+    return CurrentTable(context.lake, table.id).rows(version)

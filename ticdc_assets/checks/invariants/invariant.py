@@ -1,4 +1,4 @@
-"""What an invariant is: a promise, and the function that returns what breaks it."""
+"""Define an invariant: a promise, and the function that returns what violates it."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -17,43 +17,43 @@ Severity = Literal["ERROR", "WARN"]
 
 @dataclass(frozen=True)
 class NotEvaluated:
-    """Why the window does not tell whether a promise was kept."""
+    """Why the checked range does not show whether a promise was kept."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Violations:
-    """What breaks a promise, where the driver has found it out: no Spark job is run for it."""
+    """Violations that are known on the driver: they need no Spark job."""
 
     columns: tuple[str, ...]
-    lines: Sequence[tuple[object, ...]] = ()
+    rows: Sequence[tuple[object, ...]] = ()
 
     def collect(self) -> list[Row]:
-        return [Row(*self.columns)(*line) for line in self.lines]
+        return [Row(*self.columns)(*row) for row in self.rows]
 
     def count(self) -> int:
-        return len(self.lines)
+        return len(self.rows)
 
 
-# What breaks a promise, one line each; a frame where there may be many.
-Found = DataFrame | Violations
-Find = Callable[[CheckContext], Found]
-# Of several tables at once, by incarnation: what they have in common is then one Spark job.
-FindOfTables = Callable[[CheckContext, Sequence[Incarnation]], Mapping[str, Found | NotEvaluated]]
-HoldsFor = Callable[[Changefeed], bool]
+# One row per violation; a DataFrame where there may be many.
+Result = DataFrame | Violations
+Find = Callable[[CheckContext], Result]
+# Evaluates several tables at once, by incarnation, so that they can share a Spark job.
+FindPerTable = Callable[[CheckContext, Sequence[Incarnation]], Mapping[str, Result | NotEvaluated]]
+AppliesTo = Callable[[Changefeed], bool]
 
 
 @dataclass(frozen=True)
 class Invariant:
-    """A promise about a whole layer; what it says of a changefeed depends on its settings."""
+    """A promise about a whole layer; `applies_to` selects changefeeds by their settings."""
 
     name: str
     promise: str
     layer: Layer
     severity: Severity
     blocking: bool
-    holds_for: HoldsFor
+    applies_to: AppliesTo
     find: Find
 
 
@@ -65,34 +65,40 @@ class TableInvariant:
     promise: str
     severity: Severity
     blocking: bool
-    find: FindOfTables
+    find: FindPerTable
 
 
-def _always(feed: Changefeed) -> bool:
+def _every_changefeed(feed: Changefeed) -> bool:
     return True
 
 
 def promise(
-    layer: Layer, severity: Severity, *, blocking: bool = False, of: HoldsFor = _always
+    layer: Layer,
+    severity: Severity,
+    *,
+    blocking: bool = False,
+    applies_to: AppliesTo = _every_changefeed,
 ) -> Callable[[Find], Invariant]:
-    """Make an invariant of a function: its name is the check's, its docstring the promise."""
+    """Make an invariant from a function: its name is the check's, its docstring the promise."""
 
     def make(find: Find) -> Invariant:
-        return Invariant(find.__name__, _promise(find), layer, severity, blocking, of, find)
+        return Invariant(
+            find.__name__, _read_promise(find), layer, severity, blocking, applies_to, find
+        )
 
     return make
 
 
-def promise_of_tables(
+def promise_per_table(
     severity: Severity, *, blocking: bool = False
-) -> Callable[[FindOfTables], TableInvariant]:
-    """Likewise for a promise about each current table."""
+) -> Callable[[FindPerTable], TableInvariant]:
+    """Make an invariant of every current table from a function, as `promise` does."""
 
-    def make(find: FindOfTables) -> TableInvariant:
-        return TableInvariant(find.__name__, _promise(find), severity, blocking, find)
+    def make(find: FindPerTable) -> TableInvariant:
+        return TableInvariant(find.__name__, _read_promise(find), severity, blocking, find)
 
     return make
 
 
-def _promise(find: Callable[..., object]) -> str:
+def _read_promise(find: Callable[..., object]) -> str:
     return inspect.getdoc(find) or ""

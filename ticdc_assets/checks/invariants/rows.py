@@ -1,182 +1,188 @@
-"""What the protocols promise of every row event: its images, its key, its schema, its checksum."""
+"""What the protocols promise of every row event: images, handle key, schema and checksum."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql import functions as F
 
 from ticdc_assets.checks.invariants.context import CheckContext
-from ticdc_assets.checks.invariants.invariant import Found, Violations, promise
-from ticdc_assets.checks.invariants.row_conditions import Fault, faults
+from ticdc_assets.checks.invariants.invariant import Result, Violations, promise
+from ticdc_assets.checks.invariants.row_conditions import Fault, fault_conditions
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.events.event_rows import row_change, statements, table_name
 from ticdc_assets.protocols.registry import get_traits
 from ticdc_assets.schema.types.checksum import verify_checksum
 
-SHOWN = ("database", "table", "commit_ts", "op", "place")
-_UNKNOWN = ("name", "schema_version", "rows", "first_commit_ts", "place")
-_VERDICT = """
-    database string, table string, commit_ts bigint, op string, place string,
+# Identify a row event without showing its values.
+ROW_COLUMNS = ("database", "table", "commit_ts", "op", "position")
+_UNKNOWN = ("name", "schema_version", "rows", "first_commit_ts", "position")
+_MISMATCH = """
+    database string, table string, commit_ts bigint, op string, position string,
     side string, stated bigint, computed bigint, reason string
 """
-_VERDICT_ARROW = pa.schema(
+_MISMATCH_ARROW = pa.schema(
     [
         ("database", pa.string()),
         ("table", pa.string()),
         ("commit_ts", pa.int64()),
         ("op", pa.string()),
-        ("place", pa.string()),
+        ("position", pa.string()),
         ("side", pa.string()),
         ("stated", pa.int64()),
         ("computed", pa.int64()),
         ("reason", pa.string()),
     ]
 )
+# A schema version of a table, which is named as in `events`.
+_Version = tuple[str | None, int]
 
 
 @promise("events", "ERROR", blocking=True)
-def inserts_have_no_old_value(scene: CheckContext) -> Found:
+def inserts_have_no_old_value(context: CheckContext) -> Result:
     """An insert has the new row and no old one."""
-    return _faulty(scene, "insert", "has_old", "has_new")
+    return _find_faulty_rows(context, "insert", "has_old", "has_new")
 
 
 @promise("events", "ERROR", blocking=True)
-def deletes_have_no_new_value(scene: CheckContext) -> Found:
-    """A delete has the old row, or at least its key, and no new one."""
-    return _faulty(scene, "delete", "has_old", "has_new")
+def deletes_have_no_new_value(context: CheckContext) -> Result:
+    """A delete has the old row, or at least its handle key, and no new one."""
+    return _find_faulty_rows(context, "delete", "has_old", "has_new")
 
 
 @promise("events", "ERROR", blocking=True)
-def updates_have_both_values(scene: CheckContext) -> Found:
-    """An update has the new row, and the old one as the changefeed's settings promise it.
+def updates_have_both_values(context: CheckContext) -> Result:
+    """An update has the new row, and the old one as the changefeed is configured to send it.
 
-    CSV has the old row with `output-old-value` only, and other protocols leave columns that did not
-    change out of it with `only-output-updated-columns` (or `content-compatible`) only; an update
-    without an old row in Open Protocol is an upsert.
+    CSV sends the old row only with `output-old-value`.  Other protocols leave unchanged columns out
+    of it only with `only-output-updated-columns` or `content-compatible`.  In Open Protocol, an
+    update without an old row is an upsert.
     """
-    return _faulty(scene, "update", "has_old", "has_new", "uneven")
+    return _find_faulty_rows(context, "update", "has_old", "has_new", "column_counts_differ")
 
 
 @promise("events", "ERROR")
-def handle_keys_are_present(scene: CheckContext) -> Found:
+def handle_keys_are_present(context: CheckContext) -> Result:
     """Every row has a value in every column of its table's handle key.
 
-    The handle key is the primary key, or else the shortest unique key over NOT NULL columns, so no
-    setting and no large message leaves it out.  A row without it is refused, not applied.
+    The handle key is the primary key, or else the shortest unique key over NOT NULL columns; no
+    setting and no large message leaves it out.  A row without it is quarantined, not applied.
     """
-    return _faulty(scene, "key", "lacking")
+    return _find_faulty_rows(context, "key", "missing_key_columns")
 
 
-def _faulty(scene: CheckContext, fault: Fault, *told: str) -> Found:
-    """The due rows that have a fault; nothing is looked for where none was counted."""
-    columns = (*SHOWN, *told)
-    if not any(row[fault] for row in scene.counted_due):
+def _find_faulty_rows(context: CheckContext, fault: Fault, *shown: str) -> Result:
+    """Return the pending rows with a fault; scans only where the counts show one."""
+    columns = (*ROW_COLUMNS, *shown)
+    if not any(row[fault] for row in context.pending_counts):
         return Violations(columns)
-    wrong = scene.due.where(faults(scene.feed)[fault])
-    return wrong.withColumn("lacking", F.array_join("lacking", ", ")).select(*columns)
+    faulty = context.pending_rows.where(fault_conditions(context.feed)[fault])
+    missing = F.array_join("missing_key_columns", ", ")
+    return faulty.withColumn("missing_key_columns", missing).select(*columns)
 
 
 @promise("events", "ERROR", blocking=True)
-def row_events_are_stored_once(scene: CheckContext) -> Found:
-    """What a record or a line of a file says is in `events` once, whatever runs were killed."""
-    rows = scene.events.where("kind = 'row'").groupBy("batch", "seq", "index", "source")
-    counted = rows.agg(F.count(F.lit(1)).alias("times"), F.first("place").alias("place"))
-    return counted.where("times > 1").select("batch", "place", "times")
+def row_events_are_stored_once(context: CheckContext) -> Result:
+    """Every row event of a record or file is in `events` once, even if runs were killed."""
+    rows = context.events.where("kind = 'row'").groupBy("batch", "seq", "index", "source")
+    counted = rows.agg(F.count(F.lit(1)).alias("times"), F.first("position").alias("position"))
+    return counted.where("times > 1").select("batch", "position", "times")
 
 
 @promise("events", "WARN")
-def row_schemas_are_known(scene: CheckContext) -> Found:
-    """The schema that a row was written under has been stated when the row is resolved.
+def row_schemas_are_known(context: CheckContext) -> Result:
+    """When a row is resolved, the schema it was written under has been stated.
 
-    Simple sends it in a bootstrap or DDL before the first row that needs it, the storage sink in
-    the schema file of the table version; Canal-JSON and Open Protocol in every row.  Rows without
-    it wait, and with them their table.
+    Simple states it in a bootstrap or DDL before the first row that needs it, the storage sink in
+    the schema file of the table version, Canal-JSON and Open Protocol in every row.  A row without
+    its schema waits, and its table with it.
     """
     known = {
-        (table_name(line["database"], line["table"]), line["schema_version"])
-        for line in scene.history
-        if line["schema_version"] is not None
+        (table_name(version["database"], version["table"]), version["schema_version"])
+        for version in context.schema_versions
+        if version["schema_version"] is not None
     }
-    found = scene.counted_due
-    doubted = [row for row in found if (row["name"], row["schema_version"]) not in known]
-    # What was stated and is in no table's history was of a table that came to nothing.
-    stated = _stated(scene, {row["schema_version"] for row in doubted} - {None})
+    counts = [
+        row for row in context.pending_counts if (row["name"], row["schema_version"]) not in known
+    ]
+    # A schema that was stated for a table that never came to exist is in no table's history.
+    stated = _read_stated_schemas(context, {row["schema_version"] for row in counts} - {None})
     unknown = [
-        (row["name"], row["schema_version"], row["count"], row["first_commit_ts"], row["place"])
-        for row in doubted
+        (row["name"], row["schema_version"], row["count"], row["first_commit_ts"], row["position"])
+        for row in counts
         if (row["name"], row["schema_version"]) not in stated
         and (row["schema_version"] is not None or not row["has_observed"])
     ]
     return Violations(_UNKNOWN, unknown)
 
 
-def _stated(scene: CheckContext, versions: set[int]) -> dict[tuple[str | None, int], TableSchema]:
-    """The schemas of these versions, of whatever table, as the sender stated them."""
+def _read_stated_schemas(context: CheckContext, versions: set[int]) -> dict[_Version, TableSchema]:
+    """Return the schemas of these versions, of any table, as DDLs and bootstraps stated them."""
     if not versions:
         return {}
-    known: dict[tuple[str | None, int], TableSchema] = {}
-    told = scene.read("events").where(
+    schemas: dict[_Version, TableSchema] = {}
+    events = context.read("events").where(
         F.col("kind").isin("ddl", "bootstrap") & F.col("schema_version").isin(sorted(versions))
     )
-    for change in statements(row.asDict() for row in told.select("kind", "statement").collect()):
+    rows = events.select("kind", "statement").collect()
+    for change in statements(row.asDict() for row in rows):
         schema = change.schema
         if schema is not None and schema.version is not None:
-            known[table_name(schema.database, schema.table), schema.version] = schema
-    return known
+            schemas[table_name(schema.database, schema.table), schema.version] = schema
+    return schemas
 
 
-@promise("events", "ERROR", blocking=True, of=lambda feed: get_traits(feed).has_checksums)
-def row_checksums_match(scene: CheckContext) -> Found:
-    """The CRC-32 that TiDB computed over a row's values is that of the values that came.
+@promise("events", "ERROR", blocking=True, applies_to=lambda feed: get_traits(feed).has_checksums)
+def row_checksums_match(context: CheckContext) -> Result:
+    """The CRC-32 that TiDB computed over a row is that of the values that arrived.
 
-    Rows that TiCDC itself marked as corrupted prove nothing, nor do rows of which only the handle
-    key was sent.
+    Not evaluated for rows that TiCDC itself marked as corrupted, or sent with the handle key only.
     """
-    counted = [row for row in scene.counted_due if row["has_checksum"]]
-    versions = {row["schema_version"] for row in counted} - {None}
+    counts = [row for row in context.pending_counts if row["has_checksum"]]
+    versions = {row["schema_version"] for row in counts} - {None}
     if not versions:
-        return Violations(tuple(_VERDICT_ARROW.names))
-    stated = _stated(scene, versions)
+        return Violations(tuple(_MISMATCH_ARROW.names))
+    stated = _read_stated_schemas(context, versions)
     schemas = {version: write_json(schema) for version, schema in stated.items()}
-    here = scene.due.where("has_checksum").select("batch", "seq", "index")
-    rows = scene.read("events").where("kind = 'row' AND checksum IS NOT NULL")
-    return rows.join(here, ["batch", "seq", "index"], "left_semi").mapInArrow(
-        _verifier(schemas), _VERDICT
+    pending = context.pending_rows.where("has_checksum").select("batch", "seq", "index")
+    rows = context.read("events").where("kind = 'row' AND checksum IS NOT NULL")
+    return rows.join(pending, ["batch", "seq", "index"], "left_semi").mapInArrow(
+        _make_verifier(schemas), _MISMATCH
     )
 
 
-def _verifier(schemas: dict[tuple[str | None, int], str]) -> Any:
-    """For `mapInArrow` over events: the rows whose checksums are not those of their values."""
+def _make_verifier(schemas: dict[_Version, str]) -> Any:
+    """Make a `mapInArrow` function that returns the rows whose checksum does not match."""
 
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        read: dict[tuple[str | None, int], TableSchema] = {}
+    def verify(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        cache: dict[_Version, TableSchema] = {}
         for batch in batches:
-            wrong = []
+            mismatches = []
             for row in batch.to_pylist():
                 version = row["name"], row["schema_version"]
                 if version not in schemas:
                     continue
-                if version not in read:
-                    read[version] = read_json(schemas[version], TableSchema)
-                change = row_change(row)
-                verdict = verify_checksum(change, read[version])
-                if verdict.status == "mismatch":
-                    said = msgspec.structs.asdict(verdict)
-                    wrong.append(
-                        {
-                            **{
-                                name: row[name] for name in ("database", "table", "commit_ts", "op")
-                            },
-                            "place": str(change.position),
-                            "side": said["side"],
-                            "stated": said["expected"],
-                            "computed": said["computed"],
-                            "reason": said["reason"],
-                        }
-                    )
-            yield pa.RecordBatch.from_pylist(wrong, _VERDICT_ARROW)
+                if version not in cache:
+                    cache[version] = read_json(schemas[version], TableSchema)
+                mismatch = _find_mismatch(row, cache[version])
+                if mismatch is not None:
+                    mismatches.append(mismatch)
+            yield pa.RecordBatch.from_pylist(mismatches, _MISMATCH_ARROW)
 
-    return work
+    return verify
+
+
+def _find_mismatch(row: dict[str, Any], schema: TableSchema) -> dict[str, Any] | None:
+    change = row_change(row)
+    verdict = verify_checksum(change, schema)
+    if verdict.status != "mismatch":
+        return None
+    return {
+        **{name: row[name] for name in ("database", "table", "commit_ts", "op")},
+        "position": str(change.position),
+        "side": verdict.side,
+        "stated": verdict.expected,
+        "computed": verdict.computed,
+        "reason": verdict.reason,
+    }

@@ -1,0 +1,127 @@
+"""When a run continues with the next checkpoint, and why it ends."""
+
+import json
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.lake.log.catalog import AppliedRow, LakeCatalog, LakeTable
+from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.lock import is_lock_wanted, locked
+from ticdc_assets.run import RunBudget, budget
+
+T1, T2, T3 = (470628459884838913 + (n << 30) for n in range(3))
+
+
+class Clock:
+    """A clock that only sleeping advances."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class World:
+    """A folder that a changefeed writes to, a lake, and the budget of a run over them."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self.folder = folder
+        self.lake = Lake(str(folder / "lake"), "shop")
+        self.queued_runs = 0
+        self.clock = clock
+        self.writes(T1)
+        feed = changefeed_from_uri(f"file://{folder}?protocol=csv", id="shop")
+        self.budget = RunBudget(feed, self.lake, lambda: self.queued_runs > 0)
+
+    def writes(self, ts: int) -> None:
+        (self.folder / "metadata").write_text(json.dumps({"checkpoint-ts": ts}))
+
+    def end_reason(self, applied: int, *tables: str) -> str | None:
+        return self.budget.find_end_reason(LakeCatalog(), _catalog(applied, *tables))
+
+
+def _catalog(ts: int, *tables: str) -> LakeCatalog:
+    line = AppliedRow(1, datetime.now(UTC), ts, 1, {}, {}, [], None, 1)
+    there = {name: LakeTable(name, "d", name, "live", None, None, 1, None) for name in tables}
+    return LakeCatalog(there, line)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    clock = Clock()
+    monkeypatch.setattr(budget, "time", clock)
+    monkeypatch.delenv(budget.POLL_INTERVAL, raising=False)
+    return World(tmp_path, clock)
+
+
+def test_a_run_continues_with_every_new_checkpoint_at_the_poll_interval(world: World) -> None:
+    world.writes(T2)
+    world.clock.now += 4
+    begun = world.clock.now
+    assert world.end_reason(T1) is None
+    assert world.clock.now == begun + 11
+    # A window that takes longer than the interval is followed by the next one at once.
+    world.writes(T3)
+    world.clock.now += 40
+    assert world.end_reason(T2) is None
+    assert world.clock.now == begun + 51
+    assert world.end_reason(T3) == "the source has no newer checkpoint"
+
+
+def test_a_run_ends_if_neither_lake_nor_source_make_progress(world: World) -> None:
+    world.writes(T2)
+    assert world.end_reason(0) is None
+    assert world.end_reason(0) == "the source has no newer checkpoint"
+
+
+def test_a_run_ends_after_three_minutes(world: World) -> None:
+    world.writes(T2)
+    world.clock.now += 181
+    assert "has used its time" in (world.end_reason(T1) or "")
+
+
+def test_a_run_does_not_sleep_for_long(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(budget.POLL_INTERVAL, "600")
+    world.writes(T2)
+    begun = world.clock.now
+    assert "too far away" in (world.end_reason(T1) or "")
+    assert world.clock.now == begun
+
+
+def test_a_run_ends_when_tables_are_created(world: World) -> None:
+    world.writes(T2)
+    assert "tables were created" in (world.end_reason(T1, "orders") or "")
+
+
+def test_a_run_ends_for_a_queued_run(world: World) -> None:
+    world.queued_runs = 1
+    world.writes(T2)
+    assert world.end_reason(T1) == "another run or command is waiting"
+
+
+def test_a_run_ends_for_a_command_that_waits_for_the_lake(world: World) -> None:
+    world.writes(T2)
+
+    def command() -> None:
+        with locked(world.lake, waiting=lambda _: None):
+            pass
+
+    waiter = threading.Thread(target=command)
+    with locked(world.lake):
+        waiter.start()
+        until = time.monotonic() + 30
+        while not is_lock_wanted(world.lake) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert world.end_reason(T1) == "another run or command is waiting"
+    waiter.join(30)
+    assert not waiter.is_alive()
+    assert world.end_reason(T1) is None

@@ -1,0 +1,196 @@
+"""The metadata and data versions of materializations."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+
+from resources.catalog import table_files
+from ticdc_assets import naming
+from ticdc_assets.assets.markdown import code_block, escape_markdown, format_preview
+from ticdc_assets.assets.specs import columns_metadata, lineage_metadata
+from ticdc_assets.events.tso import to_datetime
+from ticdc_assets.lake.advance import AdvanceResult
+from ticdc_assets.lake.log.catalog import LakeCatalog, RowCounts, SchemaVersionEntry, TableChange
+from ticdc_assets.lake.views.preview import Preview
+from ticdc_assets.run import RunReport
+
+Metadata = dict[str, Any]
+# The Delta versions of the lake's own tables at which a run reported: the next report starts there.
+DELTA_VERSIONS = "ticdc/delta_versions"
+# Show at most this many DDLs or problems in full.
+_MAX_LINES = 20
+
+
+def layer_version(layer: str, ts: int) -> dg.DataVersion:
+    """Return the data version of a layer: the resolved ts, but a constant for `raw` and `events`.
+
+    Every table depends on those two; a new version would mark tables that did not change as stale.
+    """
+    return dg.DataVersion("grows" if layer in (naming.RAW, naming.EVENTS) else str(ts))
+
+
+def history_version(change: TableChange) -> dg.DataVersion:
+    """Return the data version of a table's schema: the commit ts since which it holds."""
+    return dg.DataVersion(str(max((step.valid_from for step in change.steps), default=0)))
+
+
+def current_version(ts: int) -> dg.DataVersion:
+    """Return the data version of a table's rows: at one resolved ts they never change."""
+    return dg.DataVersion(str(ts))
+
+
+def resolved_ts_metadata(ts: int) -> Metadata:
+    """Return a resolved ts, its time, and how many seconds it lies behind now."""
+    if not ts:
+        return {}
+    # The UI cannot represent integers of this size exactly: a text.
+    stated: Metadata = {"ticdc/resolved_ts": dg.MetadataValue.text(str(ts))}
+    try:
+        moment = to_datetime(ts)
+    except OverflowError:
+        return stated
+    lag = max(time.time() - moment.timestamp(), 0.0)
+    return {
+        **stated,
+        "ticdc/resolved_at": dg.MetadataValue.timestamp(moment),
+        "ticdc/lag_seconds": round(lag, 1),
+    }
+
+
+def layer_metadata(report: RunReport, result: AdvanceResult) -> dict[str, Metadata]:
+    """Return the metadata of every layer that changed."""
+    ingested, decoded, applied = result.ingested, result.decoded, result.applied
+    layers: dict[str, Metadata] = {}
+    if ingested.items:
+        items = "files" if report.feed.transport == "storage" else "records"
+        layers[naming.RAW] = {f"ticdc/{items}": ingested.items, "ticdc/bytes": ingested.bytes}
+    if decoded.rows or decoded.ddls or decoded.rejected:
+        layers[naming.EVENTS] = {
+            "ticdc/row_changes": decoded.rows,
+            "ticdc/ddls_and_bootstraps": decoded.ddls,
+            "ticdc/inputs_quarantined": decoded.rejected,
+            "ticdc/files_waiting": len(decoded.waiting),
+        }
+    if decoded.rejected or applied.quarantined:
+        layers[naming.QUARANTINE] = {
+            "ticdc/inputs_quarantined": decoded.rejected,
+            "ticdc/rows_quarantined": applied.quarantined,
+        }
+    if report.after.seq > report.before.seq:
+        layers[naming.CHECKPOINTS] = _checkpoint_metadata(report, result)
+    at = resolved_ts_metadata(report.after.ts)
+    return {layer: {**at, **metadata} for layer, metadata in layers.items()}
+
+
+def _checkpoint_metadata(report: RunReport, result: AdvanceResult) -> Metadata:
+    before, after = report.before, report.after
+    # A replay counts rows again that an earlier snapshot counted.
+    forward = [snapshot for snapshot in report.snapshots if snapshot.replays is None]
+    counts = sum((count for row in forward for _, count in row.counts), RowCounts())
+    watermarks = {} if after.line is None else after.line.watermarks
+    metadata: Metadata = {"ticdc/status": _summarize_statuses(after)}
+    if result.applied.problems:
+        lines = [f"- {escape_markdown(p.describe())}" for p in result.applied.problems[:_MAX_LINES]]
+        metadata["ticdc/problems"] = dg.MetadataValue.md("\n".join(lines))
+    return {
+        **metadata,
+        "ticdc/tables_changed": len(after.versions.items() - before.versions.items()),
+        "ticdc/tables_replayed": result.applied.replayed,
+        "ticdc/row_changes": counts.read,
+        "ticdc/rows_quarantined": counts.quarantined,
+        "ticdc/snapshot_id": after.seq,
+        "ticdc/duration_seconds": round(report.seconds, 1),
+        "ticdc/watermarks": dg.MetadataValue.json(
+            {place: str(ts) for place, ts in watermarks.items()}
+        ),
+        DELTA_VERSIONS: dg.MetadataValue.json(dict(after.read_at)),
+    }
+
+
+def _summarize_statuses(catalog: LakeCatalog) -> str:
+    """Return how many tables have which status, for instance `12 live, 1 paused`."""
+    counts = Counter(table.state for table in catalog.named().values())
+    statuses = ("live", "waiting", "paused")
+    return ", ".join(f"{counts[s]:,} {s}" for s in statuses if counts[s]) or "no tables"
+
+
+def current_metadata(report: RunReport, change: TableChange, preview: Preview | None) -> Metadata:
+    """Return the metadata of a table's rows."""
+    table = change.table
+    is_stopped = table.state in ("paused", "waiting")
+    # A stopped table is correct up to where it stopped, not up to the resolved ts.
+    ts = table.stopped_ts if is_stopped and table.stopped_ts is not None else report.after.ts
+    metadata: Metadata = {"ticdc/status": table.state}
+    if table.reason:
+        metadata["ticdc/reason"] = dg.MetadataValue.md(escape_markdown(table.reason))
+    metadata |= resolved_ts_metadata(ts)
+    if preview is not None:
+        metadata["dagster/row_count"] = preview.count
+        if preview.rows:
+            metadata["ticdc/preview"] = dg.MetadataValue.md(format_preview(preview))
+    metadata |= row_counts_metadata(change.counts)
+    if change.steps:
+        metadata["ticdc/ddls"] = len(change.steps)
+        metadata["ticdc/ddl"] = dg.MetadataValue.md(format_ddls(change.steps))
+    path = report.lake.current_path(table.incarnation)
+    if change.version is not None:
+        files, size = table_files(path, change.version)
+        metadata |= {
+            "ticdc/delta_version": change.version,
+            "ticdc/files": files,
+            "ticdc/table_bytes": size,
+        }
+    return metadata | {
+        "ticdc/run_seconds": round(report.seconds, 1),
+        "dagster/table_name": table.name,
+        "dagster/uri": path,
+        **columns_metadata(table.schema),
+        **lineage_metadata(report.feed, table.schema),
+    }
+
+
+def history_metadata(change: TableChange) -> Metadata:
+    """Return the metadata of a table's schema history."""
+    schema = change.table.schema
+    return {
+        "ticdc/ddls": len(change.steps),
+        "ticdc/ddl": dg.MetadataValue.md(format_ddls(change.steps)),
+        "ticdc/columns": 0 if schema is None else len(schema.columns),
+        "ticdc/key": dg.MetadataValue.json([] if schema is None else list(schema.key)),
+        "dagster/table_name": change.table.name,
+    }
+
+
+def row_counts_metadata(counts: RowCounts) -> Metadata:
+    """Return what became of a table's pending row events."""
+    return {
+        "ticdc/rows_read": counts.read,
+        "ticdc/rows_applied": counts.applied,
+        "ticdc/rows_superseded": counts.superseded,
+        "ticdc/rows_quarantined": counts.quarantined,
+        "ticdc/rows_inexact": counts.inexact,
+    }
+
+
+def note_on_definition(change: TableChange) -> str:
+    """Explain why a table has no definition in the graph, or an outdated one, and what to do."""
+    reload = "reload the code location (Deployment, then Reload)"
+    if change.dropped:
+        return f"dropped upstream; its rows are kept. To remove it from the graph, {reload}."
+    if change.before is not None:
+        return f"renamed upstream from {change.before.name}. To show its new name, {reload}."
+    return f"new upstream and already in the lake. To add it to the graph, {reload}."
+
+
+def format_ddls(steps: Sequence[SchemaVersionEntry]) -> str:
+    """Format the DDLs that were applied, in Markdown."""
+    texts = [
+        f"-- at commit ts {step.valid_from}\n{step.sql or '-- schema stated without a DDL'}"
+        for step in steps[:_MAX_LINES]
+    ]
+    if len(steps) > _MAX_LINES:
+        texts.append(f"-- and {len(steps) - _MAX_LINES} more: see the schema history")
+    return code_block(texts)

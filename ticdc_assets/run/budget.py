@@ -1,0 +1,75 @@
+"""How often a source is polled, and when a run ends.
+
+A Spark session takes ten seconds to start and minutes to warm up, and most sources never pause.  So
+a run that has applied a checkpoint continues with the next one.  It ends after a while, so that its
+results are reported and checked, and when something else waits: another run, or a command that
+wants the lake.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable
+
+from resources.source import read_checkpoint
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.lock import is_lock_wanted
+
+POLL_INTERVAL = "TICDC_SENSOR_SECONDS"
+_DEFAULT_SECONDS = 15
+_UNSAFE = re.compile(r"[^A-Za-z0-9]+")
+# A run starts no further window after this many seconds, nor if it first had to sleep longer.
+_MAX_RUN_SECONDS = 180
+_MAX_SLEEP_SECONDS = 15
+
+
+def read_poll_interval(feed: Changefeed) -> int:
+    """Return TICDC_SENSOR_SECONDS_<ID>, else TICDC_SENSOR_SECONDS, else 15 seconds."""
+    own = f"{POLL_INTERVAL}_{_UNSAFE.sub('_', feed.id).upper()}"
+    for name in (own, POLL_INTERVAL):
+        if text := os.environ.get(name):
+            if not text.isdecimal() or int(text) < 1:
+                raise ConfigError("must be a whole number of seconds", setting=name)
+            return int(text)
+    return _DEFAULT_SECONDS
+
+
+class RunBudget:
+    """Decide after each window whether the run continues; time counts from construction."""
+
+    def __init__(self, feed: Changefeed, lake: Lake, has_queued_runs: Callable[[], bool]) -> None:
+        self._feed = feed
+        self._lake = lake
+        self._has_queued_runs = has_queued_runs
+        self._started = self._polled = time.monotonic()
+        self._checkpoint = self._read_checkpoint()
+
+    def find_end_reason(self, before: LakeCatalog, after: LakeCatalog) -> str | None:
+        """Return why the run ends; None if the source has a checkpoint beyond what is applied.
+
+        Sleeps until the source may be polled again.
+        """
+        now = time.monotonic()
+        sleep = max(self._polled + read_poll_interval(self._feed) - now, 0.0)
+        if after.named().keys() != before.named().keys():
+            return "tables were created or dropped: the next run loads them as assets"
+        if sleep > _MAX_SLEEP_SECONDS:
+            return "the next source poll is too far away"
+        if now + sleep - self._started > _MAX_RUN_SECONDS:
+            return "the run has used its time: reporting and checking its results"
+        if is_lock_wanted(self._lake) or self._has_queued_runs():
+            return "another run or command is waiting"
+        time.sleep(sleep)
+        self._polled = time.monotonic()
+        previous, self._checkpoint = self._checkpoint, self._read_checkpoint()
+        # If the lake makes no progress, the run continues only as long as the source does.
+        if self._checkpoint > max(previous, after.ts):
+            return None
+        return "the source has no newer checkpoint"
+
+    def _read_checkpoint(self) -> int:
+        """Return the source's checkpoint; 0 for a dump, which has none."""
+        return (read_checkpoint(self._feed) or 0) if self._feed.transport == "storage" else 0

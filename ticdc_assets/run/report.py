@@ -1,0 +1,66 @@
+"""What a run reports: everything that changed since the last report."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from resources.catalog import read_catalog
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.lake.advance import AdvanceResult
+from ticdc_assets.lake.log.catalog import AppliedRow, LakeCatalog, TableChange, table_changes
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.views.preview import Preview, preview_tables
+
+# A run previews at most this many tables.
+_MAX_PREVIEWS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunReport:
+    """The lake before and after, with the snapshots written in between."""
+
+    feed: Changefeed
+    lake: Lake
+    # What was reported last: of a lake that was never reported, nothing.
+    before: LakeCatalog
+    after: LakeCatalog
+    snapshots: Sequence[AppliedRow]
+    seconds: float
+
+    def find_table_changes(self) -> dict[str, TableChange]:
+        """Return the tables that changed, by incarnation."""
+        return table_changes(self.before, self.after, self.snapshots)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvanceReport(RunReport):
+    """The report of a run that advanced, with what its stages did."""
+
+    result: AdvanceResult
+
+
+def read_reported_catalog(
+    lake: Lake, versions: Mapping[str, int] | None, now: LakeCatalog
+) -> LakeCatalog:
+    """Return the lake as it was last reported: at these Delta versions of its own tables.
+
+    Runs that were killed and commands report nothing, so the next run reports their changes too.
+    """
+    if versions is None:
+        return LakeCatalog()
+    reported = read_catalog(lake, versions)
+    # A lake that was deleted and rebuilt since has fewer snapshots.
+    return reported if reported.seq <= now.seq else LakeCatalog()
+
+
+def preview_changed_tables(
+    lake: LakeSession, changes: Mapping[str, TableChange], rows: int
+) -> dict[str, Preview]:
+    """Read a few rows, and the row count, of the tables with the most changes."""
+    existing = [c for c in changes.values() if c.version is not None and not c.dropped]
+    existing.sort(key=lambda change: -change.counts.read)
+    versions = {
+        change.table.incarnation: change.version
+        for change in existing[:_MAX_PREVIEWS]
+        if change.version is not None
+    }
+    return preview_tables(lake, versions, rows) if versions else {}
