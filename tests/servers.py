@@ -24,7 +24,7 @@ DELTA = {
 
 # For processes that end within a minute: optimizing their code takes longer than it saves.  Java
 # reserves a small code cache for this mode and gives up compilation when it is full.
-HASTY = {
+SHORT_LIVED_JVM = {
     "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
 }
 
@@ -49,7 +49,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def _running(command: list[str], folder: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
+def _run_server(command: list[str], folder: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server for the duration of the context; its log goes into the folder."""
     with (folder / f"{name}.log").open("wb") as log:
         server = subprocess.Popen(
@@ -66,7 +66,7 @@ def _running(command: list[str], folder: Path, name: str) -> Iterator[subprocess
             server.wait()
 
 
-def _listening(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def _wait_for_port(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
     for _ in range(600):
         if server.poll() is None:
             with socket.socket() as probe:
@@ -76,7 +76,7 @@ def _listening(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
     raise RuntimeError(f"no server at {port}: {log.read_text(errors='replace')[-2000:]}")
 
 
-def _submit(settings: Mapping[str, str]) -> list[str]:
+def _submit_command(settings: Mapping[str, str]) -> list[str]:
     command = [str(SPARK_HOME / "bin" / "spark-submit")]
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
@@ -100,10 +100,10 @@ def connect_server(folder: Path, *, with_delta: bool = True) -> Iterator[str]:
     }
     if with_delta:
         settings |= DELTA | {"spark.jars": ",".join(path.as_uri() for path in jars.find_jars())}
-    command = [*_submit(settings), "--class", "org.apache.spark.sql.connect.service"]
+    command = [*_submit_command(settings), "--class", "org.apache.spark.sql.connect.service"]
     command[-1] += ".SparkConnectServer"
-    with _running(command, folder, "connect") as server:
-        _listening(server, port, folder / "connect.log")
+    with _run_server(command, folder, "connect") as server:
+        _wait_for_port(server, port, folder / "connect.log")
         yield f"sc://{HOST}:{port}"
 
 
@@ -116,8 +116,8 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
     address = ["--host", HOST, "--webui-port", "0"]
     with ExitStack() as servers:
         command = [run[0], f"{run[1]}.master.Master", *address, "--port", str(port)]
-        server = servers.enter_context(_running(command, folder, "master"))
-        _listening(server, port, folder / "master.log")
+        server = servers.enter_context(_run_server(command, folder, "master"))
+        _wait_for_port(server, port, folder / "master.log")
         for number in range(workers):
             place = folder / f"worker-{number}"
             place.mkdir()
@@ -131,7 +131,7 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
                 "1g",
             ]
             command += ["--work-dir", str(place), master]
-            servers.enter_context(_running(command, folder, f"worker-{number}-log"))
+            servers.enter_context(_run_server(command, folder, f"worker-{number}-log"))
         yield master
 
 
@@ -140,6 +140,6 @@ def s3_server(folder: Path) -> Iterator[str]:
     """Run an S3 server; yield its URL."""
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(port)]
-    with _running(command, folder, "s3") as server:
-        _listening(server, port, folder / "s3.log")
+    with _run_server(command, folder, "s3") as server:
+        _wait_for_port(server, port, folder / "s3.log")
         yield f"http://{HOST}:{port}"

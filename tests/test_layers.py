@@ -48,15 +48,15 @@ WITH_SPARK = {"cli", "lake", "run", *WITH_DAGSTER}
 # Checks use pandera, which imports pandas.
 WITH_PANDAS = {"definitions", "sensors", "assets", "checks"}
 # Modules that may import Spark themselves: the lake, its checks, and the session's resources.
-NAMES_SPARK = (
+IMPORTS_SPARK = (
     *("ticdc_assets.lake", "ticdc_assets.checks"),
     *("resources.spark", "resources.deployment"),
 )
 
 
-def known(room: str) -> set[str]:
+def reachable_rooms(room: str) -> set[str]:
     """Follow the arrows from a room, itself included."""
-    return {room}.union(*(known(other) for other in ARROWS[room]))
+    return {room}.union(*(reachable_rooms(other) for other in ARROWS[room]))
 
 
 # Print as JSON: the modules that importing the room loaded, and [module, name] per import.
@@ -82,37 +82,37 @@ def fail(name):
 
 room = importlib.import_module(sys.argv[2])
 names = [room.__name__]
-for found in pkgutil.walk_packages(getattr(room, "__path__", []), room.__name__ + ".", fail):
-    importlib.import_module(found.name)
-    names.append(found.name)
-stated = []
+for module in pkgutil.walk_packages(getattr(room, "__path__", []), room.__name__ + ".", fail):
+    importlib.import_module(module.name)
+    names.append(module.name)
+imports = []
 for name in names:
     module = sys.modules[name]
     with open(module.__file__, encoding="utf-8") as source:
         tree = ast.parse(source.read())
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            stated += [[name, alias.name] for alias in node.names]
+            imports += [[name, alias.name] for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = resolve_name("." * node.level + (node.module or ""), module.__package__)
-            stated += [[name, base + "." + alias.name] for alias in node.names]
-print(json.dumps({"loaded": sorted(sys.modules), "stated": stated}))
+            imports += [[name, base + "." + alias.name] for alias in node.names]
+print(json.dumps({"loaded": sorted(sys.modules), "imports": imports}))
 """
 
 
 def violations(path: Path, house: str, room: str, allowed: set[str]) -> list[str]:
     """Import a room of the package `house` under `path`; report what it must not import."""
     module = room if room == "resources" else f"{house}.{room}"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SURVEY, str(path), module],
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
-        return [f"{room} cannot be imported: {done.stderr.strip().splitlines()[-1]}"]
+    if process.returncode:
+        return [f"{room} cannot be imported: {process.stderr.strip().splitlines()[-1]}"]
 
-    def forbidden(name: str, spark: bool) -> bool:
+    def is_forbidden(name: str, spark: bool) -> bool:
         top, *inner = name.split(".")
         if top == house:
             return bool(inner) and inner[0] not in allowed
@@ -124,27 +124,27 @@ def violations(path: Path, house: str, room: str, allowed: set[str]) -> list[str
             return False
         return top in ENGINES or (top == "resources" and top not in allowed)
 
-    survey = json.loads(done.stdout)
-    pulled_in = [
-        f"{room} pulls in {name}"
+    survey = json.loads(process.stdout)
+    loaded = [
+        f"{room} loads {name}"
         for name in survey["loaded"]
-        if forbidden(name, room in WITH_SPARK)
+        if is_forbidden(name, room in WITH_SPARK)
     ]
     imports = [
         f"{module} imports {name}"
-        for module, name in survey["stated"]
-        if forbidden(name, f"{module}.".startswith(tuple(f"{named}." for named in NAMES_SPARK)))
+        for module, name in survey["imports"]
+        if is_forbidden(name, f"{module}.".startswith(tuple(f"{name}." for name in IMPORTS_SPARK)))
     ]
-    return pulled_in + imports
+    return loaded + imports
 
 
 @pytest.mark.parametrize("room", ARROWS)
-def test_a_room_knows_only_what_the_arrows_allow(room: str) -> None:
-    assert violations(PROJECT, "ticdc_assets", room, known(room)) == []
+def test_a_room_imports_only_what_the_arrows_allow(room: str) -> None:
+    assert violations(PROJECT, "ticdc_assets", room, reachable_rooms(room)) == []
 
 
-def test_only_the_replay_command_knows_the_reference_model() -> None:
-    known_by = {
+def test_only_the_replay_command_imports_the_reference_model() -> None:
+    importers = {
         str(file.relative_to(PROJECT))
         for folder in ("ticdc_assets", "resources")
         for file in (PROJECT / folder).rglob("*.py")
@@ -152,7 +152,7 @@ def test_only_the_replay_command_knows_the_reference_model() -> None:
         and not file.is_relative_to(PROJECT / "ticdc_assets" / "reference")
     }
 
-    assert known_by == {"ticdc_assets/cli/read.py"}
+    assert importers == {"ticdc_assets/cli/read.py"}
 
 
 def test_every_room_has_its_arrows() -> None:
@@ -184,9 +184,9 @@ def house(tmp_path: Path) -> Path:
     ("statement", "report"),
     [
         ("import pandas", "hall.mirror imports pandas"),
-        ("import hall_stand", "hall pulls in pandas"),
+        ("import hall_stand", "hall loads pandas"),
         ("def f():\n    import pandas.api", "hall.mirror imports pandas.api"),
-        ("from house.attic import __name__", "hall pulls in house.attic"),
+        ("from house.attic import __name__", "hall loads house.attic"),
         ("from .. import attic", "hall.mirror imports house.attic"),
         ("def f():\n    from ..attic import trunk", "hall.mirror imports house.attic.trunk"),
         ("import resources", "hall.mirror imports resources"),

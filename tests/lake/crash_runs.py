@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from resources.dump import read_dump
 from resources.reading import open_source
 from resources.storage import open_sink_folder
-from tests.servers import HASTY
+from tests.servers import SHORT_LIVED_JVM
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.demo import Options, Simulation, SimulationStep, encode_truth, prepare
 from ticdc_assets.lake.advance import advance
@@ -59,7 +59,7 @@ class Runs:
             "TICDC_SPARK_MASTER": "local[2]",
             "TICDC_SPARK_MEMORY": "1g",
             "SPARK_CONF_DIR": str(root),
-            **HASTY,
+            **SHORT_LIVED_JVM,
         }
         self._steps: Iterator[SimulationStep] = iter(self.simulation)
         # Tables without rows come with the first that have some.

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from resources import jars
 from resources.java import find_java
 from resources.spark import get_session
-from tests.servers import HASTY, cluster, connect_server, free_port
+from tests.servers import SHORT_LIVED_JVM, cluster, connect_server, free_port
 from ticdc_assets.errors import ConfigError
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -232,7 +232,7 @@ def test_stages_run_on_every_kind_of_session(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, value in HASTY.items():
+    for name, value in SHORT_LIVED_JVM.items():
         monkeypatch.setenv(name, value)
     report = tmp_path / "report.xml"
     command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider"]
