@@ -18,7 +18,7 @@ from tests.demo.golden_tables import (
     only,
 )
 from tests.golden import records
-from tests.protocols import simple_avro_schema as avro
+from tests.protocols import simple_avro_messages as avro
 from ticdc_assets.demo.canal_json import CanalJson
 from ticdc_assets.demo.change import Ddl, DdlKind, RowChange
 from ticdc_assets.demo.open_protocol import OpenProtocol

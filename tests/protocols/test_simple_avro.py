@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests import golden
-from tests.protocols.simple_avro_schema import insert, read, write
+from tests.protocols.simple_avro_messages import insert, read, write
 from tests.protocols.simple_messages import (
     Folder,
     compression_of,

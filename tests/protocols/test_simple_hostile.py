@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import golden
-from tests.protocols.simple_avro_schema import insert
+from tests.protocols.simple_avro_messages import insert
 from tests.protocols.simple_messages import row
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import Quarantined, RowChange, row_image

@@ -1,7 +1,13 @@
-"""The Simple protocol as Avro: one datum a record, without any header."""
+"""The Simple protocol as Avro: one datum per record, written by fastavro.
 
-import struct
-from collections.abc import Callable, Iterable, Sequence
+Rows name the branch of every value: fastavro would otherwise try them one by one.
+"""
+
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import fastavro
 
 from ticdc_assets.demo.change import Ddl, RowChange
 from ticdc_assets.demo.change import Row as Values
@@ -12,45 +18,20 @@ from ticdc_assets.demo.simple_json import indexes
 from ticdc_assets.demo.topic import Record
 from ticdc_assets.demo.wire import is_binary, member_number
 from ticdc_assets.events import Column, TableSchema
+from ticdc_assets.protocols.simple.avro_schema import SCHEMA, type_name
 
-# The branch of the top-level union that all messages take, then message type and payload branch.
-_WATERMARK, _BOOTSTRAP, _DDL, _DML = (bytes((0x16, 2 * n, 2 * n)) for n in range(4))
-_DDL_TYPES = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
-_NULL, _SOME = b"\x00", b"\x02"
-# Branches of a value.
-_LONG, _FLOAT, _DOUBLE, _STRING = b"\x02", b"\x04", b"\x06", b"\x08"
-_BYTES, _TIMESTAMP, _UNSIGNED = b"\x0a", b"\x0c", b"\x0e"
+_MESSAGE = type_name("Message")
 _WITH_SIGN = INTEGERS | FLOATS | {"bit", "year", "decimal"}
 
-
-def long(number: int) -> bytes:
-    """A zig-zag number of variable length."""
-    rest = number << 1 if number >= 0 else ((-number) << 1) - 1
-    octets = bytearray()
-    while rest > 0x7F:
-        octets.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    octets.append(rest)
-    return bytes(octets)
+# A branch of a union, and its value.
+Branch = tuple[str, object]
 
 
-def octets(content: bytes) -> bytes:
-    """Bytes behind their length."""
-    return long(len(content)) + content
-
-
-def string(text: str) -> bytes:
-    """A text behind its length in bytes."""
-    return octets(text.encode("utf-8", "surrogateescape"))
-
-
-def _array(items: Iterable[bytes]) -> bytes:
-    listed = list(items)
-    return (long(len(listed)) + b"".join(listed) if listed else b"") + b"\x00"
-
-
-def _boolean(value: bool) -> bytes:
-    return b"\x01" if value else b"\x00"
+def _write(kind: str, payload_type: str, payload: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    message = {"type": kind, "payload": (type_name(payload_type), {"version": 1, **payload})}
+    fastavro.schemaless_writer(out, SCHEMA, (_MESSAGE, message))
+    return out.getvalue()
 
 
 class SimpleAvro:
@@ -68,128 +49,109 @@ class SimpleAvro:
         return Record(None, table.message(row.change, row.ts, build_ms))
 
     def ddl(self, ddl: Ddl, build_ms: int) -> Record:
-        stated = _SOME + table_schema(ddl.stated) if ddl.stated is not None else _NULL
-        return Record(
-            None,
-            _DDL
-            + long(1)
-            + long(_DDL_TYPES.index(ddl.kind.name))
-            + string(ddl.sql)
-            + long(ddl.ts)
-            + long(build_ms)
-            + stated
-            + _NULL,
-        )
+        payload = {
+            "type": ddl.kind.name,
+            "sql": ddl.sql,
+            "commitTs": ddl.ts,
+            "buildTs": build_ms,
+            "tableSchema": None if ddl.stated is None else table_schema(ddl.stated),
+            "preTableSchema": None,
+        }
+        return Record(None, _write("DDL", "DDL", payload))
 
     def watermark(self, ts: int, build_ms: int) -> Record:
-        return Record(None, _WATERMARK + long(1) + long(ts) + long(build_ms))
+        return Record(None, _write("WATERMARK", "Watermark", {"commitTs": ts, "buildTs": build_ms}))
 
     def bootstrap(self, schema: TableSchema, build_ms: int) -> Record:
-        return Record(None, _BOOTSTRAP + long(1) + long(build_ms) + table_schema(schema))
+        payload = {"buildTs": build_ms, "tableSchema": table_schema(schema)}
+        return Record(None, _write("BOOTSTRAP", "Bootstrap", payload))
 
 
-def table_schema(schema: TableSchema) -> bytes:
-    """The record of a table's schema."""
-    stated = (
-        string(index["name"])
-        + _boolean(index["unique"])
-        + _boolean(index["primary"])
-        + _boolean(index["nullable"])
-        + _array(string(name) for name in index["columns"])
-        for index in indexes(schema)
-    )
-    return (
-        string(schema.database)
-        + string(schema.table)
-        + long(schema.table_id or 0)
-        + long(schema.version or 0)
-        + _array(_column(column) for column in schema.columns)
-        + _array(stated)
-    )
+def table_schema(schema: TableSchema) -> dict[str, Any]:
+    """Return the record of a table's schema."""
+    return {
+        "database": schema.database,
+        "table": schema.table,
+        "tableID": schema.table_id or 0,
+        "version": schema.version or 0,
+        "columns": [_column(column) for column in schema.columns],
+        "indexes": indexes(schema),
+    }
 
 
-def _column(column: Column) -> bytes:
+def _column(column: Column) -> dict[str, Any]:
     kind = column.type
-    parts = [
-        string(column.name),
-        string(kind.name),
-        string(kind.charset or ""),
-        string(kind.collation or ""),
-        long(stated_length(kind) or 0),
-    ]
-    if kind.name in ("decimal", "timestamp"):
-        parts += [_SOME, long(kind.decimals or 0)]
-    else:
-        parts.append(_NULL)
-    if kind.elements is not None:
-        parts += [_SOME, _array(map(string, kind.elements))]
-    else:
-        parts.append(_NULL)
-    if kind.name in _WITH_SIGN:
-        zerofill = kind.zerofill or kind.name == "year"
-        parts += [_SOME, _boolean(is_unsigned(kind)), _SOME, _boolean(zerofill)]
-    else:
-        parts += [_NULL, _NULL]
-    parts.append(_boolean(column.nullable))
-    if column.default is None:
-        parts.append(_NULL)
-    elif kind.name == "bit":
-        parts += [_SOME, octets(bit_default(column.default))]
-    else:
-        parts += [_SOME, string(column.default)]
-    return b"".join(parts)
+    has_sign = kind.name in _WITH_SIGN
+    default = column.default
+    if default is not None and kind.name == "bit":
+        # TiCDC writes any bytes; fastavro writes those that are text.
+        default = bit_default(default).decode()
+    return {
+        "name": column.name,
+        "dataType": {
+            "mysqlType": kind.name,
+            "charset": kind.charset or "",
+            "collate": kind.collation or "",
+            "length": stated_length(kind) or 0,
+            "decimal": kind.decimals or 0 if kind.name in ("decimal", "timestamp") else None,
+            "elements": None if kind.elements is None else list(kind.elements),
+            "unsigned": is_unsigned(kind) if has_sign else None,
+            "zerofill": kind.zerofill or kind.name == "year" if has_sign else None,
+        },
+        "nullable": column.nullable,
+        "default": default,
+    }
 
 
 class _Table:
     def __init__(self, schema: TableSchema) -> None:
         # Kept, so that the schema's identity stays its own.
         self._schema = schema
-        names = string(schema.database) + string(schema.table) + long(schema.table_id or 0)
-        self._head = _DML + long(1) + names
-        # No claim check, no handle key only, no checksum.
-        self._middle = long(schema.version or 0) + _NULL * 3
-        self._columns = [(string(column.name), _value(column)) for column in schema.columns]
+        self._columns = [(column.name, _choose_branch(column)) for column in schema.columns]
 
     def message(self, change: RowChange, ts: int, build_ms: int) -> bytes:
         _, old, new = change
-        kind = long(0 if old is None else 2 if new is None else 1)
-        return b"".join(
-            (
-                self._head,
-                kind,
-                long(ts),
-                long(build_ms),
-                self._middle,
-                _NULL if new is None else self._map(new),
-                _NULL if old is None else self._map(old),
-            )
-        )
+        schema = self._schema
+        payload = {
+            "database": schema.database,
+            "table": schema.table,
+            "tableID": schema.table_id or 0,
+            "type": "INSERT" if old is None else "DELETE" if new is None else "UPDATE",
+            "commitTs": ts,
+            "buildTs": build_ms,
+            "schemaVersion": schema.version or 0,
+            "claimCheckLocation": None,
+            "handleKeyOnly": None,
+            "checksum": None,
+            "data": None if new is None else self._map(new),
+            "old": None if old is None else self._map(old),
+        }
+        return _write("DML", "DML", payload)
 
-    def _map(self, row: Values) -> bytes:
-        parts = [_SOME, long(len(row))]
-        for text, (name, write) in zip(row, self._columns, strict=True):
-            parts += (name, _NULL if text is None else write(text))
-        parts.append(b"\x00")
-        return b"".join(parts)
+    def _map(self, row: Values) -> dict[str, Branch | None]:
+        return {
+            name: None if text is None else branch(text)
+            for text, (name, branch) in zip(row, self._columns, strict=True)
+        }
 
 
-def _value(column: Column) -> Callable[[str], bytes]:
+def _choose_branch(column: Column) -> Callable[[str], Branch]:
+    """Return how a column's text becomes the branch of an Avro value."""
     number = member_number(column)
     if number is not None:
-        return lambda text: _LONG + long(int(number(text)))
+        return lambda text: ("long", int(number(text)))
     kind = column.type
     if kind.name == "bigint" and kind.unsigned:
         # Two's complement: the record holds a signed number.
-        return lambda text: _UNSIGNED + long((int(text) ^ 1 << 63) - (1 << 63))
+        unsigned = type_name("UnsignedBigint")
+        return lambda text: (unsigned, {"value": (int(text) ^ 1 << 63) - (1 << 63)})
     if kind.name in INTEGERS or kind.name == "year":
-        return lambda text: _LONG + long(int(text))
-    if kind.name == "float":
-        return lambda text: _FLOAT + struct.pack("<f", float(text))
-    if kind.name == "double":
-        return lambda text: _DOUBLE + struct.pack("<d", float(text))
+        return lambda text: ("long", int(text))
+    if kind.name in FLOATS:
+        return lambda text: (kind.name, float(text))
     if is_binary(column):
-        return lambda text: _BYTES + octets(bytes.fromhex(text))
+        return lambda text: ("bytes", bytes.fromhex(text))
     if kind.name == "timestamp":
-        location = _TIMESTAMP + string("UTC")
-        return lambda text: location + string(text)
-    return lambda text: _STRING + string(text)
+        timestamp = type_name("Timestamp")
+        return lambda text: (timestamp, {"location": "UTC", "value": text})
+    return lambda text: ("string", text)

@@ -1,7 +1,11 @@
-"""The Simple protocol in Avro: one datum a record, without header or schema id.
+"""The Simple protocol in Avro, `message.avsc`: one datum per record, without header or schema id.
 
-The schema is a union of twelve named types of which only the last, `Message`, is ever sent: a type
-and a payload out of four records.  Each reader below lists its record's fields in schema order.
+    datum    branch 11 of the top-level union, `Message`: one byte, 0x16
+    Message  type    enum WATERMARK, BOOTSTRAP, DDL, DML: one byte
+             payload union of the four records in the same order: one byte, then the record
+
+Each reader below reads the fields of its record in the order of the schema.  The format follows
+TiCDC's `pkg/sink/codec/simple/message.json`.
 """
 
 from base64 import b64encode
@@ -24,6 +28,7 @@ from ticdc_assets.events import (
     row_image,
 )
 from ticdc_assets.protocols.simple.avro_binary import (
+    NOT_SHORT,
     read_array,
     read_boolean,
     read_branch,
@@ -42,8 +47,8 @@ from ticdc_assets.protocols.simple.decoder import (
 )
 from ticdc_assets.protocols.simple.schema import column, column_type
 
-# Branch 11 of the top-level union, then the symbol of MessageType, the branch of its payload, and
-# the payload's first field: version 1.
+# The branch of `Message`, its type, the branch of its payload, and the payload's first field:
+# version 1.
 _WATERMARK = b"\x16\x00\x00\x02"
 _BOOTSTRAP = b"\x16\x02\x02\x02"
 _DDL = b"\x16\x04\x04\x02"
@@ -55,9 +60,9 @@ _NULL, _LONG, _FLOAT, _DOUBLE, _STRING, _BYTES, _TIMESTAMP, _UNSIGNED = range(0,
 
 _float = Struct("<f")
 _double = Struct("<d")
-# What a TSO takes for the next five centuries.
+# The bytes of a TSO, for the next five centuries.
 _TS_SIZE = 9
-# Texts need not be UTF-8: row images keep their bytes, and the default of BIT is bytes.
+# Texts may be no UTF-8: row images keep their bytes, and the default of a BIT column is raw bytes.
 _KEEP = "surrogateescape"
 _NO_OPTIONS = b"\0\0\0"
 _UINT64 = (1 << 64) - 1
@@ -129,10 +134,17 @@ class SimpleAvroDecoder(SimpleDecoder):
             if count == 0:
                 return row_image.dump(row), at
             for _ in range(count):
-                name, at = read_string(data, at, _KEEP)
-                # The commonest case is worth a call saved.
-                if data[at] == _STRING:
-                    row[name], at = read_string(data, at + 1, _KEEP)
+                # Most texts are short: read them without two calls per column.  The byte after
+                # them is read next and raises IndexError for a text that exceeds the message.
+                size = data[at]
+                if size & NOT_SHORT:
+                    name, at = read_string(data, at, _KEEP)
+                else:
+                    start, at = at + 1, at + 1 + (size >> 1)
+                    name = str(data[start:at], "utf-8", _KEEP)
+                if data[at] == _STRING and not (size := data[at + 1]) & NOT_SHORT:
+                    start, at = at + 2, at + 2 + (size >> 1)
+                    row[name] = str(data[start:at], "utf-8", _KEEP)
                 else:
                     row[name], at = self._read_value(data, at)
 
@@ -154,7 +166,7 @@ class SimpleAvroDecoder(SimpleDecoder):
             value, at = read_string(data, at)
             return self._timestamp(location, value), at
         if branch == _FLOAT:
-            # The digits of the double that the float is equal to: they read back to the float.
+            # The digits of the equal double: they read back to the same float.
             return repr(_float.unpack_from(data, at)[0]), at + _float.size
         if branch == _DOUBLE:
             return repr(_double.unpack_from(data, at)[0]), at + _double.size
@@ -183,7 +195,7 @@ def _other(kind: bytes, data: bytes, position: TopicPosition) -> tuple[Event, in
 
 def _read_ddl(data: bytes, position: TopicPosition) -> tuple[SchemaChange, int]:
     kind, at = read_branch(data, _START, len(DDL_TYPES))
-    # As in JSON, where TiCDC itself replaces what is not UTF-8.
+    # As in JSON, where TiCDC itself replaces bytes that are not UTF-8.
     sql, at = read_string(data, at, "replace")
     commit_ts, at = _read_ts(data, at)
     build_ts, at = read_long(data, at)
@@ -210,16 +222,16 @@ def _read_ts(data: bytes, at: int) -> tuple[int, int]:
     except IndexError:
         ts, end = read_long(data, at)
     if ts < 0:
-        # Unsigned on the wire's far side, but 2^63 is some four thousand years away.
+        # Unsigned in TiCDC, but 2^63 is more than a thousand years away.
         raise MalformedMessage(f"Avro: byte {at} starts the timestamp {ts}")
     return ts, end
 
 
 @lru_cache(maxsize=1024)
 def _number(start: bytes) -> tuple[int, int]:
-    """The number that some bytes start with, and its size.
+    """Read a number from the start of some bytes; return it and its size.
 
-    Rows that follow each other share most of their timestamps, and nine bytes are slow to read.
+    Cached: consecutive rows share most of their timestamps, and nine bytes are slow to read.
     """
     return read_long(start, 0)
 

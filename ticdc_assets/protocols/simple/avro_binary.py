@@ -1,9 +1,10 @@
-"""Avro's binary encoding: the primitives, read from bytes at a place.
+"""Avro's binary encoding: readers of the primitive types.
 
-Every reader takes the data and where to start, and returns the value and where it ends; past the
-end it raises IndexError.  Nothing here knows a schema.  Lengths and counts are believed only as far
-as the data goes, so no reader takes more memory or time than the message is large.  Written out
-because it takes less time than general readers, and says for itself what hostile bytes can do.
+Every reader takes the data and an offset and returns the value and the offset behind it; past the
+end it raises IndexError.  Readers check every length and count against the data, so none takes more
+memory or time than the message is large.  The encoding is chapter "Binary Encoding" of the Avro
+specification.  Written by hand for speed: decoding rows with fastavro takes 1.35 to 1.5 times as
+long (`bench/fastavro_decoder.py`), and accepts numbers of more than 64 bits.
 """
 
 from collections.abc import Callable
@@ -16,12 +17,12 @@ Reader = Callable[[bytes, int], tuple[T, int]]
 
 # A 64 bit number takes at most ten bytes of seven bits.
 _LAST_SHIFT = 63
-# Bits of a length's first byte that say: more bytes follow, or it is negative.
-_NOT_SHORT = 0x81
+# Bits of a length's first byte: more bytes follow, or the length is negative.
+NOT_SHORT = 0x81
 
 
 def read_long(data: bytes, at: int) -> tuple[int, int]:
-    """A zig-zag varint, int or long."""
+    """Read a zig-zag varint: an int or a long."""
     byte = data[at]
     at += 1
     if byte < 0x80:
@@ -43,7 +44,7 @@ def read_long(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_boolean(data: bytes, at: int) -> tuple[bool, int]:
-    """A byte of 0 or 1."""
+    """Read a byte of 0 or 1."""
     byte = data[at]
     if byte > 1:
         raise MalformedMessage(f"byte {at} is no boolean")
@@ -51,7 +52,7 @@ def read_boolean(data: bytes, at: int) -> tuple[bool, int]:
 
 
 def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
-    """Bytes with their length before them."""
+    """Read bytes behind their length."""
     length, at = read_long(data, at)
     end = at + length
     if length < 0 or end > len(data):
@@ -60,12 +61,12 @@ def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def read_string(data: bytes, at: int, errors: str = "strict") -> tuple[str, int]:
-    """Text; raises UnicodeDecodeError where `errors` does not say what to do about such bytes."""
+    """Read text; `errors` is for bytes that are not UTF-8, as in `bytes.decode`."""
     size = data[at]
-    if size & _NOT_SHORT:
+    if size & NOT_SHORT:
         raw, end = read_bytes(data, at)
     else:
-        # As `read_bytes` does, without the calls: most texts are short.
+        # Most texts are short: read their length without a call.
         end = at + 1 + (size >> 1)
         raw = data[at + 1 : end]
         if end > len(data):
@@ -74,23 +75,23 @@ def read_string(data: bytes, at: int, errors: str = "strict") -> tuple[str, int]
 
 
 def read_branch(data: bytes, at: int, branches: int) -> tuple[int, int]:
-    """The index of a union's branch or an enum's symbol, of so many (at most 64) that there are."""
+    """Read the index of a union's branch or an enum's symbol, of at most 64."""
     index = data[at]
-    if index & _NOT_SHORT or index >> 1 >= branches:
+    if index & NOT_SHORT or index >> 1 >= branches:
         raise MalformedMessage(f"byte {at} chooses none of {branches}")
     return index >> 1, at + 1
 
 
 def read_optional(data: bytes, at: int, read: Reader[T]) -> tuple[T | None, int]:
-    """A union of null and one type."""
+    """Read a union of null and one type."""
     branch, at = read_branch(data, at, 2)
     return read(data, at) if branch else (None, at)
 
 
 def read_count(data: bytes, at: int) -> tuple[int, int]:
-    """The number of items in the next block of an array or map; 0 ends it.
+    """Read the number of items in the next block of an array or map; 0 ends it.
 
-    It may be any number: who reads so many items, each of a byte or more, meets the end first.
+    The number is not bounded: every item takes at least one byte, so reading them meets the end.
     """
     count, at = read_long(data, at)
     if count < 0:
@@ -101,7 +102,7 @@ def read_count(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_array(data: bytes, at: int, read: Reader[T]) -> tuple[tuple[T, ...], int]:
-    """Items of one type, in blocks."""
+    """Read items of one type, in blocks."""
     items: list[T] = []
     while True:
         count, at = read_count(data, at)
