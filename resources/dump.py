@@ -13,7 +13,7 @@ from typing import Annotated
 
 import msgspec
 
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import FilePosition, Quarantined
 from ticdc_assets.protocols.message import Message
 
@@ -54,7 +54,9 @@ def read_dump(path: Path) -> Iterator[Message | Quarantined]:
                 if line.strip():
                     yield _read_record(line, path, number)
         except (EOFError, OSError, zlib.error) as error:
-            yield _rejected(path, number + 1, f"the file cannot be read to its end: {error}")
+            reason = f"the file cannot be read to its end: {error}"
+            position = FilePosition(str(path), number + 1)
+            yield Quarantined.from_error(MalformedMessage(reason), position)
 
 
 def _read_record(line: bytes, path: Path, number: int) -> Message | Quarantined:
@@ -69,13 +71,10 @@ def _read_record(line: bytes, path: Path, number: int) -> Message | Quarantined:
         else:
             raise ValueError("neither value_b64 nor payload")
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        return _rejected(path, number, f"not a record of a topic: {error}")
+        return Quarantined.from_error(
+            MalformedMessage(f"not a record of a topic: {error}"), FilePosition(str(path), number)
+        )
     return Message(record.topic, record.partition, record.offset, key, value, timestamp)
-
-
-def _rejected(path: Path, number: int, reason: str) -> Quarantined:
-    position = FilePosition(str(path), number)
-    return Quarantined(position=position, error="MalformedMessage", reason=reason)
 
 
 def _decode_base64(text: str | None) -> bytes | None:

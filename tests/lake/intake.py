@@ -97,7 +97,7 @@ def _event(row: dict) -> Event | None:
     match row["kind"]:
         case "watermark":
             return Watermark(ts=row["commit_ts"], position=position, build_ts=row["build_ts"])
-        case "rejected":
+        case "quarantined":
             return Quarantined(position=position, error=row["error"], reason=row["statement"])
     return None
 

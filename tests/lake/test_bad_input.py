@@ -172,7 +172,7 @@ def test_nothing_is_lost_by_what_is_wrong_for_a_while(spark: SparkSession, tmp_p
     refused = there.refused()
     reasons = {
         (cut, 4): "MalformedMessage: field 7, at byte 308",
-        (garbled, 2): "ValueProblem: column 'id': 'x' is not a int",
+        (garbled, 2): "InvalidValue: column 'id': 'x' is not a int",
         (growing, 4): "MalformedMessage: field 7, at byte 336",
         (wrong_name, 0): "ChecksumMismatch: the file's name says 0000000001",
     }

@@ -97,7 +97,7 @@ def test_files_that_wait_change_and_vanish(spark: SparkSession, tmp_path: Path) 
     (intake.folder / gone).unlink()
     first = intake.decode()
     assert (len(first.waiting), first.done_through) == (len(waiting), 0)
-    assert first.rejected == 2
+    assert first.quarantined == 2
     assert intake.count("quarantine") == 2
     # They go on waiting, and are no reason for a commit.
     before = intake.count("events")
@@ -131,7 +131,7 @@ def test_a_dump_whose_last_line_is_cut_off(spark: SparkSession, tmp_path: Path) 
     dump.write_text("\n".join(lines)[:-9])
     assert intake.ingest(read_dump(dump)).items == 3
     assert intake.ingest(read_dump(dump)).items == 0
-    assert intake.decode().rejected == 2
+    assert intake.decode().quarantined == 2
     dump.write_text("\n".join(lines))
     assert intake.ingest(read_dump(dump)).items == 1
     assert intake.decode().rows == 1

@@ -67,16 +67,16 @@ def layer_metadata(report: RunReport, result: AdvanceResult) -> dict[str, Metada
     if ingested.items:
         items = "files" if report.feed.transport == "storage" else "records"
         layers[naming.RAW] = {f"ticdc/{items}": ingested.items, "ticdc/bytes": ingested.bytes}
-    if decoded.rows or decoded.ddls or decoded.rejected:
+    if decoded.rows or decoded.ddls or decoded.quarantined:
         layers[naming.EVENTS] = {
             "ticdc/row_changes": decoded.rows,
             "ticdc/ddls_and_bootstraps": decoded.ddls,
-            "ticdc/inputs_quarantined": decoded.rejected,
+            "ticdc/inputs_quarantined": decoded.quarantined,
             "ticdc/files_waiting": len(decoded.waiting),
         }
-    if decoded.rejected or applied.quarantined:
+    if decoded.quarantined or applied.quarantined:
         layers[naming.QUARANTINE] = {
-            "ticdc/inputs_quarantined": decoded.rejected,
+            "ticdc/inputs_quarantined": decoded.quarantined,
             "ticdc/rows_quarantined": applied.quarantined,
         }
     if report.after.seq > report.before.seq:

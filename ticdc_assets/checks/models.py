@@ -19,7 +19,7 @@ from ticdc_assets.lake.columns.expressions import any_of
 from ticdc_assets.lake.store.contracts import CONTRACTS, RAW_FILES, RAW_RECORDS
 from ticdc_assets.plan.state import Status
 
-KINDS = ("row", "ddl", "bootstrap", "watermark", "rejected", "file", "batch")
+KINDS = ("row", "ddl", "bootstrap", "watermark", "quarantined", "file", "batch")
 ROLES = ("data", "changed data", "schema", "changed schema", "same schema", "metadata", "stray")
 CAME_FROM = ("ddl", "bootstrap", "rows")
 

@@ -96,14 +96,14 @@ def _stages(
     things = texts.count(items, "file" if transport == "storage" else "record")
     rows = sum(run.decoded.rows for run in runs)
     ddls = sum(run.decoded.ddls for run in runs)
-    rejected = sum(run.decoded.rejected for run in runs)
+    quarantined = sum(run.decoded.quarantined for run in runs)
     kept = sum(line.rows or 0 for line in lines)
     runs_text = texts.count(len(runs), "run")
     return [
         f"source   {things}, {size}",
         "  ↓",
         f"raw      all of it as it came, in {runs_text}",
-        f"  ↓        ↘ quarantine   {rejected:,} that could not be decoded",
+        f"  ↓        ↘ quarantine   {quarantined:,} that could not be decoded",
         f"events   {rows:,} row changes, {ddls:,} DDLs and schemas",
         "  ↓        ↘ schema history",
         f"current  {texts.count(len(lines), 'table')}, {kept:,} rows",

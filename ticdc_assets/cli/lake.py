@@ -57,7 +57,7 @@ def advance(options: argparse.Namespace) -> int:
         print(f"note: {note}", file=sys.stderr)
     state = read_last_snapshot(lake).state
     stopped = [t for t in state.incarnations.values() if t.status == "paused"]
-    code = _said(done.applied.problems, done.decoded.rejected)
+    code = _said(done.applied.problems, done.decoded.quarantined)
     if stopped:
         how = format_command(options, "tables")
         print(f"{texts.count(len(stopped), 'paused table')}: see {how}", file=sys.stderr)
@@ -77,7 +77,7 @@ def summary(feed: Changefeed, done: AdvanceResult) -> list[str]:
     events = [
         texts.count(read.rows, "row change"),
         texts.count(read.ddls, "DDL or schema", "DDLs and schemas"),
-        f"{read.rejected:,} rejected",
+        f"{read.quarantined:,} quarantined",
     ]
     if read.waiting:
         events.append(f"{texts.count(len(read.waiting), 'file')} waiting")
@@ -96,11 +96,11 @@ def summary(feed: Changefeed, done: AdvanceResult) -> list[str]:
     ]
 
 
-def _said(problems: list[Problem], rejected: int = 0) -> int:
+def _said(problems: list[Problem], quarantined: int = 0) -> int:
     """Say every problem; the exit code."""
     for problem in problems:
         print(problem.describe(), file=sys.stderr)
-    return 1 if rejected or any(problem.data_may_differ for problem in problems) else 0
+    return 1 if quarantined or any(problem.data_may_differ for problem in problems) else 0
 
 
 def resume(options: argparse.Namespace) -> int:

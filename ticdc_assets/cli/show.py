@@ -221,7 +221,7 @@ def ledger_lines(id: str, done: Ledger) -> list[str]:
     source = done.source
     lines = [
         f"{id}: {source.input:,} {source.what} = {source.decoded:,} decoded"
-        f" + {source.waiting:,} waiting; {source.rejected:,} inputs rejected"
+        f" + {source.waiting:,} waiting; {source.quarantined:,} inputs quarantined"
     ]
     head = ["row events of", "input =", "applied +", "superseded +", "quarantined +"]
     rows = [[*head, "waiting +", "repeated", ""]]

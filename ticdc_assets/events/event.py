@@ -5,10 +5,11 @@ gave them except where `row_image` says otherwise.
 """
 
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, Self
 
 from msgspec import Struct
 
+from ticdc_assets.errors import DecodeError
 from ticdc_assets.events.position import Position
 from ticdc_assets.events.table_schema import TableSchema
 
@@ -120,6 +121,11 @@ class Quarantined(Struct, frozen=True, kw_only=True):
     # Name of the `errors.DecodeError` leaf.
     error: str
     reason: str
+
+    @classmethod
+    def from_error(cls, error: DecodeError, position: Position) -> Self:
+        """Make the event of a decoder's error."""
+        return cls(position=position, error=type(error).__name__, reason=error.reason)
 
 
 Event = RowChange | SchemaChange | Bootstrap | Watermark | Quarantined

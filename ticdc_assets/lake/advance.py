@@ -51,7 +51,7 @@ def sum_results(runs: Sequence[AdvanceResult]) -> AdvanceResult:
     )
     return AdvanceResult(
         replace(ingested[-1], **_sums(ingested, "batches", "items", "bytes")),
-        replace(decoded[-1], **_sums(decoded, "rows", "ddls", "rejected", "bytes")),
+        replace(decoded[-1], **_sums(decoded, "rows", "ddls", "quarantined", "bytes")),
         replace(
             applied[-1],
             **_sums(applied, "tables", "rows", "ddls", "quarantined", "replayed"),

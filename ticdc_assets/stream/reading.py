@@ -70,7 +70,9 @@ def read_folder_events(feed: Changefeed, paths: Iterable[str], read: ReadFile) -
         if file is not None:
             files.append((path, file))
         elif is_named_like_data(path, layout):
-            yield _quarantine(path, MalformedMessage(describe_path_mismatch(layout)))
+            yield Quarantined.from_error(
+                MalformedMessage(describe_path_mismatch(layout)), FilePosition(path)
+            )
     schemas: list[SchemaChange | Bootstrap] = []
     for path, file in sorted(files, key=lambda pair: pair[0]):
         if isinstance(file, TableSchemaPath | DatabaseSchemaPath):
@@ -88,7 +90,7 @@ def read_checkpoint(content: bytes) -> Watermark | Quarantined:
     try:
         return Watermark(ts=read_metadata(content), position=FilePosition(METADATA))
     except DecodeError as error:
-        return _quarantine(METADATA, error)
+        return Quarantined.from_error(error, FilePosition(METADATA))
 
 
 def read_schema_events(
@@ -107,7 +109,7 @@ def read_schema_events(
                 f"the file's name says {checksum:010}, its content gives {file.checksum:010}"
             )
     except DecodeError as error:
-        yield _quarantine(path, error)
+        yield Quarantined.from_error(error, FilePosition(path))
 
 
 def _read_metadata(read: ReadFile) -> Iterator[Watermark | Quarantined]:
@@ -117,7 +119,7 @@ def _read_metadata(read: ReadFile) -> Iterator[Watermark | Quarantined]:
         # TiCDC writes it with its first flush.
         return
     except OSError as error:
-        yield _quarantine(METADATA, MissingFile(str(error)))
+        yield Quarantined.from_error(MissingFile(str(error)), FilePosition(METADATA))
         return
     yield read_checkpoint(content)
 
@@ -133,7 +135,7 @@ def _read_data(
         try:
             content = _read_content(path, read)
         except MissingFile as error:
-            yield _quarantine(path, error)
+            yield Quarantined.from_error(error, FilePosition(path))
             continue
         file = DataFile(
             path=path,
@@ -146,7 +148,7 @@ def _read_data(
             schema = versions.get((*names, parts.version)) if names is not None else None
             if schema is None and names is not None:
                 reason = f"no schema file of {names[0]}.{names[1]} version {parts.version}"
-                yield _quarantine(path, MissingSchema(reason))
+                yield Quarantined.from_error(MissingSchema(reason), FilePosition(path))
                 continue
             file = replace(file, schema=schema)
         yield from decoder.decode_file(file)
@@ -157,7 +159,3 @@ def _read_content(path: str, read: ReadFile) -> bytes:
         return read(path)
     except OSError as error:
         raise MissingFile(str(error)) from None
-
-
-def _quarantine(path: str, error: DecodeError) -> Quarantined:
-    return Quarantined(position=FilePosition(path), error=type(error).__name__, reason=error.reason)

@@ -118,7 +118,9 @@ def _check_batches(context: CheckContext) -> _Rows:
         if kinds["batch", batch] != 1
     ]
     before = context.before.batch
-    events = sum(n for (kind, batch), n in kinds.items() if kind == "rejected" and batch > before)
+    events = sum(
+        n for (kind, batch), n in kinds.items() if kind == "quarantined" and batch > before
+    )
     kept = sum(
         row["count"]
         for row in context.quarantine_counts

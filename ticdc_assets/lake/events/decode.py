@@ -54,7 +54,7 @@ def _decode_topic(
     bytes_per_commit: int,
 ) -> DecodeResult:
     commits = EventCommits(lake, since)
-    done = f"batch > {since} AND kind IN ('batch', 'rejected')"
+    done = f"batch > {since} AND kind IN ('batch', 'quarantined')"
     seen = lake.read("events").where(done).select("kind", "batch").distinct().collect()
     known = [row["batch"] for row in seen if row["kind"] == "batch"]
     refused = len(known) < len(seen)
@@ -85,9 +85,9 @@ def _decode_topic(
         taken += sum(row["size"] or 0 for row in step)
         through = max(through, marks[-1][0])
     counts = commits.counts()
-    if refused or counts.rejected:
+    if refused or counts.quarantined:
         keep_quarantine(lake, since, {}, of_records=True)
-    return DecodeResult(counts.rows, counts.ddls, counts.rejected, (), taken, through, through)
+    return DecodeResult(counts.rows, counts.ddls, counts.quarantined, (), taken, through, through)
 
 
 def _steps(batches: Sequence[Any], most: int) -> Iterator[list[Any]]:

@@ -102,13 +102,13 @@ def decode_folder(
     if counts.files < sent:
         # Some could not be read after all.
         waiting = _pending(lake, since).data
-    if pending.refused or pending.changed or counts.rejected:
+    if pending.refused or pending.changed or counts.quarantined:
         keep_quarantine(lake, since, pending.changed, of_records=False)
     through = min(row["batch"] for row in waiting) - 1 if waiting else pending.newest
     return DecodeResult(
         counts.rows,
         counts.ddls,
-        counts.rejected,
+        counts.quarantined,
         _said(waiting, tables),
         taken,
         max(since, through),
@@ -134,10 +134,10 @@ def _said(waiting: Sequence[Row], tables: CsvTables) -> tuple[UndecodedFiles, ..
 
 def _pending(lake: LakeSession, since: int) -> _Pending:
     events = lake.read("events")
-    marks = events.where(f"batch > {since} AND kind IN ('batch', 'file', 'rejected')")
+    marks = events.where(f"batch > {since} AND kind IN ('batch', 'file', 'quarantined')")
     # Of what was refused only that there is any.
     told = ("batch", "seq", "source")
-    seen = marks.selectExpr("kind", *(f"if(kind <> 'rejected', {c}, null) AS {c}" for c in told))
+    seen = marks.selectExpr("kind", *(f"if(kind <> 'quarantined', {c}, null) AS {c}" for c in told))
     rows = seen.distinct().toArrow().to_pylist()
     batches = {row["batch"] for row in rows if row["kind"] == "batch"}
     files = {(row["source"], row["seq"]) for row in rows if row["kind"] == "file"}
@@ -147,7 +147,7 @@ def _pending(lake: LakeSession, since: int) -> _Pending:
         done = ", ".join(map(str, sorted(batches)))
         content = f"if(batch IN ({done}), null, content) AS content"
     raw = lake.read("raw").where(f"batch > {since}").selectExpr(*_COLUMNS, content)
-    pending = _Pending(newest=since, refused=any(row["kind"] == "rejected" for row in rows))
+    pending = _Pending(newest=since, refused=any(row["kind"] == "quarantined" for row in rows))
     ends: dict[int, int] = {}
     newest: dict[str, Row] = {}
     for row in raw.orderBy("seq").toArrow().to_pylist():

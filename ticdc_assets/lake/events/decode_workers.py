@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import MissingFile
+from ticdc_assets.errors import MalformedMessage, MissingFile
 from ticdc_assets.events import (
     Event,
     FilePosition,
@@ -119,7 +119,8 @@ def decode_records(feed: Changefeed, open_payloads: Callable[[], PayloadStore] |
             ):
                 events: Iterable[Event]
                 if why is not None:
-                    events = (_rejected(FilePosition(path, line), "MalformedMessage", why),)
+                    error = MalformedMessage(why)
+                    events = (Quarantined.from_error(error, FilePosition(path, line)),)
                 else:
                     message = Message(topic, partition, offset, key, value, ms)
                     at = TopicPosition(topic, partition, offset)
@@ -159,7 +160,9 @@ def decode_files(feed: Changefeed, open_folder: Callable[[], FolderReader]) -> W
                     # It waits: nothing says that it was decoded.
                     continue
                 if content is None:
-                    said = _rejected(FilePosition(row["path"]), MissingFile.__name__, lost or "")
+                    said = Quarantined.from_error(
+                        MissingFile(lost or ""), FilePosition(row["path"])
+                    )
                     out.add(Arrival(row["batch"], row["seq"], 0, said))
                 else:
                     yield from _decode_file(feed, row, content, out)
@@ -212,11 +215,7 @@ def _safely(decode: Callable[[Any], Iterable[Any]], given: Any, at: Position) ->
         raise
     except Exception as error:
         reason = f"the decoder failed: {type(error).__name__}: {error}"
-        yield _rejected(at, "MalformedMessage", reason)
-
-
-def _rejected(position: Position, error: str, reason: str) -> Quarantined:
-    return Quarantined(position=position, error=error, reason=reason)
+        yield Quarantined.from_error(MalformedMessage(reason), at)
 
 
 def place_of(event: Event) -> int:

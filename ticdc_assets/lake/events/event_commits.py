@@ -24,7 +24,7 @@ class DecodeResult:
 
     rows: int
     ddls: int
-    rejected: int
+    quarantined: int
     # Data files that are not decoded: without a schema, or not to be read just now.
     waiting: tuple[UndecodedFiles, ...]
     bytes: int
@@ -40,7 +40,7 @@ class DecodeCounts:
 
     rows: int = 0
     ddls: int = 0
-    rejected: int = 0
+    quarantined: int = 0
     files: int = 0
 
 
@@ -79,7 +79,7 @@ class EventCommits:
             heard,
             F.count_if(of == "row").alias("rows"),
             F.count_if(of.isin("ddl", "bootstrap")).alias("ddls"),
-            F.count_if(of == "rejected").alias("rejected"),
+            F.count_if(of == "quarantined").alias("quarantined"),
             F.count_if(of == "file").alias("files"),
         ).write
         if replaced:
@@ -113,7 +113,7 @@ class EventCommits:
         return DecodeCounts(
             rows=kinds.get("row", 0),
             ddls=statements,
-            rejected=kinds.get("rejected", 0),
+            quarantined=kinds.get("quarantined", 0),
             files=kinds.get("file", 0),
         )
 

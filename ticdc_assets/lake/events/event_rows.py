@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 import pyarrow as pa
 
+from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import (
     Bootstrap,
     Checksum,
@@ -110,11 +111,9 @@ def to_arrow(arrivals: Sequence[Arrival]) -> Iterator[pa.RecordBatch]:
         try:
             yield from list(_batches([arrival]))
         except (OverflowError, pa.ArrowException) as error:
-            reason = f"a value that is out of range: {error}"
-            said = Quarantined(
-                position=arrival.event.position, error="MalformedMessage", reason=reason
-            )
-            yield from _batches([arrival._replace(event=said)])
+            reason = MalformedMessage(f"a value is out of range: {error}")
+            event = Quarantined.from_error(reason, arrival.event.position)
+            yield from _batches([arrival._replace(event=event)])
 
 
 def from_dicts(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
@@ -246,7 +245,7 @@ def _other(arrival: Arrival) -> dict[str, Any]:
         case Watermark():
             row |= {"kind": "watermark", "commit_ts": event.ts, "build_ts": event.build_ts}
         case Quarantined():
-            row |= {"kind": "rejected", "error": event.error, "statement": event.reason}
+            row |= {"kind": "quarantined", "error": event.error, "statement": event.reason}
     return row
 
 

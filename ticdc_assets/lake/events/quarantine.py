@@ -26,7 +26,7 @@ def keep_quarantine(
     `changed` are paths that were decoded again since, and the seq of their newest contents: earlier
     refusals of them no longer count.
     """
-    events = lake.read("events").where(f"batch > {since} AND kind = 'rejected'")
+    events = lake.read("events").where(f"batch > {since} AND kind = 'quarantined'")
     made_again = f"stage = 'decode' AND batch > {since}"
     for path, seq in changed.items():
         made_again += f" OR source = {quote_literal(path)} AND (stage = 'decode' OR seq < {seq})"

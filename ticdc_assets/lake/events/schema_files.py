@@ -53,7 +53,7 @@ def _events(row: Row) -> Iterable[Event]:
         return ()
     if problem is not None:
         error = MissingFile if row["role"] == "metadata" else MalformedMessage
-        return (Quarantined(position=FilePosition(path), error=error.__name__, reason=problem),)
+        return (Quarantined.from_error(error(problem), FilePosition(path)),)
     if row["role"] == "metadata":
         return (read_checkpoint(content),)
     return read_schema_events(path, row["checksum"], lambda _: bytes(content))

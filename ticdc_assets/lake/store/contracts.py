@@ -37,7 +37,7 @@ RAW_FILES = """
 #   ddl        `statement` is the whole `events.SchemaChange` as JSON
 #   bootstrap  likewise `events.Bootstrap`
 #   watermark  `commit_ts` is resolved for this source and partition
-#   rejected   what could not be decoded: `error` is its class, `statement` the reason
+#   quarantined  what could not be decoded: `error` is its class, `statement` the reason
 #   file       a data file was decoded whole: its path, its size in `number`, its batch and seq
 #   batch      everything of this batch has been decoded, or is a data file that waits
 # `name` is what tells tables apart (`table_name`).  (`seq`, `index`) is the order of arrival;

@@ -62,7 +62,7 @@ class SourceLedger:
     input: int
     decoded: int
     waiting: int
-    rejected: int
+    quarantined: int
     # What does not fit together, in words.
     faults: tuple[str, ...]
 
@@ -254,7 +254,7 @@ class _Ledger:
 
     def _source(self, quarantined: int) -> SourceLedger:
         folder = "role" in self._raw.columns
-        rejected = self._events.where("kind = 'rejected'").count()
+        rejected = self._events.where("kind = 'quarantined'").count()
         faults = self._batch_faults() + self._quarantine_faults(rejected, quarantined)
         if folder:
             newest = self._raw.where("role IN ('data', 'changed data')").groupBy("path")
@@ -306,7 +306,9 @@ class _Ledger:
         faults = []
         if kept.get("decode", 0) != rejected:
             held = kept.get("decode", 0)
-            faults.append(f"{rejected} inputs were rejected, and {held} are in the quarantine")
+            faults.append(
+                f"{rejected} inputs could not be decoded, and {held} are in the quarantine"
+            )
         if kept.get("apply", 0) < refused:
             held = kept.get("apply", 0)
             faults.append(f"{refused} row events were refused, and {held} are in the quarantine")

@@ -87,7 +87,7 @@ class CanalJsonDecoder:
             commit_ts, ordering = _commit_ts(content)
             return iter(self._rows(content, position, commit_ts, ordering, digest=digest))
         except DecodeError as error:
-            return iter((_rejected(error, position),))
+            return iter((Quarantined.from_error(error, position),))
 
     def decode_file(self, file: DataFile) -> Iterator[Event]:
         """Decode a data file, a record a line.
@@ -106,7 +106,7 @@ class CanalJsonDecoder:
                     commit_ts, ordering = file.version, "table_version"
                 yield from self._rows(content, position, commit_ts, ordering, file=file)
             except DecodeError as error:
-                yield _rejected(error, position)
+                yield Quarantined.from_error(error, position)
 
     def _lines(self, data: bytes) -> Iterator[bytes]:
         start = 0
@@ -164,7 +164,7 @@ class CanalJsonDecoder:
                 image = self._image(row, rewrite)
                 old = None if olds is None else self._image(olds[index], rewrite)
             except DecodeError as error:
-                events.append(_rejected(error, position))
+                events.append(Quarantined.from_error(error, position))
                 continue
             events.append(
                 RowChange(
@@ -272,7 +272,3 @@ def _watermark(content: CanalMessage, position: Position) -> Watermark:
     if content.tidb.watermark_ts is None:
         raise MalformedMessage("a watermark without watermarkTs")
     return Watermark(ts=content.tidb.watermark_ts, position=position, build_ts=content.ts)
-
-
-def _rejected(error: DecodeError, position: Position) -> Quarantined:
-    return Quarantined(position=position, error=type(error).__name__, reason=error.reason)

@@ -49,7 +49,7 @@ class CsvDecoder:
         try:
             shapes = self._shapes(file)
         except DecodeError as error:
-            yield _rejected(file, 0, error)
+            yield Quarantined.from_error(error, FilePosition(file.path, 0))
             return
         ordering: Ordering = "commit_ts" if shapes.has_commit_ts else "table_version"
         for item in self._events(file, shapes):
@@ -77,7 +77,7 @@ class CsvDecoder:
         try:
             shapes = self._shapes(file)
         except DecodeError as error:
-            return iter((_rejected(file, 0, error),))
+            return iter((Quarantined.from_error(error, FilePosition(file.path, 0)),))
         return self._events(file, shapes)
 
     def table_of(self, data: bytes) -> tuple[str, str] | None:
@@ -161,7 +161,7 @@ class _FileReader:
                 batch = rows.flush()
                 if batch is not None:
                     yield batch
-                yield _rejected(self._file, number, error)
+                yield Quarantined.from_error(error, FilePosition(self._file.path, number))
             else:
                 if batch is not None:
                     yield batch
@@ -180,9 +180,3 @@ class _FileReader:
             expected = " or ".join(str(width) for width in sorted(shapes))
             raise MalformedMessage(f"{len(record.fields)} fields where {expected} are expected")
         return shape.read(record.fields, self._file.version)
-
-
-def _rejected(file: DataFile, record: int, error: DecodeError) -> Quarantined:
-    return Quarantined(
-        position=FilePosition(file.path, record), error=type(error).__name__, reason=error.reason
-    )

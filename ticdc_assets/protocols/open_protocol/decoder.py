@@ -97,14 +97,14 @@ class OpenProtocolDecoder:
         try:
             batch = open_framing.split(message.key, message.value)
         except DecodeError as error:
-            yield _rejected(error, TopicPosition(topic, partition, offset))
+            yield Quarantined.from_error(error, TopicPosition(topic, partition, offset))
             return
         for index, (key, value) in enumerate(batch):
             position = TopicPosition(topic, partition, offset, index)
             try:
                 yield self._event(key, value, position)
             except DecodeError as error:
-                yield _rejected(error, position)
+                yield Quarantined.from_error(error, position)
 
     def _event(self, key: bytes, value: bytes, position: TopicPosition) -> Event:
         head = _read(_key_decoder, key, "key")
@@ -237,7 +237,3 @@ def _whole_number(text: str) -> int | float:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
-
-
-def _rejected(error: DecodeError, position: TopicPosition) -> Quarantined:
-    return Quarantined(position=position, error=type(error).__name__, reason=error.reason)

@@ -52,7 +52,7 @@ class SimpleDecoder(ABC):
                 raise MalformedMessage("a record without a value")
             event = self._read(self._plain(message.value), position, None)
         except DecodeError as error:
-            event = Quarantined(position=position, error=type(error).__name__, reason=error.reason)
+            event = Quarantined.from_error(error, position)
         return iter((event,))
 
     def _plain(self, value: bytes) -> bytes:
