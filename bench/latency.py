@@ -1,9 +1,9 @@
-"""How long after a checkpoint is written its tables are there, with all that happens in between.
+"""Measure the latency from a written checkpoint to tables at it, and what it consists of.
 
-Run as `python -m bench.latency`: `ticdc-assets dev` with its defaults, watched from outside for so
-many checkpoints.  `--connect` keeps a Spark Connect server running beside it; without, every run
-starts a session of its own.  Checkpoints come faster than they are applied, so one waits for the
-window before it, or for the run before; what these take is told.
+Run as `python -m bench.latency`: it starts `ticdc-assets dev` with its defaults, and observes it
+from outside for a number of checkpoints.  With `--connect`, runs share a Spark Connect server;
+without, every run starts a session of its own.  Checkpoints are written faster than they are
+applied, so one also waits for the window or run before it: the durations of all parts are printed.
 """
 
 import argparse
@@ -23,99 +23,102 @@ from resources.spark import MASTER
 from tests.dev_loop import dev_loop
 from tests.servers import connect_server, free_port
 
-_PATIENCE = 1800
-_RUNS_BEFORE = 6
-# What the log says at the end of each part of a run; windows may follow each other.
+_TIMEOUT_SECONDS = 1800
+_WARM_UP_CHECKPOINTS = 6
+# The log line that ends each part of a run; several windows may follow each other.
 _PARTS = {
     "tick and launch": re.compile(r"RUN_START"),
     "session": re.compile(r"Spark is up"),
-    "a window": re.compile(r" applied up to "),
-    "what is told, and checks": re.compile(r"RUN_SUCCESS - "),
+    "window": re.compile(r" applied up to "),
+    "materializations and checks": re.compile(r"RUN_SUCCESS - "),
 }
-_ASKED = re.compile(r"Launching run for ")
+_REQUESTED = re.compile(r"Launching run for ")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
 
 
 @dataclass
-class Seen:
-    """When what was first seen, by checkpoint."""
+class Observations:
+    """When each checkpoint was first seen, as written and as applied."""
 
     written: dict[int, float] = field(default_factory=dict)
     applied: dict[int, float] = field(default_factory=dict)
 
-    def look(self, folder: Path) -> None:
-        """Look at the source's checkpoint and at the newest lines of the lake."""
+    def observe(self, folder: Path) -> None:
+        """Read the checkpoint of the source, and the newest commits of the applied log."""
         now = time.monotonic()
         try:
-            said = json.loads((folder / "upstream/data/metadata").read_text())
-            self.written.setdefault(int(said["checkpoint-ts"]), now)
+            metadata = json.loads((folder / "upstream/data/metadata").read_text())
+            self.written.setdefault(int(metadata["checkpoint-ts"]), now)
         except (OSError, ValueError):
-            pass  # not there, or just being written
+            pass  # missing, or just being written
         for log in sorted((folder / "lake/shop/applied/_delta_log").glob("*.json"))[-3:]:
-            found = re.search(r'\\"stage\\": *\\"apply\\".*?\\"ts\\": *(\d+)', log.read_text())
-            if found is not None:
-                self.applied.setdefault(int(found[1]), now)
+            match = re.search(r'\\"stage\\": *\\"apply\\".*?\\"ts\\": *(\d+)', log.read_text())
+            if match is not None:
+                self.applied.setdefault(int(match[1]), now)
 
     def latencies(self) -> list[float]:
-        """Of every checkpoint that was applied, in order."""
-        found = []
-        for ts, at in sorted(self.written.items()):
-            there = [seen for applied, seen in self.applied.items() if applied >= ts]
-            if there:
-                found.append(min(there) - at)
-        return found
+        """Return the latency of every applied checkpoint in seconds, in order."""
+        latencies = []
+        for ts, written in sorted(self.written.items()):
+            covering = [seen for applied, seen in self.applied.items() if applied >= ts]
+            if covering:
+                latencies.append(min(covering) - written)
+        return latencies
 
 
-def _parts(log: str) -> dict[str, list[float]]:
-    """Seconds that each part of a run took, in the order they came."""
-    took: dict[str, list[float]] = {name: [] for name in _PARTS}
+def _measure_parts(log: str) -> dict[str, list[float]]:
+    """Return the seconds that each part of a run took, in order."""
+    durations: dict[str, list[float]] = {name: [] for name in _PARTS}
     before: datetime | None = None
     for line in log.splitlines():
         stamp = _TIME.search(line)
         part = next((name for name, end in _PARTS.items() if end.search(line)), None)
-        if stamp is None or (part is None and not _ASKED.search(line)):
+        if stamp is None or (part is None and not _REQUESTED.search(line)):
             continue
         now = datetime.fromisoformat(stamp[1])
         if part is not None and before is not None:
-            took[part].append((now - before).total_seconds())
+            durations[part].append((now - before).total_seconds())
         before = now
-    return took
+    return durations
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the latencies."""
     parser = argparse.ArgumentParser(prog="python -m bench.latency", description=__doc__)
     parser.add_argument("--checkpoints", type=int, default=20)
-    parser.add_argument("--connect", action="store_true", help="a Spark Connect server beside it")
-    chosen = parser.parse_args()
-    seen = Seen()
+    parser.add_argument("--connect", action="store_true", help="share a Spark Connect server")
+    arguments = parser.parse_args()
+    observations = Observations()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-latency-")))
         settings = {}
-        if chosen.connect:
+        if arguments.connect:
             settings[MASTER] = stack.enter_context(connect_server(folder))
         log = folder / "log"
         dev = stack.enter_context(dev_loop(folder / "dev", free_port(), log, **settings))
-        until = time.monotonic() + _PATIENCE
-        # The first run makes the lake, and a server that is kept running is quick after a few: what
-        # is measured begins behind these.
-        before = _RUNS_BEFORE if chosen.connect else 1
-        while len(seen.applied) < before and dev.poll() is None and time.monotonic() < until:
-            seen.look(folder / "dev")
+        until = time.monotonic() + _TIMEOUT_SECONDS
+        # The first run creates the lake, and a shared server warms up over a few runs: the
+        # measurement starts after these.
+        warm_up = _WARM_UP_CHECKPOINTS if arguments.connect else 1
+        while (
+            len(observations.applied) < warm_up and dev.poll() is None and time.monotonic() < until
+        ):
+            observations.observe(folder / "dev")
             time.sleep(0.1)
-        seen.written.clear()
-        begun = log.stat().st_size
-        while len(seen.latencies()) < chosen.checkpoints:
+        observations.written.clear()
+        log_start = log.stat().st_size
+        while len(observations.latencies()) < arguments.checkpoints:
             if dev.poll() is not None or time.monotonic() > until:
                 print(log.read_text(errors="replace")[-3000:])
-                sys.exit("the loop has come to an end before all was measured")
-            seen.look(folder / "dev")
+                sys.exit("the dev loop ended before the measurement did")
+            observations.observe(folder / "dev")
             time.sleep(0.1)
-        parts = _parts(log.read_bytes()[begun:].decode(errors="replace"))
-    found = seen.latencies()[: chosen.checkpoints]
-    kind = "a Spark Connect server" if chosen.connect else "a local session a run"
+        parts = _measure_parts(log.read_bytes()[log_start:].decode(errors="replace"))
+    latencies = observations.latencies()[: arguments.checkpoints]
+    kind = "shared Spark Connect server" if arguments.connect else "one local session per run"
     print(f"{kind}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    print(f"{len(found)} checkpoints: median {median(found):.1f} s, worst {max(found):.1f} s")
+    worst = max(latencies)
+    print(f"{len(latencies)} checkpoints: median {median(latencies):.1f} s, worst {worst:.1f} s")
     for name, seconds in parts.items():
         if seconds:
             each = ", ".join(f"{s:.0f}" for s in seconds)

@@ -1,4 +1,4 @@
-"""`ticdc-assets dev` as a process of its own, as the README starts it, watched from outside."""
+"""`ticdc-assets dev` as a separate process, started as in the README."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ PROJECT = Path(__file__).parents[1]
 def dev_loop(
     folder: Path, port: int, log: Path, **settings: str
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """The simulation and the UI, with defaults but for `settings`, from here to there."""
+    """Run the simulation and the UI with their defaults, except for `settings`."""
     command = [sys.executable, "-m", "ticdc_assets.cli", "dev"]
     command += ["--dir", str(folder), "--port", str(port)]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TICDC_")} | settings

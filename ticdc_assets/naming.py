@@ -2,8 +2,8 @@
 
 Dagster accepts any text as a part of an asset key, but not every place that shows a key does: `/`
 joins the parts in URLs and in what people type, a quotation mark ends a key in a selection, and a
-part of only dots is a relative path.  Letters and digits of any script, `_`, `-` and `.` stay as
-they are; any other character becomes its code point between tildes: `a/b` is `a~2f~b`.
+part of only dots is a relative path.  Letters and digits of any script, `_`, `-` and `.` are not
+escaped; any other character becomes its code point between tildes: `a/b` is `a~2f~b`.
 """
 
 import hashlib

@@ -7,7 +7,6 @@ import dagster as dg
 from resources.catalog import read_catalog
 from tests.made_lake import schema, write_line, write_tables
 from ticdc_assets import definitions
-from ticdc_assets.assets.markdown import code, code_block, escape_markdown
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.lake.store.lake import Lake
 
@@ -81,9 +80,3 @@ def test_a_run_loads_the_catalog_it_was_planned_with(tmp_path: Path) -> None:
     assert [t.name for t in read_catalog(lake).named().values()] == ["shop.younger"]
     # Planned before the lake existed.
     assert not read_catalog(lake, {}).named()
-
-
-def test_texts_of_users_are_not_taken_for_markup() -> None:
-    assert escape_markdown("a|b\n*c* <i>`d`") == "a\\|b \\*c\\* \\<i\\>\\`d\\`"
-    assert code("a`b") == "`` a`b ``"
-    assert code_block(["SELECT '```'"]).startswith("````sql\n")

@@ -36,17 +36,19 @@ NAMES = ("a", HOSTILE)
 UNKNOWN = "ALTER TABLE `a` FROBNICATE ALL"
 
 
-class Feed(NamedTuple):
-    lake: LakeSession
+class GrowingLake(NamedTuple):
+    """A lake over a topic to which a test appends messages."""
+
+    session: LakeSession
     messages: list[Message]
 
     def run(self, *messages: Message) -> SnapshotRange:
         """Advance, and return the range of snapshots."""
-        since = read_last_snapshot(self.lake).seq if self.messages else 0
+        since = read_last_snapshot(self.session).seq if self.messages else 0
         self.messages.extend(messages)
         sent = [Message("t", 0, n, None, m.value, 1) for n, m in enumerate(self.messages)]
-        advance(self.lake, Source(records=lambda: sent))
-        return SnapshotRange(since, read_last_snapshot(self.lake).seq)
+        advance(self.session, Source(records=lambda: sent))
+        return SnapshotRange(since, read_last_snapshot(self.session).seq)
 
     def results(
         self,
@@ -55,17 +57,17 @@ class Feed(NamedTuple):
         had_failed: Collection[str] = (),
     ) -> dict[str, dg.AssetCheckEvaluation]:
         found = evaluate_checks(
-            *(self.lake, changed, keys(), selected),
+            *(self.session, changed, keys(), selected),
             lambda check: _short(check) in had_failed,
         )
         return {_short(one.asset_check_key): one for one in found}
 
     def write_snapshot_at(self, incarnation: str, version: int) -> SnapshotRange:
         """Write a snapshot that names another Delta version of a table, as no run would."""
-        before = read_last_snapshot(self.lake)
-        line = self.lake.read("applied").where(f"seq = {before.seq}")
+        before = read_last_snapshot(self.session)
+        line = self.session.read("applied").where(f"seq = {before.seq}")
         after = write_snapshot(
-            self.lake,
+            self.session,
             before,
             before.state,
             batch=before.batch,
@@ -78,13 +80,13 @@ class Feed(NamedTuple):
 
     def context_at(self, incarnation: str, version: int, changed: SnapshotRange) -> CheckContext:
         """Return a context in which a table is at another version."""
-        context = CheckContext(self.lake, changed)
+        context = CheckContext(self.session, changed)
         versions = {**context.after.versions, incarnation: version}
         context.after = replace(context.after, versions=versions)
         return context
 
 
-def _quiet(*_: object) -> None:
+def _discard_progress(*_: object) -> None:
     """Discard progress."""
 
 
@@ -100,21 +102,21 @@ def keys() -> dict[str, dg.AssetKey]:
 
 
 @pytest.fixture(scope="module")
-def kept(
+def growing_lake(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Feed, SnapshotRange]:
+) -> tuple[GrowingLake, SnapshotRange]:
     root: Path = tmp_path_factory.mktemp("checks")
-    kept = Feed(LakeSession(spark, Lake(str(root / "lake"), FEED.id), FEED), [])
+    lake = GrowingLake(LakeSession(spark, Lake(str(root / "lake"), FEED.id), FEED), [])
     made = [ddl("d", "a", 10, "CREATE", "CREATE TABLE `a` (`id` INT PRIMARY KEY, `v` VARCHAR(20))")]
     name = HOSTILE.replace("`", "``")
     made.append(ddl("d", HOSTILE, 10, "CREATE", f"CREATE TABLE `{name}` (`id` INT PRIMARY KEY)"))
-    kept.run(*made, row("d", "a", 20, id="1", v="x"), row("d", HOSTILE, 20, id="1"), watermark(30))
-    changed = kept.run(row("d", "a", 40, id="2", v="y"), watermark(50))
-    return kept, changed
+    lake.run(*made, row("d", "a", 20, id="1", v="x"), row("d", HOSTILE, 20, id="1"), watermark(30))
+    changed = lake.run(row("d", "a", 40, id="2", v="y"), watermark(50))
+    return lake, changed
 
 
-def test_every_check_passes_on_valid_data(kept: tuple[Feed, SnapshotRange]) -> None:
-    lake, changed = kept
+def test_every_check_passes_on_valid_data(growing_lake: tuple[GrowingLake, SnapshotRange]) -> None:
+    lake, changed = growing_lake
     whole = lake.results(SnapshotRange(0, changed.through))
     assert [(name, r.description) for name, r in whole.items() if not r.passed] == []
     assert len(whole) == len(check_specs(FEED, keys()))
@@ -130,17 +132,17 @@ def test_every_check_passes_on_valid_data(kept: tuple[Feed, SnapshotRange]) -> N
 
 
 def test_a_corrupted_table_fails_its_checks(
-    kept: tuple[Feed, SnapshotRange], monkeypatch: pytest.MonkeyPatch
+    growing_lake: tuple[GrowingLake, SnapshotRange], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake, changed = kept
-    applied = read_last_snapshot(lake.lake)
+    lake, changed = growing_lake
+    applied = read_last_snapshot(lake.session)
     (id,) = [i for i, t in applied.state.incarnations.items() if t.schema.table == "a"]
-    path = f"delta.{quote_identifier(lake.lake.current_path(id))}"
+    path = f"delta.{quote_identifier(lake.session.current_path(id))}"
     version = applied.versions[id]
     found: list[Any] = []
     try:
-        lake.lake.spark.sql(f"INSERT INTO {path} VALUES (1, 'again', 45)")
-        lake.lake.spark.sql(f"ALTER TABLE {path} ADD COLUMNS (surplus INT AFTER id)")
+        lake.session.spark.sql(f"INSERT INTO {path} VALUES (1, 'again', 45)")
+        lake.session.spark.sql(f"ALTER TABLE {path} ADD COLUMNS (surplus INT AFTER id)")
         with lake.context_at(id, version + 2, changed) as context:
             for invariant in (
                 keys_are_unique,
@@ -156,21 +158,21 @@ def test_a_corrupted_table_fails_its_checks(
             assert not isinstance(violations, NotEvaluated)
             assert [tuple(line.asDict().values()) for line in violations.collect()] == found[0]
     finally:
-        lake.lake.spark.sql(f"RESTORE TABLE {path} TO VERSION AS OF {version}").collect()
+        lake.session.spark.sql(f"RESTORE TABLE {path} TO VERSION AS OF {version}").collect()
     assert found[0] == [("1", 2, 45)]
     assert found[1] == [(1, 1, 0, 2, 3)]
     assert found[2][0] == (2, "v string", "surplus int")
 
 
 def test_a_failed_table_is_rechecked_in_full_until_it_passes_or_is_replayed(
-    kept: tuple[Feed, SnapshotRange],
+    growing_lake: tuple[GrowingLake, SnapshotRange],
 ) -> None:
-    lake, _ = kept
-    state = read_last_snapshot(lake.lake).state
+    lake, _ = growing_lake
+    state = read_last_snapshot(lake.session).state
     (id,) = [i for i, t in state.incarnations.items() if t.schema.table == "a"]
-    path = f"delta.{quote_identifier(lake.lake.current_path(id))}"
-    lake.lake.spark.sql(f"INSERT INTO {path} VALUES (1, 'again', 45)")
-    tampered = lake.write_snapshot_at(id, read_last_snapshot(lake.lake).versions[id] + 1)
+    path = f"delta.{quote_identifier(lake.session.current_path(id))}"
+    lake.session.spark.sql(f"INSERT INTO {path} VALUES (1, 'again', 45)")
+    tampered = lake.write_snapshot_at(id, read_last_snapshot(lake.session).versions[id] + 1)
     wrong = {"0: keys_are_unique", "0: row_count_matches_events"}
     chosen = {spec.key for spec in check_specs(FEED, keys()) if spec.asset_key in keys().values()}
     found = lake.results(SnapshotRange(0, tampered.through), chosen)
@@ -192,18 +194,18 @@ def test_a_failed_table_is_rechecked_in_full_until_it_passes_or_is_replayed(
     # Other tables are checked only for what changed.
     assert not any(name.startswith("1:") for name in found)
 
-    before = read_last_snapshot(lake.lake)
-    replay_tables(lake.lake, before, ReplayRequest(frozenset({id}), 0), _quiet)
-    anew = SnapshotRange(before.seq, read_last_snapshot(lake.lake).seq)
+    before = read_last_snapshot(lake.session)
+    replay_tables(lake.session, before, ReplayRequest(frozenset({id}), 0), _discard_progress)
+    anew = SnapshotRange(before.seq, read_last_snapshot(lake.session).seq)
     found = lake.results(anew, chosen, wrong)
     assert {name for name, one in found.items() if not one.passed} == set()
     assert wrong <= found.keys()
 
 
 def test_quarantined_input_fails_a_check_and_a_paused_table_states_how_to_resume(
-    kept: tuple[Feed, SnapshotRange],
+    growing_lake: tuple[GrowingLake, SnapshotRange],
 ) -> None:
-    lake, _ = kept
+    lake, _ = growing_lake
     bad = Message("t", 0, 0, None, b'{"broken', 1)
     stop = ddl("d", "a", 60, "ALTER", UNKNOWN)
     found = lake.results(lake.run(bad, stop, row("d", "a", 65, id="3", v="z"), watermark(70)))
@@ -217,25 +219,27 @@ def test_quarantined_input_fails_a_check_and_a_paused_table_states_how_to_resume
     paused = found["0: table_is_live"]
     assert not paused.passed
     assert paused.metadata["ticdc/ddl"].value == UNKNOWN
-    command = f"ticdc-assets resume --lake {lake.lake.location.root} --changefeed f d.a"
+    command = f"ticdc-assets resume --lake {lake.session.location.root} --changefeed f d.a"
     assert paused.metadata["ticdc/resume_command"].value == command
     without = paused.metadata["ticdc/skip_ddl_command"].value
     assert without == f"{command} --skip-ddl"
     failed = {name for name, r in found.items() if not r.passed}
     assert failed == {"quarantine: quarantine_is_empty", "0: table_is_live"}
     # It keeps failing while the table is paused, whatever the next range holds.
-    now = read_last_snapshot(lake.lake).seq
+    now = read_last_snapshot(lake.session).seq
     assert list(lake.results(SnapshotRange(now, now))) == ["0: table_is_live"]
 
 
 def test_a_lake_table_that_violates_its_contract_fails(
-    kept: tuple[Feed, SnapshotRange],
+    growing_lake: tuple[GrowingLake, SnapshotRange],
 ) -> None:
-    lake, _ = kept
-    events, raw = lake.lake.sql("events"), lake.lake.sql("raw")
-    through = read_last_snapshot(lake.lake).seq
-    lake.lake.spark.sql(f"UPDATE {events} SET op = 'merge' WHERE kind = 'row' AND commit_ts = 40")
-    lake.lake.spark.sql(f"ALTER TABLE {raw} ADD COLUMNS (surplus STRING)")
+    lake, _ = growing_lake
+    events, raw = lake.session.sql("events"), lake.session.sql("raw")
+    through = read_last_snapshot(lake.session).seq
+    lake.session.spark.sql(
+        f"UPDATE {events} SET op = 'merge' WHERE kind = 'row' AND commit_ts = 40"
+    )
+    lake.session.spark.sql(f"ALTER TABLE {raw} ADD COLUMNS (surplus STRING)")
     names = [("events", "events_matches_contract"), ("raw", "raw_matches_contract")]
     chosen = {dg.AssetCheckKey(layer_asset_key(FEED, layer), name) for layer, name in names}
     found = lake.results(SnapshotRange(0, through), chosen)

@@ -1,4 +1,4 @@
-"""A real browser without a window, for looking at the UI as a person does."""
+"""A headless browser that sees the UI as a person does."""
 
 import shutil
 import time
@@ -12,7 +12,7 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
-# Screenshots of the last run, for people to look at.
+# Screenshots of the last test run, for people.
 SHOTS = Path(__file__).parents[2] / "artefacts" / "ui"
 _ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
@@ -21,7 +21,7 @@ _ARGUMENTS = (
 
 
 class Page:
-    """What the browser shows."""
+    """The page that the browser shows."""
 
     def __init__(self, driver: webdriver.Chrome, base: str) -> None:
         self._driver = driver
@@ -38,23 +38,23 @@ class Page:
         self._driver.get(self._base + path)
 
     def shows(self, *texts: str, within: float = 60, again: bool = False) -> None:
-        """Wait until all texts are there; with `again` the page is loaded anew meanwhile."""
+        """Wait until the page shows all texts; with `again`, reload it meanwhile."""
 
         def missing() -> list[str]:
-            found = self.text
-            return [text for text in texts if text not in found]
+            shown = self.text
+            return [text for text in texts if text not in shown]
 
         until = time.monotonic() + within
-        while gone := missing():
+        while lacking := missing():
             if time.monotonic() > until:
-                raise AssertionError(f"{self._driver.current_url} lacks {gone}:\n{self.text}")
+                raise AssertionError(f"{self._driver.current_url} lacks {lacking}:\n{self.text}")
             time.sleep(1)
             if again and missing():
                 self._driver.refresh()
                 time.sleep(5)
 
-    def keep(self, name: str) -> None:
-        """Keep a picture of it."""
+    def save_screenshot(self, name: str) -> None:
+        """Save a screenshot for people to see."""
         SHOTS.mkdir(parents=True, exist_ok=True)
         time.sleep(1)
         assert self._driver.save_screenshot(str(SHOTS / f"{name}.png"))
@@ -62,16 +62,16 @@ class Page:
 
 @contextmanager
 def browser(base: str) -> Iterator[Page]:
-    """A browser; where none is installed, the test is skipped and says what to install."""
+    """Open a browser; skip the test if none is installed."""
     program, helper = shutil.which("chromium"), shutil.which("chromedriver")
     if program is None or helper is None:
-        # It comes with the system: nothing that the project installs could bring it.
+        # Browsers come with the system: no dependency of the project could install one.
         pytest.skip("no browser (Debian: apt-get install chromium chromium-driver)")
     options = webdriver.ChromeOptions()
     options.binary_location = program
     for argument in _ARGUMENTS:
         options.add_argument(argument)
-    # What an earlier run has left would be taken for this one's.
+    # Screenshots of an earlier run would be mistaken for new ones.
     shutil.rmtree(SHOTS, ignore_errors=True)
     driver = webdriver.Chrome(options=options, service=Service(helper))
     try:

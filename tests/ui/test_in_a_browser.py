@@ -1,4 +1,4 @@
-"""`ticdc-assets dev`, as the README starts it, watched in a browser from outside."""
+"""`ticdc-assets dev`, started as in the README and seen in a browser."""
 
 import socket
 import subprocess
@@ -12,7 +12,7 @@ from tests.dev_loop import dev_loop
 from tests.servers import free_port
 from tests.ui.browser import Page, browser
 
-# Seconds for a run: Spark starts in each, beside whatever else this machine does.
+# Seconds to wait for a run: each starts Spark.
 RUN = 400
 
 
@@ -39,44 +39,42 @@ def _until_up(port: int, dev: "subprocess.Popen[bytes]", log: Path) -> None:
 
 
 @pytest.mark.browser
-def test_who_opens_the_ui_sees_what_runs_and_whether_it_is_right(
-    page: Page, tmp_path: Path
-) -> None:
-    # The sensor sees a checkpoint, and asks for a run by itself.
+def test_the_ui_shows_what_runs_and_whether_the_data_is_correct(page: Page, tmp_path: Path) -> None:
+    # The sensor sees a checkpoint and requests a run.
     page.open("/runs")
     page.shows("advance_shop_job", "shop_checkpoint", "Success", within=RUN)
-    page.keep("1-runs")
+    page.save_screenshot("1-runs")
 
-    # A record that cannot be read comes in behind it.
+    # Then a record arrives that cannot be decoded.
     newest = max((tmp_path / "shop/upstream/data/shop/orders").glob("*/*/CDC*.csv"))
     broken = newest.with_name("CDC00000000000000999999.csv")
     broken.write_bytes(b'"I","orders","shop",470632715136794630,"broken"\r\n')
 
-    # The tables that this run made are in the graph.
+    # The tables that the run created are in the graph.
     page.open("/asset-groups")
     page.shows("source", "raw", "events", "orders", "customers", within=60, again=True)
-    page.keep("2-lineage")
+    page.save_screenshot("2-lineage")
 
-    # A table's page: its rows, and its columns with MySQL types.
+    # The page of a table shows its rows, and its columns with MySQL types.
     page.open("/assets/shop/current/shop/orders")
     page.shows("Row count", "bigint(20) unsigned NOT NULL", "ticdc/resolved_at", within=60)
-    page.keep("3-table")
+    page.save_screenshot("3-table")
 
-    # The record has turned a check red, which says where it is and why.
+    # A check fails for the record, and shows its position and the reason.
     page.open("/assets/shop/quarantine?view=checks&checkDetail=quarantine_is_empty")
     place = str(broken.relative_to(tmp_path / "shop/upstream/data"))
     page.shows("Failed", "fields where", place, within=2 * RUN, again=True)
-    page.keep("4-quarantine")
+    page.save_screenshot("4-quarantine")
 
-    # What the checks of a table found.
+    # The page of a table shows its checks.
     page.open("/assets/shop/current/shop/orders?view=checks")
     page.shows("keys_are_unique", "Succeeded", within=RUN, again=True)
-    page.keep("5-checks")
+    page.save_screenshot("5-checks")
 
-    # A table that came meanwhile is in the graph.
+    # A table that was created meanwhile is in the graph.
     page.open("/asset-groups")
     page.shows("reviews", within=2 * RUN, again=True)
-    page.keep("6-new-table")
+    page.save_screenshot("6-new-table")
     page.open("/assets/shop/current/shop/reviews")
     page.shows("Row count", "ticdc/resolved_at", within=60, again=True)
-    page.keep("7-new-table")
+    page.save_screenshot("7-new-table")

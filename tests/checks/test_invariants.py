@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.checks.made import (
+from tests.checks.in_memory import (
     FOLDER,
     SIMPLE,
     InMemoryContext,
