@@ -14,7 +14,7 @@ from resources.reading import open_source
 from ticdc_assets import naming
 from ticdc_assets.assets import metadata, specs
 from ticdc_assets.assets.check_results import evaluate_run_checks
-from ticdc_assets.assets.materialize import Events, Materializer
+from ticdc_assets.assets.materialize import DagsterEvents, Materializer
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import SnapshotRange, check_specs
 from ticdc_assets.lake.events.event_rows import table_name
@@ -54,7 +54,9 @@ def feed_assets(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.Assets
         pool=f"ticdc_{identifier(feed.id)}",
         tags={FEED_TAG: feed.id},
     )
-    def _op(context: dg.AssetExecutionContext, spark: SparkResource, lake: LakeResource) -> Events:
+    def _op(
+        context: dg.AssetExecutionContext, spark: SparkResource, lake: LakeResource
+    ) -> DagsterEvents:
         yield from _Run(context, feed, lake.for_changefeed(feed.id), spark).execute()
 
     return dg.AssetsDefinition(
@@ -111,7 +113,7 @@ class _Run:
         """The lake, opened when it is first used: a tick of the budget may come before."""
         return self._spark.open_lake(self._location, self._feed)
 
-    def execute(self) -> Events:
+    def execute(self) -> DagsterEvents:
         """Advance if a layer is selected, else replay the selected tables, else only check."""
         layers = any(naming.table_of(key) is None for key in self._selected)
         with locked(self._location):
@@ -124,7 +126,7 @@ class _Run:
                 full = SnapshotRange(0, before.seq)
                 yield from self._check(full, before, self._selected_checks)
 
-    def _advance(self, before: LakeCatalog) -> Events:
+    def _advance(self, before: LakeCatalog) -> DagsterEvents:
         started = time.monotonic()
         reported = read_reported_catalog(self._location, self._reported_versions(), before)
         source = open_source(self._feed)
@@ -152,7 +154,7 @@ class _Run:
         if windows.failure is not None:
             raise windows.failure
 
-    def _replay(self, before: LakeCatalog) -> Events:
+    def _replay(self, before: LakeCatalog) -> DagsterEvents:
         """Replay the selected tables from all their events; nothing is ingested."""
         started = time.monotonic()
         keys = (naming.table_of(key) for key in self._selected)
@@ -170,7 +172,7 @@ class _Run:
         changed = SnapshotRange(before.seq, after.seq)
         yield from self._check(changed, after, self._selected_checks)
 
-    def _materialize_tables(self, report: RunReport) -> Events:
+    def _materialize_tables(self, report: RunReport) -> DagsterEvents:
         changes = report.find_table_changes()
         previews = preview_changed_tables(self._lake, changes, self._preview_rows)
         yield from Materializer(self._context, report).materialize_tables(changes, previews)
@@ -180,7 +182,7 @@ class _Run:
         snapshots: SnapshotRange,
         catalog: LakeCatalog,
         selected: Collection[dg.AssetCheckKey] | None = None,
-    ) -> Events:
+    ) -> DagsterEvents:
         keys = _table_keys(self._feed, catalog)
         yield from evaluate_run_checks(self._context, self._lake, snapshots, keys, selected)
 

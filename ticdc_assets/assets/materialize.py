@@ -13,7 +13,9 @@ from ticdc_assets.lake.views.preview import Preview
 from ticdc_assets.naming import layer_asset_key, table_asset_key
 from ticdc_assets.run import RunReport
 
-Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetCheckEvaluation]
+DagsterEvents = Iterator[
+    dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetCheckEvaluation
+]
 
 
 class Materializer:
@@ -23,7 +25,7 @@ class Materializer:
         self._context = context
         self._report = report
 
-    def materialize_layers(self, result: AdvanceResult) -> Events:
+    def materialize_layers(self, result: AdvanceResult) -> DagsterEvents:
         """Materialize the layers that changed."""
         layers = metadata.layer_metadata(self._report, result)
         for layer in naming.LAYERS:
@@ -34,7 +36,7 @@ class Materializer:
 
     def materialize_tables(
         self, changes: Mapping[str, TableChange], previews: Mapping[str, Preview]
-    ) -> Events:
+    ) -> DagsterEvents:
         """Materialize the tables that changed, schema histories first."""
         # One asset stands for all tables of its name: an existing one comes before a dropped one.
         ordered = sorted(changes.values(), key=lambda change: (change.dropped, change.table.name))

@@ -6,7 +6,8 @@ since snapshot 0 checks everything; frames are read once and shared; a result sh
 and what is wrong with it, never its values.
 """
 
-from ticdc_assets.checks.family import check_specs, evaluate_checks
+from ticdc_assets.checks.evaluate import evaluate_checks
 from ticdc_assets.checks.invariants import SnapshotRange
+from ticdc_assets.checks.specs import check_specs
 
 __all__ = ["SnapshotRange", "check_specs", "evaluate_checks"]

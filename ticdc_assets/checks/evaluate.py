@@ -1,11 +1,10 @@
-"""The checks of a changefeed: their specs, and one evaluation of all over a range of snapshots."""
+"""Evaluate the checks of a changefeed over a range of snapshots."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import dagster as dg
 
-from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import models, results
 from ticdc_assets.checks.invariants import (
     INVARIANTS,
@@ -16,70 +15,17 @@ from ticdc_assets.checks.invariants import (
     SnapshotRange,
     TableInvariant,
 )
+from ticdc_assets.checks.specs import contract_check_key, layer_check_key
 from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.naming import layer_asset_key
 from ticdc_assets.plan.state import Incarnation
 
 # Whether a check failed when it was last evaluated.
 HasFailed = Callable[[dg.AssetCheckKey], bool]
 _Selection = Collection[dg.AssetCheckKey] | None
 
-# The asset that shows the contract check of each table of the lake.
-_LAYER_OF_TABLE = {
-    "raw": "raw",
-    "events": "events",
-    "quarantine": "quarantine",
-    "schema_history": "checkpoints",
-    "tables": "checkpoints",
-    "applied": "checkpoints",
-}
 # Evaluated for every stopped table, whether or not the range changed it.
 _STATUS_CHECK = TABLE_INVARIANTS[0]
-_CONTRACT_PROMISE = (
-    "The lake's table `{}` has the columns and types of its contract, and every value lies in its"
-    " column's domain."
-)
-
-
-def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list[dg.AssetCheckSpec]:
-    """Declare the checks of a changefeed.
-
-    `table_keys` maps the names of current tables, as `event_rows.table_name` writes them, to their
-    assets.
-    """
-    specs = [
-        _spec(i.name, layer_asset_key(feed, i.layer), i.promise, i)
-        for i in INVARIANTS
-        if i.applies_to(feed)
-    ]
-    specs += [
-        _spec(
-            _contract_check(table),
-            layer_asset_key(feed, layer),
-            _CONTRACT_PROMISE.format(table),
-            results.CONTRACT,
-        )
-        for table, layer in _LAYER_OF_TABLE.items()
-    ]
-    specs += [
-        _spec(i.name, key, i.promise, i) for key in table_keys.values() for i in TABLE_INVARIANTS
-    ]
-    return specs
-
-
-def _contract_check(table: str) -> str:
-    return f"{table}_matches_contract"
-
-
-def _spec(name: str, asset: dg.AssetKey, promise: str, weight: results.Weight) -> dg.AssetCheckSpec:
-    return dg.AssetCheckSpec(
-        name,
-        asset=asset,
-        description=promise,
-        blocking=weight.blocking,
-        metadata={"ticdc/severity": weight.severity},
-    )
 
 
 def evaluate_checks(
@@ -117,15 +63,14 @@ def _evaluate_layers(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     feed = context.feed
     for invariant in INVARIANTS:
-        key = dg.AssetCheckKey(layer_asset_key(feed, invariant.layer), invariant.name)
+        key = layer_check_key(feed, invariant)
         if invariant.applies_to(feed) and _is_selected(key, selected):
             result = invariant.find(context)
             yield results.make_evaluation(key, result, invariant, context.description)
     contracts = {
         table: key
         for table in models.TABLES
-        for layer in [layer_asset_key(feed, _LAYER_OF_TABLE[table])]
-        for key in [dg.AssetCheckKey(layer, _contract_check(table))]
+        for key in [contract_check_key(feed, table)]
         if _is_selected(key, selected)
     }
     if contracts:

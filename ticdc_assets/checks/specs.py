@@ -1,0 +1,68 @@
+"""The specs of a changefeed's checks: names, promises, and the assets that show them."""
+
+from collections.abc import Mapping
+
+import dagster as dg
+
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.checks import results
+from ticdc_assets.checks.invariants import INVARIANTS, TABLE_INVARIANTS, Invariant
+from ticdc_assets.naming import layer_asset_key
+
+# The asset that shows the contract check of each table of the lake.
+_LAYER_OF_TABLE = {
+    "raw": "raw",
+    "events": "events",
+    "quarantine": "quarantine",
+    "schema_history": "checkpoints",
+    "tables": "checkpoints",
+    "applied": "checkpoints",
+}
+_CONTRACT_PROMISE = (
+    "The lake's table `{}` has the columns and types of its contract, and every value lies in its"
+    " column's domain."
+)
+
+
+def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list[dg.AssetCheckSpec]:
+    """Declare the checks of a changefeed.
+
+    `table_keys` maps the names of current tables, as `event_rows.table_name` writes them, to their
+    assets.
+    """
+    specs = [
+        _spec(layer_check_key(feed, invariant), invariant.promise, invariant)
+        for invariant in INVARIANTS
+        if invariant.applies_to(feed)
+    ]
+    specs += [
+        _spec(contract_check_key(feed, table), _CONTRACT_PROMISE.format(table), results.CONTRACT)
+        for table in _LAYER_OF_TABLE
+    ]
+    specs += [
+        _spec(dg.AssetCheckKey(asset, invariant.name), invariant.promise, invariant)
+        for asset in table_keys.values()
+        for invariant in TABLE_INVARIANTS
+    ]
+    return specs
+
+
+def layer_check_key(feed: Changefeed, invariant: Invariant) -> dg.AssetCheckKey:
+    """Return the key of the check of a layer."""
+    return dg.AssetCheckKey(layer_asset_key(feed, invariant.layer), invariant.name)
+
+
+def contract_check_key(feed: Changefeed, table: str) -> dg.AssetCheckKey:
+    """Return the key of the check that compares a table of the lake with its contract."""
+    asset = layer_asset_key(feed, _LAYER_OF_TABLE[table])
+    return dg.AssetCheckKey(asset, f"{table}_matches_contract")
+
+
+def _spec(key: dg.AssetCheckKey, promise: str, weight: results.Weight) -> dg.AssetCheckSpec:
+    return dg.AssetCheckSpec(
+        key.name,
+        asset=key.asset_key,
+        description=promise,
+        blocking=weight.blocking,
+        metadata={"ticdc/severity": weight.severity},
+    )
