@@ -17,24 +17,18 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from resources.storage import describe_error
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.log.catalog import (
+from ticdc_assets.lake.log.applied_row import (
+    APPLIED_COLUMNS,
+    STATE_INTERVAL,
     AppliedRow,
-    LakeCatalog,
-    LakeTable,
-    RowCounts,
-    SchemaVersionEntry,
+    collect_versions,
+    decode_applied_row,
 )
+from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable, SchemaVersionEntry
 from ticdc_assets.lake.store.lake import Lake
 
-# A line that has everything is so many lines back at most.
-_WHOLE_WITHIN = 50
-_COUNTS = ("read", "applied", "superseded", "quarantined", "inexact")
-_OF_LINE = (
-    *("seq", "at", "resolved_ts", "batch", "watermarks", "versions"),
-    *("counts", "replays", "state_seq"),
-)
-_OF_TABLE = (
-    *("incarnation", "database", "table", "state", "reason"),
+_TABLE_COLUMNS = (
+    *("incarnation", "database", "table", "status", "reason"),
     *("stopped_ts", "created_ts", "dropped_ts"),
 )
 
@@ -56,16 +50,17 @@ def read_catalog(lake: Lake, pinned: Mapping[str, int] | None = None) -> LakeCat
         if pinned is not None:
             return read_catalog(lake)
         raise _unreadable(lake, error) from None
-    lines = _lines(applied, newest(applied) - _WHOLE_WITHIN)
+    applied_rows = _read_rows(applied, _newest_id(applied) - STATE_INTERVAL)
+    last = applied_rows[-1] if applied_rows else None
     rows = history.to_pyarrow_table(
         columns=["incarnation", "database", "table", "valid_from", "ddl_type", "sql", "schema"]
     ).to_pylist()
     schemas = _newest_schemas(rows)
-    found = tables.to_pyarrow_table(columns=list(_OF_TABLE)).to_pylist()
+    found = tables.to_pyarrow_table(columns=list(_TABLE_COLUMNS)).to_pylist()
     return LakeCatalog(
         {row["incarnation"]: _table(row, schemas.get(row["incarnation"])) for row in found},
-        lines[-1] if lines else None,
-        _versions(lines),
+        last,
+        {} if last is None else collect_versions(applied_rows, last),
         [
             SchemaVersionEntry(
                 *(row["incarnation"], row["database"], row["table"]),
@@ -82,34 +77,34 @@ def read_catalog(lake: Lake, pinned: Mapping[str, int] | None = None) -> LakeCat
     )
 
 
-def read_lines(lake: Lake, after_seq: int) -> list[AppliedRow]:
-    """The lines of `applied` behind one of them, in order."""
+def read_rows_after(lake: Lake, snapshot_id: int) -> list[AppliedRow]:
+    """Read the rows of `applied` behind a snapshot, in order."""
     try:
-        return _lines(_open(lake, "applied", None), after_seq)
+        return _read_rows(_open(lake, "applied", None), snapshot_id)
     except TableNotFoundError:
         return []
     except (DeltaError, OSError) as error:
         raise _unreadable(lake, error) from None
 
 
-def last_line(lake: Lake) -> AppliedRow | None:
-    """The newest line of `applied`; None if there is no lake yet, or nothing in it."""
+def read_last_row(lake: Lake) -> AppliedRow | None:
+    """Read the newest row of `applied`; None if there is no lake yet, or it is empty."""
     try:
         applied = _open(lake, "applied", None)
-        lines = _lines(applied, newest(applied) - 1)
+        rows = _read_rows(applied, _newest_id(applied) - 1)
     except TableNotFoundError:
         return None
     except (DeltaError, OSError) as error:
         raise _unreadable(lake, error) from None
-    return lines[-1] if lines else None
+    return rows[-1] if rows else None
 
 
-def newest(applied: DeltaTable) -> int:
-    """The greatest `seq`, from the statistics in the log: no file is opened for it."""
+def _newest_id(applied: DeltaTable) -> int:
+    """Return the greatest snapshot id from the statistics in the log, without opening a file."""
     actions = pa.table(applied.get_add_actions(flatten=True))
     if not actions.num_rows:
         return 0
-    return int(pc.max(actions["max.seq"]).as_py() or 0)
+    return int(pc.max(actions["max.snapshot_id"]).as_py() or 0)
 
 
 def table_files(path: str, version: int | None = None) -> tuple[int, int]:
@@ -144,34 +139,13 @@ def _unreadable(lake: Lake, error: Exception) -> ConfigError:
     return ConfigError(reason, file=lake.root, setting="TICDC_LAKE")
 
 
-def _lines(applied: DeltaTable, after_seq: int) -> list[AppliedRow]:
+def _read_rows(applied: DeltaTable, after: int) -> list[AppliedRow]:
+    """Read the rows of `applied` behind a snapshot, in order."""
     chosen = applied.to_pyarrow_dataset().to_table(
-        columns=list(_OF_LINE), filter=pc.field("seq") > after_seq
+        columns=list(APPLIED_COLUMNS), filter=pc.field("snapshot_id") > after
     )
-    lines = [
-        AppliedRow(
-            *(row["seq"], row["at"], row["resolved_ts"], row["batch"]),
-            dict(row["watermarks"] or ()),
-            dict(row["versions"] or ()),
-            [
-                (count["incarnation"], RowCounts(*(count[name] or 0 for name in _COUNTS)))
-                for count in row["counts"] or ()
-            ],
-            row["replays"],
-            row["state_seq"],
-        )
-        for row in chosen.to_pylist()
-    ]
-    return sorted(lines, key=lambda line: line.seq)
-
-
-def _versions(lines: list[AppliedRow]) -> dict[str, int]:
-    """Every table's Delta version at the last line: from the one that names all of them on."""
-    versions: dict[str, int] = {}
-    for line in lines:
-        if line.seq >= lines[-1].state_seq:
-            versions |= line.versions
-    return versions
+    rows = (decode_applied_row(row) for row in chosen.to_pylist())
+    return sorted(rows, key=lambda row: row.snapshot_id)
 
 
 def _newest_schemas(rows: list[dict[str, Any]]) -> dict[str, TableSchema]:
@@ -186,7 +160,7 @@ def _newest_schemas(rows: list[dict[str, Any]]) -> dict[str, TableSchema]:
 
 def _table(row: dict[str, Any], schema: TableSchema | None) -> LakeTable:
     return LakeTable(
-        *(row["incarnation"], row["database"], row["table"], row["state"], row["reason"]),
+        *(row["incarnation"], row["database"], row["table"], row["status"], row["reason"]),
         *(row["stopped_ts"], row["created_ts"], row["dropped_ts"]),
         schema,
     )

@@ -18,13 +18,26 @@ _COUNT = pa.struct(
 _NUMBERS = pa.map_(pa.string(), pa.int64())
 _APPLIED = pa.schema(
     [
-        *[("seq", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("resolved_ts", pa.int64())],
-        *[("batch", pa.int64()), ("watermarks", _NUMBERS), ("versions", _NUMBERS)],
-        *[("counts", pa.list_(_COUNT)), ("replays", pa.int64()), ("state_seq", pa.int64())],
+        *[
+            ("snapshot_id", pa.int64()),
+            ("committed_at", pa.timestamp("us", "UTC")),
+            ("resolved_ts", pa.int64()),
+        ],
+        *[
+            ("batch", pa.int64()),
+            ("decoded_batch", pa.int64()),
+            ("watermarks", _NUMBERS),
+            ("versions", _NUMBERS),
+        ],
+        *[
+            ("counts", pa.list_(_COUNT)),
+            ("replayed_from", pa.int64()),
+            ("state_snapshot_id", pa.int64()),
+        ],
     ]
 )
 _TABLES = pa.schema(
-    [(name, pa.string()) for name in ("incarnation", "database", "table", "state", "reason")]
+    [(name, pa.string()) for name in ("incarnation", "database", "table", "status", "reason")]
     + [(name, pa.int64()) for name in ("stopped_ts", "created_ts", "dropped_ts")]
 )
 _HISTORY = pa.schema(
@@ -41,37 +54,38 @@ def schema(database: str, table: str, *columns: str) -> TableSchema:
     return TableSchema(database, table, tuple(made), (Index("PRIMARY", ("id",), True, True),))
 
 
-def write_line(lake: Lake, seq: int, ts: int, versions: Mapping[str, int] = {}) -> None:
-    """Write a line of `applied`."""
+def write_snapshot(lake: Lake, snapshot_id: int, ts: int, versions: Mapping[str, int] = {}) -> None:
+    """Append a row to `applied`."""
     line = {
-        "seq": seq,
-        "at": datetime.now(UTC),
+        "snapshot_id": snapshot_id,
+        "committed_at": datetime.now(UTC),
         "resolved_ts": ts,
-        "batch": seq,
+        "batch": snapshot_id,
+        "decoded_batch": snapshot_id,
         "watermarks": [("metadata", ts)],
         "versions": list(versions.items()),
         "counts": [],
-        "replays": None,
-        "state_seq": 1,
+        "replayed_from": None,
+        "state_snapshot_id": 1,
     }
     rows = pa.Table.from_pylist([line], schema=_APPLIED)
     write_deltalake(lake.path("applied"), rows, mode="append")
 
 
-def write_tables(lake: Lake, schemas: Iterable[TableSchema], **states: str) -> None:
+def write_tables(lake: Lake, schemas: Iterable[TableSchema], **statuses: str) -> None:
     """Write what tables there are, in place of those that were; by name how one is."""
     schemas = list(schemas)
     tables, history = [], []
     for number, one in enumerate(schemas):
         incarnation = f"t{number}"
-        state = states.get(one.table, "live")
+        status = statuses.get(one.table, "live")
         tables.append(
             {
                 "incarnation": incarnation,
                 "database": one.database,
                 "table": one.table,
-                "state": state,
-                "reason": "a *statement*" if state == "paused" else None,
+                "status": status,
+                "reason": "a *statement*" if status == "paused" else None,
                 "created_ts": 1,
             }
         )

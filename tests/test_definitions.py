@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from tests.made_lake import schema, write_line, write_tables
+from tests.made_lake import schema, write_snapshot, write_tables
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import changefeed_from_uri, load_changefeeds
 from ticdc_assets.lake.store.lake import Lake
@@ -114,7 +114,7 @@ def test_dg_check_defs_accepts_the_project(here: Path) -> None:
 def test_a_thousand_tables_load(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     feed = changefeed_from_uri("file:///x?protocol=csv", id="shop")
     lake = Lake(str(here / "lake"), feed.id)
-    write_line(lake, 1, 470628459884838913)
+    write_snapshot(lake, 1, 470628459884838913)
     columns = [f"column_{number}" for number in range(20)]
     write_tables(lake, [schema(f"db{n % 7}", f"table_{n}", *columns) for n in range(1000)])
 

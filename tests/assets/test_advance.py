@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from resources import deployment
-from resources.catalog import read_catalog, read_lines
+from resources.catalog import read_catalog, read_rows_after
 from resources.deployment import LakeResource, SparkResource
 from resources.reading import open_source
 from resources.source import read_checkpoint
@@ -169,8 +169,10 @@ def test_runs_materialize_what_they_changed_and_nothing_else(shop: Shop) -> None
     assert shop.key("orders", HISTORY) not in pages
 
 
-def rows_read(lake: Lake, after_seq: int) -> int:
-    return sum(count.read for line in read_lines(lake, after_seq) for _, count in line.counts)
+def rows_read(lake: Lake, snapshot_id: int) -> int:
+    return sum(
+        count.rows.read for row in read_rows_after(lake, snapshot_id) for count in row.counts
+    )
 
 
 def _id(catalog: Any, table: str) -> str:
@@ -219,15 +221,15 @@ def test_a_run_continues_with_its_source_and_reports_everything_even_if_it_fails
     checked_range = str(ledger.metadata["ticdc/checked_range"].value)
     snapshots = re.search(r"\(snapshots (\d+) to (\d+)\)", checked_range)
     assert snapshots is not None
-    assert int(snapshots[1]) <= unreported.seq + 1
-    assert int(snapshots[2]) == after.seq
+    assert int(snapshots[1]) <= unreported.snapshot_id + 1
+    assert int(snapshots[2]) == after.snapshot_id
     checkpoints = pages[dg.AssetKey(["shop", "checkpoints"])]
     assert checkpoints["ticdc/resolved_ts"] == str(after.ts)
-    assert checkpoints["ticdc/row_changes"] == rows_read(lake, unreported.seq)
+    assert checkpoints["ticdc/row_changes"] == rows_read(lake, unreported.snapshot_id)
     events = pages[dg.AssetKey(["shop", "events"])]
-    assert events["ticdc/row_changes"] == rows_read(lake, before.seq)
+    assert events["ticdc/row_changes"] == rows_read(lake, before.snapshot_id)
     # It includes tables that the killed run changed, whether or not they changed since.
-    found = table_changes(unreported, after, read_lines(lake, unreported.seq))
+    found = table_changes(unreported, after, read_rows_after(lake, unreported.snapshot_id))
     assert {shop.key(change.table.table) for change in found.values()} <= pages.keys()
     for change in found.values():
         # Except the table that was replayed after the last report.

@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 
 from resources.catalog import read_catalog
-from tests.made_lake import schema, write_line, write_tables
+from tests.made_lake import schema, write_snapshot, write_tables
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.lake.store.lake import Lake
@@ -30,7 +30,7 @@ shop/source <-  [s3]
 
 def graph(root: Path) -> dg.Definitions:
     lake = Lake(str(root), FEED.id)
-    write_line(lake, 1, 470628459884838913)
+    write_snapshot(lake, 1, 470628459884838913)
     tables = [schema("shop", "orders", "note"), schema("shop", "订单"), schema("a b", "x/y")]
     write_tables(lake, [*tables, schema("shop", "old")], old="dropped", 订单="paused")
     return definitions.graph([FEED], str(root))

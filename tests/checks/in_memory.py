@@ -59,13 +59,14 @@ def ddl(seq: int, ts: int, partition: int, sql: str) -> Row:
 
 def version(name: str, valid_from: int, number: int | None = 7, **more: Any) -> Row:
     line = {"incarnation": f"{name}1", "database": "d", "table": name, "valid_from": valid_from}
-    line |= {"schema_version": number, "came_from": "ddl", "sql": "CREATE TABLE", "key": ["id"]}
+    line |= {"schema_version": number, "origin": "ddl", "sql": "CREATE TABLE", "key": ["id"]}
     return {**line, "schema": write_json(schema(name)), **more}
 
 
-def line(seq: int, ts: int, batch: int, **more: Any) -> Row:
-    said = {"seq": seq, "at": datetime.now(UTC), "resolved_ts": ts, "batch": batch, "state_seq": 1}
-    return {**said, "decoded": batch, "watermarks": {"t-0": ts, "t-1": ts}, **more}
+def line(snapshot_id: int, ts: int, batch: int, **more: Any) -> Row:
+    said = {"snapshot_id": snapshot_id, "committed_at": datetime.now(UTC), "resolved_ts": ts}
+    said |= {"batch": batch, "decoded_batch": batch, "state_snapshot_id": 1}
+    return {**said, "watermarks": {"t-0": ts, "t-1": ts}, **more}
 
 
 def count(name: str, read: int, applied: int, superseded: int) -> tuple[object, ...]:
@@ -91,9 +92,9 @@ class InMemoryContext(CheckContext):
         known = {one.id: one for one in incarnations or [table()]}
         before = State(ts=100, snapshot_id=1, incarnations=known)
         # Properties that are computed once can be set instead.
-        self.before = Snapshot(before, batch=1, decoded=1) if since else Snapshot()
+        self.before = Snapshot(before, batch=1, decoded_batch=1) if since else Snapshot()
         after = State(ts=200, snapshot_id=2, incarnations=known)
-        self.after = Snapshot(after, batch=2, decoded=decoded)
+        self.after = Snapshot(after, batch=2, decoded_batch=decoded)
 
     def read(self, table: str) -> DataFrame:
         columns = models.contract_schema(self.lake.spark, table, self.feed)

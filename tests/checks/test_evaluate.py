@@ -44,11 +44,11 @@ class GrowingLake(NamedTuple):
 
     def run(self, *messages: Message) -> SnapshotRange:
         """Advance, and return the range of snapshots."""
-        since = read_last_snapshot(self.session).seq if self.messages else 0
+        since = read_last_snapshot(self.session).snapshot_id if self.messages else 0
         self.messages.extend(messages)
         sent = [Message("t", 0, n, None, m.value, 1) for n, m in enumerate(self.messages)]
         advance(self.session, Source(records=lambda: sent))
-        return SnapshotRange(since, read_last_snapshot(self.session).seq)
+        return SnapshotRange(since, read_last_snapshot(self.session).snapshot_id)
 
     def results(
         self,
@@ -65,18 +65,18 @@ class GrowingLake(NamedTuple):
     def write_snapshot_at(self, incarnation: str, version: int) -> SnapshotRange:
         """Write a snapshot that names another Delta version of a table, as no run would."""
         before = read_last_snapshot(self.session)
-        line = self.session.read("applied").where(f"seq = {before.seq}")
+        line = self.session.read("applied").where(f"snapshot_id = {before.snapshot_id}")
         after = write_snapshot(
             self.session,
             before,
             before.state,
             batch=before.batch,
-            decoded=before.decoded,
+            decoded_batch=before.decoded_batch,
             versions={incarnation: version},
             watermarks=line.collect()[0]["watermarks"],
             counts=(),
         )
-        return SnapshotRange(before.seq, after.seq)
+        return SnapshotRange(before.snapshot_id, after.snapshot_id)
 
     def context_at(self, incarnation: str, version: int, changed: SnapshotRange) -> CheckContext:
         """Return a context in which a table is at another version."""
@@ -196,7 +196,7 @@ def test_a_failed_table_is_rechecked_in_full_until_it_passes_or_is_replayed(
 
     before = read_last_snapshot(lake.session)
     replay_tables(lake.session, before, ReplayRequest(frozenset({id}), 0), _discard_progress)
-    anew = SnapshotRange(before.seq, read_last_snapshot(lake.session).seq)
+    anew = SnapshotRange(before.snapshot_id, read_last_snapshot(lake.session).snapshot_id)
     found = lake.results(anew, chosen, wrong)
     assert {name for name, one in found.items() if not one.passed} == set()
     assert wrong <= found.keys()
@@ -226,7 +226,7 @@ def test_quarantined_input_fails_a_check_and_a_paused_table_states_how_to_resume
     failed = {name for name, r in found.items() if not r.passed}
     assert failed == {"quarantine: quarantine_is_empty", "0: table_is_live"}
     # It keeps failing while the table is paused, whatever the next range holds.
-    now = read_last_snapshot(lake.session).seq
+    now = read_last_snapshot(lake.session).snapshot_id
     assert list(lake.results(SnapshotRange(now, now))) == ["0: table_is_live"]
 
 
@@ -235,7 +235,7 @@ def test_a_lake_table_that_violates_its_contract_fails(
 ) -> None:
     lake, _ = growing_lake
     events, raw = lake.session.sql("events"), lake.session.sql("raw")
-    through = read_last_snapshot(lake.session).seq
+    through = read_last_snapshot(lake.session).snapshot_id
     lake.session.spark.sql(
         f"UPDATE {events} SET op = 'merge' WHERE kind = 'row' AND commit_ts = 40"
     )

@@ -145,7 +145,7 @@ class Runs:
         """Who reads the lake sees what was true at the last ts that was applied, at any moment."""
         if not any(Path(self.location.path("applied"), "_delta_log").glob("*.json")):
             return 0
-        if not read_last_snapshot(self.open(spark)).seq:
+        if not read_last_snapshot(self.open(spark)).snapshot_id:
             return 0
         shown = as_of(self.open(spark))
         found = {(t.schema.database, t.schema.table): list(shown.lines(t)) for t in shown.tables()}
@@ -175,13 +175,13 @@ class Runs:
 
     def check_applied(self, spark: SparkSession) -> None:
         """Every line follows from the one before, and the last tells the tables as they are."""
-        names = ("seq", "resolved_ts", "batch", "decoded", "replays")
-        lines = self.open(spark).read("applied").select(*names).orderBy("seq").collect()
-        assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1)), self.kills
-        for name in ("resolved_ts", "batch", "decoded"):
+        names = ("snapshot_id", "resolved_ts", "batch", "decoded_batch", "replayed_from")
+        lines = self.open(spark).read("applied").select(*names).orderBy("snapshot_id").collect()
+        assert [line["snapshot_id"] for line in lines] == list(range(1, len(lines) + 1)), self.kills
+        for name in ("resolved_ts", "batch", "decoded_batch"):
             values = [line[name] for line in lines]
             assert values == sorted(values), (name, self.kills)
-        assert all(line["replays"] is None for line in lines)
+        assert all(line["replayed_from"] is None for line in lines)
         applied = read_last_snapshot(self.open(spark))
         assert applied.ts == self.simulation.checkpoints[-1]
         live = [t.id for t in applied.state.incarnations.values() if t.status == "live"]

@@ -4,23 +4,23 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tests.made_lake import schema
+from ticdc_assets.lake.log.applied_row import AppliedRow, RowCounts, TableCounts
 from ticdc_assets.lake.log.catalog import (
-    AppliedRow,
     LakeCatalog,
     LakeTable,
-    RowCounts,
     SchemaVersionEntry,
     table_changes,
 )
 
 
-def table(incarnation: str, name: str, state: str = "live", created_ts: int = 1) -> LakeTable:
+def table(incarnation: str, name: str, status: str = "live", created_ts: int = 1) -> LakeTable:
     stated = schema("shop", name)
-    return LakeTable(incarnation, "shop", name, state, None, None, created_ts, None, stated)
+    return LakeTable(incarnation, "shop", name, status, None, None, created_ts, None, stated)
 
 
-def line(seq: int, **counts: RowCounts) -> AppliedRow:
-    return AppliedRow(seq, datetime.now(UTC), seq, seq, {}, {}, list(counts.items()), None, 1)
+def line(id: int, **counts: RowCounts) -> AppliedRow:
+    by_table = tuple(TableCounts(name, name, rows) for name, rows in counts.items())
+    return AppliedRow(id, datetime.now(UTC), id, id, id, {}, {}, by_table, None, 1)
 
 
 def catalog(
@@ -34,7 +34,7 @@ def test_only_what_is_not_as_it_was_has_changed() -> None:
     before = catalog(kept, grown, gone, versions={"a": 1, "b": 1, "c": 1})
     came, made = table("d", "came"), SchemaVersionEntry("d", "shop", "came", 5, "3", "CREATE")
     after = catalog(
-        *(kept, grown, replace(gone, state="dropped"), came),
+        *(kept, grown, replace(gone, status="dropped"), came),
         versions={"a": 1, "b": 3, "c": 1, "d": 0},
         steps=(made,),
     )

@@ -33,7 +33,11 @@ def test_files_are_joined_and_every_picture_stays(spark: SparkSession, tmp_path:
     after = read_last_snapshot(lake)
     assert done.joined
     assert done.files_after < done.files_before
-    assert (after.ts, after.seq, after.batch) == (before.ts, before.seq + 1, before.batch)
+    assert (after.ts, after.snapshot_id, after.batch) == (
+        before.ts,
+        before.snapshot_id + 1,
+        before.batch,
+    )
     assert after.versions[incarnation] > before.versions[incarnation]
     table = CurrentTable(lake, incarnation)
     assert after.versions[incarnation] == table.version

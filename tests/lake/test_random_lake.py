@@ -72,7 +72,8 @@ def composed(told: Told, random: Random, windows: int) -> int:
         images = (rows.column(IMAGE).to_pylist() for rows in found)
         told.check(ts, shown(zip(tables, images, strict=True)))
         applied = Snapshot(
-            msgspec.structs.replace(state, snapshot_id=batch, watermarks=control.heard), batch
+            msgspec.structs.replace(state, snapshot_id=batch, watermarks=control.watermark_state),
+            batch,
         )
     return count
 

@@ -8,11 +8,11 @@ import boto3
 import dagster as dg
 import pytest
 
-from resources.catalog import last_line, read_catalog
+from resources.catalog import read_catalog, read_last_row
 from resources.source import read_checkpoint
 from resources.storage import open_sink_folder
 from tests.golden import GOLDEN, storage_tree
-from tests.made_lake import schema, write_line, write_tables
+from tests.made_lake import schema, write_snapshot, write_tables
 from tests.servers import s3_server
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
@@ -96,10 +96,10 @@ def test_a_server_that_is_not_there_is_said_without_the_secret() -> None:
 def test_a_lakes_catalog_is_read_where_the_environment_says(server: str, tmp_path: Path) -> None:
     there, here = Lake("s3a://lakes/deep/er", "shop"), Lake(str(tmp_path), "shop")
     assert read_catalog(there).tables == {}
-    assert last_line(there) is None
+    assert read_last_row(there) is None
     for lake in (there, here):
         write_tables(lake, [schema("shop", "orders", "state")])
-        write_line(lake, 1, 470628459884838913, {"t0": 3})
+        write_snapshot(lake, 1, 470628459884838913, {"t0": 3})
     found, expected = read_catalog(there), read_catalog(here)
     assert found.tables == expected.tables
     assert (found.ts, found.versions) == (expected.ts, {"t0": 3})

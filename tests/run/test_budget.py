@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.lake.log.catalog import AppliedRow, LakeCatalog, LakeTable
+from ticdc_assets.lake.log.applied_row import AppliedRow
+from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.lock import is_lock_wanted, locked
 from ticdc_assets.run import RunBudget, budget
@@ -50,7 +51,7 @@ class World:
 
 
 def _catalog(ts: int, *tables: str) -> LakeCatalog:
-    line = AppliedRow(1, datetime.now(UTC), ts, 1, {}, {}, [], None, 1)
+    line = AppliedRow(1, datetime.now(UTC), ts, 1, 1, {}, {}, (), None, 1)
     there = {name: LakeTable(name, "d", name, "live", None, None, 1, None) for name in tables}
     return LakeCatalog(there, line)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from resources.catalog import read_catalog
-from tests.made_lake import schema, write_line, write_tables
+from tests.made_lake import schema, write_snapshot, write_tables
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.run import read_reported_catalog
@@ -13,29 +13,29 @@ TS = 470628459884838913
 
 def test_a_report_starts_at_the_delta_versions_of_the_last_one(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path), "shop")
-    write_line(lake, 1, TS)
+    write_snapshot(lake, 1, TS)
     write_tables(lake, [schema("shop", "orders")])
     reported = read_catalog(lake)
-    write_line(lake, 2, TS + 1)
+    write_snapshot(lake, 2, TS + 1)
     now = read_catalog(lake)
 
-    assert (reported.seq, now.seq) == (1, 2)
+    assert (reported.snapshot_id, now.snapshot_id) == (1, 2)
     assert read_reported_catalog(lake, reported.read_at, now) == reported
 
 
 def test_a_lake_that_was_never_reported_is_reported_in_full(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path), "shop")
-    write_line(lake, 1, TS)
+    write_snapshot(lake, 1, TS)
 
     assert read_reported_catalog(lake, None, read_catalog(lake)) == LakeCatalog()
 
 
 def test_a_rebuilt_lake_is_reported_in_full(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path), "shop")
-    write_line(lake, 1, TS)
+    write_snapshot(lake, 1, TS)
     write_tables(lake, [schema("shop", "orders")])
     now = read_catalog(lake)
-    write_line(lake, 2, TS + 1)
+    write_snapshot(lake, 2, TS + 1)
     versions = read_catalog(lake).read_at
 
     assert read_reported_catalog(lake, versions, now) == LakeCatalog()

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from resources.deployment import LakeResource
-from tests.made_lake import write_line
+from tests.made_lake import write_snapshot
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
@@ -48,7 +48,7 @@ class World:
 
     def has_applied(self, ts: int) -> None:
         self._seq += 1
-        write_line(self.lake, self._seq, ts)
+        write_snapshot(self.lake, self._seq, ts)
 
     def tick(self) -> dg.SensorResult:
         context = dg.build_sensor_context(

@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from resources.catalog import read_catalog, read_lines
+from resources.catalog import read_catalog, read_rows_after
 from resources.deployment import LakeResource, SparkResource
 from resources.reading import open_source
 from ticdc_assets import naming
@@ -123,7 +123,7 @@ class _Run:
             elif self._selected:
                 yield from self._replay(before)
             else:
-                full = SnapshotRange(0, before.seq)
+                full = SnapshotRange(0, before.snapshot_id)
                 yield from self._check(full, before, self._selected_checks)
 
     def _advance(self, before: LakeCatalog) -> DagsterEvents:
@@ -139,7 +139,7 @@ class _Run:
             lake=self._location,
             before=reported,
             after=windows.after,
-            snapshots=read_lines(self._location, reported.seq),
+            snapshots=read_rows_after(self._location, reported.snapshot_id),
             seconds=time.monotonic() - started,
             result=windows.result,
         )
@@ -149,8 +149,8 @@ class _Run:
         with set_codegen(lake.spark, rows > WORTHWHILE):
             yield from self._materialize_tables(report)
             # Of a lake that was never reported, only what this run changed is checked.
-            since = reported.seq or before.seq
-            yield from self._check(SnapshotRange(since, report.after.seq), report.after)
+            since = reported.snapshot_id or before.snapshot_id
+            yield from self._check(SnapshotRange(since, report.after.snapshot_id), report.after)
         if windows.failure is not None:
             raise windows.failure
 
@@ -165,11 +165,11 @@ class _Run:
             lake=self._location,
             before=before,
             after=after,
-            snapshots=read_lines(self._location, before.seq),
+            snapshots=read_rows_after(self._location, before.snapshot_id),
             seconds=time.monotonic() - started,
         )
         yield from self._materialize_tables(report)
-        changed = SnapshotRange(before.seq, after.seq)
+        changed = SnapshotRange(before.snapshot_id, after.snapshot_id)
         yield from self._check(changed, after, self._selected_checks)
 
     def _materialize_tables(self, report: RunReport) -> DagsterEvents:

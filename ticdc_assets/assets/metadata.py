@@ -13,7 +13,8 @@ from ticdc_assets.assets.markdown import code_block, escape_markdown, format_pre
 from ticdc_assets.assets.specs import columns_metadata, lineage_metadata
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.advance import AdvanceResult
-from ticdc_assets.lake.log.catalog import LakeCatalog, RowCounts, SchemaVersionEntry, TableChange
+from ticdc_assets.lake.log.applied_row import RowCounts
+from ticdc_assets.lake.log.catalog import LakeCatalog, SchemaVersionEntry, TableChange
 from ticdc_assets.lake.views.preview import Preview
 from ticdc_assets.run import RunReport
 
@@ -79,7 +80,7 @@ def layer_metadata(report: RunReport, result: AdvanceResult) -> dict[str, Metada
             "ticdc/inputs_quarantined": decoded.quarantined,
             "ticdc/rows_quarantined": applied.quarantined,
         }
-    if report.after.seq > report.before.seq:
+    if report.after.snapshot_id > report.before.snapshot_id:
         layers[naming.CHECKPOINTS] = _checkpoint_metadata(report, result)
     at = resolved_ts_metadata(report.after.ts)
     return {layer: {**at, **metadata} for layer, metadata in layers.items()}
@@ -88,9 +89,9 @@ def layer_metadata(report: RunReport, result: AdvanceResult) -> dict[str, Metada
 def _checkpoint_metadata(report: RunReport, result: AdvanceResult) -> Metadata:
     before, after = report.before, report.after
     # A replay counts rows again that an earlier snapshot counted.
-    forward = [snapshot for snapshot in report.snapshots if snapshot.replays is None]
-    counts = sum((count for row in forward for _, count in row.counts), RowCounts())
-    watermarks = {} if after.line is None else after.line.watermarks
+    forward = [snapshot for snapshot in report.snapshots if snapshot.replayed_from is None]
+    counts = sum((count.rows for row in forward for count in row.counts), RowCounts())
+    watermarks = {} if after.last is None else after.last.watermarks
     metadata: Metadata = {"ticdc/status": _summarize_statuses(after)}
     if result.applied.problems:
         lines = [f"- {escape_markdown(p.describe())}" for p in result.applied.problems[:_MAX_LINES]]
@@ -101,7 +102,7 @@ def _checkpoint_metadata(report: RunReport, result: AdvanceResult) -> Metadata:
         "ticdc/tables_replayed": result.applied.replayed,
         "ticdc/row_changes": counts.read,
         "ticdc/rows_quarantined": counts.quarantined,
-        "ticdc/snapshot_id": after.seq,
+        "ticdc/snapshot_id": after.snapshot_id,
         "ticdc/duration_seconds": round(report.seconds, 1),
         "ticdc/watermarks": dg.MetadataValue.json(
             {place: str(ts) for place, ts in watermarks.items()}
@@ -112,7 +113,7 @@ def _checkpoint_metadata(report: RunReport, result: AdvanceResult) -> Metadata:
 
 def _summarize_statuses(catalog: LakeCatalog) -> str:
     """Return how many tables have which status, for instance `12 live, 1 paused`."""
-    counts = Counter(table.state for table in catalog.named().values())
+    counts = Counter(table.status for table in catalog.named().values())
     statuses = ("live", "waiting", "paused")
     return ", ".join(f"{counts[s]:,} {s}" for s in statuses if counts[s]) or "no tables"
 
@@ -120,10 +121,10 @@ def _summarize_statuses(catalog: LakeCatalog) -> str:
 def current_metadata(report: RunReport, change: TableChange, preview: Preview | None) -> Metadata:
     """Return the metadata of a table's rows."""
     table = change.table
-    is_stopped = table.state in ("paused", "waiting")
+    is_stopped = table.status in ("paused", "waiting")
     # A stopped table is correct up to where it stopped, not up to the resolved ts.
     ts = table.stopped_ts if is_stopped and table.stopped_ts is not None else report.after.ts
-    metadata: Metadata = {"ticdc/status": table.state}
+    metadata: Metadata = {"ticdc/status": table.status}
     if table.reason:
         metadata["ticdc/reason"] = dg.MetadataValue.md(escape_markdown(table.reason))
     metadata |= resolved_ts_metadata(ts)

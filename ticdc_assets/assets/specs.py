@@ -130,9 +130,9 @@ def _current_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpe
     description = (
         f"The rows that `SELECT *` on TiDB returns for {code(table.name)} at the resolved ts."
     )
-    if table.state in ("paused", "waiting"):
+    if table.status in ("paused", "waiting"):
         reason = escape_markdown(table.reason or "")
-        description = f"**{table.state}**: {reason}\n\n{description}"
+        description = f"**{table.status}**: {reason}\n\n{description}"
     return dg.AssetSpec(
         table_asset_key(feed, naming.CURRENT, table.database, table.table),
         deps=[

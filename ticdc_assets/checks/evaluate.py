@@ -83,7 +83,7 @@ def _new_rows_condition(context: CheckContext, table: str) -> str:
     if context.range.is_full or table == "tables":
         return "true"
     if table == "applied":
-        return f"seq > {context.range.since} AND seq <= {context.range.through}"
+        return f"snapshot_id > {context.range.since} AND snapshot_id <= {context.range.through}"
     if table == "schema_history":
         return f"valid_from >= {context.before.ts} OR valid_from IS NULL"
     return f"batch > {context.before.batch} OR batch IS NULL"

@@ -21,7 +21,7 @@ from ticdc_assets.plan.state import Status
 
 KINDS = ("row", "ddl", "bootstrap", "watermark", "quarantined", "file", "batch")
 ROLES = ("data", "changed data", "schema", "changed schema", "same schema", "metadata", "stray")
-CAME_FROM = ("ddl", "bootstrap", "rows")
+ORIGINS = ("ddl", "bootstrap", "rows")
 
 _POSITIVE = {"gt": 0, "nullable": False}
 _NON_NEGATIVE = {"ge": 0, "nullable": True}
@@ -49,21 +49,21 @@ _DOMAINS: dict[str, dict[str, dict[str, Any]]] = {
     "schema_history": {
         "incarnation": _REQUIRED,
         "valid_from": _NON_NEGATIVE | _REQUIRED,
-        "came_from": {"isin": list(CAME_FROM), "nullable": False},
+        "origin": {"isin": list(ORIGINS), "nullable": False},
         "schema": _REQUIRED,
     },
     "tables": {
         "incarnation": _REQUIRED,
         "location": _REQUIRED,
-        "state": {"isin": list(get_args(Status)), "nullable": False},
+        "status": {"isin": list(get_args(Status)), "nullable": False},
         "created_ts": _NON_NEGATIVE | _REQUIRED,
     },
     "applied": {
-        "seq": _POSITIVE,
-        "at": _REQUIRED,
+        "snapshot_id": _POSITIVE,
+        "committed_at": _REQUIRED,
         "resolved_ts": _NON_NEGATIVE | _REQUIRED,
         "batch": _NON_NEGATIVE | _REQUIRED,
-        "state_seq": _POSITIVE,
+        "state_snapshot_id": _POSITIVE,
     },
 }
 _FILE_DOMAINS: dict[str, dict[str, Any]] = {

@@ -29,7 +29,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u20
 _IDENTIFYING = (
     *("batch", "seq", "index", "kind", "name", "stage", "role", "path", "topic", "partition"),
     *("offset", "incarnation", "database", "table", "op", "commit_ts", "ordering", "source"),
-    *("number", "state", "valid_from", "came_from", "resolved_ts", "error"),
+    *("number", "status", "valid_from", "origin", "resolved_ts", "error"),
 )
 
 

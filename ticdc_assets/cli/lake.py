@@ -120,7 +120,7 @@ def resume(options: argparse.Namespace) -> int:
                 reason = f"{options.table} did not stop at a statement: {table.reason}"
                 raise ConfigError(reason, setting="--skip-ddl")
             print(f"skipped at commit ts {found[0]}: {texts.one_line(found[1][0])}")
-            replay = ReplayRequest(replay.incarnations, replay.seq, skip=(found,))
+            replay = ReplayRequest(replay.incarnations, replay.snapshot_id, skip=(found,))
         return _replayed(lake, applied, replay, options)
 
 

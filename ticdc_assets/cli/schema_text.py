@@ -19,7 +19,7 @@ def schema_lines(versions: Sequence[SchemaVersionRow]) -> Iterator[str]:
             yield f"{line.schema.database}.{line.schema.table} ({line.incarnation})"
             before = None
         number = "" if line.schema.version is None else f"  version {line.schema.version}"
-        came = line.ddl_type or line.came_from
+        came = line.ddl_type or line.origin
         yield f"  {line.valid_from}  {texts.moment(line.valid_from)}{number}  {came}"
         if line.sql:
             yield f"      {line.sql}"

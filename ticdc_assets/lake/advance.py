@@ -86,7 +86,7 @@ def replay_tables(
         lake,
         applied,
         applied.batch,
-        decoded=applied.decoded,
+        decoded=applied.decoded_batch,
         replay=replay,
         progress=lambda count, of: progress("replay", count, of),
     )
@@ -129,7 +129,7 @@ def _ingest(
 def _decode(lake: LakeSession, source: Source, before: Snapshot) -> DecodeResult:
     return decode(
         lake,
-        since=before.decoded,
+        since=before.decoded_batch,
         open_folder=source.open_folder,
         open_payloads=source.open_payloads,
         schemas_for=SchemasFor(lake, before),

@@ -100,14 +100,14 @@ class _Keeper:
 
     def _write(self, moved: dict[str, int]) -> None:
         before = self._applied
-        line = self._lake.read("applied").where(f"seq = {before.seq}")
+        line = self._lake.read("applied").where(f"snapshot_id = {before.snapshot_id}")
         watermarks = dict(line.select("watermarks").collect()[0][0] or {})
         write_snapshot(
             self._lake,
             before,
             before.state,
             batch=before.batch,
-            decoded=before.decoded,
+            decoded_batch=before.decoded_batch,
             versions=moved,
             watermarks=watermarks,
             counts=(),
@@ -138,7 +138,7 @@ def _expire(lake: LakeSession, applied: Snapshot, days: int) -> int:
     ends = raw.groupBy("topic", "partition").agg(F.max_by("seq", "offset").alias("seq"))
     kept = {row["seq"] for row in ends.collect()} | {raw.agg(F.max("seq")).collect()[0][0]}
     listed = ", ".join(str(seq) for seq in sorted(seq for seq in kept if seq is not None)) or "0"
-    done = min(applied.batch, applied.decoded)
+    done = min(applied.batch, applied.decoded_batch)
     old = (
         f"batch <= {done} AND offset IS NOT NULL AND seq NOT IN ({listed})"
         f" AND timestamp < current_timestamp() - INTERVAL {days} DAYS"

@@ -60,7 +60,7 @@ class Follower(Tables):
                 incarnation="",
                 schema=schema,
                 valid_from=ts,
-                came_from="ddl",
+                origin="ddl",
                 ddl_type=change.ddl_type,
                 sql=change.sql,
                 ends=True,

@@ -100,7 +100,7 @@ class SchemaVersion(Struct, frozen=True, kw_only=True):
     incarnation: str
     schema: TableSchema
     valid_from: int
-    came_from: str
+    origin: str
     ddl_type: str = ""
     sql: str = ""
     # The table ends here.

@@ -178,14 +178,14 @@ class Tables:
             known if known is not None else self._new(schema, (ts, Phase.ROWS), doubt=self._doubt)
         )
 
-    def _meet(self, schema: TableSchema, place: OrderKey, came_from: str) -> Incarnation:
+    def _meet(self, schema: TableSchema, place: OrderKey, origin: str) -> Incarnation:
         """Know a table that no statement of this changefeed created."""
         known = self._get(schema.database, schema.table)
         if known is None:
             schema = self.catalog.register(schema)
             # When it is met is a matter of what arrives when, its name must not be.
             known = self._new(schema, _before(place), birth=0, doubt=self._doubt)
-            self._remember(known.id, place[0], came_from)
+            self._remember(known.id, place[0], origin)
         return known
 
     def bootstrap(self, bootstrap: Bootstrap, place: OrderKey) -> None:
@@ -293,7 +293,7 @@ class Tables:
         self,
         id: str,
         ts: int,
-        came_from: str,
+        origin: str,
         change: SchemaChange | None = None,
         *,
         ends: bool = False,
@@ -302,7 +302,7 @@ class Tables:
             incarnation=id,
             schema=self._tables[id].schema,
             valid_from=ts,
-            came_from=came_from,
+            origin=origin,
             ddl_type=change.ddl_type if change is not None else "",
             sql=change.sql if change is not None else "",
             ends=ends,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from resources.catalog import read_catalog
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.advance import AdvanceResult
-from ticdc_assets.lake.log.catalog import AppliedRow, LakeCatalog, TableChange, table_changes
+from ticdc_assets.lake.log.applied_row import AppliedRow
+from ticdc_assets.lake.log.catalog import LakeCatalog, TableChange, table_changes
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.preview import Preview, preview_tables
 
@@ -49,7 +50,7 @@ def read_reported_catalog(
         return LakeCatalog()
     reported = read_catalog(lake, versions)
     # A lake that was deleted and rebuilt since has fewer snapshots.
-    return reported if reported.seq <= now.seq else LakeCatalog()
+    return reported if reported.snapshot_id <= now.snapshot_id else LakeCatalog()
 
 
 def preview_changed_tables(

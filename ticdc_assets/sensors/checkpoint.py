@@ -17,7 +17,7 @@ from typing import Any
 
 import dagster as dg
 
-from resources.catalog import last_line
+from resources.catalog import read_last_row
 from resources.deployment import LakeResource
 from resources.source import get_dump_size, read_checkpoint
 from ticdc_assets import naming
@@ -105,7 +105,7 @@ def evaluate_tick(
     progress = read_source_progress(feed, read_file)
     if progress is None:
         return dg.SkipReason(f"{feed.location}: the source has no data yet")
-    snapshot = last_line(lake)
+    snapshot = read_last_row(lake)
     observations: list[dg.AssetObservation] = []
     cursor = json.dumps({"observed": progress.token})
     if context.cursor != cursor:

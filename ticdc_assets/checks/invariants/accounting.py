@@ -60,12 +60,12 @@ def _check_counts(context: CheckContext) -> _Rows:
     """Return counts of the applied log that contradict themselves."""
     rows: _Rows = []
     for snapshot in context.new_snapshots:
-        for count in snapshot["counts"] or ():
-            outcomes = count["applied"] + count["superseded"] + count["quarantined"]
-            if outcomes != count["read"]:
-                number = snapshot["snapshot_id"]
+        for count in snapshot.counts:
+            outcomes = count.rows.applied + count.rows.superseded + count.rows.quarantined
+            if outcomes != count.rows.read:
+                number = snapshot.snapshot_id
                 what = f"row events applied, superseded and quarantined, snapshot {number}"
-                rows.append((what, count["name"], count["read"], outcomes))
+                rows.append((what, count.name, count.rows.read, outcomes))
     return rows
 
 
@@ -81,8 +81,8 @@ def _check_rows(context: CheckContext) -> _Rows:
     inexact = {row["name"] for row in context.pending_counts if row["ordering"] == "milliseconds"}
     read: dict[str, int] = defaultdict(int)
     for snapshot in context.new_snapshots:
-        for count in snapshot["counts"] or ():
-            read[count["name"]] += count["read"]
+        for count in snapshot.counts:
+            read[count.name] += count.rows.read
     names = {*pending, *read} - inexact - _names_of_stopped_tables(context)
     return [
         ("row events read", name, pending.get(name, 0), read.get(name, 0))

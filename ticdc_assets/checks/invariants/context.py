@@ -24,6 +24,7 @@ from ticdc_assets.checks.invariants.row_conditions import (
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.events.event_rows import table_name
 from ticdc_assets.lake.log.applied import Snapshot, read_snapshot
+from ticdc_assets.lake.log.applied_row import APPLIED_COLUMNS, AppliedRow, decode_applied_row
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.state import Incarnation
 
@@ -98,27 +99,27 @@ class CheckContext:
         return read_snapshot(self.lake, self.range.through)
 
     @cached_property
-    def snapshots(self) -> list[Row]:
+    def snapshots(self) -> list[AppliedRow]:
         """The snapshots of the range and the one before it, in order."""
         since, through = self.range.since, self.range.through
-        rows = self.read("applied").where(f"seq BETWEEN {since} AND {through}").orderBy("seq")
-        columns = ("resolved_ts", "batch", "watermarks", "versions", "counts", "replays")
-        return rows.select(F.col("seq").alias("snapshot_id"), *columns).collect()
+        rows = self.read("applied").where(f"snapshot_id BETWEEN {since} AND {through}")
+        chosen = rows.select(*APPLIED_COLUMNS).orderBy("snapshot_id")
+        return [decode_applied_row(row.asDict(recursive=True)) for row in chosen.collect()]
 
     @property
-    def new_snapshots(self) -> list[Row]:
-        return [row for row in self.snapshots if row["snapshot_id"] > self.range.since]
+    def new_snapshots(self) -> list[AppliedRow]:
+        return [row for row in self.snapshots if row.snapshot_id > self.range.since]
 
     @cached_property
     def replayed_tables(self) -> set[str]:
         """Tables that the range replayed: their counts cover earlier windows too."""
-        rows = [row for row in self.new_snapshots if row["replays"] is not None]
-        counted = {count["incarnation"] for row in rows for count in row["counts"] or ()}
-        return counted | {incarnation for row in rows for incarnation in row["versions"] or ()}
+        rows = [row for row in self.new_snapshots if row.replayed_from is not None]
+        counted = {count.incarnation for row in rows for count in row.counts}
+        return counted | {incarnation for row in rows for incarnation in row.versions}
 
     @property
     def has_replays(self) -> bool:
-        return any(row["replays"] is not None for row in self.new_snapshots)
+        return any(row.replayed_from is not None for row in self.new_snapshots)
 
     @property
     def in_new_batches(self) -> str:
@@ -244,7 +245,7 @@ class CheckContext:
         rows = self.read("schema_history").where("incarnation <> ''")
         return rows.select(
             *("incarnation", "database", "table", "valid_from", "valid_to", "schema_version"),
-            *("came_from", "sql", "key"),
+            *("origin", "sql", "key"),
         ).collect()
 
     @cached_property
@@ -269,7 +270,7 @@ class CheckContext:
                 continue
             # Rows at the commit ts of a DDL precede it; without a DDL, a table's first known
             # version begins with its first row.
-            low = row["valid_from"] - (row["came_from"] != "ddl")
+            low = row["valid_from"] - (row["origin"] != "ddl")
             name = table_name(row["database"], row["table"])
             intervals[name].append((row["incarnation"], low, row["valid_to"], row["key"]))
         return self.make_frame(list(intervals.items()), NAME_INTERVALS)

@@ -90,11 +90,13 @@ def data_files_are_readable(context: CheckContext) -> Result:
 
     A CSV file without its schema file waits, and so does a file that the storage fails to return.
     """
-    if context.after.decoded == context.after.batch:
+    if context.after.decoded_batch == context.after.batch:
         return Violations(_WAITING)
-    batches = f"batch > {context.after.decoded} AND batch <= {context.after.batch}"
+    batches = f"batch > {context.after.decoded_batch} AND batch <= {context.after.batch}"
     files = context.read("raw").where(F.col("role").isin(*_DATA)).where(batches)
-    decoded = context.read("events").where(f"kind = 'file' AND batch > {context.after.decoded}")
+    decoded = context.read("events").where(
+        f"kind = 'file' AND batch > {context.after.decoded_batch}"
+    )
     same = F.expr("file.path = decoded.source AND file.seq = decoded.seq")
     waiting = files.alias("file").join(decoded.alias("decoded"), same, "left_anti")
     return waiting.select(*_WAITING)

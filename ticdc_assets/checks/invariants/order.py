@@ -27,13 +27,13 @@ def resolved_ts_is_monotonic(context: CheckContext) -> Result:
     """
     decreases: list[tuple[object, ...]] = []
     for one, other in pairwise(context.snapshots):
-        number = other["snapshot_id"]
-        if other["resolved_ts"] < one["resolved_ts"]:
-            decreases.append((number, "all", one["resolved_ts"], other["resolved_ts"]))
-        watermarks = other["watermarks"] or {}
+        number = other.snapshot_id
+        if other.ts < one.ts:
+            decreases.append((number, "all", one.ts, other.ts))
+        watermarks = other.watermarks
         decreases += [
             (number, partition, ts, watermarks.get(partition))
-            for partition, ts in sorted((one["watermarks"] or {}).items())
+            for partition, ts in sorted(one.watermarks.items())
             if watermarks.get(partition, -1) < ts
         ]
     return Violations(_DECREASE, decreases)
@@ -84,7 +84,7 @@ def no_new_rows_below_resolved_ts(context: CheckContext) -> Result:
 
 def _resolved_ts_before_batches(context: CheckContext) -> DataFrame:
     """Return the resolved ts that was applied when each batch was ingested."""
-    snapshots = sorted((row["batch"], row["resolved_ts"]) for row in context.snapshots)
+    snapshots = sorted((row.batch, row.ts) for row in context.snapshots)
     batches = [batch for batch, _ in snapshots]
     greatest: list[int] = []
     for _, ts in snapshots:
@@ -124,7 +124,7 @@ def ddl_reaches_all_partitions(context: CheckContext) -> Result:
     """
     if not any(row["kind"] == "ddl" for row in context.event_counts):
         return Violations(_MISSING_DDL)
-    watermarks = context.snapshots[-1]["watermarks"] or {} if context.snapshots else {}
+    watermarks = context.snapshots[-1].watermarks if context.snapshots else {}
     places = [(*name.rpartition("-")[::2], ts) for name, ts in watermarks.items()]
     partitions = context.make_frame(
         [(topic, int(number), ts) for topic, number, ts in places],

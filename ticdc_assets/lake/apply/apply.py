@@ -20,11 +20,11 @@ from ticdc_assets.lake.apply.table_work import TableOutcome, apply_table_work
 from ticdc_assets.lake.apply.window import PreparedWindow, prepare_window
 from ticdc_assets.lake.log.applied import (
     Snapshot,
-    TableCounts,
     find_valid_snapshot,
     read_snapshot,
     write_snapshot,
 )
+from ticdc_assets.lake.log.applied_row import TableCounts
 from ticdc_assets.lake.log.schema_history import write_history, write_tables
 from ticdc_assets.lake.store.codegen import WORTHWHILE, set_codegen
 from ticdc_assets.lake.store.lake import LakeSession
@@ -57,7 +57,7 @@ class ReplayRequest:
     """What a person asked for: tables to be replayed from a line on, without some DDLs."""
 
     incarnations: frozenset[str]
-    seq: int
+    snapshot_id: int
     skip: tuple[tuple[int, DdlName], ...] = ()
 
 
@@ -127,7 +127,7 @@ class _Applier:
             versions, counts, state = self._carry_out(way, made.work)
             written.result()
         if batch == self._batch:
-            state = replace(state, watermarks=control.heard)
+            state = replace(state, watermarks=control.watermark_state)
         self._note(made.problems, ddls=len(made.history))
         return self._finish(applied, state, batch, versions, control, counts)
 
@@ -158,7 +158,7 @@ class _Applier:
             table = tables[incarnation]
             if outcome.refused is not None:
                 tables[incarnation] = stop_table(
-                    table, "paused", outcome.refused, (start.ts, start.seq)
+                    table, "paused", outcome.refused, (start.ts, start.snapshot_id)
                 )
                 name = table.schema.database, table.schema.table
                 self._note([Problem("paused", outcome.refused, *name, way.span.ts)])
@@ -178,7 +178,7 @@ class _Applier:
         versions: Mapping[str, int],
         control: ControlEvents,
         counts: Sequence[TableCounts],
-        replays: int | None = None,
+        replayed_from: int | None = None,
     ) -> Snapshot:
         write_tables(self._lake, applied.state, state)
         written = write_snapshot(
@@ -186,11 +186,11 @@ class _Applier:
             applied,
             state,
             batch=batch,
-            decoded=min(batch, self._decoded),
+            decoded_batch=min(batch, self._decoded),
             versions=versions,
             watermarks=control.watermarks,
             counts=counts,
-            replays=replays,
+            replayed_from=replayed_from,
         )
         done = self._done
         self._done = dataclasses.replace(
@@ -212,9 +212,9 @@ class _Applier:
             applied = dataclasses.replace(
                 applied, state=replace(applied.state, skipped_ddls=skipped)
             )
-        targets, seqs = set(asked.incarnations) if asked else set(), []
+        targets, starts = set(asked.incarnations) if asked else set(), []
         if asked is not None:
-            seqs.append(asked.seq)
+            starts.append(asked.snapshot_id)
         news = _stated_names(control)
         came = {m.key for m in applied.state.undecoded_files} - {m.key for m in self._missing}
         names: set[TableKey] = set()
@@ -222,19 +222,19 @@ class _Applier:
             # It may have another name by now than its rows and their schema.
             if table.is_waiting and (news or came):
                 targets.add(table.id)
-                seqs.append(table.stopped_snapshot_id or 0)
+                starts.append(table.stopped_snapshot_id or 0)
         for unknown in applied.state.unknown_tables:
             name = table_key(unknown.database, unknown.table)
             if name in news or name in came:
                 names.add(name)
-                seqs.append(unknown.stopped_snapshot_id)
-        late = self._late(applied) if applied.seq else []
+                starts.append(unknown.stopped_snapshot_id)
+        late = self._late(applied) if applied.snapshot_id else []
         least = [ts for _, _, ts in late] + [ddl.commit_ts for ddl in control.late]
         if least:
-            seqs.append(find_valid_snapshot(self._lake, applied.seq, min(least)))
-        if not seqs:
+            starts.append(find_valid_snapshot(self._lake, applied.snapshot_id, min(least)))
+        if not starts:
             return applied
-        return self._replay(applied, control, targets, names, late, min(seqs))
+        return self._replay(applied, control, targets, names, late, min(starts))
 
     def _late(self, applied: Snapshot) -> list[tuple[str, str, int]]:
         """Tables that are wrong for rows that came too late, and since when."""
@@ -248,10 +248,10 @@ class _Applier:
         targets: Collection[str],
         names: Collection[TableKey],
         late: Collection[tuple[str, str, int]],
-        seq: int,
+        snapshot_id: int,
     ) -> Snapshot:
-        seq = find_valid_snapshot(self._lake, seq)
-        then = read_snapshot(self._lake, seq)
+        snapshot_id = find_valid_snapshot(self._lake, snapshot_id)
+        then = read_snapshot(self._lake, snapshot_id)
         if then.ts >= applied.ts and then.batch >= applied.batch:
             return applied
         past = read_control_events(self._lake, then, self._batch)
@@ -276,12 +276,14 @@ class _Applier:
         chosen = replay_targets(applied.state, made, asked)
         to_do = [id for id in made.work if id in chosen]
         versions, counts, after = self._carry_out(way, to_do)
-        state = join_replay(applied.state, replace(made, state=after), chosen, applied.seq)
+        state = join_replay(applied.state, replace(made, state=after), chosen, applied.snapshot_id)
         changed = [v for v in made.history if v.incarnation in chosen]
         write_history(self._lake, changed, then.ts)
         self._note(made.problems)
         self._done = dataclasses.replace(self._done, replayed=self._done.replayed + len(chosen))
-        return self._finish(applied, state, applied.batch, versions, control, counts, replays=seq)
+        return self._finish(
+            applied, state, applied.batch, versions, control, counts, replayed_from=snapshot_id
+        )
 
     def _note(self, problems: Iterable[Problem], *, ddls: int = 0) -> None:
         done = self._done

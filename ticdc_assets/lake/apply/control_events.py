@@ -32,7 +32,7 @@ class ControlEvents:
     bootstraps: tuple[tuple[int, Bootstrap], ...]
     # DDLs that came when their commit ts was applied, and had not come before.
     late: tuple[SchemaChange, ...]
-    heard: WatermarkState
+    watermark_state: WatermarkState
     watermarks: dict[str, int]
     resolved_ts: int
     # Whether a DDL of the resolved ts itself may follow.
@@ -68,7 +68,7 @@ def read_control_events(lake: LakeSession, since: Snapshot, batch: int) -> Contr
         ddls=tuple(ddl for ddl in ddls if ddl.commit_ts >= since.ts),
         bootstraps=tuple(_dated(told, since.state)),
         late=tuple(_unknown(events, late, since.batch)),
-        heard=progress.state(),
+        watermark_state=progress.state(),
         watermarks=progress.watermarks,
         resolved_ts=max(resolved, since.ts),
         more_may_come=more_may_come,

@@ -23,8 +23,7 @@ from ticdc_assets.lake.apply.multiset import repeated, replaced
 from ticdc_assets.lake.apply.quarantined_rows import stop_reason
 from ticdc_assets.lake.apply.segment import Segment
 from ticdc_assets.lake.events.event_rows import table_name
-from ticdc_assets.lake.log.applied import TableCounts
-from ticdc_assets.lake.log.catalog import RowCounts
+from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, TableWork
 from ticdc_assets.stream.problem import OLD_KEY_MISSING
 

@@ -6,10 +6,10 @@ Only values live here; who has read them, with Spark or without, is another's bu
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import folded
+from ticdc_assets.lake.log.applied_row import AppliedRow, RowCounts
 
 # Incarnation, since when, and by which statement: what tells schema versions apart.
 VersionName = tuple[str, int, str]
@@ -22,7 +22,7 @@ class LakeTable:
     incarnation: str
     database: str
     table: str
-    state: str
+    status: str
     reason: str | None
     stopped_ts: int | None
     created_ts: int
@@ -51,47 +51,12 @@ class SchemaVersionEntry:
 
 
 @dataclass(frozen=True)
-class RowCounts:
-    """What became of the row events that were due for a table."""
-
-    read: int = 0
-    applied: int = 0
-    superseded: int = 0
-    quarantined: int = 0
-    inexact: int = 0
-
-    def __add__(self, other: "RowCounts") -> "RowCounts":
-        return RowCounts(
-            self.read + other.read,
-            self.applied + other.applied,
-            self.superseded + other.superseded,
-            self.quarantined + other.quarantined,
-            self.inexact + other.inexact,
-        )
-
-
-@dataclass(frozen=True)
-class AppliedRow:
-    """A line of `applied`; `versions` are those that the line itself names."""
-
-    seq: int
-    at: datetime
-    ts: int
-    batch: int
-    watermarks: Mapping[str, int]
-    versions: Mapping[str, int]
-    counts: Sequence[tuple[str, RowCounts]]
-    replays: int | None
-    state_seq: int
-
-
-@dataclass(frozen=True)
 class LakeCatalog:
     """What is known of one changefeed's part of a lake, at some moment."""
 
     tables: Mapping[str, LakeTable] = field(default_factory=dict)
-    line: AppliedRow | None = None
-    # Of every table that has a Delta table, as of `line`.
+    last: AppliedRow | None = None
+    # The Delta version of every table at `last`.
     versions: Mapping[str, int] = field(default_factory=dict)
     steps: Sequence[SchemaVersionEntry] = ()
     # The Delta versions of the tables that all this was read from.
@@ -99,18 +64,18 @@ class LakeCatalog:
 
     @property
     def ts(self) -> int:
-        return 0 if self.line is None else self.line.ts
+        return 0 if self.last is None else self.last.ts
 
     @property
-    def seq(self) -> int:
-        return 0 if self.line is None else self.line.seq
+    def snapshot_id(self) -> int:
+        return 0 if self.last is None else self.last.snapshot_id
 
     def named(self) -> dict[tuple[str, str], LakeTable]:
         """The tables that are not dropped, by the name they have now.
 
         Of one name there is one table; were there two, the younger has it.
         """
-        there = [t for t in self.tables.values() if t.state != "dropped" and t.table]
+        there = [t for t in self.tables.values() if t.status != "dropped" and t.table]
         there.sort(key=lambda table: (table.created_ts, table.incarnation))
         names = {(folded(t.database), folded(t.table)): t for t in there}
         return {(t.database, t.table): t for t in sorted(names.values(), key=lambda t: t.name)}
@@ -133,7 +98,7 @@ class TableChange:
 
     @property
     def dropped(self) -> bool:
-        return self.table.state == "dropped"
+        return self.table.status == "dropped"
 
     @property
     def renamed(self) -> bool:
@@ -141,13 +106,13 @@ class TableChange:
 
 
 def table_changes(
-    before: LakeCatalog, after: LakeCatalog, lines: Iterable[AppliedRow]
+    before: LakeCatalog, after: LakeCatalog, rows: Iterable[AppliedRow]
 ) -> dict[str, TableChange]:
-    """The tables that are not as they were, by incarnation; `lines` were written in between."""
+    """The tables that are not as they were, by incarnation; `rows` were written in between."""
     counts: dict[str, RowCounts] = defaultdict(RowCounts)
-    for line in lines:
-        for incarnation, counted in line.counts:
-            counts[incarnation] += counted
+    for row in rows:
+        for count in row.counts:
+            counts[count.incarnation] += count.rows
     known = {step.name for step in before.steps}
     steps: dict[str, list[SchemaVersionEntry]] = defaultdict(list)
     for step in sorted(after.steps, key=lambda step: step.valid_from):

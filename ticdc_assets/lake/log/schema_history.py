@@ -27,7 +27,7 @@ from ticdc_assets.stream.schema_versions import complete_schema_versions
 TableVersion = tuple[str, str, int]
 _FIELDS = (
     *("incarnation", "database", "table", "valid_from", "valid_to", "schema_version"),
-    *("came_from", "ddl_type", "sql", "columns", "key", "schema"),
+    *("origin", "ddl_type", "sql", "columns", "key", "schema"),
 )
 
 
@@ -135,7 +135,7 @@ def _line(version: SchemaVersion) -> dict[str, Any]:
         "valid_from": version.valid_from,
         "valid_to": version.valid_from if version.ends else None,
         "schema_version": schema.version,
-        "came_from": version.came_from,
+        "origin": version.origin,
         "ddl_type": version.ddl_type,
         "sql": version.sql,
         "columns": [_column(column) for column in schema.columns],

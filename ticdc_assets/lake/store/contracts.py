@@ -68,7 +68,7 @@ QUARANTINE = """
 SCHEMA_HISTORY = """
     incarnation string, database string, table string,
     valid_from bigint, valid_to bigint, schema_version bigint,
-    came_from string, ddl_type string, sql string,
+    origin string, ddl_type string, sql string,
     columns array<struct<
         name: string, mysql_type: string, delta_type: string, nullable: boolean,
         default: string, generated: string, comment: string>>,
@@ -79,22 +79,24 @@ SCHEMA_HISTORY = """
 # was kept.
 TABLES = """
     incarnation string, database string, table string, location string,
-    state string, reason string, stopped_ts bigint,
+    status string, reason string, stopped_ts bigint,
     created_ts bigint, dropped_ts bigint, schema_version bigint,
     key array<string>, columns int
 """
 
-# `versions` holds the Delta versions of the tables that changed, `counts` what became of the row
-# events that were due, `state` all that is known beside the rows (`plan.state`) where that changed:
-# `state_seq` names the line that has it, and the versions of all tables.  `replays` is the seq from
-# which tables were replayed, where this line is such a replay.
+# One row per snapshot.  `versions` are the Delta versions of the tables that changed, `counts` what
+# became of the pending row events.  Every batch up to `batch` was applied, except files that waited
+# to be decoded; up to `decoded_batch` no file waits.  `state` is the JSON of `plan.state.State` and
+# only in rows where it changed: `state_snapshot_id` points to the newest such row, whose `versions`
+# are complete.  `replayed_from` is the snapshot that a replay started from.
 APPLIED = """
-    seq bigint, at timestamp, resolved_ts bigint, batch bigint, decoded bigint,
+    snapshot_id bigint, committed_at timestamp, resolved_ts bigint,
+    batch bigint, decoded_batch bigint,
     watermarks map<string, bigint>, versions map<string, bigint>,
     counts array<struct<
         incarnation: string, name: string, read: bigint, applied: bigint, superseded: bigint,
         quarantined: bigint, inexact: bigint>>,
-    replays bigint, state_seq bigint, heard string, state string
+    replayed_from bigint, state_snapshot_id bigint, watermark_state string, state string
 """
 
 CONTRACTS = {
@@ -114,7 +116,7 @@ STATISTICS = {
     "raw": ("batch", "seq"),
     "events": ("batch", "kind", "name", "commit_ts"),
     "quarantine": ("batch",),
-    "applied": ("seq", "resolved_ts", "batch"),
+    "applied": ("snapshot_id", "resolved_ts", "batch"),
 }
 
 # The one column that current tables have beside the user's own.

@@ -56,13 +56,17 @@ def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
     last = read_last_snapshot(lake)
     if ts is None:
         ts = last.ts
-    if ts > last.ts or not last.seq:
+    if ts > last.ts or not last.snapshot_id:
         when = (
-            f"{last.ts} ({to_datetime(last.ts):%Y-%m-%d %H:%M:%S} UTC)" if last.seq else "nothing"
+            f"{last.ts} ({to_datetime(last.ts):%Y-%m-%d %H:%M:%S} UTC)"
+            if last.snapshot_id
+            else "nothing"
         )
         raise ConfigError(f"{ts} is not applied yet: the lake is at {when}", setting="--at")
-    below = last.seq if ts == last.ts else find_valid_snapshot(lake, last.seq, ts + 1)
-    base = last if below == last.seq else read_snapshot(lake, below)
+    below = (
+        last.snapshot_id if ts == last.ts else find_valid_snapshot(lake, last.snapshot_id, ts + 1)
+    )
+    base = last if below == last.snapshot_id else read_snapshot(lake, below)
     if base.ts == ts:
         tables = base.state.incarnations.values()
         known = [table for table in tables if table.id in base.versions]

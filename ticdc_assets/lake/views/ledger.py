@@ -27,13 +27,13 @@ from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.events.event_rows import table_name
-from ticdc_assets.lake.log.applied import Snapshot
+from ticdc_assets.lake.log.applied import Snapshot, read_applied_rows
+from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.state import Incarnation
 
 # Columns of events that make a row the same row, however often it is sent.
 _CONTENT = ("name", "commit_ts", "op", "before", "after", "schema_version", "table_id")
-_COUNTS = ("read", "applied", "superseded", "quarantined")
 
 
 @dataclass(frozen=True)
@@ -83,15 +83,6 @@ class Ledger:
         return self.source.adds_up and all(table.adds_up for table in self.tables)
 
 
-@dataclass(frozen=True)
-class _Line:
-    seq: int
-    ts: int
-    batch: int
-    replays: int | None
-    counts: list[tuple[str, str, tuple[int, ...]]]
-
-
 def build_ledger(lake: LakeSession, applied: Snapshot) -> Ledger:
     """Recount everything."""
     return _Ledger(lake, applied).run()
@@ -105,20 +96,7 @@ class _Ledger:
         self._raw = lake.read("raw")
         self._quarantine = lake.read("quarantine")
         self._history = lake.read("schema_history")
-        rows = lake.read("applied").where(f"seq <= {applied.seq}").orderBy("seq")
-        self._lines = [
-            _Line(
-                row["seq"],
-                row["resolved_ts"],
-                row["batch"],
-                row["replays"],
-                [
-                    (c["incarnation"], c["name"], tuple(c[n] or 0 for n in _COUNTS))
-                    for c in row["counts"] or ()
-                ],
-            )
-            for row in rows.select("seq", "resolved_ts", "batch", "replays", "counts").collect()
-        ]
+        self._rows = read_applied_rows(lake, F.col("snapshot_id") <= applied.snapshot_id)
 
     def run(self) -> Ledger:
         counts, ahead = self._counts()
@@ -126,40 +104,44 @@ class _Ledger:
         late, strange = self._late()
         tables = []
         for name in sorted({*input, *counts}):
-            read, done, superseded, refused = counts.get(name, (0, 0, 0, 0))
+            rows = counts.get(name, RowCounts())
             came, waits = input.get(name, 0), waiting.get(name, 0) - ahead.get(name, 0)
-            unread = came - waits - read
+            unread = came - waits - rows.read
             repeated = min(max(unread, 0), late.get(name, 0))
             # A window's own sum has to be right too.
-            missing = (
-                unread - repeated or read - done - superseded - refused or strange.get(name, 0)
-            )
+            outcomes = rows.applied + rows.superseded + rows.quarantined
+            missing = unread - repeated or rows.read - outcomes or strange.get(name, 0)
             tables.append(
-                TableLedger(name, came, done, superseded, refused, waits, repeated, missing)
+                TableLedger(
+                    *(name, came, rows.applied, rows.superseded, rows.quarantined),
+                    *(waits, repeated, missing),
+                )
             )
-        return Ledger(self._source(sum(count[3] for count in counts.values())), tables)
+        quarantined = sum(rows.quarantined for rows in counts.values())
+        return Ledger(self._source(quarantined), tables)
 
-    def _counts(self) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+    def _counts(self) -> tuple[dict[str, RowCounts], dict[str, int]]:
         """By name, what the windows count that no replay has replaced.
 
         And how much of that a table that is stopped read in the window in which it stopped.
         """
-        standing: list[tuple[int, str, str, tuple[int, ...]]] = []
-        for line in self._lines:
-            if line.replays is not None:
-                replaced = {incarnation for incarnation, _, _ in line.counts}
+        standing: list[tuple[int, TableCounts]] = []
+        for row in self._rows:
+            if row.replayed_from is not None:
+                replaced = {count.incarnation for count in row.counts}
                 standing = [
-                    one for one in standing if not (one[1] in replaced and one[0] > line.replays)
+                    (id, count)
+                    for id, count in standing
+                    if not (count.incarnation in replaced and id > row.replayed_from)
                 ]
-            standing += [(line.seq, *count) for count in line.counts]
+            standing += [(row.snapshot_id, count) for count in row.counts]
         stops = {table.id: table.stopped_snapshot_id or 0 for table in self._stopped_tables()}
-        sums: dict[str, tuple[int, ...]] = {}
+        sums: dict[str, RowCounts] = defaultdict(RowCounts)
         ahead: dict[str, int] = defaultdict(int)
-        for seq, incarnation, name, counted in standing:
-            before = sums.get(name, (0,) * len(_COUNTS))
-            sums[name] = tuple(a + b for a, b in zip(before, counted, strict=True))
-            if incarnation in stops and seq > stops[incarnation]:
-                ahead[name] += counted[0]
+        for snapshot_id, count in standing:
+            sums[count.name] += count.rows
+            if count.incarnation in stops and snapshot_id > stops[count.incarnation]:
+                ahead[count.name] += count.rows.read
         return sums, ahead
 
     def _stopped_tables(self) -> list[Incarnation]:
@@ -219,13 +201,18 @@ class _Ledger:
 
         New ones make a run replay what they concern; those that one has are not told here.
         """
-        lines = [line for line in self._lines if line.replays is None]
-        replays = [(line.replays, line.seq) for line in self._lines if line.replays is not None]
-        pairs = [(_Line(0, 0, 0, None, []), line) for line in lines[:1]] + list(pairwise(lines))
+        windows = [(0, 0)]
+        windows += [(row.ts, row.snapshot_id) for row in self._rows if row.replayed_from is None]
+        batches = {row.snapshot_id: row.batch for row in self._rows}
+        replays = [
+            (row.replayed_from, row.snapshot_id)
+            for row in self._rows
+            if row.replayed_from is not None
+        ]
         spans = [
-            (a.ts, b.ts, b.batch, any(start < b.seq < end for start, end in replays))
-            for a, b in pairs
-            if b.ts > a.ts
+            (after_ts, ts, batches[id], any(start < id < end for start, end in replays))
+            for (after_ts, _), (ts, id) in pairwise(windows)
+            if ts > after_ts
         ]
         if not spans:
             return {}, {}
@@ -266,7 +253,7 @@ class _Ledger:
                 "count(*) AS marks",
                 "count(DISTINCT f.path) AS files",
                 "count(m.seq) AS done",
-                f"count_if(m.seq IS NULL AND f.batch <= {self._applied.decoded}) AS lost",
+                f"count_if(m.seq IS NULL AND f.batch <= {self._applied.decoded_batch}) AS lost",
             ).collect()[0]
             if row["lost"]:
                 faults.append(f"{row['lost']} files were considered decoded, and are not marked")

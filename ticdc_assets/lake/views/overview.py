@@ -44,7 +44,7 @@ class SchemaVersionRow:
     incarnation: str
     schema: TableSchema
     valid_from: int
-    came_from: str
+    origin: str
     ddl_type: str
     sql: str
     # Whether the table ended with it.
@@ -60,7 +60,7 @@ def read_existing_snapshot(lake: LakeSession) -> Snapshot:
         if not condition.startswith(("DELTA_", "PATH_NOT_FOUND")):
             raise
         raise missing_lake_error(lake.location) from None
-    if not applied.seq:
+    if not applied.snapshot_id:
         raise missing_lake_error(lake.location)
     return applied
 
@@ -195,7 +195,7 @@ def read_schema_versions(lake: LakeSession, text: str) -> list[SchemaVersionRow]
             row["incarnation"],
             msgspec.json.decode(row["schema"], type=TableSchema),
             row["valid_from"],
-            row["came_from"],
+            row["origin"],
             row["ddl_type"],
             row["sql"],
             row["valid_to"] == row["valid_from"],
