@@ -30,9 +30,18 @@ _CHARACTER = frozenset({*BINARY_TWINS, "enum", "set"})
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _NUMERIC = _INTEGERS | {"float", "double", "decimal"}
 _TIMED = frozenset({"datetime", "timestamp", "time"})
-# Types that take one number in parentheses; those of `_MUST_SAY` cannot do without.
-_SIZED = _INTEGERS | {"bit", "char", "varchar", "binary", "varbinary", "text", "blob", "vector"}
-_MUST_SAY = frozenset({"varchar", "varbinary"})
+# Types that take one number in parentheses; those of `_LENGTH_REQUIRED` cannot do without.
+_LENGTH_ALLOWED = _INTEGERS | {
+    "bit",
+    "char",
+    "varchar",
+    "binary",
+    "varbinary",
+    "text",
+    "blob",
+    "vector",
+}
+_LENGTH_REQUIRED = frozenset({"varchar", "varbinary"})
 
 _DECIMAL_PRECISION = 10
 _FLOAT_DIGITS = 24
@@ -40,7 +49,7 @@ _LONGEST_TYPE_NAME = 3
 
 
 @dataclass(slots=True)
-class Declaration:
+class DeclaredType:
     """A type as declared, while it is not known which charset the table gives its columns."""
 
     type: ColumnType
@@ -49,22 +58,24 @@ class Declaration:
     # SERIAL stands for more than a type.
     serial: bool = False
 
-    def resolved(self, charset: str, collation: str | None) -> ColumnType:
+    def resolve(self, charset: str, collation: str | None) -> ColumnType:
         """Give the type in a table of this default charset and collation."""
         t = self.type
         if t.name not in _CHARACTER:
-            return _fitted(t, 1)
-        own = t.charset or (t.collation and charset_of(t.collation))
+            return _fit_family(t, 1)
+        own = t.charset or (t.collation and get_charset(t.collation))
         if own is None:
             own, t = charset, replace(t, collation=collation)
         if own == "binary" and t.name in BINARY_TWINS:
-            return _fitted(replace(t, name=BINARY_TWINS[t.name], charset=None, collation=None), 1)
+            return _fit_family(
+                replace(t, name=BINARY_TWINS[t.name], charset=None, collation=None), 1
+            )
         if self.binary_collation:
             t = replace(t, collation=f"{own}_bin")
-        return _fitted(replace(t, charset=own), _CHARSET_WIDTHS.get(own, 4))
+        return _fit_family(replace(t, charset=own), _CHARSET_WIDTHS.get(own, 4))
 
 
-def _fitted(t: ColumnType, width: int) -> ColumnType:
+def _fit_family(t: ColumnType, width: int) -> ColumnType:
     """TEXT(n) and BLOB(n) stand for the smallest of their family that holds n characters."""
     if t.name not in ("text", "blob") or t.length is None:
         return t
@@ -79,42 +90,46 @@ def has_charset(t: ColumnType) -> bool:
     return t.name in _CHARACTER
 
 
-def charset_name(cursor: Cursor) -> str:
+def read_charset(cursor: Cursor) -> str:
     """Take a charset's name; utf8mb3 is what TiDB calls utf8."""
-    name = cursor.word_or_string().lower()
+    name = cursor.read_word_or_string().lower()
     return "utf8" if name == "utf8mb3" else name
 
 
-def collation_name(cursor: Cursor) -> str:
+def read_collation(cursor: Cursor) -> str:
     """Take a collation's name."""
-    return cursor.word_or_string().lower()
+    return cursor.read_word_or_string().lower()
 
 
-def charset_of(collation: str) -> str:
+def get_charset(collation: str) -> str:
     """Give the charset a collation belongs to: the word its name begins with."""
     name = collation.partition("_")[0]
     return "utf8" if name == "utf8mb3" else name
 
 
-def take_charset(cursor: Cursor) -> bool:
+def accept_charset(cursor: Cursor) -> bool:
     """Step over CHARACTER SET, CHARSET or CHAR SET if that is next."""
-    return cursor.take("CHARACTER", "SET") or cursor.take("CHARSET") or cursor.take("CHAR", "SET")
+    return (
+        cursor.accept("CHARACTER", "SET")
+        or cursor.accept("CHARSET")
+        or cursor.accept("CHAR", "SET")
+    )
 
 
-def read_type(cursor: Cursor) -> Declaration:
+def read_type(cursor: Cursor) -> DeclaredType:
     """Take a column's type with its attributes."""
-    spelled = _type_name(cursor)
+    spelled = _read_type_name(cursor)
     if spelled == "serial":
-        return Declaration(ColumnType("bigint", unsigned=True), serial=True)
+        return DeclaredType(ColumnType("bigint", unsigned=True), serial=True)
     if spelled in ("bool", "boolean"):
-        return Declaration(ColumnType("tinyint", length=1))
-    declaration = Declaration(_sized(SYNONYMS.get(spelled, spelled), cursor))
-    while _take_attribute(declaration, cursor):
+        return DeclaredType(ColumnType("tinyint", length=1))
+    declaration = DeclaredType(_read_size(SYNONYMS.get(spelled, spelled), cursor))
+    while _accept_attribute(declaration, cursor):
         pass
     return declaration
 
 
-def _type_name(cursor: Cursor) -> str:
+def _read_type_name(cursor: Cursor) -> str:
     """Take as many words as make the longest type name."""
     words: list[str] = []
     best = 0
@@ -127,27 +142,27 @@ def _type_name(cursor: Cursor) -> str:
             best = len(words)
     if not best:
         raise cursor.unexpected("a type")
-    cursor.at += best
+    cursor.position += best
     return " ".join(words[:best])
 
 
-def _sized(name: str, cursor: Cursor) -> ColumnType:
+def _read_size(name: str, cursor: Cursor) -> ColumnType:
     """Take what stands in parentheses behind a type's name, and fill in what is left out."""
     if name in ("enum", "set"):
-        return ColumnType(name, elements=_members(cursor.inside()))
-    if name == "vector" and cursor.take("<"):
+        return ColumnType(name, elements=_read_members(cursor.read_group()))
+    if name == "vector" and cursor.accept("<"):
         # FLOAT is the only element type TiDB knows.
         cursor.expect("FLOAT", ">")
-    if not cursor.sees("("):
-        if name in _MUST_SAY:
+    if not cursor.next_is("("):
+        if name in _LENGTH_REQUIRED:
             raise cursor.unexpected("a length")
         if name == "decimal":
             return ColumnType(name, length=_DECIMAL_PRECISION, decimals=0)
         return ColumnType(name, length=TYPES[name].length, decimals=0 if name in _TIMED else None)
-    first, second = _sizes(cursor.inside())
+    first, second = _read_sizes(cursor.read_group())
     if second is None and name in _TIMED:
         return ColumnType(name, decimals=first)
-    if second is None and name in _SIZED:
+    if second is None and name in _LENGTH_ALLOWED:
         return ColumnType(name, length=first)
     if second is None and name == "year":
         return ColumnType(name, length=TYPES[name].length)
@@ -161,47 +176,47 @@ def _sized(name: str, cursor: Cursor) -> ColumnType:
     raise cursor.error(f"{name} with a length it cannot have")
 
 
-def _sizes(inside: Cursor) -> tuple[int, int | None]:
-    first = inside.integer()
-    second = inside.integer() if inside.take(",") else None
+def _read_sizes(inside: Cursor) -> tuple[int, int | None]:
+    first = inside.read_integer()
+    second = inside.read_integer() if inside.accept(",") else None
     inside.expect_end()
     return first, second
 
 
-def _members(inside: Cursor) -> tuple[str, ...]:
+def _read_members(inside: Cursor) -> tuple[str, ...]:
     """Take the members of an enum or set; MySQL deletes their trailing blanks."""
     members: list[str] = []
     while True:
-        inside.take_introducer()
+        inside.accept_introducer()
         if inside.token.kind in (Kind.HEX, Kind.BIT):
-            members.append(inside.next().data.decode("utf-8", "surrogateescape"))
+            members.append(inside.advance().data.decode("utf-8", "surrogateescape"))
         else:
-            members.append(inside.string())
-        if not inside.take(","):
+            members.append(inside.read_string())
+        if not inside.accept(","):
             break
     inside.expect_end()
     return tuple(member.rstrip(" ") for member in members)
 
 
-def _take_attribute(declaration: Declaration, cursor: Cursor) -> bool:
+def _accept_attribute(declaration: DeclaredType, cursor: Cursor) -> bool:
     t = declaration.type
     if t.name in _NUMERIC:
-        if cursor.take("UNSIGNED"):
+        if cursor.accept("UNSIGNED"):
             declaration.type = replace(t, unsigned=True)
-        elif cursor.take("ZEROFILL"):
+        elif cursor.accept("ZEROFILL"):
             declaration.type = replace(t, unsigned=True, zerofill=True)
         else:
-            return cursor.take("SIGNED")
+            return cursor.accept("SIGNED")
     elif t.name in _CHARACTER:
-        if take_charset(cursor):
-            declaration.type = replace(t, charset=charset_name(cursor))
-        elif cursor.take("ASCII"):
+        if accept_charset(cursor):
+            declaration.type = replace(t, charset=read_charset(cursor))
+        elif cursor.accept("ASCII"):
             declaration.type = replace(t, charset="latin1")
-        elif cursor.take("UNICODE"):
+        elif cursor.accept("UNICODE"):
             declaration.type = replace(t, charset="ucs2")
-        elif cursor.take("BYTE"):
+        elif cursor.accept("BYTE"):
             declaration.type = replace(t, charset="binary")
-        elif cursor.take("BINARY"):
+        elif cursor.accept("BINARY"):
             declaration.binary_collation = True
         else:
             return False

@@ -1,7 +1,7 @@
 """Column definitions in DDL: a name, a type and options in any order.
 
 A column is read in two steps, because the charset that its type may depend on stands behind the
-columns: `read_column` takes the words, `DeclaredColumn.resolved` makes the `Column`.
+columns: `read_column` takes the words, `DeclaredColumn.resolve` makes the `Column`.
 """
 
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from ticdc_assets.events import Column, Index
 from ticdc_assets.schema.ddl.column_type import (
-    Declaration,
-    charset_of,
-    collation_name,
+    DeclaredType,
+    get_charset,
     has_charset,
+    read_collation,
     read_type,
 )
 from ticdc_assets.schema.ddl.cursor import Cursor
-from ticdc_assets.schema.ddl.default import Default, read_default, typed
+from ticdc_assets.schema.ddl.default import Default, convert_default, read_default
 from ticdc_assets.schema.ddl.indexes import skip_check, skip_reference
 
 _PRIMARY_KEY_WORDS = ("CLUSTERED", "NONCLUSTERED", "GLOBAL", "LOCAL")
@@ -28,7 +28,7 @@ class DeclaredColumn:
     """A column as declared, with the indexes its options ask for."""
 
     name: str
-    declaration: Declaration
+    declaration: DeclaredType
     nullable: bool = True
     default: Default = field(default_factory=Default)
     generated: str | None = None
@@ -36,10 +36,10 @@ class DeclaredColumn:
     primary: bool = False
     unique: bool = False
 
-    def resolved(self, charset: str, collation: str | None = None) -> Column:
+    def resolve(self, charset: str, collation: str | None = None) -> Column:
         """Give the column of a table with this default charset and collation."""
-        type = self.declaration.resolved(charset, collation)
-        default, is_expression = typed(self.default, type)
+        type = self.declaration.resolve(charset, collation)
+        default, is_expression = convert_default(self.default, type)
         column = Column(
             name=self.name,
             type=type,
@@ -65,10 +65,10 @@ class DeclaredColumn:
 
 def read_column(cursor: Cursor) -> DeclaredColumn:
     """Take a column's name, type and options."""
-    column = DeclaredColumn(cursor.column(), read_type(cursor))
+    column = DeclaredColumn(cursor.read_column_name(), read_type(cursor))
     if column.declaration.serial:
         _make_serial(column)
-    while _take_option(column, cursor):
+    while _accept_option(column, cursor):
         pass
     return column
 
@@ -78,69 +78,69 @@ def _make_serial(column: DeclaredColumn) -> None:
     column.unique = True
 
 
-def _take_option(column: DeclaredColumn, cursor: Cursor) -> bool:
+def _accept_option(column: DeclaredColumn, cursor: Cursor) -> bool:
     """Take one option, if one is next."""
-    if cursor.take("NOT", "NULL"):
+    if cursor.accept("NOT", "NULL"):
         column.nullable = False
-    elif cursor.take("NULL"):
+    elif cursor.accept("NULL"):
         column.nullable = True
-    elif cursor.take("DEFAULT"):
+    elif cursor.accept("DEFAULT"):
         column.default = read_default(cursor)
-    elif cursor.take("ON", "UPDATE"):
+    elif cursor.accept("ON", "UPDATE"):
         # What rows get on update is in the rows.
         read_default(cursor)
-    elif cursor.take("AUTO_INCREMENT"):
+    elif cursor.accept("AUTO_INCREMENT"):
         column.nullable = False
-    elif cursor.take("SERIAL", "DEFAULT", "VALUE"):
+    elif cursor.accept("SERIAL", "DEFAULT", "VALUE"):
         _make_serial(column)
-    elif cursor.take("COMMENT"):
-        column.comment = cursor.string()
-    elif cursor.take("COLLATE"):
-        _collate(column, collation_name(cursor))
-    elif cursor.take("GENERATED", "ALWAYS", "AS") or cursor.take("AS"):
-        cursor.inside()
-        column.generated = cursor.take_any("VIRTUAL", "STORED") or "VIRTUAL"
+    elif cursor.accept("COMMENT"):
+        column.comment = cursor.read_string()
+    elif cursor.accept("COLLATE"):
+        _set_collation(column, read_collation(cursor))
+    elif cursor.accept("GENERATED", "ALWAYS", "AS") or cursor.accept("AS"):
+        cursor.read_group()
+        column.generated = cursor.accept_any("VIRTUAL", "STORED") or "VIRTUAL"
     else:
-        return _take_key(column, cursor) or _take_idle_option(cursor)
+        return _accept_key(column, cursor) or _skip_ignored_option(cursor)
     return True
 
 
-def _take_key(column: DeclaredColumn, cursor: Cursor) -> bool:
-    if cursor.take("PRIMARY", "KEY") or cursor.take("KEY"):
+def _accept_key(column: DeclaredColumn, cursor: Cursor) -> bool:
+    if cursor.accept("PRIMARY", "KEY") or cursor.accept("KEY"):
         column.primary = True
-    elif cursor.take("UNIQUE"):
-        cursor.take("KEY")
+    elif cursor.accept("UNIQUE"):
+        cursor.accept("KEY")
         column.unique = True
     else:
         return False
-    while cursor.take_any(*_PRIMARY_KEY_WORDS):
+    while cursor.accept_any(*_PRIMARY_KEY_WORDS):
         pass
     return True
 
 
-def _take_idle_option(cursor: Cursor) -> bool:
+def _skip_ignored_option(cursor: Cursor) -> bool:
     """Step over an option that says nothing about rows or the column's shape."""
-    if cursor.take_any("AUTO_RANDOM"):
-        if cursor.sees("("):
-            cursor.inside()
-    elif cursor.take_any("COLUMN_FORMAT", "STORAGE"):
-        if not cursor.take_any("DEFAULT", "FIXED", "DYNAMIC", "DISK", "MEMORY"):
+    if cursor.accept_any("AUTO_RANDOM"):
+        if cursor.next_is("("):
+            cursor.read_group()
+    elif cursor.accept_any("COLUMN_FORMAT", "STORAGE"):
+        if not cursor.accept_any("DEFAULT", "FIXED", "DYNAMIC", "DISK", "MEMORY"):
             raise cursor.unexpected("a storage format")
-    elif cursor.take_any("SECONDARY_ENGINE_ATTRIBUTE", "ENGINE_ATTRIBUTE"):
-        cursor.take("=")
-        cursor.string()
-    elif cursor.sees_any("CHECK", "CONSTRAINT"):
+    elif cursor.accept_any("SECONDARY_ENGINE_ATTRIBUTE", "ENGINE_ATTRIBUTE"):
+        cursor.accept("=")
+        cursor.read_string()
+    elif cursor.next_is_any("CHECK", "CONSTRAINT"):
         skip_check(cursor)
-    elif cursor.sees("REFERENCES"):
+    elif cursor.next_is("REFERENCES"):
         skip_reference(cursor)
     else:
-        return bool(cursor.take_any("VISIBLE"))
+        return bool(cursor.accept_any("VISIBLE"))
     return True
 
 
-def _collate(column: DeclaredColumn, collation: str) -> None:
+def _set_collation(column: DeclaredColumn, collation: str) -> None:
     type = column.declaration.type
     if not has_charset(type):
         return
-    charset = type.charset or charset_of(collation)
+    charset = type.charset or get_charset(collation)
     column.declaration.type = replace(type, charset=charset, collation=collation)

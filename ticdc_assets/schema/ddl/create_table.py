@@ -3,8 +3,8 @@
 from ticdc_assets.events import Column, Index
 from ticdc_assets.schema.ddl.columns import DeclaredColumn, read_column
 from ticdc_assets.schema.ddl.cursor import Cursor
-from ticdc_assets.schema.ddl.indexes import begins_index, named, read_index
-from ticdc_assets.schema.ddl.options import Options, take_option
+from ticdc_assets.schema.ddl.indexes import name_indexes, next_is_index, read_index
+from ticdc_assets.schema.ddl.options import TableOptions, accept_option
 from ticdc_assets.schema.ddl.partitions import read_partitioning
 from ticdc_assets.schema.ddl.statement import CreateTable, CreateTableLike, Name
 
@@ -16,29 +16,29 @@ Element = DeclaredColumn | Index
 
 def read_create_table(cursor: Cursor, charset: str) -> CreateTable | CreateTableLike:
     """Take what stands behind CREATE [TEMPORARY] TABLE, in a database of this charset."""
-    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    name = cursor.table()
-    if cursor.take("LIKE"):
-        return _like(cursor, name, if_not_exists)
-    if cursor.sees("(", "LIKE"):
-        inside = cursor.inside()
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.read_table_name()
+    if cursor.accept("LIKE"):
+        return _read_like(cursor, name, if_not_exists)
+    if cursor.next_is("(", "LIKE"):
+        inside = cursor.read_group()
         inside.expect("LIKE")
-        statement = _like(inside, name, if_not_exists)
+        statement = _read_like(inside, name, if_not_exists)
         inside.expect_end()
         return statement
-    if not cursor.sees("("):
+    if not cursor.next_is("("):
         raise cursor.unexpected("columns")
     elements = read_elements(cursor)
-    options = Options()
+    options = TableOptions()
     partitioning = None
-    while not cursor.ended():
-        if cursor.take("PARTITION", "BY"):
+    while not cursor.at_end():
+        if cursor.accept("PARTITION", "BY"):
             partitioning = read_partitioning(cursor)
-        elif cursor.sees_any(*_ROWS_FROM):
+        elif cursor.next_is_any(*_ROWS_FROM):
             raise cursor.error("rows from a SELECT are not in the statement")
-        elif cursor.take("ON", "COMMIT"):
+        elif cursor.accept("ON", "COMMIT"):
             _skip_on_commit(cursor)
-        elif not cursor.take(",") and not take_option(cursor, options, any_name=True):
+        elif not cursor.accept(",") and not accept_option(cursor, options, any_name=True):
             raise cursor.unexpected("an option of the table")
     column_charset = options.column_charset or charset
     columns = [e for e in elements if isinstance(e, DeclaredColumn)]
@@ -57,8 +57,8 @@ def read_create_table(cursor: Cursor, charset: str) -> CreateTable | CreateTable
 def read_elements(cursor: Cursor) -> list[Element]:
     """Take columns and indexes in parentheses; foreign keys and checks are left."""
     elements: list[Element] = []
-    for item in cursor.inside().items():
-        if begins_index(item):
+    for item in cursor.read_group().split_at_commas():
+        if next_is_index(item):
             index, _ = read_index(item)
             if index is not None:
                 elements.append(index)
@@ -68,15 +68,15 @@ def read_elements(cursor: Cursor) -> list[Element]:
     return elements
 
 
-def _like(cursor: Cursor, name: Name, if_not_exists: bool) -> CreateTableLike:
-    statement = CreateTableLike(name, cursor.table(), if_not_exists)
-    if cursor.take("ON", "COMMIT"):
+def _read_like(cursor: Cursor, name: Name, if_not_exists: bool) -> CreateTableLike:
+    statement = CreateTableLike(name, cursor.read_table_name(), if_not_exists)
+    if cursor.accept("ON", "COMMIT"):
         _skip_on_commit(cursor)
     return statement
 
 
 def _skip_on_commit(cursor: Cursor) -> None:
-    if not cursor.take_any("DELETE", "PRESERVE"):
+    if not cursor.accept_any("DELETE", "PRESERVE"):
         raise cursor.unexpected("DELETE or PRESERVE")
     cursor.expect("ROWS")
 
@@ -84,7 +84,7 @@ def _skip_on_commit(cursor: Cursor) -> None:
 def _indexes(elements: list[Element], columns: list[DeclaredColumn]) -> tuple[Index, ...]:
     """All indexes in TiDB's order: the table's own, then those that columns ask for."""
     own = [e for e in elements if isinstance(e, Index)]
-    return named([*own, *(index for column in columns for index in column.indexes)])
+    return name_indexes([*own, *(index for column in columns for index in column.indexes)])
 
 
 def _columns(
@@ -97,4 +97,4 @@ def _columns(
     for column in declared:
         if column.name.casefold() in key:
             column.nullable = False
-    return tuple(column.resolved(charset, collation) for column in declared)
+    return tuple(column.resolve(charset, collation) for column in declared)

@@ -1,7 +1,8 @@
-"""A cursor over the words of a DDL text: the steps every reader is made of.
+"""A cursor over the tokens of a DDL text, from which every reader is built.
 
-Parentheses are paired once, so no reader needs recursion and no nesting is too deep.  What is not
-as a reader asks is an `UnreadableDdl`.
+Rules: `next_is` looks, `accept` consumes optional tokens, `expect` and `read` consume what must
+stand there and otherwise raise `UnreadableDdl`.  Parentheses are matched once, up front, so readers
+need no recursion and the nesting depth has no limit.
 """
 
 from collections.abc import Iterator
@@ -12,239 +13,258 @@ from ticdc_assets.schema.ddl.tokens import Kind, Token, tokenize
 
 
 class Cursor:
-    """Walks over the tokens up to `stop`; behind them it sees only the end."""
+    """A position in a range of tokens; behind the range it sees only the end."""
 
     def __init__(
-        self, sql: str, tokens: list[Token], partners: dict[int, int], at: int, stop: int
+        self, sql: str, tokens: list[Token], closings: dict[int, int], start: int, end: int
     ) -> None:
         self.sql = sql
-        self.at = at
-        self.stop = stop
+        self.position = start
+        self.end = end
         self._tokens = tokens
-        self._partners = partners
+        # The position of the closing parenthesis, by that of the opening one.
+        self._closings = closings
 
     @classmethod
     def over(cls, sql: str) -> "Cursor":
-        """A cursor over a whole DDL text; raise `UnreadableDdl` when it cannot be cut."""
+        """Return a cursor over a whole DDL text; raise `UnreadableDdl` if it has no tokens."""
         tokens = tokenize(sql)
-        return cls(sql, tokens, _partners(sql, tokens), 0, len(tokens))
+        return cls(sql, tokens, _match_parentheses(sql, tokens), 0, len(tokens))
 
-    def statements(self) -> "Iterator[Cursor]":
-        """Take all that is left, cut at its semicolons; empty statements are none."""
-        start = self.at
-        for at in range(self.at, self.stop):
-            if self._tokens[at].key == ";":
-                if start < at:
-                    yield self.within(start, at)
-                start = at + 1
-        if start < self.stop:
-            yield self.within(start, self.stop)
+    def split_statements(self) -> "Iterator[Cursor]":
+        """Return a cursor per statement; semicolons separate statements, empty ones are skipped."""
+        start = self.position
+        for position in range(self.position, self.end):
+            if self._tokens[position].key == ";":
+                if start < position:
+                    yield self.slice(start, position)
+                start = position + 1
+        if start < self.end:
+            yield self.slice(start, self.end)
 
-    def within(self, at: int, stop: int) -> "Cursor":
-        """A cursor of its own over a part of the tokens."""
-        return Cursor(self.sql, self._tokens, self._partners, at, stop)
+    def slice(self, start: int, end: int) -> "Cursor":
+        """Return another cursor over a part of the tokens."""
+        return Cursor(self.sql, self._tokens, self._closings, start, end)
+
+    # Errors
 
     def error(self, reason: str) -> UnreadableDdl:
+        """Return the error for a clause that the reader does not support."""
         return UnreadableDdl(reason, self.sql)
 
     def unexpected(self, expected: str) -> UnreadableDdl:
-        found = self.token
-        text = self.sql[found.start : found.end]
-        shown = "the end" if found.kind is Kind.END else repr(text[:40])
-        return self.error(f"expected {expected}, found {shown}")
+        """Return the error for a token other than the expected one."""
+        token = self.token
+        text = self.sql[token.start : token.end]
+        found = "the end" if token.kind is Kind.END else repr(text[:40])
+        return self.error(f"expected {expected}, found {found}")
+
+    # Looking ahead
 
     @property
     def token(self) -> Token:
+        """The next token."""
         return self.peek()
 
     def peek(self, ahead: int = 0) -> Token:
-        at = self.at + ahead
-        if at < self.stop:
-            return self._tokens[at]
+        """Return the next token, or the one that many tokens ahead of it."""
+        position = self.position + ahead
+        if position < self.end:
+            return self._tokens[position]
         return Token(Kind.END, "", "", len(self.sql), len(self.sql))
 
-    def ended(self) -> bool:
-        return self.at >= self.stop
+    def at_end(self) -> bool:
+        """Whether all tokens are consumed."""
+        return self.position >= self.end
 
-    def sees(self, *keys: str) -> bool:
-        """Are these keywords and symbols next?"""
-        if self.at + len(keys) > self.stop:
+    def next_is(self, *keys: str) -> bool:
+        """Whether these keywords and symbols come next."""
+        if self.position + len(keys) > self.end:
             return False
-        for at, key in enumerate(keys, self.at):  # noqa: SIM110 - every reader's every step
-            if self._tokens[at].key != key:
+        for position, key in enumerate(keys, self.position):
+            if self._tokens[position].key != key:
                 return False
         return True
 
-    def sees_any(self, *keys: str) -> bool:
+    def next_is_any(self, *keys: str) -> bool:
+        """Whether one of these keywords and symbols comes next."""
         return self.token.key in keys
 
-    def take(self, *keys: str) -> bool:
-        """Step over these keywords and symbols if they are next."""
-        if self.sees(*keys):
-            self.at += len(keys)
+    # Keywords and symbols
+
+    def accept(self, *keys: str) -> bool:
+        """Consume these keywords and symbols if they come next."""
+        if self.next_is(*keys):
+            self.position += len(keys)
             return True
         return False
 
-    def take_any(self, *keys: str) -> str:
-        """Step over one of these and say which; empty if none is next."""
+    def accept_any(self, *keys: str) -> str:
+        """Consume one of these keywords and return it; return "" if none comes next."""
         key = self.token.key
         if key in keys:
-            self.at += 1
+            self.position += 1
             return key
         return ""
 
     def expect(self, *keys: str) -> None:
+        """Consume these keywords and symbols."""
         for key in keys:
-            if not self.take(key):
+            if not self.accept(key):
                 raise self.unexpected(key)
 
-    def next(self) -> Token:
-        """Take any token but the end."""
+    def expect_end(self) -> None:
+        """Raise `UnreadableDdl` if tokens are left."""
+        if not self.at_end():
+            raise self.unexpected("the end")
+
+    def advance(self) -> Token:
+        """Consume any one token."""
         token = self.token
         if token.kind is Kind.END:
             raise self.unexpected("more")
-        self.at += 1
+        self.position += 1
         return token
 
     # Names
 
-    def name(self) -> str:
-        """Take a name, quoted or not; double quotes are ANSI_QUOTES' where a name must stand."""
+    def read_name(self) -> str:
+        """Read a name, quoted or not; double quotes quote a name as under ANSI_QUOTES."""
         token = self.token
         is_name = token.kind in (Kind.NAME, Kind.WORD) or (
             token.kind is Kind.STRING and self.sql[token.start] == '"'
         )
         if not is_name or not token.text:
             raise self.unexpected("a name")
-        self.at += 1
+        self.position += 1
         return token.text
 
-    def table(self) -> Name:
-        """Take a table's name, with or without its database."""
-        first = self.name()
-        return Name(self.name(), first) if self.take(".") else Name(first)
+    def read_table_name(self) -> Name:
+        """Read a table's name, with or without its database."""
+        first = self.read_name()
+        return Name(self.read_name(), first) if self.accept(".") else Name(first)
 
-    def column(self) -> str:
-        """Take a column's name; the table's in front of it says nothing new."""
-        name = self.name()
-        while self.take("."):
-            name = self.name()
+    def read_column_name(self) -> str:
+        """Read a column's name; drop a table's name before it."""
+        name = self.read_name()
+        while self.accept("."):
+            name = self.read_name()
         return name
 
-    def names(self) -> tuple[str, ...]:
-        """Take names with commas between them."""
-        names = [self.name()]
-        while self.take(","):
-            names.append(self.name())
+    def read_names(self) -> tuple[str, ...]:
+        """Read names separated by commas."""
+        names = [self.read_name()]
+        while self.accept(","):
+            names.append(self.read_name())
         return tuple(names)
 
-    def tables(self) -> tuple[Name, ...]:
-        tables = [self.table()]
-        while self.take(","):
-            tables.append(self.table())
+    def read_table_names(self) -> tuple[Name, ...]:
+        """Read table names separated by commas."""
+        tables = [self.read_table_name()]
+        while self.accept(","):
+            tables.append(self.read_table_name())
         return tuple(tables)
 
     # Literals
 
-    def integer(self) -> int:
-        """Take a whole number."""
+    def read_integer(self) -> int:
+        """Read an unsigned integer."""
         token = self.token
         if token.kind is not Kind.NUMBER or not token.text.isdecimal() or len(token.text) > 20:
             raise self.unexpected("a number")
-        self.at += 1
+        self.position += 1
         return int(token.text)
 
-    def take_introducer(self) -> str | None:
-        """Step over the `_charset` in front of a literal if there is one, and name the charset."""
+    def accept_introducer(self) -> str | None:
+        """Consume a `_charset` introducer before a literal, if there is one; return the charset."""
         token = self.token
         is_introducer = token.kind is Kind.WORD and token.text.startswith("_")
         if not is_introducer or self.peek(1).kind not in (Kind.STRING, Kind.HEX, Kind.BIT):
             return None
-        self.at += 1
+        self.position += 1
         return token.text[1:].lower()
 
-    def string(self) -> str:
-        """Take a string; strings side by side are one, as in SQL."""
-        self.take_introducer()
+    def read_string(self) -> str:
+        """Read a string; adjacent strings are one, as in SQL."""
+        self.accept_introducer()
         if self.token.kind is not Kind.STRING:
             raise self.unexpected("a string")
-        parts = [self.next().text]
+        parts = [self.advance().text]
         while self.token.kind is Kind.STRING:
-            parts.append(self.next().text)
+            parts.append(self.advance().text)
         return "".join(parts)
 
-    def word_or_string(self) -> str:
-        """Take what an option may have as its value: a word, a name or a string."""
-        return self.next().text if self.token.kind is Kind.STRING else self.name()
+    def read_word_or_string(self) -> str:
+        """Read the value of an option: a word, a name or a string."""
+        return self.advance().text if self.token.kind is Kind.STRING else self.read_name()
 
     # Parentheses
 
-    def inside(self) -> "Cursor":
-        """Take what is in the parentheses that begin here, as a cursor over it."""
-        if not self.sees("("):
+    def read_group(self) -> "Cursor":
+        """Consume a group in parentheses; return a cursor over its content."""
+        if not self.next_is("("):
             raise self.unexpected("'('")
-        close = self._partners[self.at]
-        part = self.within(self.at + 1, close)
-        self.at = close + 1
-        return part
+        closing = self._closings[self.position]
+        content = self.slice(self.position + 1, closing)
+        self.position = closing + 1
+        return content
 
-    def skip(self) -> None:
-        """Step over one token, or over everything in parentheses if they begin here."""
-        if self.sees("("):
-            self.inside()
+    def skip_item(self) -> None:
+        """Consume one token, or a whole group in parentheses."""
+        if self.next_is("("):
+            self.read_group()
         else:
-            self.next()
+            self.advance()
 
-    def items(self) -> "list[Cursor]":
-        """Take all that is left, cut at its outer commas."""
-        parts: list[Cursor] = []
-        start = self.at
-        while not self.ended():
-            if self.sees(","):
-                parts.append(self.within(start, self.at))
-                start = self.at + 1
-            self.skip()
-        parts.append(self.within(start, self.at))
-        return parts
+    def split_at_commas(self) -> "list[Cursor]":
+        """Consume the rest; return a cursor per item between the outer commas."""
+        items: list[Cursor] = []
+        start = self.position
+        while not self.at_end():
+            if self.next_is(","):
+                items.append(self.slice(start, self.position))
+                start = self.position + 1
+            self.skip_item()
+        items.append(self.slice(start, self.position))
+        return items
 
-    def text(self) -> str:
-        """Take all that is left, as it is written."""
-        if self.ended():
+    def strip_parentheses(self) -> "Cursor":
+        """Return a cursor over the same tokens without the parentheses around all of them."""
+        start, end = self.position, self.end
+        while end - start > 2 and self._tokens[start].key == "(":
+            if self._closings[start] != end - 1:
+                break
+            start, end = start + 1, end - 1
+        return self.slice(start, end)
+
+    # The rest
+
+    def read_rest(self) -> str:
+        """Consume the rest; return its SQL."""
+        if self.at_end():
             raise self.unexpected("an expression")
-        first, last = self._tokens[self.at], self._tokens[self.stop - 1]
-        self.at = self.stop
+        first, last = self._tokens[self.position], self._tokens[self.end - 1]
+        self.position = self.end
         return self.sql[first.start : last.end]
 
-    def unwrapped(self) -> "Cursor":
-        """The same without parentheses around all of it."""
-        start, stop = self.at, self.stop
-        while stop - start > 2 and self._tokens[start].key == "(":
-            if self._partners[start] != stop - 1:
-                break
-            start, stop = start + 1, stop - 1
-        return self.within(start, stop)
-
-    def skip_all(self) -> None:
-        self.at = self.stop
-
-    def expect_end(self) -> None:
-        if not self.ended():
-            raise self.unexpected("the end")
+    def skip_rest(self) -> None:
+        """Consume the rest."""
+        self.position = self.end
 
 
-def _partners(sql: str, tokens: list[Token]) -> dict[int, int]:
-    """Find where each parenthesis closes."""
-    partners: dict[int, int] = {}
-    opened: list[int] = []
-    for at, token in enumerate(tokens):
+def _match_parentheses(sql: str, tokens: list[Token]) -> dict[int, int]:
+    """Find the closing parenthesis of each opening one."""
+    closings: dict[int, int] = {}
+    openings: list[int] = []
+    for position, token in enumerate(tokens):
         if token.key == "(":
-            opened.append(at)
+            openings.append(position)
         elif token.key == ")":
-            if not opened:
+            if not openings:
                 raise UnreadableDdl("')' without '('", sql)
-            partners[opened.pop()] = at
-        elif opened and token.key == ";":
+            closings[openings.pop()] = position
+        elif openings and token.key == ";":
             break
-    if opened:
+    if openings:
         raise UnreadableDdl("'(' without ')'", sql)
-    return partners
+    return closings

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from ticdc_assets.events import Column, ColumnType
 from ticdc_assets.schema.ddl.cursor import Cursor
 from ticdc_assets.schema.ddl.statement import SetDefault
-from ticdc_assets.schema.ddl.temporal_literal import normal_moment
+from ticdc_assets.schema.ddl.temporal_literal import normalize_temporal
 from ticdc_assets.schema.ddl.tokens import Kind
 from ticdc_assets.schema.types.mysql_type import TYPES
 
@@ -32,23 +32,25 @@ class Default(NamedTuple):
 
 def read_default(cursor: Cursor) -> Default:
     """Take what stands behind DEFAULT."""
-    if not cursor.sees("("):
-        return _literal(cursor) or _expression(cursor)
-    inside = cursor.inside().unwrapped()
-    start = inside.at
-    default = _literal(inside) or _now(inside)
-    if default is not None and inside.ended():
+    if not cursor.next_is("("):
+        return _read_literal(cursor) or _read_expression(cursor)
+    inside = cursor.read_group().strip_parentheses()
+    start = inside.position
+    default = _read_literal(inside) or _read_now(inside)
+    if default is not None and inside.at_end():
         return default
-    inside.at = start
-    return Default(inside.text(), is_expression=True)
+    inside.position = start
+    return Default(inside.read_rest(), is_expression=True)
 
 
 def resolve_default(action: SetDefault, column: Column) -> tuple[str | None, bool]:
     """Give the new default in the form of the column's type, and whether it is an expression."""
-    return typed(Default(action.default, action.is_expression, action.literal), column.type)
+    return convert_default(
+        Default(action.default, action.is_expression, action.literal), column.type
+    )
 
 
-def typed(default: Default, type: ColumnType) -> tuple[str | None, bool]:
+def convert_default(default: Default, type: ColumnType) -> tuple[str | None, bool]:
     """Bring a default to the row-image convention of its column's type."""
     text = default.text
     if text is None or default.is_expression:
@@ -57,92 +59,92 @@ def typed(default: Default, type: ColumnType) -> tuple[str | None, bool]:
     if default.literal == "bytes":
         data = bytes.fromhex(text)
         if row.kind in ("integer", "float", "decimal", "bit", "year"):
-            return _number_of(data) or f"x'{text}'", False
-        text = _kept(data, type)
+            return _parse_bytes(data) or f"x'{text}'", False
+        text = _decode_stored(data, type)
     match row.kind:
         case "bit":
             is_number = default.literal == "number"
-            return (text if is_number else _number_of(text.encode()) or text), False
+            return (text if is_number else _parse_bytes(text.encode()) or text), False
         case "integer":
-            return _rounded(text, 0), False
+            return _round_number(text, 0), False
         case "decimal":
-            return _rounded(text, type.decimals or 0), False
+            return _round_number(text, type.decimals or 0), False
         case "enum" | "set":
-            return _members(text, type, by_number=default.literal == "number"), False
+            return _read_members(text, type, by_number=default.literal == "number"), False
         case "date" | "datetime" | "time" | "year":
-            return normal_moment(text, type), False
+            return normalize_temporal(text, type), False
         case "binary":
             return b64encode(text.encode("utf-8", "surrogateescape")).decode("ascii"), False
         case _:
             return text, False
 
 
-def _literal(cursor: Cursor) -> Default | None:
+def _read_literal(cursor: Cursor) -> Default | None:
     """Take a literal if one is next."""
-    if cursor.take("NULL"):
+    if cursor.accept("NULL"):
         return Default()
-    if truth := cursor.take_any("TRUE", "FALSE"):
+    if truth := cursor.accept_any("TRUE", "FALSE"):
         return Default(str(int(truth == "TRUE")), literal="number")
-    if cursor.sees_any("DATE", "TIME", "TIMESTAMP") and cursor.peek(1).kind is Kind.STRING:
-        cursor.next()
-        return Default(cursor.string())
-    cursor.take_introducer()
+    if cursor.next_is_any("DATE", "TIME", "TIMESTAMP") and cursor.peek(1).kind is Kind.STRING:
+        cursor.advance()
+        return Default(cursor.read_string())
+    cursor.accept_introducer()
     if cursor.token.kind is Kind.STRING:
-        return Default(cursor.string())
+        return Default(cursor.read_string())
     if cursor.token.kind in (Kind.HEX, Kind.BIT):
-        return Default(cursor.next().data.hex(), literal="bytes")
-    return _number(cursor)
+        return Default(cursor.advance().data.hex(), literal="bytes")
+    return _read_number(cursor)
 
 
-def _number(cursor: Cursor) -> Default | None:
-    signed = int(cursor.sees_any("+", "-"))
+def _read_number(cursor: Cursor) -> Default | None:
+    signed = int(cursor.next_is_any("+", "-"))
     ahead = signed + int(cursor.peek(signed).key == ".")
     if cursor.peek(ahead).kind is not Kind.NUMBER:
         return None
-    sign = "-" if cursor.sees("-") else ""
+    sign = "-" if cursor.next_is("-") else ""
     point = "0." if ahead > signed else ""
-    cursor.at += ahead
-    return Default(f"{sign}{point}{cursor.next().text}", literal="number")
+    cursor.position += ahead
+    return Default(f"{sign}{point}{cursor.advance().text}", literal="number")
 
 
-def _now(cursor: Cursor) -> Default | None:
+def _read_now(cursor: Cursor) -> Default | None:
     """Take the current time or day; its many spellings become one."""
-    if cursor.take_any(*_TODAY):
-        if cursor.sees("("):
-            cursor.inside().expect_end()
+    if cursor.accept_any(*_TODAY):
+        if cursor.next_is("("):
+            cursor.read_group().expect_end()
         return Default("CURRENT_DATE", is_expression=True)
-    if not cursor.take_any(*_NOW):
+    if not cursor.accept_any(*_NOW):
         return None
     places = 0
-    if cursor.sees("("):
-        inside = cursor.inside()
-        places = 0 if inside.ended() else inside.integer()
+    if cursor.next_is("("):
+        inside = cursor.read_group()
+        places = 0 if inside.at_end() else inside.read_integer()
         inside.expect_end()
     called = f"({places})" if places else ""
     return Default(f"CURRENT_TIMESTAMP{called}", is_expression=True)
 
 
-def _expression(cursor: Cursor) -> Default:
+def _read_expression(cursor: Cursor) -> Default:
     """Take a function call or the next value of a sequence."""
-    now = _now(cursor)
+    now = _read_now(cursor)
     if now is not None:
         return now
-    start = cursor.at
-    if cursor.take("NEXT", "VALUE", "FOR"):
-        cursor.table()
+    start = cursor.position
+    if cursor.accept("NEXT", "VALUE", "FOR"):
+        cursor.read_table_name()
     else:
-        cursor.name()
-        cursor.inside()
-    return Default(cursor.within(start, cursor.at).text(), is_expression=True)
+        cursor.read_name()
+        cursor.read_group()
+    return Default(cursor.slice(start, cursor.position).read_rest(), is_expression=True)
 
 
-def _number_of(data: bytes) -> str | None:
+def _parse_bytes(data: bytes) -> str | None:
     """The number that bytes are, if it has no more than 64 bits."""
     significant = data.lstrip(b"\0")
     return None if len(significant) > 8 else str(int.from_bytes(significant, "big"))
 
 
-def _kept(data: bytes, type: ColumnType) -> str:
+def _decode_stored(data: bytes, type: ColumnType) -> str:
     """The text TiDB keeps of a default given as bytes.
 
     It keeps defaults as JSON, where bytes that are not UTF-8 become U+FFFD one by one: that, not
@@ -154,7 +156,7 @@ def _kept(data: bytes, type: ColumnType) -> str:
     return "".join("\N{REPLACEMENT CHARACTER}" if "\udc80" <= c <= "\udcff" else c for c in text)
 
 
-def _rounded(text: str, places: int) -> str:
+def _round_number(text: str, places: int) -> str:
     """A number without more digits behind its point than the type has."""
     if text.removeprefix("-").isdecimal() or len(text) > _MOST_DIGITS:
         return text
@@ -167,7 +169,7 @@ def _rounded(text: str, places: int) -> str:
     return format(number.quantize(Decimal(1).scaleb(-places), context=_EXACT), "f")
 
 
-def _members(text: str, type: ColumnType, *, by_number: bool) -> str:
+def _read_members(text: str, type: ColumnType, *, by_number: bool) -> str:
     """The names of an enum's or a set's members, as the type spells and orders them."""
     elements = type.elements or ()
     if by_number and text.isdecimal() and len(text) <= 20:

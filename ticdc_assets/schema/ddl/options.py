@@ -6,10 +6,10 @@ ALTER TABLE knows only the options named here, because what it does not know mig
 from dataclasses import dataclass
 
 from ticdc_assets.schema.ddl.column_type import (
-    charset_name,
-    charset_of,
-    collation_name,
-    take_charset,
+    accept_charset,
+    get_charset,
+    read_charset,
+    read_collation,
 )
 from ticdc_assets.schema.ddl.cursor import Cursor
 from ticdc_assets.schema.ddl.tokens import Kind
@@ -76,7 +76,7 @@ _VALUE_KINDS = (Kind.WORD, Kind.NAME, Kind.STRING, Kind.NUMBER, Kind.HEX)
 
 
 @dataclass(slots=True)
-class Options:
+class TableOptions:
     charset: str | None = None
     collation: str | None = None
 
@@ -84,94 +84,96 @@ class Options:
     def column_charset(self) -> str | None:
         """The charset of columns that have none of their own."""
         if self.charset is None and self.collation is not None:
-            return charset_of(self.collation)
+            return get_charset(self.collation)
         return self.charset
 
 
-def take_option(cursor: Cursor, options: Options, *, any_name: bool = False) -> str:
+def accept_option(cursor: Cursor, options: TableOptions, *, any_name: bool = False) -> str:
     """Take one option of a table and name its kind; empty if none is next.
 
     With `any_name`, whatever looks like an option is one.
     """
-    if charset_kind := take_charset_option(cursor, options):
+    if charset_kind := accept_charset_option(cursor, options):
         return charset_kind
-    if cursor.take("TTL"):
+    if cursor.accept("TTL"):
         _skip_ttl(cursor)
         return "ttl"
-    if cursor.take("FORCE", "AUTO_INCREMENT") or cursor.take("FORCE", "AUTO_RANDOM_BASE"):
+    if cursor.accept("FORCE", "AUTO_INCREMENT") or cursor.accept("FORCE", "AUTO_RANDOM_BASE"):
         _skip_value(cursor)
         return "auto_increment"
-    if cursor.take("SET", "TIFLASH", "REPLICA") or cursor.take("SET", "HYPO", "TIFLASH", "REPLICA"):
+    if cursor.accept("SET", "TIFLASH", "REPLICA") or cursor.accept(
+        "SET", "HYPO", "TIFLASH", "REPLICA"
+    ):
         _skip_tiflash(cursor)
         return "tiflash replica"
     for pair in _PAIRS:
-        if cursor.take(*pair):
+        if cursor.accept(*pair):
             _skip_value(cursor)
             return " ".join(pair).lower()
-    known = cursor.take_any(*_TABLE_OPTIONS)
+    known = cursor.accept_any(*_TABLE_OPTIONS)
     if not known and any_name and cursor.token.kind is Kind.WORD:
-        known = cursor.next().key
+        known = cursor.advance().key
     if known:
         _skip_value(cursor)
     return known.lower()
 
 
-def take_charset_option(cursor: Cursor, options: Options) -> str:
+def accept_charset_option(cursor: Cursor, options: TableOptions) -> str:
     """Take [DEFAULT] CHARACTER SET or COLLATE, and name it; empty if neither is next."""
-    start = cursor.at
-    cursor.take("DEFAULT")
-    if take_charset(cursor):
-        cursor.take("=")
-        options.charset = charset_name(cursor)
+    start = cursor.position
+    cursor.accept("DEFAULT")
+    if accept_charset(cursor):
+        cursor.accept("=")
+        options.charset = read_charset(cursor)
         return "charset"
-    if cursor.take("COLLATE"):
-        cursor.take("=")
-        options.collation = collation_name(cursor)
+    if cursor.accept("COLLATE"):
+        cursor.accept("=")
+        options.collation = read_collation(cursor)
         return "collate"
-    cursor.at = start
+    cursor.position = start
     return ""
 
 
-def read_database_options(cursor: Cursor) -> Options:
+def read_database_options(cursor: Cursor) -> TableOptions:
     """Take all options of a database."""
-    options = Options()
-    while not cursor.ended():
-        if take_charset_option(cursor, options):
+    options = TableOptions()
+    while not cursor.at_end():
+        if accept_charset_option(cursor, options):
             continue
-        if cursor.take("SET", "TIFLASH", "REPLICA"):
+        if cursor.accept("SET", "TIFLASH", "REPLICA"):
             _skip_tiflash(cursor)
             continue
-        cursor.take("DEFAULT")
-        if not cursor.take("ENCRYPTION"):
+        cursor.accept("DEFAULT")
+        if not cursor.accept("ENCRYPTION"):
             cursor.expect("PLACEMENT", "POLICY")
         _skip_value(cursor)
     return options
 
 
 def _skip_value(cursor: Cursor) -> None:
-    if not cursor.take("="):
+    if not cursor.accept("="):
         # PLACEMENT POLICY SET DEFAULT
-        cursor.take("SET")
-    if cursor.sees("("):
-        cursor.inside()
+        cursor.accept("SET")
+    if cursor.next_is("("):
+        cursor.read_group()
     elif cursor.token.kind in _VALUE_KINDS:
-        cursor.next()
+        cursor.advance()
     else:
         raise cursor.unexpected("the value of an option")
 
 
 def _skip_ttl(cursor: Cursor) -> None:
     """Step over `column + INTERVAL n unit`."""
-    cursor.take("=")
-    cursor.column()
+    cursor.accept("=")
+    cursor.read_column_name()
     cursor.expect("+", "INTERVAL")
-    cursor.skip()
-    cursor.name()
+    cursor.skip_item()
+    cursor.read_name()
 
 
 def _skip_tiflash(cursor: Cursor) -> None:
-    cursor.integer()
-    if cursor.take("LOCATION", "LABELS"):
-        cursor.string()
-        while cursor.take(","):
-            cursor.string()
+    cursor.read_integer()
+    if cursor.accept("LOCATION", "LABELS"):
+        cursor.read_string()
+        while cursor.accept(","):
+            cursor.read_string()

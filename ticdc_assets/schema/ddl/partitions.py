@@ -37,12 +37,12 @@ _OPTION_PAIRS = (
 
 def read_partitioning(cursor: Cursor) -> Partitioning:
     """Take what stands behind PARTITION BY."""
-    make, may_count = _method(cursor)
+    make, may_count = _read_method(cursor)
     interval = _skip_interval(cursor)
-    count = partition_count(cursor) if cursor.take("PARTITIONS") else None
+    count = read_partition_count(cursor) if cursor.accept("PARTITIONS") else None
     _skip_subpartitioning(cursor)
     partitions: tuple[Partition, ...] = ()
-    if cursor.sees("("):
+    if cursor.next_is("("):
         partitions = read_partitions(cursor)
     elif may_count:
         partitions = tuple(Partition(f"p{number}") for number in range(count or 1))
@@ -50,14 +50,14 @@ def read_partitioning(cursor: Cursor) -> Partitioning:
         raise cursor.error("the partitions an INTERVAL stands for are not spelt out")
     else:
         raise cursor.unexpected("partitions")
-    if cursor.take("UPDATE", "INDEXES"):
-        cursor.inside()
+    if cursor.accept("UPDATE", "INDEXES"):
+        cursor.read_group()
     return make(partitions)
 
 
-def partition_count(cursor: Cursor) -> int:
+def read_partition_count(cursor: Cursor) -> int:
     """Take a number of partitions."""
-    count = cursor.integer()
+    count = cursor.read_integer()
     if not 0 < count <= _MOST_PARTITIONS:
         raise cursor.error(f"{count} partitions")
     return count
@@ -65,119 +65,119 @@ def partition_count(cursor: Cursor) -> int:
 
 def read_partitions(cursor: Cursor) -> tuple[Partition, ...]:
     """Take partition definitions in parentheses."""
-    return tuple(_partition(part) for part in cursor.inside().items())
+    return tuple(_read_partition(part) for part in cursor.read_group().split_at_commas())
 
 
 def skip_partition_options(cursor: Cursor) -> None:
     """Step over the options of one partition."""
     while True:
-        if any(cursor.take(*pair) for pair in _OPTION_PAIRS) or cursor.take_any(*_OPTIONS):
-            cursor.take("=") or cursor.take("SET")
-            cursor.next()
-        elif cursor.sees("("):
+        if any(cursor.accept(*pair) for pair in _OPTION_PAIRS) or cursor.accept_any(*_OPTIONS):
+            cursor.accept("=") or cursor.accept("SET")
+            cursor.advance()
+        elif cursor.next_is("("):
             # Subpartitions.
-            cursor.inside()
+            cursor.read_group()
         else:
             return
 
 
-def _method(cursor: Cursor) -> tuple[Callable[[tuple[Partition, ...]], Partitioning], bool]:
+def _read_method(cursor: Cursor) -> tuple[Callable[[tuple[Partition, ...]], Partitioning], bool]:
     """Take how the table is cut; say whether a mere number of partitions will do."""
-    cursor.take("LINEAR")
-    if cursor.take("HASH"):
-        expression = cursor.inside().text()
+    cursor.accept("LINEAR")
+    if cursor.accept("HASH"):
+        expression = cursor.read_group().read_rest()
         return (lambda p: Partitioning("hash", p, expression=expression)), True
-    if cursor.take("KEY"):
-        if cursor.take("ALGORITHM", "="):
-            cursor.integer()
-        inside = cursor.inside()
-        key = () if inside.ended() else _columns(inside)
+    if cursor.accept("KEY"):
+        if cursor.accept("ALGORITHM", "="):
+            cursor.read_integer()
+        inside = cursor.read_group()
+        key = () if inside.at_end() else _columns(inside)
         return (lambda p: Partitioning("key", p, columns=key)), True
-    kind = cursor.take_any("RANGE", "LIST")
+    kind = cursor.accept_any("RANGE", "LIST")
     if not kind:
         raise cursor.unexpected("a way of partitioning")
-    if cursor.take_any("COLUMNS", "FIELDS"):
-        columns = _columns(cursor.inside())
+    if cursor.accept_any("COLUMNS", "FIELDS"):
+        columns = _columns(cursor.read_group())
         if kind == "RANGE":
             return (lambda p: Partitioning("range columns", p, columns=columns)), False
         return (lambda p: Partitioning("list columns", p, columns=columns)), False
-    expression = cursor.inside().text()
+    expression = cursor.read_group().read_rest()
     if kind == "RANGE":
         return (lambda p: Partitioning("range", p, expression=expression)), False
     return (lambda p: Partitioning("list", p, expression=expression)), False
 
 
 def _columns(inside: Cursor) -> tuple[str, ...]:
-    columns = [inside.column()]
-    while inside.take(","):
-        columns.append(inside.column())
+    columns = [inside.read_column_name()]
+    while inside.accept(","):
+        columns.append(inside.read_column_name())
     inside.expect_end()
     return tuple(columns)
 
 
 def _skip_interval(cursor: Cursor) -> bool:
-    if not cursor.take("INTERVAL"):
+    if not cursor.accept("INTERVAL"):
         return False
-    cursor.inside()
+    cursor.read_group()
     for end in ("FIRST", "LAST"):
-        if cursor.take(end, "PARTITION", "LESS", "THAN"):
-            cursor.inside()
-    cursor.take("NULL", "PARTITION")
-    cursor.take("MAXVALUE", "PARTITION")
+        if cursor.accept(end, "PARTITION", "LESS", "THAN"):
+            cursor.read_group()
+    cursor.accept("NULL", "PARTITION")
+    cursor.accept("MAXVALUE", "PARTITION")
     return True
 
 
 def _skip_subpartitioning(cursor: Cursor) -> None:
-    if not cursor.take("SUBPARTITION", "BY"):
+    if not cursor.accept("SUBPARTITION", "BY"):
         return
-    _method(cursor)
-    if cursor.take("SUBPARTITIONS"):
-        cursor.integer()
+    _read_method(cursor)
+    if cursor.accept("SUBPARTITIONS"):
+        cursor.read_integer()
 
 
-def _partition(cursor: Cursor) -> Partition:
+def _read_partition(cursor: Cursor) -> Partition:
     cursor.expect("PARTITION")
-    name = cursor.name()
+    name = cursor.read_name()
     less_than: tuple[str, ...] | None = None
     values: tuple[tuple[str, ...], ...] | None = None
-    if cursor.take("VALUES", "LESS", "THAN"):
-        less_than = ("MAXVALUE",) if cursor.take("MAXVALUE") else _row(cursor.inside())
-    elif cursor.take("VALUES", "IN"):
-        values = tuple(_list_value(item) for item in cursor.inside().items())
-    elif cursor.take("DEFAULT"):
+    if cursor.accept("VALUES", "LESS", "THAN"):
+        less_than = ("MAXVALUE",) if cursor.accept("MAXVALUE") else _read_row(cursor.read_group())
+    elif cursor.accept("VALUES", "IN"):
+        values = tuple(_read_list_value(item) for item in cursor.read_group().split_at_commas())
+    elif cursor.accept("DEFAULT"):
         values = (("DEFAULT",),)
     skip_partition_options(cursor)
     cursor.expect_end()
     return Partition(name, less_than, values)
 
 
-def _list_value(item: Cursor) -> tuple[str, ...]:
+def _read_list_value(item: Cursor) -> tuple[str, ...]:
     """A value of a list: a row in parentheses where the table is cut by several columns."""
-    unwrapped = item.unwrapped()
-    return _row(unwrapped) if unwrapped.at != item.at else (_value(item),)
+    unwrapped = item.strip_parentheses()
+    return _read_row(unwrapped) if unwrapped.position != item.position else (_read_value(item),)
 
 
-def _row(inside: Cursor) -> tuple[str, ...]:
-    return tuple(_value(item) for item in inside.items())
+def _read_row(inside: Cursor) -> tuple[str, ...]:
+    return tuple(_read_value(item) for item in inside.split_at_commas())
 
 
-def _value(item: Cursor) -> str:
+def _read_value(item: Cursor) -> str:
     """One value as SQL; charset introducers go, strings and keywords get their one spelling."""
-    start = item.at
-    if keyword := item.take_any("MAXVALUE", "NULL", "DEFAULT"):
+    start = item.position
+    if keyword := item.accept_any("MAXVALUE", "NULL", "DEFAULT"):
         text = keyword
     else:
-        item.take_introducer()
+        item.accept_introducer()
         if item.token.kind is not Kind.STRING:
-            item.at = start
-            return item.text()
-        text = _quoted(item.string())
-    if item.ended():
+            item.position = start
+            return item.read_rest()
+        text = _quote(item.read_string())
+    if item.at_end():
         return text
-    item.at = start
-    return item.text()
+    item.position = start
+    return item.read_rest()
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "''")
     return f"'{escaped}'"

@@ -10,10 +10,10 @@ from functools import lru_cache
 from ticdc_assets.errors import UnreadableDdl
 from ticdc_assets.events import Index
 from ticdc_assets.schema.ddl import statement as ddl
-from ticdc_assets.schema.ddl.alter_table import drop_index, read_actions
+from ticdc_assets.schema.ddl.alter_table import make_drop_index, read_actions
 from ticdc_assets.schema.ddl.create_table import read_create_table
 from ticdc_assets.schema.ddl.cursor import Cursor
-from ticdc_assets.schema.ddl.indexes import read_parts
+from ticdc_assets.schema.ddl.indexes import read_index_body
 from ticdc_assets.schema.ddl.options import read_database_options
 from ticdc_assets.schema.ddl.tokens import Kind
 
@@ -22,7 +22,7 @@ _TABLES = ("TABLE", "TABLES")
 _INDEX_KINDS = ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR")
 
 # CREATE, ALTER and DROP of these touch no table's rows or columns.
-_IDLE_OBJECTS = (
+_IGNORED_OBJECTS = (
     "SEQUENCE",
     "PLACEMENT POLICY",
     "RESOURCE GROUP",
@@ -38,7 +38,7 @@ _IDLE_OBJECTS = (
     "MASKING POLICY",
 )
 # Statements that begin so, likewise.
-_IDLE_STATEMENTS = (
+_IGNORED_STATEMENTS = (
     "ADMIN",
     "ANALYZE",
     "CHECK TABLE",
@@ -72,191 +72,191 @@ def read_ddl(sql: str, *, charset: str = "utf8mb4") -> tuple[ddl.Statement, ...]
     except UnicodeEncodeError:
         raise UnreadableDdl("not text", sql) from None
     statements: list[ddl.Statement] = []
-    for cursor in Cursor.over(sql).statements():
-        statements.append(_statement(cursor, charset))
+    for cursor in Cursor.over(sql).split_statements():
+        statements.append(_read_statement(cursor, charset))
         cursor.expect_end()
     return tuple(statements)
 
 
-def _statement(cursor: Cursor, charset: str) -> ddl.Statement:
+def _read_statement(cursor: Cursor, charset: str) -> ddl.Statement:
     reader = _READERS.get(cursor.token.key)
     if reader is not None:
-        cursor.next()
+        cursor.advance()
         return reader(cursor, charset)
-    for words in _IDLE_STATEMENTS:
-        if cursor.take(*words.split()):
-            cursor.skip_all()
+    for words in _IGNORED_STATEMENTS:
+        if cursor.accept(*words.split()):
+            cursor.skip_rest()
             return ddl.NoTableEffect(words.lower())
     raise cursor.unexpected("a statement")
 
 
-def _idle_object(cursor: Cursor, verb: str) -> ddl.NoTableEffect:
-    for words in _IDLE_OBJECTS:
-        if cursor.take(*words.split()):
-            cursor.skip_all()
+def _read_ignored_object(cursor: Cursor, verb: str) -> ddl.NoTableEffect:
+    for words in _IGNORED_OBJECTS:
+        if cursor.accept(*words.split()):
+            cursor.skip_rest()
             return ddl.NoTableEffect(f"{verb} {words.lower()}")
     raise cursor.unexpected(f"something to {verb}")
 
 
-def _create(cursor: Cursor, charset: str) -> ddl.Statement:
-    if cursor.take_any(*_DATABASE):
-        return _create_database(cursor)
-    start = cursor.at
-    cursor.take("GLOBAL")
-    cursor.take("TEMPORARY")
-    if cursor.take("TABLE"):
+def _read_create(cursor: Cursor, charset: str) -> ddl.Statement:
+    if cursor.accept_any(*_DATABASE):
+        return _read_create_database(cursor)
+    start = cursor.position
+    cursor.accept("GLOBAL")
+    cursor.accept("TEMPORARY")
+    if cursor.accept("TABLE"):
         return read_create_table(cursor, charset)
-    cursor.at = start
-    kind = cursor.take_any(*_INDEX_KINDS)
-    if cursor.take("INDEX"):
-        return _create_index(cursor, unique=kind == "UNIQUE")
-    cursor.at = start
-    if cursor.sees("VIEW") or cursor.sees_any(*_VIEW_SETTINGS):
-        return _create_view(cursor)
-    return _idle_object(cursor, "create")
+    cursor.position = start
+    kind = cursor.accept_any(*_INDEX_KINDS)
+    if cursor.accept("INDEX"):
+        return _read_create_index(cursor, unique=kind == "UNIQUE")
+    cursor.position = start
+    if cursor.next_is("VIEW") or cursor.next_is_any(*_VIEW_SETTINGS):
+        return _read_create_view(cursor)
+    return _read_ignored_object(cursor, "create")
 
 
-def _create_database(cursor: Cursor) -> ddl.Statement:
-    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    name = cursor.name()
+def _read_create_database(cursor: Cursor) -> ddl.Statement:
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.read_name()
     options = read_database_options(cursor)
     return ddl.CreateDatabase(name, options.charset, options.collation, if_not_exists)
 
 
-def _create_index(cursor: Cursor, *, unique: bool) -> ddl.Statement:
-    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    name = cursor.name()
-    if cursor.take_any("USING", "TYPE"):
-        cursor.name()
+def _read_create_index(cursor: Cursor, *, unique: bool) -> ddl.Statement:
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.read_name()
+    if cursor.accept_any("USING", "TYPE"):
+        cursor.read_name()
     cursor.expect("ON")
-    table = cursor.table()
-    index = read_parts(cursor, Index(name, (), unique=unique))
+    table = cursor.read_table_name()
+    index = read_index_body(cursor, Index(name, (), unique=unique))
     return ddl.AlterTable(table, (ddl.AddIndex(index, if_not_exists),))
 
 
-def _create_view(cursor: Cursor) -> ddl.Statement:
-    if cursor.take("OR", "REPLACE") and cursor.take_any(*_TABLES):
+def _read_create_view(cursor: Cursor) -> ddl.Statement:
+    if cursor.accept("OR", "REPLACE") and cursor.accept_any(*_TABLES):
         raise cursor.error("CREATE OR REPLACE of a table")
-    while not cursor.sees("VIEW"):
-        cursor.next()
+    while not cursor.next_is("VIEW"):
+        cursor.advance()
     cursor.expect("VIEW")
-    cursor.take("IF", "NOT", "EXISTS")
-    name = cursor.table()
-    if cursor.sees("("):
-        cursor.inside()
+    cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.read_table_name()
+    if cursor.next_is("("):
+        cursor.read_group()
     cursor.expect("AS")
-    cursor.skip_all()
+    cursor.skip_rest()
     return ddl.CreateView(name)
 
 
-def _alter(cursor: Cursor, charset: str) -> ddl.Statement:
-    start = cursor.at
-    cursor.take("IGNORE")
-    if cursor.take("TABLE"):
-        table = cursor.table()
+def _read_alter(cursor: Cursor, charset: str) -> ddl.Statement:
+    start = cursor.position
+    cursor.accept("IGNORE")
+    if cursor.accept("TABLE"):
+        table = cursor.read_table_name()
         return ddl.AlterTable(table, read_actions(cursor, charset))
-    cursor.at = start
-    if cursor.take_any(*_DATABASE):
-        return _alter_database(cursor)
-    return _idle_object(cursor, "alter")
+    cursor.position = start
+    if cursor.accept_any(*_DATABASE):
+        return _read_alter_database(cursor)
+    return _read_ignored_object(cursor, "alter")
 
 
-def _alter_database(cursor: Cursor) -> ddl.Statement:
+def _read_alter_database(cursor: Cursor) -> ddl.Statement:
     options_begin = ("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "PLACEMENT", "SET")
     name = None
-    if not cursor.ended() and not cursor.sees_any(*options_begin):
-        name = cursor.name()
+    if not cursor.at_end() and not cursor.next_is_any(*options_begin):
+        name = cursor.read_name()
     options = read_database_options(cursor)
     return ddl.AlterDatabase(name, options.charset, options.collation)
 
 
-def _drop(cursor: Cursor, charset: str) -> ddl.Statement:
-    if cursor.take_any(*_DATABASE):
-        cursor.take("IF", "EXISTS")
-        return ddl.DropDatabase(cursor.name())
-    start = cursor.at
-    cursor.take("GLOBAL")
-    cursor.take("TEMPORARY")
-    if cursor.take_any(*_TABLES):
-        return ddl.DropTables(_dropped(cursor))
-    cursor.at = start
-    if cursor.take("VIEW"):
-        return ddl.DropViews(_dropped(cursor))
-    if cursor.take("INDEX"):
-        return _drop_index(cursor)
-    return _idle_object(cursor, "drop")
+def _read_drop(cursor: Cursor, charset: str) -> ddl.Statement:
+    if cursor.accept_any(*_DATABASE):
+        cursor.accept("IF", "EXISTS")
+        return ddl.DropDatabase(cursor.read_name())
+    start = cursor.position
+    cursor.accept("GLOBAL")
+    cursor.accept("TEMPORARY")
+    if cursor.accept_any(*_TABLES):
+        return ddl.DropTables(_read_dropped_names(cursor))
+    cursor.position = start
+    if cursor.accept("VIEW"):
+        return ddl.DropViews(_read_dropped_names(cursor))
+    if cursor.accept("INDEX"):
+        return _read_drop_index(cursor)
+    return _read_ignored_object(cursor, "drop")
 
 
-def _dropped(cursor: Cursor) -> tuple[ddl.Name, ...]:
-    cursor.take("IF", "EXISTS")
-    names = cursor.tables()
-    cursor.take_any("RESTRICT", "CASCADE")
+def _read_dropped_names(cursor: Cursor) -> tuple[ddl.Name, ...]:
+    cursor.accept("IF", "EXISTS")
+    names = cursor.read_table_names()
+    cursor.accept_any("RESTRICT", "CASCADE")
     return names
 
 
-def _drop_index(cursor: Cursor) -> ddl.Statement:
-    if_exists = cursor.take("IF", "EXISTS")
-    name = cursor.name()
+def _read_drop_index(cursor: Cursor) -> ddl.Statement:
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.read_name()
     cursor.expect("ON")
-    table = cursor.table()
-    while cursor.take_any("ALGORITHM", "LOCK"):
-        cursor.take("=")
-        cursor.name()
-    return ddl.AlterTable(table, (drop_index(name, if_exists),))
+    table = cursor.read_table_name()
+    while cursor.accept_any("ALGORITHM", "LOCK"):
+        cursor.accept("=")
+        cursor.read_name()
+    return ddl.AlterTable(table, (make_drop_index(name, if_exists),))
 
 
-def _truncate(cursor: Cursor, charset: str) -> ddl.Statement:
-    cursor.take("TABLE")
-    return ddl.TruncateTable(cursor.table())
+def _read_truncate(cursor: Cursor, charset: str) -> ddl.Statement:
+    cursor.accept("TABLE")
+    return ddl.TruncateTable(cursor.read_table_name())
 
 
-def _rename(cursor: Cursor, charset: str) -> ddl.Statement:
-    if cursor.take("USER"):
-        cursor.skip_all()
+def _read_rename(cursor: Cursor, charset: str) -> ddl.Statement:
+    if cursor.accept("USER"):
+        cursor.skip_rest()
         return ddl.NoTableEffect("rename user")
-    if not cursor.take_any(*_TABLES):
+    if not cursor.accept_any(*_TABLES):
         raise cursor.unexpected("TABLE")
-    pairs = [_renamed(cursor)]
-    while cursor.take(","):
-        pairs.append(_renamed(cursor))
+    pairs = [_read_rename_pair(cursor)]
+    while cursor.accept(","):
+        pairs.append(_read_rename_pair(cursor))
     return ddl.RenameTables(tuple(pairs))
 
 
-def _renamed(cursor: Cursor) -> tuple[ddl.Name, ddl.Name]:
-    old = cursor.table()
-    if not cursor.take_any("TO", "AS"):
+def _read_rename_pair(cursor: Cursor) -> tuple[ddl.Name, ddl.Name]:
+    old = cursor.read_table_name()
+    if not cursor.accept_any("TO", "AS"):
         raise cursor.unexpected("TO")
-    return old, cursor.table()
+    return old, cursor.read_table_name()
 
 
-def _recover(cursor: Cursor, charset: str) -> ddl.Statement:
+def _read_recover(cursor: Cursor, charset: str) -> ddl.Statement:
     cursor.expect("TABLE")
-    if cursor.take("BY", "JOB"):
-        cursor.integer()
+    if cursor.accept("BY", "JOB"):
+        cursor.read_integer()
         return ddl.RecoverTable(None)
-    name = cursor.table()
+    name = cursor.read_table_name()
     if cursor.token.kind is Kind.NUMBER:
         # Which of several dropped tables of this name.
-        cursor.next()
+        cursor.advance()
     return ddl.RecoverTable(name)
 
 
-def _flashback(cursor: Cursor, charset: str) -> ddl.Statement:
-    if cursor.take_any(*_DATABASE):
-        name = cursor.name()
-        _refuse_moment(cursor)
-        return ddl.RecoverDatabase(name, cursor.name() if cursor.take("TO") else None)
-    if cursor.sees("CLUSTER"):
+def _read_flashback(cursor: Cursor, charset: str) -> ddl.Statement:
+    if cursor.accept_any(*_DATABASE):
+        name = cursor.read_name()
+        _check_restores_drop(cursor)
+        return ddl.RecoverDatabase(name, cursor.read_name() if cursor.accept("TO") else None)
+    if cursor.next_is("CLUSTER"):
         raise cursor.error("rows go back to an earlier moment that the statement does not show")
     cursor.expect("TABLE")
-    table = cursor.table()
-    _refuse_moment(cursor)
-    return ddl.RecoverTable(table, cursor.table() if cursor.take("TO") else None)
+    table = cursor.read_table_name()
+    _check_restores_drop(cursor)
+    return ddl.RecoverTable(table, cursor.read_table_name() if cursor.accept("TO") else None)
 
 
-def _refuse_moment(cursor: Cursor) -> None:
-    if cursor.sees(",") or (
-        cursor.sees_any("TO")
+def _check_restores_drop(cursor: Cursor) -> None:
+    if cursor.next_is(",") or (
+        cursor.next_is_any("TO")
         and cursor.peek(1).key in ("TIMESTAMP", "TSO")
         and cursor.peek(2).kind is not Kind.END
     ):
@@ -264,11 +264,11 @@ def _refuse_moment(cursor: Cursor) -> None:
 
 
 _READERS: dict[str, Callable[[Cursor, str], ddl.Statement]] = {
-    "ALTER": _alter,
-    "CREATE": _create,
-    "DROP": _drop,
-    "FLASHBACK": _flashback,
-    "RECOVER": _recover,
-    "RENAME": _rename,
-    "TRUNCATE": _truncate,
+    "ALTER": _read_alter,
+    "CREATE": _read_create,
+    "DROP": _read_drop,
+    "FLASHBACK": _read_flashback,
+    "RECOVER": _read_recover,
+    "RENAME": _read_rename,
+    "TRUNCATE": _read_truncate,
 }

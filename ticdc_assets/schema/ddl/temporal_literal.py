@@ -21,7 +21,7 @@ _DATE_CUTS = {
 }
 
 
-def normal_moment(text: str, type: ColumnType) -> str:
+def normalize_temporal(text: str, type: ColumnType) -> str:
     """Rewrite a literal of a date or time type."""
     places = type.decimals or 0
     stripped = text.strip()
@@ -29,38 +29,38 @@ def normal_moment(text: str, type: ColumnType) -> str:
         return text
     match type.name:
         case "year":
-            return _year(stripped) or text
+            return _parse_year(stripped) or text
         case "time":
-            return _time(stripped, places) or text
+            return _parse_time(stripped, places) or text
         case "date":
-            moment = _moment(stripped, 0)
+            moment = _parse_datetime(stripped, 0)
             return text if moment is None else moment[:10]
         case _:
-            return _moment(stripped, places) or text
+            return _parse_datetime(stripped, places) or text
 
 
-def _year(text: str) -> str | None:
+def _parse_year(text: str) -> str | None:
     if not text.isdecimal() or len(text) not in (1, 2, 4):
         return None
-    return str(int(text) if len(text) == 4 else _full_year(int(text)))
+    return str(int(text) if len(text) == 4 else _add_century(int(text)))
 
 
-def _full_year(year: int) -> int:
+def _add_century(year: int) -> int:
     return year + (1900 if year >= _CENTURY_TURN else 2000)
 
 
-def _moment(text: str, places: int) -> str | None:
+def _parse_datetime(text: str, places: int) -> str | None:
     body, dot, fraction = text.rpartition(".")
     if not dot or not _is_fraction(body, fraction):
         body, fraction = text, ""
-    parts = _digits_cut(body) if body.isdecimal() else _delimited(body)
+    parts = _split_digits(body) if body.isdecimal() else _split_delimited(body)
     if parts is None:
         return None
     year, month, day, hour, minute, second = (*parts, 0, 0, 0)[:6]
     if month > 12 or day > 31 or hour > 23 or minute > 59 or second > 59 or year > 9999:
         return None
     written = f"{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"
-    return _with_fraction(written, fraction, places)
+    return _round_fraction(written, fraction, places)
 
 
 def _is_fraction(body: str, fraction: str) -> bool:
@@ -68,7 +68,7 @@ def _is_fraction(body: str, fraction: str) -> bool:
     return fraction.isdecimal() and (body.count(":") == 2 or len(body) in (12, 14))
 
 
-def _digits_cut(text: str) -> list[int] | None:
+def _split_digits(text: str) -> list[int] | None:
     if text.strip("0") == "":
         return [0, 0, 0]
     cuts = _DATE_CUTS.get(len(text))
@@ -80,11 +80,11 @@ def _digits_cut(text: str) -> list[int] | None:
         parts.append(int(text[at : at + size]))
         at += size
     if cuts[0] == 2:
-        parts[0] = _full_year(parts[0])
+        parts[0] = _add_century(parts[0])
     return parts
 
 
-def _delimited(text: str) -> list[int] | None:
+def _split_delimited(text: str) -> list[int] | None:
     """Numbers with any one sign between them, year first."""
     if len(text) > 40 or "+" in text:
         return None
@@ -98,11 +98,11 @@ def _delimited(text: str) -> list[int] | None:
         return None
     parts = [int(number) for number in numbers]
     if len(numbers[0]) <= 2:
-        parts[0] = _full_year(parts[0])
+        parts[0] = _add_century(parts[0])
     return parts
 
 
-def _with_fraction(written: str, fraction: str, places: int) -> str | None:
+def _round_fraction(written: str, fraction: str, places: int) -> str | None:
     """Give a moment as many digits of a second as its type has, rounding."""
     if len(fraction) <= places:
         digits = fraction.ljust(places, "0")
@@ -120,7 +120,7 @@ def _with_fraction(written: str, fraction: str, places: int) -> str | None:
     return rounded[: 20 + places] if places else rounded[:19]
 
 
-def _time(text: str, places: int) -> str | None:
+def _parse_time(text: str, places: int) -> str | None:
     sign = "-" if text.startswith("-") else ""
     body, _, fraction = text.removeprefix("-").partition(".")
     days, _, clock = body.rpartition(" ")

@@ -82,17 +82,17 @@ _VERSION_DIGITS = (5, 6)
 def tokenize(sql: str) -> list[Token]:
     """Cut a DDL text; raise `UnreadableDdl` when it cannot be."""
     if "\\" not in sql:
-        return _cut(sql, _Tokenizer)
+        return _scan(sql, _Tokenizer)
     # TiCDC prints statements anew from their parse tree and doubles quotes, but not backslashes:
     # in such a text they stand for themselves, in what a user typed they escape.
     try:
-        tokens = _cut(sql, _LiteralTokenizer)
+        tokens = _scan(sql, _LiteralTokenizer)
     except UnreadableDdl:
-        return _cut(sql, _Tokenizer)
-    return tokens if _looks_printed(sql, tokens) else _cut(sql, _Tokenizer)
+        return _scan(sql, _Tokenizer)
+    return tokens if _is_printed_by_tidb(sql, tokens) else _scan(sql, _Tokenizer)
 
 
-def _cut(sql: str, tokenizer: type[_Tokenizer]) -> list[Token]:
+def _scan(sql: str, tokenizer: type[_Tokenizer]) -> list[Token]:
     try:
         cut = tokenizer(dialect="mysql").tokenize(sql)
     except SqlglotError as error:
@@ -105,19 +105,19 @@ def _cut(sql: str, tokenizer: type[_Tokenizer]) -> list[Token]:
         at += 1
         if token.token_type is TokenType.BLOCK_START:
             comments += 1
-            at = _behind_opening(cut, at)
+            at = _skip_comment_head(cut, at)
         elif token.token_type is TokenType.BLOCK_END:
             comments -= 1
             if comments < 0:
                 raise UnreadableDdl("'*/' without a comment", sql)
         else:
-            tokens.append(_token(token, sql))
+            tokens.append(_convert_token(token, sql))
     if comments:
         raise UnreadableDdl("comment without an end", sql)
     return tokens
 
 
-def _behind_opening(cut: list[SqlglotToken], at: int) -> int:
+def _skip_comment_head(cut: list[SqlglotToken], at: int) -> int:
     """Skip the version or the `[feature,…]` that stands directly behind a comment's opening."""
     if at == len(cut) or cut[at].start != cut[at - 1].end + 1:
         return at
@@ -131,7 +131,7 @@ def _behind_opening(cut: list[SqlglotToken], at: int) -> int:
     return at
 
 
-def _token(token: SqlglotToken, sql: str) -> Token:
+def _convert_token(token: SqlglotToken, sql: str) -> Token:
     start, end = token.start, token.end + 1
     kind = _KINDS.get(token.token_type, Kind.SYMBOL)
     text = token.text
@@ -146,7 +146,7 @@ def _token(token: SqlglotToken, sql: str) -> Token:
     return Token(kind, text, text if kind is Kind.SYMBOL else "", start, end)
 
 
-def _looks_printed(sql: str, tokens: list[Token]) -> bool:
+def _is_printed_by_tidb(sql: str, tokens: list[Token]) -> bool:
     """Is this TiDB's own print: keywords in upper case, names in back quotes, typed strings?"""
     before = ""
     for token in tokens:
