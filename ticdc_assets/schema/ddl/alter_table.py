@@ -1,4 +1,4 @@
-"""ALTER TABLE: its actions, one reader for each word that may begin one."""
+"""ALTER TABLE: its actions, dispatched on their first word."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,7 +15,7 @@ from ticdc_assets.schema.ddl.indexes import find_free_name, next_is_index, read_
 from ticdc_assets.schema.ddl.options import TableOptions, accept_option
 from ticdc_assets.schema.ddl.partition_actions import accept_partition_action
 
-# Actions that are these words and nothing else.
+# Actions that consist of these words and change neither rows nor columns.
 _IGNORED_ACTIONS: tuple[tuple[str, ...], ...] = (
     ("FORCE",),
     ("CACHE",),
@@ -36,11 +36,11 @@ _ORDERS = ("ASC", "DESC")
 
 
 def read_actions(cursor: Cursor, charset: str) -> tuple[ddl.Action, ...]:
-    """Take all actions; columns without a charset get this one."""
+    """Read all actions; `charset` is the default for columns that declare none."""
     actions: list[ddl.Action] = []
     options = TableOptions()
     while not cursor.at_end():
-        # An action TiCDC takes out of a statement may leave its comma behind.
+        # TiCDC may remove an action from a statement and leave its comma.
         if cursor.accept(","):
             continue
         if kind := accept_option(cursor, options):
@@ -53,7 +53,7 @@ def read_actions(cursor: Cursor, charset: str) -> tuple[ddl.Action, ...]:
 
 
 def _next_needs_no_comma(cursor: Cursor) -> bool:
-    """The last action may, if it is one of these."""
+    """Whether the next action may follow without a comma, as partition actions may."""
     return cursor.next_is_any("PARTITION", "REMOVE", "REORGANIZE", "SPLIT", "MERGE")
 
 
@@ -68,7 +68,7 @@ def _read_action(cursor: Cursor, charset: str) -> list[ddl.Action]:
         return list(_read_add(cursor, charset))
     reader = _READERS.get(cursor.token.key)
     if reader is None:
-        raise cursor.unexpected("an action")
+        raise cursor.unexpected("an action of ALTER TABLE")
     cursor.advance()
     return [reader(cursor, charset)]
 
@@ -135,7 +135,7 @@ def _read_drop(cursor: Cursor, charset: str) -> ddl.Action:
 
 
 def make_drop_index(name: str, if_exists: bool) -> ddl.Action:
-    """Drop the index of this name; `PRIMARY` is the primary key's and no other's."""
+    """Return the action that drops an index; the name PRIMARY is reserved for the primary key."""
     if name.upper() == "PRIMARY":
         return ddl.DropPrimaryKey()
     return ddl.DropIndex(name, if_exists)
@@ -159,8 +159,8 @@ def _read_modified_column(
     cursor: Cursor, old_name: str, column: DeclaredColumn, charset: str, if_exists: bool
 ) -> ddl.Action:
     if column.primary or column.unique:
-        # TiDB refuses it, so no such statement was ever carried out.
-        raise cursor.error("a changed column with a key of its own")
+        # TiDB does not accept such a statement, so none was ever executed.
+        raise cursor.error("a key in MODIFY or CHANGE COLUMN is not supported")
     return ddl.ModifyColumn(old_name, column.resolve(charset), _read_position(cursor), if_exists)
 
 
@@ -204,9 +204,9 @@ def _read_convert(cursor: Cursor, charset: str) -> ddl.Action:
     cursor.expect("TO")
     if not accept_charset(cursor):
         raise cursor.unexpected("CHARACTER SET")
-    converted = None if cursor.accept("DEFAULT") else read_charset(cursor)
+    new_charset = None if cursor.accept("DEFAULT") else read_charset(cursor)
     collation = read_collation(cursor) if cursor.accept("COLLATE") else None
-    return ddl.ConvertCharset(converted, collation)
+    return ddl.ConvertCharset(new_charset, collation)
 
 
 def _read_order(cursor: Cursor, charset: str) -> ddl.Action:

@@ -1,7 +1,7 @@
-"""Column types in DDL: the words of a declaration to a `ColumnType`.
+"""Column types in DDL: a type's declaration to a `ColumnType`.
 
-Here lies how types are spelt in statements and what a left-out length means; what types are is
-`mysql_type`'s.  Charsets matter because `CHARACTER SET binary` turns text types into binary ones.
+A missing length gets its default here.  Charsets matter because `CHARACTER SET binary` turns a text
+type into a binary one.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ticdc_assets.schema.ddl.cursor import Cursor
 from ticdc_assets.schema.ddl.tokens import Kind
 from ticdc_assets.schema.types.mysql_type import BINARY_TWINS, SYNONYMS, TYPES
 
-# Bytes a character needs at most, for TEXT(n); TiDB knows no other charsets.
+# The most bytes per character, which decides what TEXT(n) is.  TiDB supports no other charsets.
 _CHARSET_WIDTHS = {
     "utf8mb4": 4,
     "gb18030": 4,
@@ -30,7 +30,7 @@ _CHARACTER = frozenset({*BINARY_TWINS, "enum", "set"})
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _NUMERIC = _INTEGERS | {"float", "double", "decimal"}
 _TIMED = frozenset({"datetime", "timestamp", "time"})
-# Types that take one number in parentheses; those of `_LENGTH_REQUIRED` cannot do without.
+# Types with an optional length in parentheses, and those that require one.
 _LENGTH_ALLOWED = _INTEGERS | {
     "bit",
     "char",
@@ -45,21 +45,21 @@ _LENGTH_REQUIRED = frozenset({"varchar", "varbinary"})
 
 _DECIMAL_PRECISION = 10
 _FLOAT_DIGITS = 24
-_LONGEST_TYPE_NAME = 3
+_MAX_TYPE_NAME_WORDS = 3
 
 
 @dataclass(slots=True)
 class DeclaredType:
-    """A type as declared, while it is not known which charset the table gives its columns."""
+    """A type as declared, before the table's default charset is known."""
 
     type: ColumnType
-    # `CHAR(n) BINARY` asks for the binary collation of whichever charset it gets.
+    # `CHAR(n) BINARY` means the binary collation of the column's charset.
     binary_collation: bool = False
-    # SERIAL stands for more than a type.
+    # SERIAL is a type, NOT NULL and a unique key.
     serial: bool = False
 
     def resolve(self, charset: str, collation: str | None) -> ColumnType:
-        """Give the type in a table of this default charset and collation."""
+        """Return the type in a table with this default charset and collation."""
         t = self.type
         if t.name not in _CHARACTER:
             return _fit_family(t, 1)
@@ -76,7 +76,7 @@ class DeclaredType:
 
 
 def _fit_family(t: ColumnType, width: int) -> ColumnType:
-    """TEXT(n) and BLOB(n) stand for the smallest of their family that holds n characters."""
+    """Replace TEXT(n) or BLOB(n) by the smallest type of the family that holds n characters."""
     if t.name not in ("text", "blob") or t.length is None:
         return t
     size = t.length * width
@@ -86,29 +86,29 @@ def _fit_family(t: ColumnType, width: int) -> ColumnType:
 
 
 def has_charset(t: ColumnType) -> bool:
-    """Say whether values of a type are text with a charset."""
+    """Whether the values of a type are text with a charset."""
     return t.name in _CHARACTER
 
 
 def read_charset(cursor: Cursor) -> str:
-    """Take a charset's name; utf8mb3 is what TiDB calls utf8."""
+    """Read a charset's name; TiDB calls utf8mb3 utf8."""
     name = cursor.read_word_or_string().lower()
     return "utf8" if name == "utf8mb3" else name
 
 
 def read_collation(cursor: Cursor) -> str:
-    """Take a collation's name."""
+    """Read a collation's name."""
     return cursor.read_word_or_string().lower()
 
 
 def get_charset(collation: str) -> str:
-    """Give the charset a collation belongs to: the word its name begins with."""
+    """Return a collation's charset, the first word of its name."""
     name = collation.partition("_")[0]
     return "utf8" if name == "utf8mb3" else name
 
 
 def accept_charset(cursor: Cursor) -> bool:
-    """Step over CHARACTER SET, CHARSET or CHAR SET if that is next."""
+    """Consume CHARACTER SET, CHARSET or CHAR SET if it comes next."""
     return (
         cursor.accept("CHARACTER", "SET")
         or cursor.accept("CHARSET")
@@ -117,7 +117,7 @@ def accept_charset(cursor: Cursor) -> bool:
 
 
 def read_type(cursor: Cursor) -> DeclaredType:
-    """Take a column's type with its attributes."""
+    """Read a column's type with its attributes."""
     spelled = _read_type_name(cursor)
     if spelled == "serial":
         return DeclaredType(ColumnType("bigint", unsigned=True), serial=True)
@@ -130,10 +130,10 @@ def read_type(cursor: Cursor) -> DeclaredType:
 
 
 def _read_type_name(cursor: Cursor) -> str:
-    """Take as many words as make the longest type name."""
+    """Read the longest type name that the next words make."""
     words: list[str] = []
     best = 0
-    while len(words) < _LONGEST_TYPE_NAME:
+    while len(words) < _MAX_TYPE_NAME_WORDS:
         token = cursor.peek(len(words))
         if token.kind is not Kind.WORD:
             break
@@ -147,11 +147,11 @@ def _read_type_name(cursor: Cursor) -> str:
 
 
 def _read_size(name: str, cursor: Cursor) -> ColumnType:
-    """Take what stands in parentheses behind a type's name, and fill in what is left out."""
+    """Read the length, precision or members after a type's name; fill in the defaults."""
     if name in ("enum", "set"):
         return ColumnType(name, elements=_read_members(cursor.read_group()))
     if name == "vector" and cursor.accept("<"):
-        # FLOAT is the only element type TiDB knows.
+        # FLOAT is the only element type that TiDB supports.
         cursor.expect("FLOAT", ">")
     if not cursor.next_is("("):
         if name in _LENGTH_REQUIRED:
@@ -167,13 +167,13 @@ def _read_size(name: str, cursor: Cursor) -> ColumnType:
     if second is None and name == "year":
         return ColumnType(name, length=TYPES[name].length)
     if second is None and name == "float":
-        # FLOAT(p) only chooses between the two widths.
+        # FLOAT(p) selects FLOAT or DOUBLE and has no other meaning.
         return ColumnType(name if first <= _FLOAT_DIGITS else "double")
     if name == "decimal":
         return ColumnType(name, length=first or _DECIMAL_PRECISION, decimals=second or 0)
     if name in ("float", "double"):
         return ColumnType(name, length=first, decimals=second)
-    raise cursor.error(f"{name} with a length it cannot have")
+    raise cursor.error(f"{name} takes no such length")
 
 
 def _read_sizes(inside: Cursor) -> tuple[int, int | None]:
@@ -184,7 +184,7 @@ def _read_sizes(inside: Cursor) -> tuple[int, int | None]:
 
 
 def _read_members(inside: Cursor) -> tuple[str, ...]:
-    """Take the members of an enum or set; MySQL deletes their trailing blanks."""
+    """Read the members of an ENUM or SET; MySQL removes their trailing spaces."""
     members: list[str] = []
     while True:
         inside.accept_introducer()

@@ -1,7 +1,7 @@
 """Column definitions in DDL: a name, a type and options in any order.
 
-A column is read in two steps, because the charset that its type may depend on stands behind the
-columns: `read_column` takes the words, `DeclaredColumn.resolve` makes the `Column`.
+A column's type may depend on the table's charset, which follows the columns.  So `read_column`
+reads the declaration, and `DeclaredColumn.resolve` builds the `Column` once the charset is known.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ _PRIMARY_KEY_WORDS = ("CLUSTERED", "NONCLUSTERED", "GLOBAL", "LOCAL")
 
 @dataclass(slots=True)
 class DeclaredColumn:
-    """A column as declared, with the indexes its options ask for."""
+    """A column as declared, with the indexes that its options declare."""
 
     name: str
     declaration: DeclaredType
@@ -37,7 +37,7 @@ class DeclaredColumn:
     unique: bool = False
 
     def resolve(self, charset: str, collation: str | None = None) -> Column:
-        """Give the column of a table with this default charset and collation."""
+        """Return the column of a table with this default charset and collation."""
         type = self.declaration.resolve(charset, collation)
         default, is_expression = convert_default(self.default, type)
         column = Column(
@@ -54,17 +54,17 @@ class DeclaredColumn:
 
     @property
     def indexes(self) -> tuple[Index, ...]:
-        """The indexes that the column's own options make; the unique one has no name yet."""
-        made: list[Index] = []
+        """The indexes that the column's options declare; a unique one has no name yet."""
+        indexes: list[Index] = []
         if self.primary:
-            made.append(Index("PRIMARY", (self.name,), unique=True, primary=True))
+            indexes.append(Index("PRIMARY", (self.name,), unique=True, primary=True))
         if self.unique:
-            made.append(Index("", (self.name,), unique=True))
-        return tuple(made)
+            indexes.append(Index("", (self.name,), unique=True))
+        return tuple(indexes)
 
 
 def read_column(cursor: Cursor) -> DeclaredColumn:
-    """Take a column's name, type and options."""
+    """Read a column's name, type and options."""
     column = DeclaredColumn(cursor.read_column_name(), read_type(cursor))
     if column.declaration.serial:
         _make_serial(column)
@@ -79,7 +79,7 @@ def _make_serial(column: DeclaredColumn) -> None:
 
 
 def _accept_option(column: DeclaredColumn, cursor: Cursor) -> bool:
-    """Take one option, if one is next."""
+    """Read one option, if one comes next."""
     if cursor.accept("NOT", "NULL"):
         column.nullable = False
     elif cursor.accept("NULL"):
@@ -87,7 +87,7 @@ def _accept_option(column: DeclaredColumn, cursor: Cursor) -> bool:
     elif cursor.accept("DEFAULT"):
         column.default = read_default(cursor)
     elif cursor.accept("ON", "UPDATE"):
-        # What rows get on update is in the rows.
+        # The row events carry the value that ON UPDATE gives.
         read_default(cursor)
     elif cursor.accept("AUTO_INCREMENT"):
         column.nullable = False
@@ -119,7 +119,7 @@ def _accept_key(column: DeclaredColumn, cursor: Cursor) -> bool:
 
 
 def _skip_ignored_option(cursor: Cursor) -> bool:
-    """Step over an option that says nothing about rows or the column's shape."""
+    """Skip an option that affects neither rows nor the column's type, if one comes next."""
     if cursor.accept_any("AUTO_RANDOM"):
         if cursor.next_is("("):
             cursor.read_group()

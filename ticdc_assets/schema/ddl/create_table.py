@@ -1,4 +1,4 @@
-"""CREATE TABLE, and the list of columns and indexes it shares with ALTER TABLE … ADD (…)."""
+"""CREATE TABLE, and the list of columns and indexes that it shares with ALTER TABLE … ADD (…)."""
 
 from ticdc_assets.events import Column, Index
 from ticdc_assets.schema.ddl.columns import DeclaredColumn, read_column
@@ -8,14 +8,14 @@ from ticdc_assets.schema.ddl.options import TableOptions, accept_option
 from ticdc_assets.schema.ddl.partitions import read_partitioning
 from ticdc_assets.schema.ddl.statement import CreateTable, CreateTableLike, Name
 
-# What may stand behind the columns besides options.
-_ROWS_FROM = ("AS", "SELECT", "IGNORE", "REPLACE", "WITH", "TABLE", "VALUES", "(")
+# The words that start a query after the columns: CREATE TABLE … AS SELECT.
+_QUERY_STARTS = ("AS", "SELECT", "IGNORE", "REPLACE", "WITH", "TABLE", "VALUES", "(")
 
 Element = DeclaredColumn | Index
 
 
 def read_create_table(cursor: Cursor, charset: str) -> CreateTable | CreateTableLike:
-    """Take what stands behind CREATE [TEMPORARY] TABLE, in a database of this charset."""
+    """Read CREATE [TEMPORARY] TABLE after these words; `charset` is the database's."""
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.read_table_name()
     if cursor.accept("LIKE"):
@@ -34,12 +34,14 @@ def read_create_table(cursor: Cursor, charset: str) -> CreateTable | CreateTable
     while not cursor.at_end():
         if cursor.accept("PARTITION", "BY"):
             partitioning = read_partitioning(cursor)
-        elif cursor.next_is_any(*_ROWS_FROM):
-            raise cursor.error("rows from a SELECT are not in the statement")
+        elif cursor.next_is_any(*_QUERY_STARTS):
+            raise cursor.error(
+                "CREATE TABLE … AS SELECT is not supported: its rows are not in the statement"
+            )
         elif cursor.accept("ON", "COMMIT"):
             _skip_on_commit(cursor)
         elif not cursor.accept(",") and not accept_option(cursor, options, any_name=True):
-            raise cursor.unexpected("an option of the table")
+            raise cursor.unexpected("a table option")
     column_charset = options.column_charset or charset
     columns = [e for e in elements if isinstance(e, DeclaredColumn)]
     indexes = _indexes(elements, columns)
@@ -55,7 +57,7 @@ def read_create_table(cursor: Cursor, charset: str) -> CreateTable | CreateTable
 
 
 def read_elements(cursor: Cursor) -> list[Element]:
-    """Take columns and indexes in parentheses; foreign keys and checks are left."""
+    """Read columns and indexes in parentheses; skip foreign keys and checks."""
     elements: list[Element] = []
     for item in cursor.read_group().split_at_commas():
         if next_is_index(item):
@@ -82,7 +84,7 @@ def _skip_on_commit(cursor: Cursor) -> None:
 
 
 def _indexes(elements: list[Element], columns: list[DeclaredColumn]) -> tuple[Index, ...]:
-    """All indexes in TiDB's order: the table's own, then those that columns ask for."""
+    """List all indexes in TiDB's order: the table's own, then those declared by columns."""
     own = [e for e in elements if isinstance(e, Index)]
     return name_indexes([*own, *(index for column in columns for index in column.indexes)])
 

@@ -1,7 +1,7 @@
-"""DEFAULT clauses: what they say, and what that is worth in a column of a given type.
+"""DEFAULT clauses: reading them, and converting them to the row-image convention of a type.
 
-A literal becomes the text that the row-image convention has for the column's type; whatever has to
-be evaluated stays SQL and is marked as an expression.  Nothing is evaluated here.
+A literal becomes the text of a value of the column's type.  An expression keeps its SQL and is
+marked as one; nothing is evaluated here.
 """
 
 from base64 import b64encode
@@ -17,13 +17,13 @@ from ticdc_assets.schema.types.mysql_type import TYPES
 
 _NOW = ("CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW")
 _TODAY = ("CURRENT_DATE", "CURDATE")
-# More digits than any number type holds; longer exponents are not worked out.
-_MOST_DIGITS = 100
-_EXACT = Context(prec=2 * _MOST_DIGITS, rounding=ROUND_HALF_UP, traps=[])
+# More digits than any number type holds; numbers beyond it keep their text.
+_MAX_DIGITS = 100
+_EXACT = Context(prec=2 * _MAX_DIGITS, rounding=ROUND_HALF_UP, traps=[])
 
 
 class Default(NamedTuple):
-    """A DEFAULT clause as it is written; see `statement.SetDefault`."""
+    """A DEFAULT clause as written; see `statement.SetDefault`."""
 
     text: str | None = None
     is_expression: bool = False
@@ -31,7 +31,7 @@ class Default(NamedTuple):
 
 
 def read_default(cursor: Cursor) -> Default:
-    """Take what stands behind DEFAULT."""
+    """Read the value after DEFAULT."""
     if not cursor.next_is("("):
         return _read_literal(cursor) or _read_expression(cursor)
     inside = cursor.read_group().strip_parentheses()
@@ -44,14 +44,14 @@ def read_default(cursor: Cursor) -> Default:
 
 
 def resolve_default(action: SetDefault, column: Column) -> tuple[str | None, bool]:
-    """Give the new default in the form of the column's type, and whether it is an expression."""
+    """Convert a new default to the column's type; also return whether it is an expression."""
     return convert_default(
         Default(action.default, action.is_expression, action.literal), column.type
     )
 
 
 def convert_default(default: Default, type: ColumnType) -> tuple[str | None, bool]:
-    """Bring a default to the row-image convention of its column's type."""
+    """Convert a default to the row-image convention; also return whether it is an expression."""
     text = default.text
     if text is None or default.is_expression:
         return text, default.is_expression
@@ -80,11 +80,11 @@ def convert_default(default: Default, type: ColumnType) -> tuple[str | None, boo
 
 
 def _read_literal(cursor: Cursor) -> Default | None:
-    """Take a literal if one is next."""
+    """Read a literal, if one comes next."""
     if cursor.accept("NULL"):
         return Default()
-    if truth := cursor.accept_any("TRUE", "FALSE"):
-        return Default(str(int(truth == "TRUE")), literal="number")
+    if boolean := cursor.accept_any("TRUE", "FALSE"):
+        return Default(str(int(boolean == "TRUE")), literal="number")
     if cursor.next_is_any("DATE", "TIME", "TIMESTAMP") and cursor.peek(1).kind is Kind.STRING:
         cursor.advance()
         return Default(cursor.read_string())
@@ -108,7 +108,7 @@ def _read_number(cursor: Cursor) -> Default | None:
 
 
 def _read_now(cursor: Cursor) -> Default | None:
-    """Take the current time or day; its many spellings become one."""
+    """Read a synonym of CURRENT_TIMESTAMP or CURRENT_DATE, if one comes next."""
     if cursor.accept_any(*_TODAY):
         if cursor.next_is("("):
             cursor.read_group().expect_end()
@@ -120,12 +120,12 @@ def _read_now(cursor: Cursor) -> Default | None:
         inside = cursor.read_group()
         places = 0 if inside.at_end() else inside.read_integer()
         inside.expect_end()
-    called = f"({places})" if places else ""
-    return Default(f"CURRENT_TIMESTAMP{called}", is_expression=True)
+    arguments = f"({places})" if places else ""
+    return Default(f"CURRENT_TIMESTAMP{arguments}", is_expression=True)
 
 
 def _read_expression(cursor: Cursor) -> Default:
-    """Take a function call or the next value of a sequence."""
+    """Read a function call or the next value of a sequence."""
     now = _read_now(cursor)
     if now is not None:
         return now
@@ -139,16 +139,16 @@ def _read_expression(cursor: Cursor) -> Default:
 
 
 def _parse_bytes(data: bytes) -> str | None:
-    """The number that bytes are, if it has no more than 64 bits."""
+    """Return the big-endian number in some bytes; None beyond 64 bits."""
     significant = data.lstrip(b"\0")
     return None if len(significant) > 8 else str(int.from_bytes(significant, "big"))
 
 
 def _decode_stored(data: bytes, type: ColumnType) -> str:
-    """The text TiDB keeps of a default given as bytes.
+    """Return the text that TiDB stores for a default given as bytes.
 
-    It keeps defaults as JSON, where bytes that are not UTF-8 become U+FFFD one by one: that, not
-    what the statement says, is what its rows get.
+    TiDB stores defaults as JSON, where each byte that is not UTF-8 becomes U+FFFD.  Rows get the
+    stored text, not the bytes of the statement.
     """
     if type.charset in ("gbk", "gb18030"):
         return data.decode(type.charset, "replace")
@@ -157,11 +157,11 @@ def _decode_stored(data: bytes, type: ColumnType) -> str:
 
 
 def _round_number(text: str, places: int) -> str:
-    """A number without more digits behind its point than the type has."""
-    if text.removeprefix("-").isdecimal() or len(text) > _MOST_DIGITS:
+    """Round a number to the scale of its type."""
+    if text.removeprefix("-").isdecimal() or len(text) > _MAX_DIGITS:
         return text
     number = _EXACT.create_decimal(text.strip())
-    if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS:
+    if not number.is_finite() or abs(number.adjusted()) > _MAX_DIGITS:
         return text
     exponent = number.as_tuple().exponent
     if isinstance(exponent, int) and 0 >= exponent >= -places:
@@ -170,7 +170,7 @@ def _round_number(text: str, places: int) -> str:
 
 
 def _read_members(text: str, type: ColumnType, *, by_number: bool) -> str:
-    """The names of an enum's or a set's members, as the type spells and orders them."""
+    """Return member names as the ENUM or SET spells and orders them."""
     elements = type.elements or ()
     if by_number and text.isdecimal() and len(text) <= 20:
         number = int(text)
@@ -179,7 +179,7 @@ def _read_members(text: str, type: ColumnType, *, by_number: bool) -> str:
         return elements[number - 1] if 0 < number <= len(elements) else text
     folded = {name.casefold(): name for name in reversed(elements)}
     names = [text.rstrip(" ")] if type.name == "enum" else text.split(",")
-    meant = {name if name in elements else folded.get(name.casefold(), name) for name in names}
-    if not meant <= set(elements):
+    selected = {name if name in elements else folded.get(name.casefold(), name) for name in names}
+    if not selected <= set(elements):
         return text
-    return ",".join(name for name in elements if name in meant)
+    return ",".join(name for name in elements if name in selected)

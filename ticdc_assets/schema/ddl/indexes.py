@@ -1,7 +1,8 @@
-"""Index definitions in DDL, and the constraints around them.
+"""Index definitions and constraints in DDL.
 
-Only what tells rows apart is kept: names, columns, uniqueness.  Foreign keys and checks are read
-and left; an index over an expression or over part of the rows is never a key, so never unique.
+Only the name, the columns and the uniqueness of an index are kept, since only they can identify a
+row.  Foreign keys and checks are skipped.  An index over an expression or over part of the rows
+identifies no row, so it counts as not unique.
 """
 
 from collections.abc import Collection, Iterable
@@ -16,7 +17,7 @@ _INDEX_WORDS = ("INDEX", "KEY")
 _STARTS = frozenset(
     {"PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK", "CONSTRAINT"}
 )
-# Kinds of index that are also good names for a column.
+# Kinds of index whose words may also be column names.
 _INDEX_KIND_NAMES = frozenset({"VECTOR", "COLUMNAR"})
 _FLAGS = frozenset(
     {
@@ -42,7 +43,7 @@ _VALUED = frozenset(
 
 
 def next_is_index(cursor: Cursor) -> bool:
-    """Is an index or a constraint next, and not a column?"""
+    """Whether an index or a constraint comes next, rather than a column."""
     token = cursor.token
     if token.kind is not Kind.WORD:
         return False
@@ -52,7 +53,7 @@ def next_is_index(cursor: Cursor) -> bool:
 
 
 def read_index(cursor: Cursor) -> tuple[Index | None, bool]:
-    """Take an index or constraint; None for those that are none, and whether IF NOT EXISTS."""
+    """Read an index or skip a constraint (None); also return whether IF NOT EXISTS is there."""
     symbol = ""
     if cursor.accept("CONSTRAINT") and not cursor.next_is_any(*_STARTS):
         symbol = cursor.read_name()
@@ -78,48 +79,48 @@ def read_index(cursor: Cursor) -> tuple[Index | None, bool]:
 
 
 def read_index_body(cursor: Cursor, index: Index) -> Index:
-    """Take an index's columns and options."""
+    """Read an index's columns and options."""
     columns: list[str] = []
-    whole = True
+    covers_rows = True
     for part in cursor.read_group().split_at_commas():
         if part.next_is("("):
             part.read_group()
-            whole = False
+            covers_rows = False
         else:
             columns.append(part.read_column_name())
             if part.next_is("("):
-                # A prefix's length; the rows are as unique by the whole column.
+                # The length of a prefix: a unique prefix implies a unique column.
                 part.read_group()
         part.accept_any("ASC", "DESC")
         part.expect_end()
     while _accept_option(cursor):
         pass
     if cursor.accept("WHERE"):
-        whole = False
+        covers_rows = False
         while not cursor.at_end() and not cursor.next_is(","):
             cursor.skip_item()
-    return replace(index, columns=tuple(columns), unique=index.unique and whole)
+    return replace(index, columns=tuple(columns), unique=index.unique and covers_rows)
 
 
 def find_free_name(index: Index, taken: Iterable[str]) -> str:
-    """Name an index as TiDB does: after its first column, then `_2`, `_3`, … until none has it."""
+    """Name an index as TiDB does: after its first column, with `_2`, `_3`, … if that is taken."""
     return _next_free_name(index, {name.casefold() for name in taken}, {})
 
 
 def name_indexes(indexes: Iterable[Index]) -> tuple[Index, ...]:
-    """Give names to those of a table's indexes that have none."""
-    known = list(indexes)
-    taken = {index.name.casefold() for index in known}
+    """Name those of a table's indexes that have no name."""
+    named = list(indexes)
+    taken = {index.name.casefold() for index in named}
     numbers: dict[str, int] = {}
-    for at, index in enumerate(known):
+    for position, index in enumerate(named):
         if not index.name:
-            known[at] = replace(index, name=_next_free_name(index, taken, numbers))
-            taken.add(known[at].name.casefold())
-    return tuple(known)
+            named[position] = replace(index, name=_next_free_name(index, taken, numbers))
+            taken.add(named[position].name.casefold())
+    return tuple(named)
 
 
 def _next_free_name(index: Index, taken: Collection[str], numbers: dict[str, int]) -> str:
-    """Look for a name from the last number on that was tried for it."""
+    """Find a free name, starting from the last number tried for it."""
     base = index.name or (index.columns[0] if index.columns else "expression_index")
     name, number = base, numbers.get(base, 1)
     while name.casefold() in taken or name.casefold() == "primary":
@@ -130,7 +131,7 @@ def _next_free_name(index: Index, taken: Collection[str], numbers: dict[str, int
 
 
 def skip_check(cursor: Cursor) -> None:
-    """Step over a CHECK constraint, named or not."""
+    """Skip a CHECK constraint, named or not."""
     if cursor.accept("CONSTRAINT") and not cursor.next_is("CHECK"):
         cursor.read_name()
     cursor.expect("CHECK")
@@ -140,13 +141,13 @@ def skip_check(cursor: Cursor) -> None:
 
 
 def skip_reference(cursor: Cursor) -> None:
-    """Step over what a foreign key refers to."""
+    """Skip the REFERENCES clause of a foreign key."""
     cursor.expect("REFERENCES")
     cursor.read_table_name()
     if cursor.next_is("("):
         cursor.read_group()
     if cursor.accept("MATCH") and not cursor.accept_any("FULL", "PARTIAL", "SIMPLE"):
-        raise cursor.unexpected("a kind of match")
+        raise cursor.unexpected("FULL, PARTIAL or SIMPLE")
     while cursor.accept("ON", "DELETE") or cursor.accept("ON", "UPDATE"):
         if cursor.accept("SET"):
             cursor.advance()
@@ -168,7 +169,7 @@ def _skip_method(cursor: Cursor) -> None:
 
 
 def _accept_option(cursor: Cursor) -> bool:
-    """Step over one option of an index, if one is next."""
+    """Skip one option of an index, if one comes next."""
     if cursor.accept_any(*_FLAGS):
         return True
     if cursor.accept("COMMENT"):

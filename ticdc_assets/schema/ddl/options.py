@@ -1,6 +1,6 @@
-"""Options of tables and databases: charset and collation are kept, the rest is stepped over.
+"""Options of tables and databases: charset and collation are kept, all others are skipped.
 
-ALTER TABLE knows only the options named here, because what it does not know might be an action.
+ALTER TABLE accepts only the options listed here, since any other word may be an action.
 """
 
 from dataclasses import dataclass
@@ -77,21 +77,23 @@ _VALUE_KINDS = (Kind.WORD, Kind.NAME, Kind.STRING, Kind.NUMBER, Kind.HEX)
 
 @dataclass(slots=True)
 class TableOptions:
+    """The options of a table or database that affect its columns."""
+
     charset: str | None = None
     collation: str | None = None
 
     @property
     def column_charset(self) -> str | None:
-        """The charset of columns that have none of their own."""
+        """The charset of columns that declare none."""
         if self.charset is None and self.collation is not None:
             return get_charset(self.collation)
         return self.charset
 
 
 def accept_option(cursor: Cursor, options: TableOptions, *, any_name: bool = False) -> str:
-    """Take one option of a table and name its kind; empty if none is next.
+    """Read one table option and return its kind; return "" if none comes next.
 
-    With `any_name`, whatever looks like an option is one.
+    With `any_name`, any word with a value is an option.
     """
     if charset_kind := accept_charset_option(cursor, options):
         return charset_kind
@@ -119,7 +121,7 @@ def accept_option(cursor: Cursor, options: TableOptions, *, any_name: bool = Fal
 
 
 def accept_charset_option(cursor: Cursor, options: TableOptions) -> str:
-    """Take [DEFAULT] CHARACTER SET or COLLATE, and name it; empty if neither is next."""
+    """Read [DEFAULT] CHARACTER SET or COLLATE and return its kind; "" if neither comes next."""
     start = cursor.position
     cursor.accept("DEFAULT")
     if accept_charset(cursor):
@@ -135,7 +137,7 @@ def accept_charset_option(cursor: Cursor, options: TableOptions) -> str:
 
 
 def read_database_options(cursor: Cursor) -> TableOptions:
-    """Take all options of a database."""
+    """Read all options of a database."""
     options = TableOptions()
     while not cursor.at_end():
         if accept_charset_option(cursor, options):
@@ -163,7 +165,7 @@ def _skip_value(cursor: Cursor) -> None:
 
 
 def _skip_ttl(cursor: Cursor) -> None:
-    """Step over `column + INTERVAL n unit`."""
+    """Skip `column + INTERVAL n unit`."""
     cursor.accept("=")
     cursor.read_column_name()
     cursor.expect("+", "INTERVAL")

@@ -1,4 +1,4 @@
-"""ALTER TABLE's actions on partitions."""
+"""The actions of ALTER TABLE on partitions."""
 
 from collections.abc import Callable
 
@@ -13,9 +13,9 @@ from ticdc_assets.schema.ddl.partitions import (
 
 _LOG_WORDS = ("NO_WRITE_TO_BINLOG", "LOCAL")
 _LOGGED = frozenset({"ADD", "COALESCE", "OPTIMIZE", "REBUILD", "REORGANIZE", "REPAIR"})
-# Done to partitions without changing rows or bounds.
+# Maintenance, which changes neither rows nor bounds.
 _MAINTENANCE = ("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR", "IMPORT", "DISCARD")
-# They move bounds that only the table's definition knows.
+# INTERVAL actions change partitions that only the table's definition names.
 _INTERVAL_ACTIONS: tuple[tuple[str, ...], ...] = (
     ("FIRST", "PARTITION"),
     ("LAST", "PARTITION"),
@@ -25,7 +25,7 @@ _INTERVAL_ACTIONS: tuple[tuple[str, ...], ...] = (
 
 
 def accept_partition_action(cursor: Cursor) -> ddl.Action | None:
-    """Take an action on partitions, if one is next."""
+    """Read an action on partitions, if one comes next."""
     if cursor.accept("PARTITION", "BY"):
         return ddl.PartitionBy(read_partitioning(cursor))
     if cursor.accept("REMOVE", "PARTITIONING"):
@@ -35,7 +35,9 @@ def accept_partition_action(cursor: Cursor) -> ddl.Action | None:
         skip_partition_options(cursor)
         return ddl.ChangesNothing("partition options")
     if any(cursor.next_is(*words) for words in _INTERVAL_ACTIONS):
-        raise cursor.error("which partitions change is not in the statement")
+        raise cursor.error(
+            "actions on INTERVAL partitions are not supported: they name no partition"
+        )
     if cursor.peek(1).key != "PARTITION":
         return None
     reader = _READERS.get(cursor.token.key)
@@ -90,7 +92,7 @@ def _read_maintenance(cursor: Cursor, verb: str) -> ddl.Action:
         cursor.read_names()
     cursor.accept("TABLESPACE")
     if verb == "ANALYZE":
-        # Indexes and sample sizes may follow, but no other action.
+        # Index names and sample sizes may follow, but no other action.
         cursor.skip_rest()
     return ddl.ChangesNothing(f"{verb.lower()} partition")
 

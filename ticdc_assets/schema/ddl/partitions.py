@@ -1,7 +1,7 @@
 """PARTITION BY and partition definitions.
 
-Bounds and list values stay SQL, with literals in one spelling each; finding a row's partition is
-not done here.  TiDB has no subpartitions and ignores LINEAR: both are read and left.
+Bounds and list values remain SQL, with string literals in one spelling; `schema.partition`
+evaluates them.  TiDB has no subpartitions and ignores LINEAR, so both are skipped.
 """
 
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from ticdc_assets.events import Partition, Partitioning
 from ticdc_assets.schema.ddl.cursor import Cursor
 from ticdc_assets.schema.ddl.tokens import Kind
 
-# TiDB's own limit.
-_MOST_PARTITIONS = 8192
+# TiDB's limit.
+_MAX_PARTITIONS = 8192
 
 _OPTIONS = frozenset(
     {
@@ -36,18 +36,18 @@ _OPTION_PAIRS = (
 
 
 def read_partitioning(cursor: Cursor) -> Partitioning:
-    """Take what stands behind PARTITION BY."""
-    make, may_count = _read_method(cursor)
+    """Read the partitioning after PARTITION BY."""
+    make, needs_no_definitions = _read_method(cursor)
     interval = _skip_interval(cursor)
     count = read_partition_count(cursor) if cursor.accept("PARTITIONS") else None
     _skip_subpartitioning(cursor)
     partitions: tuple[Partition, ...] = ()
     if cursor.next_is("("):
         partitions = read_partitions(cursor)
-    elif may_count:
+    elif needs_no_definitions:
         partitions = tuple(Partition(f"p{number}") for number in range(count or 1))
     elif interval:
-        raise cursor.error("the partitions an INTERVAL stands for are not spelt out")
+        raise cursor.error("INTERVAL partitioning without partition definitions is not supported")
     else:
         raise cursor.unexpected("partitions")
     if cursor.accept("UPDATE", "INDEXES"):
@@ -56,20 +56,20 @@ def read_partitioning(cursor: Cursor) -> Partitioning:
 
 
 def read_partition_count(cursor: Cursor) -> int:
-    """Take a number of partitions."""
+    """Read a number of partitions."""
     count = cursor.read_integer()
-    if not 0 < count <= _MOST_PARTITIONS:
-        raise cursor.error(f"{count} partitions")
+    if not 0 < count <= _MAX_PARTITIONS:
+        raise cursor.error(f"{count} partitions are outside TiDB's limits, 1 to {_MAX_PARTITIONS}")
     return count
 
 
 def read_partitions(cursor: Cursor) -> tuple[Partition, ...]:
-    """Take partition definitions in parentheses."""
+    """Read partition definitions in parentheses."""
     return tuple(_read_partition(part) for part in cursor.read_group().split_at_commas())
 
 
 def skip_partition_options(cursor: Cursor) -> None:
-    """Step over the options of one partition."""
+    """Skip the options of one partition."""
     while True:
         if any(cursor.accept(*pair) for pair in _OPTION_PAIRS) or cursor.accept_any(*_OPTIONS):
             cursor.accept("=") or cursor.accept("SET")
@@ -82,7 +82,7 @@ def skip_partition_options(cursor: Cursor) -> None:
 
 
 def _read_method(cursor: Cursor) -> tuple[Callable[[tuple[Partition, ...]], Partitioning], bool]:
-    """Take how the table is cut; say whether a mere number of partitions will do."""
+    """Read the partitioning method; also return whether it needs no partition definitions."""
     cursor.accept("LINEAR")
     if cursor.accept("HASH"):
         expression = cursor.read_group().read_rest()
@@ -95,7 +95,7 @@ def _read_method(cursor: Cursor) -> tuple[Callable[[tuple[Partition, ...]], Part
         return (lambda p: Partitioning("key", p, columns=key)), True
     kind = cursor.accept_any("RANGE", "LIST")
     if not kind:
-        raise cursor.unexpected("a way of partitioning")
+        raise cursor.unexpected("HASH, KEY, RANGE or LIST")
     if cursor.accept_any("COLUMNS", "FIELDS"):
         columns = _columns(cursor.read_group())
         if kind == "RANGE":
@@ -152,7 +152,7 @@ def _read_partition(cursor: Cursor) -> Partition:
 
 
 def _read_list_value(item: Cursor) -> tuple[str, ...]:
-    """A value of a list: a row in parentheses where the table is cut by several columns."""
+    """Read one list value: a row in parentheses if there are several partitioning columns."""
     unwrapped = item.strip_parentheses()
     return _read_row(unwrapped) if unwrapped.position != item.position else (_read_value(item),)
 
@@ -162,7 +162,7 @@ def _read_row(inside: Cursor) -> tuple[str, ...]:
 
 
 def _read_value(item: Cursor) -> str:
-    """One value as SQL; charset introducers go, strings and keywords get their one spelling."""
+    """Read one value as SQL, without introducers and with strings and keywords in one spelling."""
     start = item.position
     if keyword := item.accept_any("MAXVALUE", "NULL", "DEFAULT"):
         text = keyword

@@ -1,8 +1,4 @@
-"""DDL text to statements: TiDB's own print as TiCDC sends it, and what users typed.
-
-`read_ddl` cuts the text, takes statement by statement and gives up with `UnreadableDdl` on whatever
-it does not know to the end: no statement is half understood.
-"""
+"""DDL text to statements: as TiDB prints them and TiCDC sends them, and as users type them."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -21,7 +17,7 @@ _DATABASE = ("DATABASE", "SCHEMA")
 _TABLES = ("TABLE", "TABLES")
 _INDEX_KINDS = ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR")
 
-# CREATE, ALTER and DROP of these touch no table's rows or columns.
+# Objects whose CREATE, ALTER and DROP change no table.
 _IGNORED_OBJECTS = (
     "SEQUENCE",
     "PLACEMENT POLICY",
@@ -37,7 +33,7 @@ _IGNORED_OBJECTS = (
     "RANGE",
     "MASKING POLICY",
 )
-# Statements that begin so, likewise.
+# Statements, by their first words, that change no table.
 _IGNORED_STATEMENTS = (
     "ADMIN",
     "ANALYZE",
@@ -56,21 +52,22 @@ _IGNORED_STATEMENTS = (
     "UNLOCK TABLE",
     "UNLOCK TABLES",
 )
+_FLASHBACK_TO_TS = "{} is not supported: it resets rows, and TiCDC sends none of them"
 _VIEW_SETTINGS = ("ALGORITHM", "DEFINER", "SQL", "OR")
 
 
-# A statement is read for every table that it is sent for, and once more to order it.
+# TiCDC sends a statement once per table, and each message is read again to order the DDLs.
 @lru_cache(maxsize=256)
 def read_ddl(sql: str, *, charset: str = "utf8mb4") -> tuple[ddl.Statement, ...]:
-    """Read the statements of a DDL text; raise `UnreadableDdl` if there is one it does not know.
+    """Read the statements of a DDL text; raise `UnreadableDdl` if any of them is not supported.
 
-    `charset` is that of columns for which neither they nor their table say one: the database's for
-    CREATE TABLE, the table's for ALTER TABLE.
+    `charset` is the default for columns that declare none: the database's charset for CREATE TABLE,
+    the table's for ALTER TABLE.
     """
     try:
         sql.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise UnreadableDdl("not text", sql) from None
+        raise UnreadableDdl("the text is not Unicode", sql) from None
     statements: list[ddl.Statement] = []
     for cursor in Cursor.over(sql).split_statements():
         statements.append(_read_statement(cursor, charset))
@@ -95,7 +92,7 @@ def _read_ignored_object(cursor: Cursor, verb: str) -> ddl.NoTableEffect:
         if cursor.accept(*words.split()):
             cursor.skip_rest()
             return ddl.NoTableEffect(f"{verb} {words.lower()}")
-    raise cursor.unexpected(f"something to {verb}")
+    raise cursor.unexpected(f"an object that the reader can {verb}")
 
 
 def _read_create(cursor: Cursor, charset: str) -> ddl.Statement:
@@ -136,7 +133,7 @@ def _read_create_index(cursor: Cursor, *, unique: bool) -> ddl.Statement:
 
 def _read_create_view(cursor: Cursor) -> ddl.Statement:
     if cursor.accept("OR", "REPLACE") and cursor.accept_any(*_TABLES):
-        raise cursor.error("CREATE OR REPLACE of a table")
+        raise cursor.error("CREATE OR REPLACE TABLE is not supported")
     while not cursor.next_is("VIEW"):
         cursor.advance()
     cursor.expect("VIEW")
@@ -236,7 +233,7 @@ def _read_recover(cursor: Cursor, charset: str) -> ddl.Statement:
         return ddl.RecoverTable(None)
     name = cursor.read_table_name()
     if cursor.token.kind is Kind.NUMBER:
-        # Which of several dropped tables of this name.
+        # The number selects one of several dropped tables of this name.
         cursor.advance()
     return ddl.RecoverTable(name)
 
@@ -247,7 +244,7 @@ def _read_flashback(cursor: Cursor, charset: str) -> ddl.Statement:
         _check_restores_drop(cursor)
         return ddl.RecoverDatabase(name, cursor.read_name() if cursor.accept("TO") else None)
     if cursor.next_is("CLUSTER"):
-        raise cursor.error("rows go back to an earlier moment that the statement does not show")
+        raise cursor.error(_FLASHBACK_TO_TS.format("FLASHBACK CLUSTER"))
     cursor.expect("TABLE")
     table = cursor.read_table_name()
     _check_restores_drop(cursor)
@@ -255,12 +252,13 @@ def _read_flashback(cursor: Cursor, charset: str) -> ddl.Statement:
 
 
 def _check_restores_drop(cursor: Cursor) -> None:
+    """Raise `UnreadableDdl` for FLASHBACK to a timestamp, which resets rows to earlier values."""
     if cursor.next_is(",") or (
         cursor.next_is_any("TO")
         and cursor.peek(1).key in ("TIMESTAMP", "TSO")
         and cursor.peek(2).kind is not Kind.END
     ):
-        raise cursor.error("rows go back to an earlier moment that the statement does not show")
+        raise cursor.error(_FLASHBACK_TO_TS.format("FLASHBACK TO TIMESTAMP or TSO"))
 
 
 _READERS: dict[str, Callable[[Cursor, str], ddl.Statement]] = {

@@ -1,7 +1,7 @@
-"""What a DDL statement says, once read.
+"""DDL statements as values.
 
-Plain frozen values: names as they were written (no database filled in), columns and indexes in the
-words of `events.table_schema`.  What a statement does to a table is decided elsewhere, never here.
+Names are as written, without a database filled in; columns and indexes are those of
+`events.table_schema`.
 """
 
 from typing import Literal
@@ -12,18 +12,18 @@ from ticdc_assets.events import Column, Index, Partition, Partitioning
 
 
 class Name(Struct, frozen=True):
-    """A table's name; `database` is None where the statement leaves it out."""
+    """A table's name; `database` is None if the statement does not qualify the name."""
 
     table: str
     database: str | None = None
 
 
 class First(Struct, frozen=True):
-    """Before every other column."""
+    """The position before all other columns."""
 
 
 class After(Struct, frozen=True):
-    """Directly behind the named column."""
+    """The position directly after the named column."""
 
     column: str
 
@@ -31,7 +31,7 @@ class After(Struct, frozen=True):
 Position = First | After
 
 
-# Actions of ALTER TABLE, in the order they are written.
+# Actions of ALTER TABLE.
 
 
 class AddColumn(Struct, frozen=True):
@@ -41,10 +41,10 @@ class AddColumn(Struct, frozen=True):
 
 
 class AddIndex(Struct, frozen=True):
-    """A new index; a primary key's columns become NOT NULL with it.
+    """A new index; the columns of a primary key become NOT NULL.
 
-    An index that the statement does not name is called after its first column here; where the table
-    has that name already, TiDB adds `_2`, `_3`, … (`indexes.find_free_name`).
+    An index without a name gets that of its first column.  If the table already has such an index,
+    TiDB appends `_2`, `_3`, … (`indexes.find_free_name`).
     """
 
     index: Index
@@ -71,7 +71,7 @@ class RenameColumn(Struct, frozen=True):
 
 
 class ModifyColumn(Struct, frozen=True):
-    """MODIFY and CHANGE: `column` replaces the one named `old_name` (MODIFY: the same name)."""
+    """MODIFY and CHANGE: `column` replaces the column `old_name`; MODIFY keeps the name."""
 
     old_name: str
     column: Column
@@ -80,16 +80,16 @@ class ModifyColumn(Struct, frozen=True):
 
 
 class SetDefault(Struct, frozen=True):
-    """The default of rows to come; None and no expression: there is none, or it is NULL.
+    """A new default, for future rows only; None that is no expression means no default, or NULL.
 
-    A literal stands here as SQL has it, because its column's type, which decides what it means, is
-    not in the statement: `default.resolve_default` brings it to the row-image convention.
+    The literal is SQL: its meaning depends on the column's type, which the statement lacks.
+    `default.resolve_default` converts it to the row-image convention.
     """
 
     name: str
     default: str | None = None
     is_expression: bool = False
-    # `bytes`: of a hexadecimal or bit literal, as hexadecimal digits.
+    # `bytes` is a hexadecimal or bit literal; its text is hexadecimal digits.
     literal: Literal["text", "number", "bytes"] = "text"
 
 
@@ -103,14 +103,14 @@ class RenameIndex(Struct, frozen=True):
 
 
 class ConvertCharset(Struct, frozen=True):
-    """Every text column's charset changes; a charset of None is the database's own."""
+    """A new charset for every text column; None stands for the database's default charset."""
 
     charset: str | None
     collation: str | None = None
 
 
 class AddPartitions(Struct, frozen=True):
-    """New partitions, or `count` more of a table cut by hash or key."""
+    """New partitions, or `count` more HASH or KEY partitions."""
 
     partitions: tuple[Partition, ...] = ()
     count: int | None = None
@@ -121,20 +121,20 @@ class DropPartitions(Struct, frozen=True):
 
 
 class TruncatePartitions(Struct, frozen=True):
-    """Rows of these partitions go; None stands for all of them."""
+    """The partitions to empty; None stands for all."""
 
     names: tuple[str, ...] | None
 
 
 class ExchangePartition(Struct, frozen=True):
-    """Rows of the partition and of the table change places."""
+    """The rows of the partition and of the table change places."""
 
     partition: str
     table: Name
 
 
 class ReorganizePartitions(Struct, frozen=True):
-    """The named partitions become those of `into`; no row is lost."""
+    """The named partitions are replaced by those of `into`; no row is lost."""
 
     names: tuple[str, ...]
     into: tuple[Partition, ...]
@@ -149,13 +149,13 @@ class RemovePartitioning(Struct, frozen=True):
 
 
 class CoalescePartitions(Struct, frozen=True):
-    """`count` partitions fewer of a table cut by hash or key."""
+    """Remove `count` HASH or KEY partitions; no row is lost."""
 
     count: int
 
 
 class ChangesNothing(Struct, frozen=True):
-    """An action without effect on rows or columns; `kind` names it in lower case."""
+    """An action that changes neither rows nor columns; `kind` names it in lower case."""
 
     kind: str
 
@@ -184,7 +184,7 @@ Action = (
 )
 
 
-# Statements.
+# Statements
 
 
 class CreateDatabase(Struct, frozen=True):
@@ -199,7 +199,7 @@ class DropDatabase(Struct, frozen=True):
 
 
 class AlterDatabase(Struct, frozen=True):
-    """Options of a database; `name` is None where the statement means the current one."""
+    """New options of a database; `name` is None for the session's current database."""
 
     name: str | None
     charset: str | None = None
@@ -231,13 +231,13 @@ class TruncateTable(Struct, frozen=True):
 
 
 class RenameTables(Struct, frozen=True):
-    """(old, new) pairs, carried out one after the other."""
+    """(old, new) pairs, renamed in order."""
 
     pairs: tuple[tuple[Name, Name], ...]
 
 
 class AlterTable(Struct, frozen=True):
-    """ALTER TABLE, CREATE INDEX and DROP INDEX; no actions at all is legal."""
+    """ALTER TABLE, CREATE INDEX and DROP INDEX; an empty list of actions is legal."""
 
     name: Name
     actions: tuple[Action, ...] = ()
@@ -264,7 +264,7 @@ class RecoverDatabase(Struct, frozen=True):
 
 
 class NoTableEffect(Struct, frozen=True):
-    """A statement that touches no table's rows or columns; `kind` names it in lower case."""
+    """A statement that changes no table; `kind` names it in lower case."""
 
     kind: str
 

@@ -1,7 +1,7 @@
-"""Date and time literals as MySQL accepts them, to the one form of the row-image convention.
+"""Date and time literals: from any form that MySQL accepts to that of the row-image convention.
 
-A statement may say '2024-1-2', '20240102', 20240102 or '24/1/2' and mean one date.  What is not
-understood stays as it is written: it is no date then, and whoever needs its value will be told.
+'2024-1-2', '20240102', 20240102 and '24/1/2' are the same date.  A literal that is no date or time
+keeps its text; converting it to a value then raises `InvalidValue`.
 """
 
 from datetime import datetime, timedelta
@@ -9,11 +9,11 @@ from itertools import groupby
 
 from ticdc_assets.events import ColumnType
 
-# Years of two digits from here on are of the last century.
-_CENTURY_TURN = 70
-_MOST_FRACTION_DIGITS = 6
-# Digits without delimiters, by their number: how they are cut, year first.
-_DATE_CUTS = {
+# Two-digit years from here on are in the twentieth century.
+_FIRST_YEAR_OF_1900S = 70
+_MAX_FRACTION_DIGITS = 6
+# The widths of the parts of a date without delimiters, by the number of digits; year first.
+_PART_WIDTHS = {
     6: (2, 2, 2),
     8: (4, 2, 2),
     12: (2, 2, 2, 2, 2, 2),
@@ -22,7 +22,7 @@ _DATE_CUTS = {
 
 
 def normalize_temporal(text: str, type: ColumnType) -> str:
-    """Rewrite a literal of a date or time type."""
+    """Rewrite the literal of a date or time type in the row-image convention."""
     places = type.decimals or 0
     stripped = text.strip()
     if not stripped.isascii():
@@ -33,8 +33,8 @@ def normalize_temporal(text: str, type: ColumnType) -> str:
         case "time":
             return _parse_time(stripped, places) or text
         case "date":
-            moment = _parse_datetime(stripped, 0)
-            return text if moment is None else moment[:10]
+            datetime_text = _parse_datetime(stripped, 0)
+            return text if datetime_text is None else datetime_text[:10]
         case _:
             return _parse_datetime(stripped, places) or text
 
@@ -46,7 +46,7 @@ def _parse_year(text: str) -> str | None:
 
 
 def _add_century(year: int) -> int:
-    return year + (1900 if year >= _CENTURY_TURN else 2000)
+    return year + (1900 if year >= _FIRST_YEAR_OF_1900S else 2000)
 
 
 def _parse_datetime(text: str, places: int) -> str | None:
@@ -64,37 +64,37 @@ def _parse_datetime(text: str, places: int) -> str | None:
 
 
 def _is_fraction(body: str, fraction: str) -> bool:
-    """A dot divides seconds from their fraction only behind a whole time of day."""
+    """Whether the part after a dot is a fraction of a second: only after a complete time of day."""
     return fraction.isdecimal() and (body.count(":") == 2 or len(body) in (12, 14))
 
 
 def _split_digits(text: str) -> list[int] | None:
     if text.strip("0") == "":
         return [0, 0, 0]
-    cuts = _DATE_CUTS.get(len(text))
-    if cuts is None:
+    widths = _PART_WIDTHS.get(len(text))
+    if widths is None:
         return None
     parts = []
-    at = 0
-    for size in cuts:
-        parts.append(int(text[at : at + size]))
-        at += size
-    if cuts[0] == 2:
+    start = 0
+    for width in widths:
+        parts.append(int(text[start : start + width]))
+        start += width
+    if widths[0] == 2:
         parts[0] = _add_century(parts[0])
     return parts
 
 
 def _split_delimited(text: str) -> list[int] | None:
-    """Numbers with any one sign between them, year first."""
+    """Split numbers with any delimiters between them, year first."""
     if len(text) > 40 or "+" in text:
         return None
     groups = ["".join(group) for _, group in groupby(text, str.isdecimal)]
-    numbers, between = groups[::2], groups[1::2]
-    if not text[:1].isdecimal() or len(numbers) not in (3, 5, 6) or len(between) >= len(numbers):
+    numbers, delimiters = groups[::2], groups[1::2]
+    if not text[:1].isdecimal() or len(numbers) not in (3, 5, 6) or len(delimiters) >= len(numbers):
         return None
     if len(numbers[0]) > 4 or any(len(number) > 2 for number in numbers[1:]):
         return None
-    if any(sign.isalnum() and sign != "T" for sign in between):
+    if any(sign.isalnum() and sign != "T" for sign in delimiters):
         return None
     parts = [int(number) for number in numbers]
     if len(numbers[0]) <= 2:
@@ -103,7 +103,7 @@ def _split_delimited(text: str) -> list[int] | None:
 
 
 def _round_fraction(written: str, fraction: str, places: int) -> str | None:
-    """Give a moment as many digits of a second as its type has, rounding."""
+    """Round a datetime to the fractional digits of its type."""
     if len(fraction) <= places:
         digits = fraction.ljust(places, "0")
         return f"{written}.{digits}" if places else written
@@ -111,12 +111,12 @@ def _round_fraction(written: str, fraction: str, places: int) -> str | None:
     if cut[0] < "5":
         return f"{written}.{kept}" if places else written
     try:
-        moment = datetime.fromisoformat(written)
-        moment += timedelta(microseconds=int(kept.ljust(_MOST_FRACTION_DIGITS, "0")))
-        moment += timedelta(microseconds=10 ** (_MOST_FRACTION_DIGITS - places))
+        value = datetime.fromisoformat(written)
+        value += timedelta(microseconds=int(kept.ljust(_MAX_FRACTION_DIGITS, "0")))
+        value += timedelta(microseconds=10 ** (_MAX_FRACTION_DIGITS - places))
     except (ValueError, OverflowError):
         return None
-    rounded = moment.isoformat(sep=" ", timespec="microseconds")
+    rounded = value.isoformat(sep=" ", timespec="microseconds")
     return rounded[: 20 + places] if places else rounded[:19]
 
 
@@ -125,13 +125,13 @@ def _parse_time(text: str, places: int) -> str | None:
     body, _, fraction = text.removeprefix("-").partition(".")
     days, _, clock = body.rpartition(" ")
     if len(fraction) > places:
-        # Rounding may carry; such defaults are not worth the care.
+        # Rounding may carry into the minutes; such defaults keep their text.
         if fraction[places:].strip("0"):
             return None
         fraction = fraction[:places]
     parts = clock.split(":")
     if len(parts) == 1 and not days:
-        # Digits alone are counted from the seconds.
+        # Digits without colons are HHMMSS, aligned to the seconds.
         digits = clock.zfill(6)
         parts = [digits[:-4], digits[-4:-2], digits[-2:]]
     if len(parts) > 3 or not all(p.isdecimal() and len(p) <= 3 for p in (*parts, days or "0")):

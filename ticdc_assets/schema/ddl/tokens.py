@@ -1,8 +1,7 @@
-"""The words of a DDL text.
+"""The tokens of a DDL text: words, names, literals and symbols.
 
-sqlglot's MySQL tokenizer cuts the text; here its tokens become words, names, literals and symbols,
-and executable comments (`/*!50100 … */`, `/*T![ttl] … */`) lose their wrapping.  What the words
-mean is decided elsewhere.
+sqlglot's MySQL tokenizer scans the text.  Executable comments (`/*!50100 … */`, `/*T![ttl] … */`)
+lose their delimiters, so that readers see the SQL inside.
 """
 
 from enum import Enum
@@ -31,17 +30,17 @@ class Token(NamedTuple):
     kind: Kind
     # Without quotes and escapes; the digits of numbers, hexadecimal and bit literals.
     text: str
-    # What keywords are compared with: words in upper case, symbols; empty for all others.
+    # For comparison with keywords: words in upper case, and symbols; empty for all other kinds.
     key: str
-    # Where it lies in the statement; `end` is behind the last character.
+    # Offsets in the DDL text; `end` is exclusive.
     start: int
     end: int
 
     @property
     def data(self) -> bytes:
         """The bytes of a hexadecimal or bit literal."""
-        base, digits_a_byte = (16, 2) if self.kind is Kind.HEX else (2, 8)
-        return int(self.text or "0", base).to_bytes(-(-len(self.text) // digits_a_byte), "big")
+        base, digits_per_byte = (16, 2) if self.kind is Kind.HEX else (2, 8)
+        return int(self.text or "0", base).to_bytes(-(-len(self.text) // digits_per_byte), "big")
 
 
 _COMMENT_OPEN = "/*!"
@@ -49,9 +48,9 @@ _FEATURE_OPEN = "/*T!"
 
 
 class _Tokenizer(MySQL.Tokenizer):
-    """Only cuts: no keyword of sqlglot's, no statement that it would swallow whole."""
+    """Scans without sqlglot's keywords and without statements that it keeps as one token."""
 
-    KEYWORDS = {  # noqa: RUF012 - how sqlglot wants it
+    KEYWORDS = {  # noqa: RUF012 - as sqlglot declares it
         _COMMENT_OPEN: TokenType.BLOCK_START,
         _FEATURE_OPEN: TokenType.BLOCK_START,
         "*/": TokenType.BLOCK_END,
@@ -60,7 +59,7 @@ class _Tokenizer(MySQL.Tokenizer):
 
 
 class _LiteralTokenizer(_Tokenizer):
-    """Backslashes in strings stand for themselves."""
+    """Scans strings in which a backslash is an ordinary character."""
 
     STRING_ESCAPES = ["'", '"']  # noqa: RUF012
 
@@ -75,16 +74,16 @@ _KINDS = {
     TokenType.BIT_STRING: Kind.BIT,
 }
 
-# MySQL writes the version in front of an executable comment's text with five or six digits.
+# An executable comment starts with a MySQL version of five or six digits.
 _VERSION_DIGITS = (5, 6)
 
 
 def tokenize(sql: str) -> list[Token]:
-    """Cut a DDL text; raise `UnreadableDdl` when it cannot be."""
+    """Split a DDL text into tokens; raise `UnreadableDdl` if that is impossible."""
     if "\\" not in sql:
         return _scan(sql, _Tokenizer)
-    # TiCDC prints statements anew from their parse tree and doubles quotes, but not backslashes:
-    # in such a text they stand for themselves, in what a user typed they escape.
+    # TiCDC prints statements from their parse tree and doubles quotes but not backslashes.  In such
+    # a text a backslash is an ordinary character; in a text that a user typed it is an escape.
     try:
         tokens = _scan(sql, _LiteralTokenizer)
     except UnreadableDdl:
@@ -94,41 +93,41 @@ def tokenize(sql: str) -> list[Token]:
 
 def _scan(sql: str, tokenizer: type[_Tokenizer]) -> list[Token]:
     try:
-        cut = tokenizer(dialect="mysql").tokenize(sql)
+        scanned = tokenizer(dialect="mysql").tokenize(sql)
     except SqlglotError as error:
-        raise UnreadableDdl(f"cannot be cut into words ({error})", sql) from None
+        raise UnreadableDdl(f"the text cannot be split into tokens ({error})", sql) from None
     tokens: list[Token] = []
-    comments = 0
-    at = 0
-    while at < len(cut):
-        token = cut[at]
-        at += 1
+    open_comments = 0
+    position = 0
+    while position < len(scanned):
+        token = scanned[position]
+        position += 1
         if token.token_type is TokenType.BLOCK_START:
-            comments += 1
-            at = _skip_comment_head(cut, at)
+            open_comments += 1
+            position = _skip_comment_head(scanned, position)
         elif token.token_type is TokenType.BLOCK_END:
-            comments -= 1
-            if comments < 0:
+            open_comments -= 1
+            if open_comments < 0:
                 raise UnreadableDdl("'*/' without a comment", sql)
         else:
             tokens.append(_convert_token(token, sql))
-    if comments:
-        raise UnreadableDdl("comment without an end", sql)
+    if open_comments:
+        raise UnreadableDdl("a comment has no end", sql)
     return tokens
 
 
-def _skip_comment_head(cut: list[SqlglotToken], at: int) -> int:
-    """Skip the version or the `[feature,…]` that stands directly behind a comment's opening."""
-    if at == len(cut) or cut[at].start != cut[at - 1].end + 1:
-        return at
-    first = cut[at]
+def _skip_comment_head(tokens: list[SqlglotToken], position: int) -> int:
+    """Skip the version or the `[feature,…]` directly after the start of an executable comment."""
+    if position == len(tokens) or tokens[position].start != tokens[position - 1].end + 1:
+        return position
+    first = tokens[position]
     if first.token_type is TokenType.NUMBER and len(first.text) in _VERSION_DIGITS:
-        return at + 1
-    if cut[at - 1].text == _FEATURE_OPEN and first.token_type is TokenType.L_BRACKET:
-        while at < len(cut) and cut[at].token_type is not TokenType.R_BRACKET:
-            at += 1
-        return at + 1
-    return at
+        return position + 1
+    if tokens[position - 1].text == _FEATURE_OPEN and first.token_type is TokenType.L_BRACKET:
+        while position < len(tokens) and tokens[position].token_type is not TokenType.R_BRACKET:
+            position += 1
+        return position + 1
+    return position
 
 
 def _convert_token(token: SqlglotToken, sql: str) -> Token:
@@ -136,10 +135,10 @@ def _convert_token(token: SqlglotToken, sql: str) -> Token:
     kind = _KINDS.get(token.token_type, Kind.SYMBOL)
     text = token.text
     if kind is Kind.NUMBER and text[-1] in "eE":
-        # `1e` is a name that begins with a digit.
+        # `1e` is a name that starts with a digit.
         kind = Kind.WORD
     if kind is Kind.NAME and sql[start] != "`":
-        # What turned out not to be a hexadecimal or bit literal.
+        # sqlglot marks an invalid hexadecimal or bit literal as a name.
         kind, text = Kind.WORD, sql[start:end]
     if kind is Kind.WORD:
         return Token(kind, text, text.upper(), start, end)
@@ -147,14 +146,14 @@ def _convert_token(token: SqlglotToken, sql: str) -> Token:
 
 
 def _is_printed_by_tidb(sql: str, tokens: list[Token]) -> bool:
-    """Is this TiDB's own print: keywords in upper case, names in back quotes, typed strings?"""
-    before = ""
+    """Whether TiDB printed the text: upper-case keywords, single quotes, charset introducers."""
+    previous = ""
     for token in tokens:
         if token.kind is Kind.WORD:
-            # Values of options keep their case.
-            if token.text != token.key and before not in ("=", "COLLATE"):
+            # The values of options keep their case.
+            if token.text != token.key and previous not in ("=", "COLLATE"):
                 return False
-        elif token.kind is Kind.STRING and (before == "DEFAULT" or sql[token.start] != "'"):
+        elif token.kind is Kind.STRING and (previous == "DEFAULT" or sql[token.start] != "'"):
             return False
-        before = token.key
+        previous = token.key
     return True
