@@ -95,6 +95,7 @@ def metadata_by_asset(result: dg.ExecuteInProcessResult) -> dict[dg.AssetKey, di
     }
 
 
+# Length: one scenario, in which every part needs the runs before it.
 @pytest.mark.slow
 def test_runs_materialize_what_they_changed_and_nothing_else(shop: Shop) -> None:
     next(shop.steps)
@@ -111,6 +112,7 @@ def test_runs_materialize_what_they_changed_and_nothing_else(shop: Shop) -> None
     checkpoints = pages[dg.AssetKey(["shop", "checkpoints"])]
     assert checkpoints["ticdc/resolved_ts"] == str(first_step.checkpoint)
     assert checkpoints["ticdc/watermarks"] == {"metadata": str(first_step.checkpoint)}
+    assert checkpoints["ticdc/status"].endswith(" live")
     version = shop.instance.get_latest_materialization_event(dg.AssetKey(["shop", "checkpoints"]))
     assert version is not None
     assert version.asset_materialization is not None
@@ -133,6 +135,7 @@ def test_runs_materialize_what_they_changed_and_nothing_else(shop: Shop) -> None
     assert changed.isdisjoint(same)
     orders = pages[shop.key("orders")]
     assert "ticdc/note" not in orders
+    assert orders["ticdc/status"] == "live"
     assert orders["ticdc/rows_read"] == (
         orders["ticdc/rows_applied"]
         + orders["ticdc/rows_superseded"]
