@@ -196,8 +196,8 @@ def test_a_failed_table_is_rechecked_in_full_until_it_passes_or_is_replayed(
 
     before = read_last_snapshot(lake.session)
     replay_tables(lake.session, before, ReplayRequest(frozenset({id}), 0), _discard_progress)
-    anew = SnapshotRange(before.snapshot_id, read_last_snapshot(lake.session).snapshot_id)
-    found = lake.results(anew, chosen, wrong)
+    replayed = SnapshotRange(before.snapshot_id, read_last_snapshot(lake.session).snapshot_id)
+    found = lake.results(replayed, chosen, wrong)
     assert {name for name, one in found.items() if not one.passed} == set()
     assert wrong <= found.keys()
 
