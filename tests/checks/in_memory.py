@@ -44,10 +44,10 @@ def event(seq: int, kind: str, *, batch: int = 2, partition: int | None = 0, **m
 def row(seq: int, op: str, ts: int, *, name: str = "a", **more: Any) -> Row:
     """Return a valid row event; `more` overrides its columns."""
     new, old = f'{{"id":"{seq}","v":"x"}}', f'{{"id":"{seq}","v":"w"}}'
-    said = {"op": op, "commit_ts": ts, "database": "d", "table": name, "ordering": "commit_ts"}
-    said |= {"name": table_name("d", name), "schema_version": 7, "handle_key_only": False}
-    said |= {"before": None if op == "insert" else old, "after": None if op == "delete" else new}
-    return event(seq, "row", **{**said, **more})
+    columns = {"op": op, "commit_ts": ts, "database": "d", "table": name, "ordering": "commit_ts"}
+    columns |= {"name": table_name("d", name), "schema_version": 7, "handle_key_only": False}
+    columns |= {"before": None if op == "insert" else old, "after": None if op == "delete" else new}
+    return event(seq, "row", **{**columns, **more})
 
 
 def ddl(seq: int, ts: int, partition: int, sql: str) -> Row:
@@ -64,9 +64,9 @@ def version(name: str, valid_from: int, number: int | None = 7, **more: Any) -> 
 
 
 def line(snapshot_id: int, ts: int, batch: int, **more: Any) -> Row:
-    said = {"snapshot_id": snapshot_id, "committed_at": datetime.now(UTC), "resolved_ts": ts}
-    said |= {"batch": batch, "decoded_batch": batch, "state_snapshot_id": 1}
-    return {**said, "watermarks": {"t-0": ts, "t-1": ts}, **more}
+    columns = {"snapshot_id": snapshot_id, "committed_at": datetime.now(UTC), "resolved_ts": ts}
+    columns |= {"batch": batch, "decoded_batch": batch, "state_snapshot_id": 1}
+    return {**columns, "watermarks": {"t-0": ts, "t-1": ts}, **more}
 
 
 def count(name: str, read: int, applied: int, superseded: int) -> tuple[object, ...]:
