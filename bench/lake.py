@@ -1,10 +1,10 @@
-"""How fast a lake takes in CSV files, and whether the cost of a change follows the change.
+"""Measure how fast a lake ingests CSV files, and whether the cost of a change follows its size.
 
-Run as `python -m bench.lake`; sizes are options.  One advance of a warm session brings all files of
-a simulated changefeed into current tables; plain Spark and DuckDB get the same files in the same
-run, and Spark once more with a copy of every row as JSON between, as a lake's events are.  Then a
-change of a fixed size comes to lakes that differ in all else.  Nothing here passes or fails, but it
-is said when they do not come to the same rows.
+Run as `python -m bench.lake`; the sizes are options.  One advance of a warm session brings all
+files of a simulated changefeed into current tables.  Plain Spark and DuckDB get the same files in
+the same run, and Spark once more with every row written as JSON in between, as a lake's events
+are.  Then a change of fixed size is applied to lakes that differ in everything else.  Nothing here
+passes or fails; a difference between the rows of the three is printed.
 """
 
 import argparse
@@ -25,16 +25,16 @@ from bench.lake_work import STAGES, Work
 from resources.spark import get_session
 from ticdc_assets.demo import Options
 
-# Small enough that all cores have a file to read.
+# Small enough that every core has a file to read.
 _FILE_SIZE = 8 << 20
-# So many that what they go through is not only compiled, but compiled well.
+# Enough rows for the JIT to optimize the code on their way.
 _WARM_UP_LOAD = 200_000
 _WARM_UP_ROWS = 2000
 
 
 @dataclass(frozen=True)
 class Load:
-    """A changefeed to be taken in as a whole."""
+    """A changefeed to ingest as a whole."""
 
     name: str
     tables: int
@@ -42,27 +42,33 @@ class Load:
     updates: float
 
 
-def options() -> argparse.Namespace:
-    """The sizes."""
+def parse_options() -> argparse.Namespace:
+    """Parse the sizes."""
     parser = argparse.ArgumentParser(prog="python -m bench.lake", description=__doc__)
     whole = parser.add_argument_group("all files at once")
-    whole.add_argument("--rows", type=int, default=300_000, help="of the one table")
-    whole.add_argument("--tables", type=int, default=100, help="of many")
-    whole.add_argument("--rows-of-many", type=int, default=30_000, help="of all of them")
+    whole.add_argument("--rows", type=int, default=300_000, help="rows of the single table")
+    whole.add_argument("--tables", type=int, default=100, help="number of tables")
+    whole.add_argument(
+        "--rows-of-many", type=int, default=30_000, help="rows of all these tables together"
+    )
     change = parser.add_argument_group("a change")
     change.add_argument("--change", type=int, default=1000, help="rows that change")
-    change.add_argument("--times", type=int, default=3, help="changes, the median counts")
-    change.add_argument("--target", type=int, default=50_000, help="rows there, and ten times that")
-    change.add_argument("--others", type=int, default=10, help="tables there, and ten times that")
+    change.add_argument(
+        "--times", type=int, default=3, help="changes to measure; the median is printed"
+    )
+    change.add_argument(
+        "--target", type=int, default=50_000, help="rows of the table before, and ten times that"
+    )
+    change.add_argument("--others", type=int, default=10, help="other tables, and ten times that")
     parser.add_argument("--only", choices=("loads", "changes"))
     return parser.parse_args()
 
 
 def main() -> None:
     """Measure and print."""
-    chosen = options()
+    chosen = parse_options()
     if isinstance(sys.stdout, TextIOWrapper):
-        # What is known is seen, also through a pipe.
+        # Print each result at once, also into a pipe.
         sys.stdout.reconfigure(line_buffering=True)
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="bench-lake-") as made:
@@ -78,11 +84,11 @@ def main() -> None:
                 Load(f"{chosen.tables} tables, inserts", chosen.tables, many, 0.0),
                 Load(f"{chosen.tables} tables, 10% updates", chosen.tables, many, 0.1),
             ):
-                _take_in(spark, folder / f"load-{load.tables}-{load.updates}", load)
+                _measure_load(spark, folder / f"load-{load.tables}-{load.updates}", load)
         if chosen.only != "loads":
-            _grow(spark, folder, chosen)
+            _measure_growth(spark, folder, chosen)
         spark.stop()
-    print("\nx lake: so many times as fast, or as sparing; processor: of all together")
+    print("\nx lake: the lake's value divided by this one; processor: all processes together")
     print(f"{time.monotonic() - begun:.0f} s in all; load {_load()} at the end")
 
 
@@ -91,7 +97,7 @@ def _load() -> str:
 
 
 def _options(load: Load) -> Options:
-    # Several transactions of each table, for only rows that are there can be updated.
+    # Several transactions per table, because only existing rows can be updated.
     each = max(min(load.rows // load.tables // 3, 1000), 1)
     transactions = load.rows // each
     return Options(
@@ -107,7 +113,7 @@ def _options(load: Load) -> Options:
 
 
 def _warm_up(spark: SparkSession, folder: Path) -> None:
-    """Have every code path compiled: a table that is made, and one that is merged into."""
+    """Run every code path once: a table that is created, and one that is merged into."""
     changes(spark, folder / "lake", Size(2, _WARM_UP_ROWS), _WARM_UP_ROWS, 0)
     work = Work(spark, folder / "load", _options(Load("warming up", 1, _WARM_UP_LOAD, 0.1)))
     work.write(work.simulation.options.transactions)
@@ -117,7 +123,7 @@ def _warm_up(spark: SparkSession, folder: Path) -> None:
     in_duckdb(work.data, folder / "duckdb")
 
 
-def _take_in(spark: SparkSession, folder: Path, load: Load) -> None:
+def _measure_load(spark: SparkSession, folder: Path, load: Load) -> None:
     work = Work(spark, folder, _options(load))
     work.write(work.simulation.options.transactions)
     files = [Path(file) for files in files_of(work.data).values() for file in files]
@@ -127,12 +133,12 @@ def _take_in(spark: SparkSession, folder: Path, load: Load) -> None:
     run = work.advance()
     copied, keys = plain_spark(spark, work.data, folder / "spark")
     twice = plain_spark_twice(spark, work.data, folder / "twice")
-    settled, expected = in_duckdb(work.data, folder / "duckdb")
+    deduplicated, expected = in_duckdb(work.data, folder / "duckdb")
     took = {
         "lake": (run.seconds, run.processor),
         "plain Spark": copied,
         "twice, as JSON": twice,
-        "DuckDB": settled,
+        "DuckDB": deduplicated,
     }
     print(f"  {'':14}{'s':>8}{'events/s':>12}{'x lake':>8}{'processor s':>13}{'x lake':>8}")
     for name, (seconds, processor) in took.items():
@@ -152,7 +158,7 @@ def _take_in(spark: SparkSession, folder: Path, load: Load) -> None:
         print(f"  the same {got[0]:,} rows in all three")
 
 
-def _grow(spark: SparkSession, folder: Path, chosen: argparse.Namespace) -> None:
+def _measure_growth(spark: SparkSession, folder: Path, chosen: argparse.Namespace) -> None:
     change, times = chosen.change, chosen.times
     print(f"\nA change of {change:,} rows in one table, median of {times}")
     rows = Size(1, chosen.target), Size(1, 10 * chosen.target)

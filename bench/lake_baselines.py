@@ -1,6 +1,6 @@
-"""What else could be done with the same CSV files: plain Spark that merges nothing, and DuckDB.
+"""Baselines on the same CSV files: plain Spark, which merges nothing, and DuckDB.
 
-All know the schema of the simulated tables, which the lake had to find out.
+All know the schema of the simulated tables; the lake has to read it from the changefeed.
 """
 
 from collections import defaultdict
@@ -33,12 +33,12 @@ _COLUMNS = {
     "created_at": "timestamp_ntz",
     "updated_at": "timestamp",
 }
-# Seconds, and seconds of processors.
+# Wall-clock seconds, and processor seconds.
 Took = tuple[float, float]
 
 
 def files_of(data: Path) -> dict[str, list[str]]:
-    """The data files of each table."""
+    """List the data files of each table."""
     found = defaultdict(list)
     for path in sorted(data.glob("*/*/*/*/CDC*.csv")):
         found[path.relative_to(data).parts[1]].append(str(path))
@@ -46,7 +46,7 @@ def files_of(data: Path) -> dict[str, list[str]]:
 
 
 def plain_spark(spark: SparkSession, data: Path, out: Path) -> tuple[Took, int]:
-    """Read and write every row as it comes; what it took, and how many keys came."""
+    """Copy every row to Parquet, typed; return the time and the number of distinct keys."""
 
     def copy(table: str, files: list[str]) -> None:
         rows = _rows(spark, files, {**_META, **_COLUMNS})
@@ -54,7 +54,7 @@ def plain_spark(spark: SparkSession, data: Path, out: Path) -> tuple[Took, int]:
 
     took = _each_table(data, copy)
     with duckdb.connect() as db:
-        # A table's folder tells its rows from those of others.
+        # The folder of a row identifies its table.
         keys = _one(
             db,
             "SELECT count(DISTINCT (parse_path(filename)[-2], id))"
@@ -64,10 +64,9 @@ def plain_spark(spark: SparkSession, data: Path, out: Path) -> tuple[Took, int]:
 
 
 def plain_spark_twice(spark: SparkSession, data: Path, out: Path) -> Took:
-    """What any lake has to do that keeps events with their rows as texts, and types them later.
+    """Do the least that a lake with events has to do: write rows as JSON, then typed.
 
-    No value is looked at, no row told from a repeated one, nothing merged: the lake cannot be
-    faster than this.
+    Nothing is validated, deduplicated or merged, so the lake cannot be faster than this.
     """
     texts = dict.fromkeys({**_META, **_COLUMNS}, "string")
 
@@ -101,7 +100,7 @@ def _each_table(data: Path, copy: Callable[[str, list[str]], None]) -> Took:
 
 
 def in_duckdb(data: Path, out: Path) -> tuple[Took, Totals]:
-    """The newest row of every key that is not deleted, written to a file a table."""
+    """Write the newest row of every key that is not deleted, to one file per table."""
     types = {"string": "varchar", "timestamp_ntz": "timestamp"}
     columns = {n: types.get(t, t) for n, t in {**_META, **_COLUMNS}.items()}
     chosen = ", ".join(_COLUMNS)

@@ -1,4 +1,4 @@
-"""What a small change costs, and how that grows with what does not change: it should not."""
+"""Measure what a small change costs, which should not grow with the data it leaves alone."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,13 +9,13 @@ from pyspark.sql import SparkSession
 from bench.lake_work import STAGES, Run, Work
 from ticdc_assets.demo import Options
 
-# Some, so that the change has to be merged.
+# A share of updates, so that the change has to be merged.
 _UPDATES = 0.1
 
 
 @dataclass(frozen=True)
 class Size:
-    """A lake that a change comes to, but for the few rows that are updates of others."""
+    """The size of a lake before a change; a few of its rows are updates of others."""
 
     tables: int
     rows_each: int
@@ -25,11 +25,11 @@ class Size:
 
 
 def changes(spark: SparkSession, folder: Path, size: Size, change: int, times: int) -> list[Run]:
-    """Bring a change of so many rows in one table into a lake, several times."""
+    """Apply changes of `change` rows in one table to a lake, one after the other."""
     begin = size.tables * max(size.rows_each // change, 1)
     options = Options(
         workload="bulk",
-        # One more, after which the session is as warm as it gets.
+        # One more, to finish warming up the session.
         transactions=begin + times + 1,
         flush_every=1,
         tables=size.tables,
@@ -46,7 +46,7 @@ def changes(spark: SparkSession, folder: Path, size: Size, change: int, times: i
 
 
 def show_growth(what: str, small: Size, large: Size, of: dict[Size, list[Run]]) -> None:
-    """Print how the same change fares in two lakes."""
+    """Print what the same change costs in a small and in a large lake."""
     print(f"\n{what}: {small} and {large}")
     typical = {}
     for size in (small, large):
