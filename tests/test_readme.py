@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli.command_line import parser
@@ -72,6 +73,14 @@ def test_the_architecture_says_what_every_dependency_is_for() -> None:
     table = text.split("## What each dependency does")[1].split("\n## ")[0]
     described = {name for row in re.findall(r"(?m)^\| (.+?) \|", table) for name in row.split(", ")}
     assert described >= {f"`{name}`" for name in names}
+
+
+def test_hooks_need_no_network() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [repo["repo"] for repo in hooks] == ["local"]
+    entries = [hook["entry"] for repo in hooks for hook in repo["hooks"]]
+    assert entries
+    assert all(entry.startswith(".venv/bin/python -") for entry in entries)
 
 
 def test_files_are_there() -> None:
