@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from resources.spark import describe_failure
+from tests.lock_waiter import LockWaiter
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.lock import is_lock_wanted, locked
@@ -87,29 +87,19 @@ def test_without_a_lock_who_comes_second_is_told_so(spark: SparkSession, tmp_pat
     assert spark.read.format("delta").load(path).count() == 2
 
 
-def test_who_waits_is_seen_by_who_has_it_and_comes_next(tmp_path: Path) -> None:
+def test_the_holder_sees_who_waits_and_who_waits_comes_next(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path), "feed")
-    said: list[str] = []
-    held = threading.Event()
-
-    def wait() -> None:
-        with locked(lake, waiting=said.append):
-            held.set()
-
-    waiter = threading.Thread(target=wait)
+    waiter = LockWaiter(lake)
     with locked(lake):
         assert not is_lock_wanted(lake)
         waiter.start()
-        until = time.monotonic() + 30
-        while not is_lock_wanted(lake) and time.monotonic() < until:
-            time.sleep(0.01)
         assert is_lock_wanted(lake)
-        assert not held.is_set()
-    waiter.join(30)
-    assert held.is_set()
+        assert not waiter.had_lock.is_set()
+    waiter.join()
+    assert waiter.had_lock.is_set()
     assert not is_lock_wanted(lake)
-    assert len(said) == 1
-    assert f"process {os.getpid()} " in said[0]
+    assert len(waiter.messages) == 1
+    assert f"process {os.getpid()} " in waiter.messages[0]
 
 
 def test_a_lake_in_an_object_store_has_no_lock() -> None:

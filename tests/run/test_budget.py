@@ -1,18 +1,17 @@
 """When a run continues with the next checkpoint, and why it ends."""
 
 import json
-import threading
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from tests.lock_waiter import LockWaiter
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
 from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.lock import is_lock_wanted, locked
+from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.run import RunBudget, budget
 
 T1, T2, T3 = (470628459884838913 + (n << 30) for n in range(3))
@@ -111,18 +110,9 @@ def test_a_run_ends_for_a_queued_run(world: World) -> None:
 
 def test_a_run_ends_for_a_command_that_waits_for_the_lake(world: World) -> None:
     world.writes(T2)
-
-    def command() -> None:
-        with locked(world.lake, waiting=lambda _: None):
-            pass
-
-    waiter = threading.Thread(target=command)
+    waiter = LockWaiter(world.lake)
     with locked(world.lake):
         waiter.start()
-        until = time.monotonic() + 30
-        while not is_lock_wanted(world.lake) and time.monotonic() < until:
-            time.sleep(0.01)
         assert world.end_reason(T1) == "another run or command is waiting"
-    waiter.join(30)
-    assert not waiter.is_alive()
+    waiter.join()
     assert world.end_reason(T1) is None
