@@ -11,7 +11,7 @@ from ticdc_assets.checks import models
 from ticdc_assets.checks.invariants import CheckContext, SnapshotRange
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.events.written import write_json
-from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import Snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.plan.state import Incarnation, State
@@ -45,14 +45,14 @@ def row(seq: int, op: str, ts: int, *, name: str = "a", **more: Any) -> Row:
     """Return a valid row event; `more` overrides its columns."""
     new, old = f'{{"id":"{seq}","v":"x"}}', f'{{"id":"{seq}","v":"w"}}'
     columns = {"op": op, "commit_ts": ts, "database": "d", "table": name, "ordering": "commit_ts"}
-    columns |= {"name": table_name("d", name), "schema_version": 7, "handle_key_only": False}
+    columns |= {"name": make_table_name("d", name), "schema_version": 7, "handle_key_only": False}
     columns |= {"before": None if op == "insert" else old, "after": None if op == "delete" else new}
     return event(seq, "row", **{**columns, **more})
 
 
 def ddl(seq: int, ts: int, partition: int, sql: str) -> Row:
     statement = f'{{"commit_ts":{ts},"database":"d","table":"a","sql":"{sql}"}}'
-    named = {"database": "d", "table": "a", "name": table_name("d", "a")}
+    named = {"database": "d", "table": "a", "name": make_table_name("d", "a")}
     more = {"commit_ts": ts, "statement": statement, **named}
     return event(seq, "ddl", partition=partition, **more)
 
@@ -70,7 +70,7 @@ def line(snapshot_id: int, ts: int, batch: int, **more: Any) -> Row:
 
 
 def count(name: str, read: int, applied: int, superseded: int) -> tuple[object, ...]:
-    return (f"{name}1", table_name("d", name), read, applied, superseded, 0, 0)
+    return (f"{name}1", make_table_name("d", name), read, applied, superseded, 0, 0)
 
 
 class InMemoryContext(CheckContext):

@@ -20,7 +20,7 @@ from ticdc_assets.checks.invariants.current import (
 )
 from ticdc_assets.lake.advance import Source, advance, replay_tables
 from ticdc_assets.lake.apply.apply import ReplayRequest
-from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot, write_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.sql import quote_identifier
@@ -96,7 +96,7 @@ def _short(check: dg.AssetCheckKey) -> str:
 
 def keys() -> dict[str, dg.AssetKey]:
     return {
-        table_name("d", name) or "": dg.AssetKey(["f", "current", "d", str(n)])
+        make_table_name("d", name) or "": dg.AssetKey(["f", "current", "d", str(n)])
         for n, name in enumerate(NAMES)
     }
 

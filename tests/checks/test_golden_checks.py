@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.lake.golden_runs import GoldenLake, cuts, points_of
 from ticdc_assets.checks import SnapshotRange, evaluate_checks
-from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot
 
 
@@ -33,7 +33,7 @@ def failed(golden: GoldenLake, window: SnapshotRange) -> list[tuple[str, str | N
     state = read_last_snapshot(golden.lake).state
     for number, (_, incarnation) in enumerate(state.names):
         schema = state.incarnations[incarnation].schema
-        name = table_name(schema.database, schema.table) or ""
+        name = make_table_name(schema.database, schema.table) or ""
         keys[name] = dg.AssetKey(["golden", "current", str(number)])
     results = list(evaluate_checks(golden.lake, window, keys))
     assert len(results) > len(keys)

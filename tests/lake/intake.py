@@ -25,7 +25,9 @@ from ticdc_assets.events import (
     Watermark,
 )
 from ticdc_assets.lake.events import event_rows
-from ticdc_assets.lake.events.decode import DecodeResult, decode
+from ticdc_assets.lake.events.decode_folder import decode_folder
+from ticdc_assets.lake.events.decode_topic import decode_topic
+from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.raw.ingest_folder import ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
 from ticdc_assets.lake.store.lake import Lake, LakeSession
@@ -61,19 +63,17 @@ class Intake:
         return ingest_records(self.lake, records, **settings)
 
     def decode(self, since: int = 0) -> DecodeResult:
-        return decode(
-            self.lake,
-            since=since,
-            open_folder=partial(Folder, fs.LocalFileSystem(), str(self.folder)),
-            open_payloads=partial(open_claim_check_folder, self.feed),
-            schemas_for=self._schemas_for,
-        )
+        if self.feed.transport != "storage":
+            open_payloads = partial(open_claim_check_folder, self.feed)
+            return decode_topic(self.lake, open_payloads, since=since)
+        open_folder = partial(Folder, fs.LocalFileSystem(), str(self.folder))
+        return decode_folder(self.lake, open_folder, self._find_schemas, since=since)
 
-    def _schemas_for(
+    def _find_schemas(
         self, wanted: object, fresh: list[SchemaChange | Bootstrap]
     ) -> Mapping[tuple[str, str, int], TableSchema]:
         events = self.lake.read("events").where("kind IN ('ddl', 'bootstrap')")
-        known = event_rows.statements(events.select("kind", "statement").collect())
+        known = event_rows.read_statements(events.select("kind", "statement").collect())
         return complete_schema_versions([*known, *fresh], self.feed.keys)
 
     def events(self) -> list[Event]:
@@ -87,9 +87,9 @@ class Intake:
 def _event(row: dict) -> Event | None:
     match row["kind"]:
         case "row":
-            return event_rows.row_change(row)
+            return event_rows.read_row_change(row)
         case "ddl" | "bootstrap":
-            return event_rows.statements([row])[0]
+            return event_rows.read_statements([row])[0]
     if row["partition"] is None:
         position = FilePosition(row["source"], row["number"] or 0)
     else:

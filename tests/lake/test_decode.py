@@ -13,7 +13,7 @@ from tests.lake.intake import Intake, told
 from tests.reference.golden_feeds import feed_of
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import FilePosition, Quarantined, RowChange
-from ticdc_assets.lake.events import decode as decode_module
+from ticdc_assets.lake.events import decode_topic
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 CSV = "lifecycle/storage-csv-full"
@@ -206,9 +206,9 @@ def test_killed_between_its_commits(
         intake.ingest(_until(sent, 30), bytes_per_batch=4000)
     intake.ingest(sent)
     # Before the events are written, and between them and the quarantine.
-    for step in ("decode_records", "keep_quarantine"):
+    for step in ("make_record_worker", "update_quarantine"):
         with monkeypatch.context() as patch:
-            patch.setattr(decode_module, step, die)
+            patch.setattr(decode_topic, step, die)
             with pytest.raises(KeyboardInterrupt):
                 intake.decode()
     assert intake.count("quarantine") == 0

@@ -15,7 +15,7 @@ from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import Options, prepare
 from ticdc_assets.events import RowChange
 from ticdc_assets.lake.advance import Source, advance
-from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.ledger import Ledger, build_ledger
@@ -57,7 +57,7 @@ def test_it_adds_up_and_its_input_is_what_the_folder_holds(kept: Kept) -> None:
     assert done.adds_up, done
     folder = open_sink_folder(kept.lake.feed)
     sent = Counter(
-        table_name(event.database, event.table)
+        make_table_name(event.database, event.table)
         for event in read_folder_events(kept.lake.feed, folder.paths(), folder.read)
         if isinstance(event, RowChange)
     )

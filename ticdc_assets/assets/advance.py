@@ -17,7 +17,7 @@ from ticdc_assets.assets.check_results import evaluate_run_checks
 from ticdc_assets.assets.materialize import DagsterEvents, Materializer
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import SnapshotRange, check_specs
-from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.codegen import WORTHWHILE, set_codegen
 from ticdc_assets.lake.store.lake import Lake, LakeSession
@@ -85,7 +85,7 @@ def advance_job(feed: Changefeed, assets: dg.AssetsDefinition) -> Any:
 
 def _table_keys(feed: Changefeed, catalog: LakeCatalog) -> dict[str, dg.AssetKey]:
     return {
-        table_name(*names) or "": table_asset_key(feed, naming.CURRENT, *names)
+        make_table_name(*names) or "": table_asset_key(feed, naming.CURRENT, *names)
         for names in catalog.named()
     }
 

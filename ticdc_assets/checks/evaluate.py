@@ -16,7 +16,7 @@ from ticdc_assets.checks.invariants import (
     TableInvariant,
 )
 from ticdc_assets.checks.specs import contract_check_key, layer_check_key
-from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.state import Incarnation
 
@@ -102,7 +102,7 @@ def _select_table_checks(
     tables = [
         (table, asset)
         for table in context.tables
-        for name in [table_name(table.schema.database, table.schema.table) or ""]
+        for name in [make_table_name(table.schema.database, table.schema.table) or ""]
         for asset in [table_keys.get(name)]
         if asset is not None
     ]

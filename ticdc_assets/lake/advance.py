@@ -6,8 +6,10 @@ from typing import Any
 
 from ticdc_assets.events import Quarantined
 from ticdc_assets.lake.apply.apply import ApplyResult, ReplayRequest, apply
-from ticdc_assets.lake.events.decode import DecodeResult, decode
+from ticdc_assets.lake.events.decode_folder import decode_folder
+from ticdc_assets.lake.events.decode_topic import decode_topic
 from ticdc_assets.lake.events.decode_workers import FolderReader
+from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
 from ticdc_assets.lake.log.schema_history import SchemasFor
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
@@ -127,10 +129,8 @@ def _ingest(
 
 
 def _decode(lake: LakeSession, source: Source, before: Snapshot) -> DecodeResult:
-    return decode(
-        lake,
-        since=before.decoded_batch,
-        open_folder=source.open_folder,
-        open_payloads=source.open_payloads,
-        schemas_for=SchemasFor(lake, before),
+    if source.open_folder is None:
+        return decode_topic(lake, source.open_payloads, since=before.decoded_batch)
+    return decode_folder(
+        lake, source.open_folder, SchemasFor(lake, before), since=before.decoded_batch
     )

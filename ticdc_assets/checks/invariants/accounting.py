@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.checks.invariants.context import CheckContext
 from ticdc_assets.checks.invariants.invariant import Result, Violations, promise
 from ticdc_assets.errors import ChecksumMismatch
-from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.views.ledger import build_ledger
 
 _LEDGER = ("what", "table", "expected", "counted")
@@ -100,11 +100,11 @@ def _names_of_stopped_tables(context: CheckContext) -> set[str | None]:
         if t.is_stopped or t.status_before_drop is not None
     }
     names = {
-        table_name(version["database"], version["table"])
+        make_table_name(version["database"], version["table"])
         for version in context.schema_versions
         if version["incarnation"] in stopped
     }
-    return names | {table_name(u.database, u.table) for u in state.unknown_tables}
+    return names | {make_table_name(u.database, u.table) for u in state.unknown_tables}
 
 
 def _check_batches(context: CheckContext) -> _Rows:

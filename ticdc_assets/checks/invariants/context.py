@@ -22,7 +22,7 @@ from ticdc_assets.checks.invariants.row_conditions import (
     missing_key_columns,
 )
 from ticdc_assets.errors import ChecksumMismatch
-from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import Snapshot, read_snapshot
 from ticdc_assets.lake.log.applied_row import APPLIED_COLUMNS, AppliedRow, decode_applied_row
 from ticdc_assets.lake.store.lake import LakeSession
@@ -178,7 +178,7 @@ class CheckContext:
             versions = (
                 row for id in self._only for row in self.schema_versions_by_table.get(id, ())
             )
-            names = {table_name(row["database"], row["table"]) for row in versions}
+            names = {make_table_name(row["database"], row["table"]) for row in versions}
             chosen = chosen.where(F.col("name").isin(names))
         named = chosen.join(F.broadcast(self._make_name_intervals()), "name", "left")
         is_row = F.col("kind") == "row"
@@ -271,7 +271,7 @@ class CheckContext:
             # Rows at the commit ts of a DDL precede it; without a DDL, a table's first known
             # version begins with its first row.
             low = row["valid_from"] - (row["origin"] != "ddl")
-            name = table_name(row["database"], row["table"])
+            name = make_table_name(row["database"], row["table"])
             intervals[name].append((row["incarnation"], low, row["valid_to"], row["key"]))
         return self.make_frame(list(intervals.items()), NAME_INTERVALS)
 
@@ -319,7 +319,7 @@ class CheckContext:
 
     def _names_of(self, incarnation: str) -> set[str | None]:
         versions = self.schema_versions_by_table.get(incarnation, ())
-        return {table_name(row["database"], row["table"]) for row in versions}
+        return {make_table_name(row["database"], row["table"]) for row in versions}
 
     @cached_property
     def _quarantined_names(self) -> set[str | None]:
@@ -328,7 +328,9 @@ class CheckContext:
             for row in self.quarantine_counts
             if row["error"] != ChecksumMismatch.__name__
         )
-        return {database and table and table_name(database, table) for database, table in tables}
+        return {
+            database and table and make_table_name(database, table) for database, table in tables
+        }
 
     def has_changed(self, table: Incarnation) -> bool:
         """Return whether the range changed a table's rows, schema or status."""

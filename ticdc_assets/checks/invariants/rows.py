@@ -11,7 +11,7 @@ from ticdc_assets.checks.invariants.invariant import Result, Violations, promise
 from ticdc_assets.checks.invariants.row_conditions import Fault, fault_conditions
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json, write_json
-from ticdc_assets.lake.events.event_rows import row_change, statements, table_name
+from ticdc_assets.lake.events.event_rows import make_table_name, read_row_change, read_statements
 from ticdc_assets.protocols.registry import get_traits
 from ticdc_assets.schema.types.checksum import verify_checksum
 
@@ -99,7 +99,7 @@ def row_schemas_are_known(context: CheckContext) -> Result:
     its schema waits, and its table with it.
     """
     known = {
-        (table_name(version["database"], version["table"]), version["schema_version"])
+        (make_table_name(version["database"], version["table"]), version["schema_version"])
         for version in context.schema_versions
         if version["schema_version"] is not None
     }
@@ -126,10 +126,10 @@ def _read_stated_schemas(context: CheckContext, versions: set[int]) -> dict[_Ver
         F.col("kind").isin("ddl", "bootstrap") & F.col("schema_version").isin(sorted(versions))
     )
     rows = events.select("kind", "statement").collect()
-    for change in statements(row.asDict() for row in rows):
+    for change in read_statements(row.asDict() for row in rows):
         schema = change.schema
         if schema is not None and schema.version is not None:
-            schemas[table_name(schema.database, schema.table), schema.version] = schema
+            schemas[make_table_name(schema.database, schema.table), schema.version] = schema
     return schemas
 
 
@@ -174,7 +174,7 @@ def _make_verifier(schemas: dict[_Version, str]) -> Any:
 
 
 def _find_mismatch(row: dict[str, Any], schema: TableSchema) -> dict[str, Any] | None:
-    change = row_change(row)
+    change = read_row_change(row)
     verdict = verify_checksum(change, schema)
     if verdict.status != "mismatch":
         return None

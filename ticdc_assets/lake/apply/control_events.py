@@ -15,7 +15,7 @@ from ticdc_assets.events import (
     TopicPosition,
     Watermark,
 )
-from ticdc_assets.lake.events.event_rows import statements, table_name
+from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
 from ticdc_assets.lake.log.applied import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.state import State, ddl_name
@@ -77,7 +77,7 @@ def read_control_events(lake: LakeSession, since: Snapshot, batch: int) -> Contr
 
 def _told(rows: list[Row]) -> list[tuple[Row, SchemaChange | Bootstrap]]:
     stating = [row for row in rows if row["kind"] != "watermark"]
-    return list(zip(stating, statements(row.asDict() for row in stating), strict=True))
+    return list(zip(stating, read_statements(row.asDict() for row in stating), strict=True))
 
 
 def _hear(
@@ -120,7 +120,7 @@ def _dated(
             heard[sender] = max(heard[sender], change.commit_ts)
             continue
         schema = change.schema
-        name = table_name(schema.database, schema.table), schema.version
+        name = make_table_name(schema.database, schema.table), schema.version
         if name in stated:
             continue
         stated.add(name)
@@ -139,7 +139,7 @@ def _unknown(events: DataFrame, late: list[SchemaChange], batch: int) -> list[Sc
         & (F.col("batch") <= batch)
         & F.col("commit_ts").isin(sorted({ddl.commit_ts for ddl in late}))
     ).select("kind", "statement")
-    known = statements(row.asDict() for row in before.collect())
+    known = read_statements(row.asDict() for row in before.collect())
     names = {(c.commit_ts, ddl_name(c)) for c in known if isinstance(c, SchemaChange)}
     return [ddl for ddl in late if (ddl.commit_ts, ddl_name(ddl)) not in names]
 
@@ -159,19 +159,19 @@ class StatedSchemas:
     def _remember(self, schema: TableSchema | None) -> None:
         if schema is not None and schema.table:
             self._known.setdefault(
-                (table_name(schema.database, schema.table), schema.version), schema
+                (make_table_name(schema.database, schema.table), schema.version), schema
             )
 
     def __call__(self, database: str, table: str, version: int | None) -> TableSchema | None:
         if version is None:
             return None
-        name = table_name(database, table), version
+        name = make_table_name(database, table), version
         if name not in self._known:
             # A DDL that renames is told by the old name, and rows by the new one.
             told = self._events.where(
                 F.col("kind").isin("ddl", "bootstrap") & (F.col("schema_version") == version)
             ).select("kind", "statement")
-            for change in statements(row.asDict() for row in told.collect()):
+            for change in read_statements(row.asDict() for row in told.collect()):
                 self._remember(change.schema)
             self._known.setdefault(name, None)
         return self._known[name]

@@ -23,7 +23,7 @@ from ticdc_assets.lake.columns.conversion import check_conversion, convert_rows,
 from ticdc_assets.lake.columns.reading import parse_images, type_columns
 from ticdc_assets.lake.columns.types import list_delta_columns
 from ticdc_assets.lake.columns.writing import write_images
-from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
@@ -105,7 +105,7 @@ class Frames:
         if not segment.is_ordered_by_commit_ts:
             return changed_counts(segment, rows, None)
         schema = segment.step.schema
-        name = table_name(schema.database, schema.table)
+        name = make_table_name(schema.database, schema.table)
         # A sender's going back may show only in rows that are not due any more.
         first = self.due.where(F.col("name") == F.lit(name)).agg(
             F.min("batch").alias("first_batch")

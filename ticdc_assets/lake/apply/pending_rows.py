@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import RowChange
-from ticdc_assets.lake.events.event_rows import row_change, table_name
+from ticdc_assets.lake.events.event_rows import make_table_name, read_row_change
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.stream.ordering import OrderKey, Phase
@@ -112,11 +112,11 @@ def _order(group: RowGroup) -> tuple[Any, ...]:
 def sample_row(rows: DataFrame, group: RowGroup) -> RowChange:
     """One of the due rows that are alike."""
     like = rows.where(
-        (F.col("name") == table_name(group.database, group.table))
+        (F.col("name") == make_table_name(group.database, group.table))
         & F.col("observed").eqNullSafe(F.lit(group.observed))
         & F.col("schema_version").eqNullSafe(F.lit(group.schema_version))
     )
-    return row_change(like.limit(1).collect()[0].asDict())
+    return read_row_change(like.limit(1).collect()[0].asDict())
 
 
 def between(low: OrderKey, high: OrderKey) -> Column:

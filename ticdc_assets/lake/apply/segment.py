@@ -36,7 +36,7 @@ from ticdc_assets.lake.columns.types import (
     list_delta_columns,
     list_stored_columns,
 )
-from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.plan.steps import ApplyRows, TypedRowGroup
 
 # Rereads a row that was decoded by flags which its table's schema contradicts.
@@ -108,7 +108,7 @@ def _spelt_key(schema: TableSchema) -> list[str]:
 def read_segment(due: DataFrame, step: ApplyRows, redecode: Redecode | None) -> Segment:
     """Type the due rows of a segment."""
     schema = step.schema
-    name = table_name(schema.database, schema.table)
+    name = make_table_name(schema.database, schema.table)
     rows = due.where((F.col("name") == name) & between(step.low, step.high))
     groups = _groups(step.row_groups)
     parts = [

@@ -22,7 +22,7 @@ from ticdc_assets.lake.apply.merged_steps import merge_steps
 from ticdc_assets.lake.apply.multiset import repeated, replaced
 from ticdc_assets.lake.apply.quarantined_rows import stop_reason
 from ticdc_assets.lake.apply.segment import Segment
-from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, TableWork
 from ticdc_assets.stream.problem import OLD_KEY_MISSING
@@ -193,7 +193,7 @@ def _counted(incarnation: str, segments: Sequence[Segment]) -> list[TableCounts]
         counts.append(
             TableCounts(
                 incarnation,
-                table_name(schema.database, schema.table) or "",
+                make_table_name(schema.database, schema.table) or "",
                 RowCounts(
                     read=got["read"],
                     applied=applied,

@@ -1,7 +1,7 @@
-"""What runs in the workers: raw records, or data files, in; rows of the events table out.
+"""Decode in Spark's workers: raw records or data files in, rows of the `events` table out.
 
-One bad record or file never fails the job: what a decoder does not catch itself is a rejected row.
-Output comes in batches of bounded size, so a task needs little more than the largest file.
+No record or file fails a job: an error that a decoder does not catch becomes a quarantined event.
+Workers emit batches of bounded size, so a task needs little more memory than its largest file.
 """
 
 import json
@@ -25,19 +25,25 @@ from ticdc_assets.events import (
     Watermark,
 )
 from ticdc_assets.events.written import read_json
-from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, from_dicts, table_name, to_arrow
+from ticdc_assets.lake.events.event_rows import (
+    SCHEMA,
+    Arrival,
+    make_batch,
+    make_table_name,
+    to_arrow,
+)
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.registry import get_ordering, make_file_decoder, make_topic_decoder
 
 Batches = Iterator[pa.RecordBatch]
-Work = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
-_MOST_ROWS = 10_000
-_MOST_IMAGES = 16 << 20
+Worker = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+_MAX_ROWS_PER_BATCH = 10_000
+_MAX_IMAGE_CHARS_PER_BATCH = 16 << 20
 
-# What `decode_files` is given: a line a file, `task` says together with which others.
-FILES = pa.schema(
+# The input of a file decoder: one row per file; files of one `task` go to one worker.
+FILE_TASKS = pa.schema(
     [
         ("task", pa.int32()),
         ("batch", pa.int64()),
@@ -47,26 +53,26 @@ FILES = pa.schema(
         ("table_id", pa.int64()),
         ("size", pa.int64()),
         ("schema", pa.string()),
-        # Earlier events of this path go with the same commit: then not reading it is no option.
+        # The commit removes earlier events of this path, so the file must not be left waiting.
         ("replaces", pa.bool_()),
     ]
 )
 
 
 class FolderReader(Protocol):
-    """How workers, and the driver, read a folder's files."""
+    """Reads a folder's files, on the driver and in the workers."""
 
     def read(self, path: str) -> bytes:
-        """A whole file; raise OSError, `FileNotFoundError` if there is none."""
+        """Read a whole file; raise `FileNotFoundError` or another `OSError`."""
         ...
 
     def head(self, path: str, size: int) -> bytes:
-        """Its first bytes; raise likewise."""
+        """Read a file's first bytes; raise as `read` does."""
         ...
 
 
-class _Collector:
-    """Gathers events into batches of bounded size; of watermarks it keeps the greatest only."""
+class _EventBuffer:
+    """Collects events into batches of bounded size; keeps only the greatest watermarks."""
 
     def __init__(self) -> None:
         self._arrivals: list[Arrival] = []
@@ -74,15 +80,17 @@ class _Collector:
         self._watermarks: dict[tuple[str, int | None], Arrival] = {}
 
     def add(self, arrival: Arrival) -> bool:
-        """Take an event; say whether it is time for a flush."""
+        """Add an event; return whether the buffer is full."""
         event = arrival.event
         if type(event) is RowChange:
             self._images += len(event.before or "") + len(event.after or "")
         elif isinstance(event, Watermark):
-            keep_greatest(self._watermarks, arrival)
+            keep_greatest_watermark(self._watermarks, arrival)
             return False
         self._arrivals.append(arrival)
-        return len(self._arrivals) >= _MOST_ROWS or self._images >= _MOST_IMAGES
+        return (
+            len(self._arrivals) >= _MAX_ROWS_PER_BATCH or self._images >= _MAX_IMAGE_CHARS_PER_BATCH
+        )
 
     def flush(self) -> Batches:
         arrivals, self._arrivals, self._images = self._arrivals, [], 0
@@ -94,90 +102,97 @@ class _Collector:
         yield from self.flush()
 
 
-def keep_greatest(watermarks: dict[tuple[str, int | None], Arrival], arrival: Arrival) -> None:
+def keep_greatest_watermark(
+    watermarks: dict[tuple[str, int | None], Arrival], arrival: Arrival
+) -> None:
     """Keep the first watermark of the greatest ts of each source and partition."""
-    mark = arrival.event
-    if not isinstance(mark, Watermark):
+    watermark = arrival.event
+    if not isinstance(watermark, Watermark):
         return
-    at = mark.position
-    of = (at.topic, at.partition) if isinstance(at, TopicPosition) else (at.path, None)
-    before = watermarks.get(of)
-    if before is None or before.event.ts < mark.ts:  # type: ignore[union-attr]
-        watermarks[of] = arrival
+    position = watermark.position
+    if isinstance(position, TopicPosition):
+        source: tuple[str, int | None] = position.topic, position.partition
+    else:
+        source = position.path, None
+    greatest = watermarks.get(source)
+    if greatest is None or greatest.event.ts < watermark.ts:  # type: ignore[union-attr]
+        watermarks[source] = arrival
 
 
-def decode_records(feed: Changefeed, open_payloads: Callable[[], PayloadStore] | None) -> Work:
-    """For `mapInArrow` over raw records."""
+def make_record_worker(
+    feed: Changefeed, open_payloads: Callable[[], PayloadStore] | None
+) -> Worker:
+    """Make the function to `mapInArrow` over `RECORD_COLUMNS` of raw records."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Batches:
         decoder = make_topic_decoder(feed, open_payloads() if open_payloads is not None else None)
-        out = _Collector()
+        buffer = _EventBuffer()
         for batch in batches:
             columns = [column.to_pylist() for column in batch.columns]
-            for number, seq, topic, partition, offset, ms, key, value, path, line, why in zip(
+            for batch_id, seq, topic, partition, offset, ms, key, value, path, line, problem in zip(
                 *columns, strict=True
             ):
                 events: Iterable[Event]
-                if why is not None:
-                    error = MalformedMessage(why)
+                if problem is not None:
+                    error = MalformedMessage(problem)
                     events = (Quarantined.from_error(error, FilePosition(path, line)),)
                 else:
                     message = Message(topic, partition, offset, key, value, ms)
-                    at = TopicPosition(topic, partition, offset)
-                    events = _safely(decoder.decode, message, at)
+                    position = TopicPosition(topic, partition, offset)
+                    events = _decode_safely(decoder.decode, message, position)
                 for event in events:
-                    if out.add(Arrival(number, seq, place_of(event), event)):
-                        yield from out.flush()
-        yield from out.finish()
+                    if buffer.add(Arrival(batch_id, seq, _get_index(event), event)):
+                        yield from buffer.flush()
+        yield from buffer.finish()
 
     return run
 
 
-# The columns of raw that `decode_records` is given, in its order.
-OF_RECORDS = (
+# The input of a record decoder, in this order.
+RECORD_COLUMNS = (
     *("batch", "seq", "topic", "partition", "offset", "unix_millis(timestamp) as ms"),
     *("key", "value", "path", "line", "problem"),
 )
 
 
-def decode_files(feed: Changefeed, open_folder: Callable[[], FolderReader]) -> Work:
-    """For `mapInArrow` over `FILES`."""
+def make_file_worker(feed: Changefeed, open_folder: Callable[[], FolderReader]) -> Worker:
+    """Make the function to `mapInArrow` over `FILE_TASKS`."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Batches:
         folder = open_folder()
-        out = _Collector()
+        buffer = _EventBuffer()
         for batch in batches:
             for row in batch.to_pylist():
                 content: bytes | None = None
-                lost: str | None = None
+                problem = ""
                 try:
                     content = folder.read(row["path"])
                 except FileNotFoundError as error:
-                    lost = str(error)
+                    problem = str(error)
                 except OSError:
                     if row["replaces"]:
                         raise
-                    # It waits: nothing says that it was decoded.
+                    # The file waits: without a marker the next run tries it again.
                     continue
                 if content is None:
-                    said = Quarantined.from_error(
-                        MissingFile(lost or ""), FilePosition(row["path"])
-                    )
-                    out.add(Arrival(row["batch"], row["seq"], 0, said))
+                    event = Quarantined.from_error(MissingFile(problem), FilePosition(row["path"]))
+                    buffer.add(Arrival(row["batch"], row["seq"], 0, event))
                 else:
-                    yield from _decode_file(feed, row, content, out)
-                yield from_dicts([_marker(row)])
-        yield from out.finish()
+                    yield from _decode_file(feed, row, content, buffer)
+                yield make_batch([_make_marker(row)])
+        yield from buffer.finish()
 
     return run
 
 
-def _marker(row: dict[str, Any]) -> dict[str, Any]:
+def _make_marker(row: dict[str, Any]) -> dict[str, Any]:
     marker = {"batch": row["batch"], "seq": row["seq"], "kind": "file"}
     return {**marker, "source": row["path"], "number": row["size"]}
 
 
-def _decode_file(feed: Changefeed, row: dict[str, Any], content: bytes, out: _Collector) -> Batches:
+def _decode_file(
+    feed: Changefeed, row: dict[str, Any], content: bytes, buffer: _EventBuffer
+) -> Batches:
     schema = None if row["schema"] is None else read_schema(row["schema"])
     file = DataFile(
         path=row["path"],
@@ -187,47 +202,49 @@ def _decode_file(feed: Changefeed, row: dict[str, Any], content: bytes, out: _Co
         schema=schema,
     )
     decoder = make_file_decoder(feed)
-    at = FilePosition(row["path"])
+    position = FilePosition(row["path"])
     decode: Callable[[Any], Iterable[Any]] = decoder.decode_file
     ordering = get_ordering(feed)
     columns: str | None = None
     if isinstance(decoder, CsvDecoder):
         if schema is not None:
-            # A file is read by its schema, so images have no other columns.
+            # A file is read by its schema, so its images have exactly these columns.
             columns = json.dumps([column.name for column in schema.columns])
         decode = decoder.decode_batches
         if feed.csv.field_header:
-            # Then it is the file itself that says whether it has commit ts.
-            events = _safely(decoder.decode_file, file, at)
+            # The header decides whether the file has a commit ts.
+            events = _decode_safely(decoder.decode_file, file, position)
             ordering = next((e.ordering for e in events if isinstance(e, RowChange)), ordering)
-    for item in _safely(decode, file, at):
+    for item in _decode_safely(decode, file, position):
         if isinstance(item, pa.RecordBatch):
-            yield _csv_rows(row, item, ordering, columns)
-        elif out.add(Arrival(row["batch"], row["seq"], place_of(item), item)):
-            yield from out.flush()
+            yield _make_csv_rows(row, item, ordering, columns)
+        elif buffer.add(Arrival(row["batch"], row["seq"], _get_index(item), item)):
+            yield from buffer.flush()
 
 
-def _safely(decode: Callable[[Any], Iterable[Any]], given: Any, at: Position) -> Iterator[Any]:
-    """Decode; what decoders promise not to raise is a rejected event all the same."""
+def _decode_safely(
+    decode: Callable[[Any], Iterable[Any]], content: Any, position: Position
+) -> Iterator[Any]:
+    """Decode; turn any error that decoders promise not to raise into a quarantined event too."""
     try:
-        yield from decode(given)
+        yield from decode(content)
     except MemoryError:
         raise
     except Exception as error:
         reason = f"the decoder failed: {type(error).__name__}: {error}"
-        yield Quarantined.from_error(MalformedMessage(reason), at)
+        yield Quarantined.from_error(MalformedMessage(reason), position)
 
 
-def place_of(event: Event) -> int:
-    """An event's place in its record, or in its file."""
-    at = event.position
-    return at.index if isinstance(at, TopicPosition) else at.record
+def _get_index(event: Event) -> int:
+    """Return an event's index in its record, or the number of its record in a file."""
+    position = event.position
+    return position.index if isinstance(position, TopicPosition) else position.record
 
 
-def _csv_rows(
+def _make_csv_rows(
     row: dict[str, Any], events: pa.RecordBatch, ordering: Ordering, names: str | None
 ) -> pa.RecordBatch:
-    """The rows of a batch of CSV events, column by column."""
+    """Make the rows of a batch of CSV events, column by column."""
     count = events.num_rows
     constants = {
         "batch": row["batch"],
@@ -242,7 +259,11 @@ def _csv_rows(
         "source": row["path"],
     }
     columns = {name: events[name] for name in events.schema.names}
-    columns |= {"index": events["record"], "number": events["record"], "name": _names(events)}
+    columns |= {
+        "index": events["record"],
+        "number": events["record"],
+        "name": _make_table_names(events),
+    }
     arrays = []
     for field in SCHEMA:
         if field.name in columns:
@@ -254,17 +275,17 @@ def _csv_rows(
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def _names(events: pa.RecordBatch) -> pa.Array:
-    """The tables' names: as a rule there is one in a file."""
+def _make_table_names(events: pa.RecordBatch) -> pa.Array:
+    """Make the column `name`; nearly every file has a single table."""
     database, table = events["database"], events["table"]
     if len(database.unique()) == 1 and len(table.unique()) == 1:
-        name = table_name(database[0].as_py(), table[0].as_py())
+        name = make_table_name(database[0].as_py(), table[0].as_py())
         return pa.repeat(pa.scalar(name, pa.string()), events.num_rows)
     pairs = zip(database.to_pylist(), table.to_pylist(), strict=True)
-    return pa.array([table_name(*pair) for pair in pairs], pa.string())
+    return pa.array([make_table_name(*pair) for pair in pairs], pa.string())
 
 
 @lru_cache(maxsize=256)
 def read_schema(text: str) -> TableSchema:
-    """A table's schema from its JSON (`to_json`)."""
+    """Read a table's schema from its JSON."""
     return read_json(text, TableSchema)

@@ -1,4 +1,4 @@
-"""The commits of decode: events with their markers, one at a time, and what came of them."""
+"""Commit events together with their markers, and count what was committed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -8,35 +8,36 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, from_dicts, to_arrow
+from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, make_batch, to_arrow
 from ticdc_assets.lake.store.codegen import set_codegen
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.sql import quote_literal
 from ticdc_assets.lake.store.stage_commits import last_stage_commit, stage_writer, was_committed
 from ticdc_assets.plan.row_group import UndecodedFiles
 
-STAGE = "decode"
+BYTES_PER_COMMIT = 8 << 30
+_STAGE = "decode"
 
 
 @dataclass(frozen=True)
 class DecodeResult:
-    """What one decode did."""
+    """The result of one decode."""
 
     rows: int
     ddls: int
     quarantined: int
-    # Data files that are not decoded: without a schema, or not to be read just now.
+    # Data files not decoded yet: their schema is unknown, or their storage does not answer.
     waiting: tuple[UndecodedFiles, ...]
     bytes: int
-    # Every batch up to this one is decoded entirely.
+    # Every batch up to this one is decoded completely.
     done_through: int
-    # The newest batch that is decoded but for what waits.
+    # The newest batch that is decoded except for waiting files.
     newest: int
 
 
 @dataclass(frozen=True)
 class DecodeCounts:
-    """What became of the input of one decode."""
+    """The committed events of one decode."""
 
     rows: int = 0
     ddls: int = 0
@@ -45,15 +46,15 @@ class DecodeCounts:
 
 
 class EventCommits:
-    """Writes events; each commit is made only if no other run has made one meanwhile."""
+    """Commits events; a commit is void if another run has committed since this was created."""
 
     def __init__(self, lake: LakeSession, since: int) -> None:
         self._lake = lake
         self._since = since
-        # Taken before anything is read: whoever commits after that makes ours void.
-        self._number = last_stage_commit(lake, "events", STAGE).number
+        # Read before any data: a later commit of another run makes ours void.
+        self._number = last_stage_commit(lake, "events", _STAGE).number
         self._batches: list[int] = []
-        self._heard: list[Observation] = []
+        self._observations: list[Observation] = []
 
     def commit(
         self,
@@ -64,23 +65,23 @@ class EventCommits:
         replaced: Sequence[str] = (),
         small: bool,
     ) -> bool:
-        """Write the events of whole batches, given with their last seq.
+        """Commit the events of whole batches (number and last seq); return False if it was void.
 
-        Earlier events of the replaced paths are gone with the same commit.
+        The same commit removes earlier events of the replaced paths.
         """
-        frame = self._lake.spark.createDataFrame(_table(control, batches)).coalesce(1)
+        frame = self._lake.spark.createDataFrame(_make_table(control, batches)).coalesce(1)
         if data is not None:
             frame = frame.union(data)
         if small:
             frame = frame.coalesce(1)
-        heard = Observation()
-        of = F.col("kind")
+        observation = Observation()
+        kind = F.col("kind")
         writer = frame.observe(
-            heard,
-            F.count_if(of == "row").alias("rows"),
-            F.count_if(of.isin("ddl", "bootstrap")).alias("ddls"),
-            F.count_if(of == "quarantined").alias("quarantined"),
-            F.count_if(of == "file").alias("files"),
+            observation,
+            F.count_if(kind == "row").alias("rows"),
+            F.count_if(kind.isin("ddl", "bootstrap")).alias("ddls"),
+            F.count_if(kind == "quarantined").alias("quarantined"),
+            F.count_if(kind == "file").alias("files"),
         ).write
         if replaced:
             sources = ", ".join(map(quote_literal, replaced))
@@ -89,23 +90,23 @@ class EventCommits:
         else:
             writer = writer.mode("append")
         self._number += 1
-        writer, token = stage_writer(writer, STAGE, self._number)
+        writer, token = stage_writer(writer, _STAGE, self._number)
         with set_codegen(self._lake.spark, not small):
             writer.save(self._lake.path("events"))
         if not was_committed(self._lake, "events", token):
             return False
         self._batches += [batch for batch, _ in batches]
-        self._heard.append(heard)
+        self._observations.append(observation)
         return True
 
-    def counts(self) -> DecodeCounts:
-        """What the commits of this run hold."""
-        got = [heard.get for heard in self._heard]
-        if all(got):
+    def count_events(self) -> DecodeCounts:
+        """Count the events that this object has committed."""
+        metrics = [observation.get for observation in self._observations]
+        if all(metrics):
             return DecodeCounts(
-                **{f.name: sum(counts[f.name] for counts in got) for f in fields(DecodeCounts)}
+                **{f.name: sum(counts[f.name] for counts in metrics) for f in fields(DecodeCounts)}
             )
-        # A client of Spark Connect may not be told.
+        # A Spark Connect client may not receive observed metrics.
         mine = F.col("batch").isin(self._batches)
         events = self._lake.read("events").where(f"batch > {self._since}").where(mine)
         kinds = {row["kind"]: row["count"] for row in events.groupBy("kind").count().collect()}
@@ -118,8 +119,8 @@ class EventCommits:
         )
 
 
-def _table(control: Sequence[Arrival], batches: Sequence[tuple[int, int]]) -> pa.Table:
+def _make_table(control: Sequence[Arrival], batches: Sequence[tuple[int, int]]) -> pa.Table:
     markers: list[dict[str, Any]] = [
         {"batch": batch, "seq": seq, "kind": "batch"} for batch, seq in batches
     ]
-    return pa.Table.from_batches([*to_arrow(control), from_dicts(markers)], schema=SCHEMA)
+    return pa.Table.from_batches([*to_arrow(control), make_batch(markers)], schema=SCHEMA)

@@ -1,7 +1,7 @@
-"""Events as rows of the `events` table, and back.
+"""Convert events to rows of the `events` table, and back.
 
-Everything an event says is in its row.  Arrow texts hold no lone surrogates: names that do are
-written with U+FFFD in their place; images and statements are JSON, where they are escaped.
+A row holds every field of its event.  Arrow texts cannot hold lone surrogates: in names U+FFFD
+replaces them; images and statements are JSON, where they are escaped.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ _CHECKSUM = pa.struct(
         ("previous", pa.int64()),
     ]
 )
-# The columns of `tables.EVENTS`.
+# The columns of `contracts.EVENTS`.
 SCHEMA = pa.schema(
     [
         ("batch", pa.int64()),
@@ -73,59 +73,59 @@ SCHEMA = pa.schema(
         ("error", pa.string()),
     ]
 )
-# What the columns of a row change are read from, in this order.
-_OF_ROW = (
+# The fields of a row change that are columns of the same name.
+_ROW_FIELDS = (
     *("database", "table", "op", "commit_ts", "ordering", "before", "after"),
     *("schema_version", "table_id", "observed", "key_columns", "handle_key_only"),
     *("member_names", "checksum", "build_ts", "claim_check_digest"),
 )
-_of_row = attrgetter(*_OF_ROW)
+_get_row_fields = attrgetter(*_ROW_FIELDS)
 
 
 class Arrival(NamedTuple):
-    """An event and the input it came of."""
+    """An event and the input it came from."""
 
     batch: int
     seq: int
-    # In a record the event's place in it, in a file the record.
-    place: int
+    # The event's index in its record, or the number of its record in a file.
+    event_index: int
     event: Event
 
 
 @lru_cache(maxsize=4096)
-def table_name(database: str, table: str) -> str | None:
-    """What tells tables apart: the names as TiDB compares them; None where no table is named."""
+def make_table_name(database: str, table: str) -> str | None:
+    """Name a table uniquely, by its names as TiDB compares them; None if there is no table."""
     return (
         f"{quote_identifier(folded(database))}.{quote_identifier(folded(table))}" if table else None
     )
 
 
 def to_arrow(arrivals: Sequence[Arrival]) -> Iterator[pa.RecordBatch]:
-    """Write events as rows; what a column cannot hold makes its event a rejected one."""
+    """Convert events to rows; an event with a value that no column can hold is quarantined."""
     try:
-        yield from list(_batches(arrivals))
+        yield from list(_make_batches(arrivals))
         return
     except (OverflowError, pa.ArrowException):
         pass
     for arrival in arrivals:
         try:
-            yield from list(_batches([arrival]))
+            yield from list(_make_batches([arrival]))
         except (OverflowError, pa.ArrowException) as error:
             reason = MalformedMessage(f"a value is out of range: {error}")
             event = Quarantined.from_error(reason, arrival.event.position)
-            yield from _batches([arrival._replace(event=event)])
+            yield from _make_batches([arrival._replace(event=event)])
 
 
-def from_dicts(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Rows of the events table from what is not null in them."""
+def make_batch(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+    """Make rows of the events table from their columns that are not null."""
     return pa.RecordBatch.from_arrays(
         [array([row.get(field.name) for row in rows], field.type) for field in SCHEMA],
         schema=SCHEMA,
     )
 
 
-def statements(rows: Iterable[Mapping[str, Any]]) -> list[SchemaChange | Bootstrap]:
-    """The events of the kinds `ddl` and `bootstrap`, as they were."""
+def read_statements(rows: Iterable[Mapping[str, Any]]) -> list[SchemaChange | Bootstrap]:
+    """Read rows of the kinds `ddl` and `bootstrap` back as events."""
     return [
         read_json(row["statement"], SchemaChange)
         if row["kind"] == "ddl"
@@ -134,15 +134,15 @@ def statements(rows: Iterable[Mapping[str, Any]]) -> list[SchemaChange | Bootstr
     ]
 
 
-def row_change(row: Mapping[str, Any]) -> RowChange:
-    """The event of a row of kind `row`, as it was."""
+def read_row_change(row: Mapping[str, Any]) -> RowChange:
+    """Read a row of the kind `row` back as an event."""
     checksum, keys = row["checksum"], row["key_columns"]
     return RowChange(
         op=Op(row["op"]),
         commit_ts=row["commit_ts"],
         database=row["database"],
         table=row["table"],
-        position=_position(row),
+        position=_read_position(row),
         before=row["before"],
         after=row["after"],
         ordering=cast("Ordering", row["ordering"]),
@@ -152,47 +152,47 @@ def row_change(row: Mapping[str, Any]) -> RowChange:
         key_columns=None if keys is None else tuple(keys),
         handle_key_only=row["handle_key_only"],
         member_names=row["member_names"],
-        checksum=None if checksum is None else Checksum(**_fields(checksum)),
+        checksum=None if checksum is None else Checksum(**_get_fields(checksum)),
         build_ts=row["build_ts"],
         claim_check_digest=row["claim_check_digest"],
     )
 
 
-def _fields(checksum: Any) -> dict[str, Any]:
-    """The checksum as a mapping, be it one or a row of Spark's."""
+def _get_fields(checksum: Any) -> dict[str, Any]:
+    """Return a checksum's fields, whether it is a mapping or a Spark row."""
     return dict(checksum) if isinstance(checksum, Mapping) else dict(checksum.asDict())
 
 
-def _position(row: Mapping[str, Any]) -> Position:
+def _read_position(row: Mapping[str, Any]) -> Position:
     if row["partition"] is None:
         return FilePosition(row["source"], row["number"])
     return TopicPosition(row["source"], row["partition"], row["number"], row["index"])
 
 
-def _batches(arrivals: Sequence[Arrival]) -> Iterator[pa.RecordBatch]:
+def _make_batches(arrivals: Sequence[Arrival]) -> Iterator[pa.RecordBatch]:
     changes = [a for a in arrivals if type(a.event) is RowChange]
     if changes:
-        yield _row_changes(changes)
+        yield _make_row_changes(changes)
     if len(changes) < len(arrivals):
-        yield from_dicts([_other(a) for a in arrivals if type(a.event) is not RowChange])
+        yield make_batch([_make_other_row(a) for a in arrivals if type(a.event) is not RowChange])
 
 
-def _row_changes(arrivals: Sequence[Arrival]) -> pa.RecordBatch:
+def _make_row_changes(arrivals: Sequence[Arrival]) -> pa.RecordBatch:
     count = len(arrivals)
     batch, seq, index, events = zip(*arrivals, strict=True)
     columns: dict[str, Sequence[Any]] = {"batch": batch, "seq": seq, "index": index}
-    columns.update(zip(_OF_ROW, zip(*map(_of_row, events), strict=True), strict=True))
+    columns.update(zip(_ROW_FIELDS, zip(*map(_get_row_fields, events), strict=True), strict=True))
     columns["name"] = [
-        table_name(*names) for names in zip(columns["database"], columns["table"], strict=True)
+        make_table_name(*names) for names in zip(columns["database"], columns["table"], strict=True)
     ]
-    columns["observed"] = [None if o is None else canonical(o) for o in columns["observed"]]
-    columns.update(_positions([event.position for event in events]))
+    columns["observed"] = [None if o is None else sort_columns(o) for o in columns["observed"]]
+    columns.update(_make_positions([event.position for event in events]))
     arrays = []
     for field in SCHEMA:
         if field.name == "kind":
             arrays.append(pa.repeat(pa.scalar("row", pa.string()), count))
         elif field.name == "checksum":
-            arrays.append(_checksums(columns["checksum"]))
+            arrays.append(_make_checksums(columns["checksum"]))
         elif field.name in columns:
             arrays.append(array(columns[field.name], field.type))
         else:
@@ -200,7 +200,7 @@ def _row_changes(arrivals: Sequence[Arrival]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def _positions(positions: list[Position]) -> dict[str, Sequence[Any]]:
+def _make_positions(positions: list[Position]) -> dict[str, Sequence[Any]]:
     of_topics = [isinstance(p, TopicPosition) for p in positions]
     if all(of_topics):
         topics = cast("list[TopicPosition]", positions)
@@ -209,38 +209,38 @@ def _positions(positions: list[Position]) -> dict[str, Sequence[Any]]:
             "partition": [p.partition for p in topics],
             "number": [p.offset for p in topics],
         }
-    places = [_place_columns(p) for p in positions]
+    places = [_make_position(p) for p in positions]
     return {name: [place.get(name) for place in places] for name in ("source", "number")}
 
 
-def _place_columns(position: Position) -> dict[str, Any]:
+def _make_position(position: Position) -> dict[str, Any]:
     if isinstance(position, TopicPosition):
         place = {"source": position.topic, "partition": position.partition}
         return {**place, "number": position.offset}
     return {"source": position.path, "number": position.record}
 
 
-def _checksums(values: Sequence[Checksum | None]) -> pa.Array:
+def _make_checksums(values: Sequence[Checksum | None]) -> pa.Array:
     if not any(values):
         return pa.nulls(len(values), _CHECKSUM)
     return pa.array([v and msgspec.structs.asdict(v) for v in values], _CHECKSUM)
 
 
-def _other(arrival: Arrival) -> dict[str, Any]:
-    """The row of any event but a row change, without its nulls."""
+def _make_other_row(arrival: Arrival) -> dict[str, Any]:
+    """Make the row of any event but a row change, without its nulls."""
     event = arrival.event
-    row: dict[str, Any] = {"batch": arrival.batch, "seq": arrival.seq, "index": arrival.place}
-    row |= _place_columns(event.position)
+    row: dict[str, Any] = {"batch": arrival.batch, "seq": arrival.seq, "index": arrival.event_index}
+    row |= _make_position(event.position)
     match event:
         case SchemaChange():
             row |= {"kind": "ddl", "commit_ts": event.commit_ts, "ordering": event.ordering}
-            row |= _named(event.database, event.table)
+            row |= _make_names(event.database, event.table)
             row |= {"build_ts": event.build_ts, "statement": write_json(event)}
             if event.schema is not None:
-                row |= _version(event.schema)
+                row |= _make_version(event.schema)
         case Bootstrap(schema=schema):
-            row |= {"kind": "bootstrap", **_named(schema.database, schema.table)}
-            row |= _version(schema)
+            row |= {"kind": "bootstrap", **_make_names(schema.database, schema.table)}
+            row |= _make_version(schema)
             row |= {"build_ts": event.build_ts, "statement": write_json(event)}
         case Watermark():
             row |= {"kind": "watermark", "commit_ts": event.ts, "build_ts": event.build_ts}
@@ -249,17 +249,17 @@ def _other(arrival: Arrival) -> dict[str, Any]:
     return row
 
 
-def _version(schema: TableSchema) -> dict[str, Any]:
+def _make_version(schema: TableSchema) -> dict[str, Any]:
     return {"schema_version": schema.version, "table_id": schema.table_id}
 
 
-def _named(database: str, table: str) -> dict[str, Any]:
-    return {"database": database, "table": table, "name": table_name(database, table)}
+def _make_names(database: str, table: str) -> dict[str, Any]:
+    return {"database": database, "table": table, "name": make_table_name(database, table)}
 
 
 @lru_cache(maxsize=4096)
-def canonical(observed: str) -> str:
-    """`observed` with its columns sorted: servers write them in any order."""
+def sort_columns(observed: str) -> str:
+    """Sort the columns of an `observed` text: servers write them in any order."""
     try:
         return _encode(_decode(observed)).decode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -1,6 +1,6 @@
-"""What decode refused, in the quarantine: made again from `events` whenever the two differ.
+"""Keep the quarantine of decode equal to the quarantined events: rewrite it when the two differ.
 
-What apply refused of a file goes with its contents, when it has other ones.
+When a file's content changes, the rows that apply quarantined of its old content are removed too.
 """
 
 from collections.abc import Mapping
@@ -11,26 +11,26 @@ from pyspark.sql import functions as F
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.sql import quote_literal
 
-# Two sets of refusals are the same if these are.
+# Two sets of quarantined inputs are equal if these aggregates are.
 _FINGERPRINT = (
-    "count(*) AS refused",
+    "count(*) AS inputs",
     "coalesce(bit_xor(xxhash64(batch, seq, `index`, source, number)), 0) AS fingerprint",
 )
 
 
-def keep_quarantine(
+def update_quarantine(
     lake: LakeSession, since: int, changed: Mapping[str, int], *, of_records: bool
 ) -> None:
-    """Let the quarantine hold all refusals of the batches after `since`.
+    """Rewrite the quarantine of the batches after `since` if it differs from `events`.
 
-    `changed` are paths that were decoded again since, and the seq of their newest contents: earlier
-    refusals of them no longer count.
+    `changed` maps every path that was decoded again to the seq of its newest content: rows of its
+    earlier contents are removed.
     """
     events = lake.read("events").where(f"batch > {since} AND kind = 'quarantined'")
-    made_again = f"stage = 'decode' AND batch > {since}"
+    rewritten = f"stage = 'decode' AND batch > {since}"
     for path, seq in changed.items():
-        made_again += f" OR source = {quote_literal(path)} AND (stage = 'decode' OR seq < {seq})"
-    written = lake.read("quarantine").where(made_again)
+        rewritten += f" OR source = {quote_literal(path)} AND (stage = 'decode' OR seq < {seq})"
+    written = lake.read("quarantine").where(rewritten)
     if _fingerprint(events) == _fingerprint(written):
         return
     rows = events.selectExpr(
@@ -46,9 +46,9 @@ def keep_quarantine(
         rows = rows.withColumn("raw", F.lit(None).cast("binary"))
     rows = rows.coalesce(1)
     writer = rows.write.format("delta").mode("overwrite")
-    writer.option("replaceWhere", made_again).save(lake.path("quarantine"))
+    writer.option("replaceWhere", rewritten).save(lake.path("quarantine"))
 
 
 def _fingerprint(rows: DataFrame) -> tuple[int, int]:
     row = rows.selectExpr(*_FINGERPRINT).collect()[0]
-    return row["refused"], row["fingerprint"]
+    return row["inputs"], row["fingerprint"]

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Bootstrap, Column, SchemaChange, TableSchema
 from ticdc_assets.lake.columns.types import format_mysql_type
-from ticdc_assets.lake.events.event_rows import statements, table_name
+from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
 from ticdc_assets.lake.log.applied import Snapshot
 from ticdc_assets.lake.store.contracts import SCHEMA_HISTORY, TABLES
 from ticdc_assets.lake.store.lake import LakeSession
@@ -70,18 +70,18 @@ class SchemasFor:
     ) -> dict[TableVersion, TableSchema]:
         """Versions of before, completed by the schema history where it has them."""
         versions = ", ".join(str(version) for version in sorted({want[2] for want in wanted}))
-        names = {table_name(database, table) for database, table, _ in wanted}
+        names = {make_table_name(database, table) for database, table, _ in wanted}
         events = self._lake.read("events").where(
             f"kind IN ('ddl', 'bootstrap') AND schema_version IN ({versions})"
         )
         history = self._lake.read("schema_history").where(f"schema_version IN ({versions})")
         found: dict[TableVersion, TableSchema] = {}
-        current = {table_name(t.database, t.table): t for t in known.tables}
+        current = {make_table_name(t.database, t.table): t for t in known.tables}
         for change in _stated(events):
             schema = change.schema
             if schema is None or schema.version is None:
                 continue
-            name = table_name(schema.database, schema.table)
+            name = make_table_name(schema.database, schema.table)
             if name in names:
                 now = current.get(name)
                 completed = reconcile(now, schema) if now is not None else schema
@@ -95,7 +95,7 @@ class SchemasFor:
 
 def _stated(events: DataFrame) -> list[SchemaChange | Bootstrap]:
     rows = events.orderBy("seq", "index").select("kind", "statement").collect()
-    return statements(row.asDict() for row in rows)
+    return read_statements(row.asDict() for row in rows)
 
 
 def write_history(lake: LakeSession, versions: Sequence[SchemaVersion], after_ts: int) -> None:

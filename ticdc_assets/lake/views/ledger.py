@@ -26,7 +26,7 @@ from itertools import pairwise
 from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.events.event_rows import table_name
+from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import Snapshot, read_applied_rows
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.lake.store.lake import LakeSession
@@ -169,7 +169,7 @@ class _Ledger:
         """Names with the commit ts after which, and up to which, their rows wait."""
         state = self._applied.state
         found = [
-            (table_name(u.database, u.table) or "", u.stopped_ts, state.ts)
+            (make_table_name(u.database, u.table) or "", u.stopped_ts, state.ts)
             for u in state.unknown_tables
         ]
         tables = self._stopped_tables()
@@ -181,13 +181,13 @@ class _Ledger:
         )
         names = defaultdict(list)
         for row in called.collect():
-            name = table_name(row["database"], row["table"]) or ""
+            name = make_table_name(row["database"], row["table"]) or ""
             through = state.ts if row["valid_to"] is None else row["valid_to"]
             if through > row["valid_from"] or row["valid_to"] is None:
                 names[row["incarnation"]].append((name, row["valid_from"], through))
         for table in tables:
             since, end = table.stopped_ts or 0, table.dropped_ts or state.ts
-            own = table_name(table.schema.database, table.schema.table) or ""
+            own = make_table_name(table.schema.database, table.schema.table) or ""
             lives = names[table.id] or [(own, 0, end)]
             first = min(lives, key=lambda life: life[1])
             for life in lives:

@@ -11,7 +11,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange, TableSchema
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.apply.current_table import row_counts
-from ticdc_assets.lake.events.event_rows import row_change, statements, table_name
+from ticdc_assets.lake.events.event_rows import make_table_name, read_row_change, read_statements
 from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.plan.state import DdlName, Incarnation, State, ddl_name
@@ -133,9 +133,9 @@ def find_blocking_ddl(
     since = table.stopped_ts or 0
     told = lake.read("events").where(f"kind = 'ddl' AND commit_ts >= {since}")
     rows = told.orderBy("commit_ts", "seq", "index").select("kind", "statement", "name").collect()
-    own = table_name(table.schema.database, table.schema.table)
+    own = make_table_name(table.schema.database, table.schema.table)
     quoting, others = [], []
-    changes = statements(row.asDict() for row in rows)
+    changes = read_statements(row.asDict() for row in rows)
     for row, change in zip(rows, changes, strict=True):
         assert isinstance(change, SchemaChange)
         found = change.commit_ts, ddl_name(change)
@@ -156,7 +156,7 @@ def possible_names(text: str) -> list[str]:
     """What `name` a table may have that a person calls `db.table`; names may have dots."""
     parts = text.split(".")
     splits = range(1, len(parts))
-    names = (table_name(".".join(parts[:i]), ".".join(parts[i:])) for i in splits)
+    names = (make_table_name(".".join(parts[:i]), ".".join(parts[i:])) for i in splits)
     return [name for name in names if name is not None]
 
 
@@ -174,9 +174,9 @@ def read_table_events(
     chosen = chosen.repartition(1).sortWithinPartitions(*(c.asc_nulls_first() for c in order))
     for row in chosen.toLocalIterator():
         if row["kind"] == "row":
-            yield row_change(row.asDict())
+            yield read_row_change(row.asDict())
         else:
-            yield from statements([row.asDict()])
+            yield from read_statements([row.asDict()])
 
 
 def read_schema_versions(lake: LakeSession, text: str) -> list[SchemaVersionRow]:
