@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.lake.golden_runs import GoldenLake, cuts, points_of
+from tests.lake.golden_runs import GoldenLake, cuts, list_truth_points
 from ticdc_assets.checks import SnapshotRange, evaluate_checks
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot
@@ -20,7 +20,7 @@ def test_no_check_fails_on_real_output(spark: SparkSession, tmp_path: Path, data
     random = Random(crc32(dataset.encode()))
     golden = GoldenLake(spark, tmp_path, dataset)
     seq = 0
-    for cut in cuts(dataset, random.sample(points_of(dataset)[:-1], 1), random):
+    for cut in cuts(dataset, random.sample(list_truth_points(dataset)[:-1], 1), random):
         golden.advance(cut)
         through = read_last_snapshot(golden.lake).snapshot_id
         assert failed(golden, SnapshotRange(seq, through)) == []

@@ -1,4 +1,4 @@
-"""Canal-JSON messages with the TiDB extension, by hand: for lakes of a row or two."""
+"""Canal-JSON messages with the TiDB extension, for lakes of a few rows."""
 
 import json
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _TYPES = {"id": ("int", 4)}
 
 
 def row(database: str, table: str, ts: int, **values: str) -> Message:
-    """An insert; columns are int if they are called `id`, else text."""
+    """Make an insert; the column `id` is an int, the others are texts."""
     return change("INSERT", database, table, ts, values)
 
 
@@ -27,9 +27,9 @@ def change(
     values: dict[str, str],
     old: dict[str, str] | None = None,
 ) -> Message:
-    """A change of a row of any kind; `old` is what an update has changed."""
+    """Make a row change of any kind; `old` holds the columns that an update changed."""
     types = {name: _TYPES.get(name, ("varchar(20)", 12)) for name in values}
-    said = {
+    content = {
         "type": kind,
         "pkNames": ["id"],
         "mysqlType": {name: type for name, (type, _) in types.items()},
@@ -38,12 +38,12 @@ def change(
         "old": None if old is None else [old],
         "_tidb": {"commitTs": ts},
     }
-    return _message(database, table, said)
+    return _message(database, table, content)
 
 
 def ddl(database: str, table: str, ts: int, kind: str, sql: str) -> Message:
-    said = {"type": kind, "isDdl": True, "sql": sql, "_tidb": {"commitTs": ts}}
-    return _message(database, table, said)
+    content = {"type": kind, "isDdl": True, "sql": sql, "_tidb": {"commitTs": ts}}
+    return _message(database, table, content)
 
 
 def watermark(ts: int) -> Message:
@@ -55,7 +55,7 @@ def placed(messages: Iterable[Message]) -> list[Message]:
     return [Message("t", 0, at, None, message.value, 1) for at, message in enumerate(messages)]
 
 
-def _message(database: str, table: str, said: dict[str, Any]) -> Message:
+def _message(database: str, table: str, content: dict[str, Any]) -> Message:
     whole: dict[str, Any] = {
         "id": 0,
         "database": database,
@@ -70,4 +70,4 @@ def _message(database: str, table: str, said: dict[str, Any]) -> Message:
         "old": None,
         "data": None,
     }
-    return Message("t", 0, 0, None, json.dumps(whole | said).encode(), 1)
+    return Message("t", 0, 0, None, json.dumps(whole | content).encode(), 1)

@@ -1,8 +1,8 @@
-"""Runs of `advance` that are killed at a chosen moment, and what must hold of a lake afterwards.
+"""Kill runs of `advance` at a chosen moment, and check the lake afterwards.
 
-A run is the command itself in a process group of its own, its JVM included.  Moments are counted in
-files: every one that appears in a stage's tables, be it data, a commit, or a commit's temporary
-file, is a moment before, inside or after a commit.
+A run is the command in a process group of its own, which includes its JVM.  A moment is a number of
+files: each new file in a stage's tables (data, a commit, a commit's temporary file) marks a moment
+before, during or after a commit.
 """
 
 import os
@@ -31,26 +31,26 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import build_ledger
 
-# The tables that a stage writes, and how many files it may leave there in a run.
+# The tables that a stage writes, and the most files that one run adds there.
 STAGES = {
     "create": (("raw", "events", "quarantine", "schema_history", "tables", "applied"), 25),
     "ingest": (("raw",), 7),
     "decode": (("events", "quarantine"), 7),
     "apply": (("current", "schema_history", "tables", "applied"), 80),
 }
-_EVERY = 0.002
-_LONGEST = 900
+_POLL_SECONDS = 0.002
+_TIMEOUT_SECONDS = 900
 
 
 class Runs:
-    """A changefeed that goes on, and the runs that follow it."""
+    """A changefeed that continues, and the runs that follow it."""
 
     def __init__(self, root: Path, options: Options, seed: int) -> None:
         self.random = Random(seed)
         self.simulation: Simulation = prepare(root / "feed", options)
         self.feed: Changefeed = next(iter(load_changefeeds(self.simulation.changefeeds).values()))
         self.location = Lake(str(root / "lake"), self.feed.id)
-        # Where each run was killed, in words.
+        # Where each run was killed, as text.
         self.kills: list[str] = []
         self._log = root / "runs.log"
         lines = "".join(f"{name} {value}\n" for name, value in INTERPRETED.items())
@@ -62,26 +62,26 @@ class Runs:
             **SHORT_LIVED_JVM,
         }
         self._steps: Iterator[SimulationStep] = iter(self.simulation)
-        # Tables without rows come with the first that have some.
+        # Empty tables appear together with the first rows.
         next(self._steps)
-        self.goes_on()
+        self.continue_feed()
 
     def open(self, spark: SparkSession) -> LakeSession:
         return LakeSession(spark, self.location, self.feed)
 
     def begin(self, spark: SparkSession) -> None:
-        """A run that is not killed, in this process; the next has something to do."""
+        """Run once in this process without a kill, and give the next run something to do."""
         advance(self.open(spark), open_source(self.feed))
-        self.goes_on()
+        self.continue_feed()
 
-    def goes_on(self) -> bool:
-        """Have the changefeed write up to its next checkpoint."""
+    def continue_feed(self) -> bool:
+        """Let the changefeed write up to its next checkpoint; return False at its end."""
         return next(self._steps, None) is not None
 
     def kill(self, stage: str) -> None:
-        """Kill a run in a stage; one that was done before its moment came is followed by another.
+        """Kill a run in a stage; if it finished before its moment came, kill another one.
 
-        What a run that was killed had to do is left to the next, with or without more to come.
+        The next run takes over the work of the killed one, with or without new input.
         """
         moment = STAGES[stage][1]
         while True:
@@ -91,14 +91,14 @@ class Runs:
             if seen >= moment:
                 self.kills.append(f"{stage} at {moment} + {pause} s")
                 if self.random.random() < 0.4:
-                    self.goes_on()
+                    self.continue_feed()
                 return
             moment = max(seen, 1)
-            if not self.goes_on():
+            if not self.continue_feed():
                 raise RuntimeError(f"the changefeed ended before a run was killed: {self.kills}")
 
     def _run(self, stage: str, moment: int, pause: float) -> int:
-        """Start a run, and kill it when so many files have appeared; how many did."""
+        """Start a run, kill it after `moment` new files, and return how many appeared."""
         folders = [Path(self.location.path(name)) for name in STAGES[stage][0]]
         before = set(_files(folders))
         names = ["--changefeeds", str(self.simulation.changefeeds), "--lake", self.location.root]
@@ -114,14 +114,14 @@ class Runs:
             ) as process,
         ):
             appeared: set[str] = set()
-            end = time.monotonic() + _LONGEST
+            end = time.monotonic() + _TIMEOUT_SECONDS
             try:
                 while process.poll() is None and time.monotonic() < end:
                     appeared.update(path for path in _files(folders) if path not in before)
                     if len(appeared) >= moment:
                         time.sleep(pause)
                         break
-                    time.sleep(_EVERY)
+                    time.sleep(_POLL_SECONDS)
                 if time.monotonic() >= end:
                     raise TimeoutError(self._log.read_text()[-3000:])
             finally:
@@ -129,20 +129,20 @@ class Runs:
                 _kill_group(process)
         if ended:
             raise RuntimeError(self._log.read_text()[-3000:])
-        # One that was done when it was to be killed was not killed.
+        # A run that had already finished was not killed.
         return len(appeared) if ended is None else min(len(appeared), moment - 1)
 
     def finish(self, spark: SparkSession) -> None:
-        """Let the changefeed come to its end, and a run too."""
-        while self.goes_on():
+        """Let the changefeed and one more run finish."""
+        while self.continue_feed():
             pass
         done = advance(self.open(spark), open_source(self.feed))
         assert done.applied.problems == []
 
-    # What must hold
+    # --- checks ---
 
-    def check_picture(self, spark: SparkSession) -> int:
-        """Who reads the lake sees what was true at the last ts that was applied, at any moment."""
+    def check_snapshot(self, spark: SparkSession) -> int:
+        """Check that a reader sees the truth at the last applied ts; return that ts."""
         if not any(Path(self.location.path("applied"), "_delta_log").glob("*.json")):
             return 0
         if not read_last_snapshot(self.open(spark)).snapshot_id:
@@ -154,27 +154,27 @@ class Runs:
         return shown.ts
 
     def check_once(self, spark: SparkSession) -> None:
-        """Everything that the source holds is in the lake once."""
+        """Check that the lake holds everything in the source exactly once."""
         raw, events = (self.open(spark).read(name) for name in ("raw", "events"))
         rows = events.where("kind = 'row'")
-        assert _repeated(rows, "source", "partition", "number", "index") == [], self.kills
-        assert _repeated(rows, "seq", "index") == [], self.kills
+        assert _find_repeated(rows, "source", "partition", "number", "index") == [], self.kills
+        assert _find_repeated(rows, "seq", "index") == [], self.kills
         if self.feed.transport == "storage":
             files = raw.where("role = 'data'")
-            assert _repeated(files, "path") == [], self.kills
+            assert _find_repeated(files, "path") == [], self.kills
             there = {
                 p for p in open_sink_folder(self.feed).paths() if p.endswith((".csv", ".json"))
             }
             data = {row["path"] for row in files.select("path").collect()}
             assert data == {p for p in there if "/meta/" not in p and not p.endswith("metadata")}
-            assert _repeated(events.where("kind = 'file'"), "source") == [], self.kills
+            assert _find_repeated(events.where("kind = 'file'"), "source") == [], self.kills
         else:
-            assert _repeated(raw, "topic", "partition", "offset") == [], self.kills
+            assert _find_repeated(raw, "topic", "partition", "offset") == [], self.kills
             assert raw.count() == sum(1 for _ in read_dump(Path(self.feed.location)))
         assert self.open(spark).read("quarantine").count() == 0
 
     def check_applied(self, spark: SparkSession) -> None:
-        """Every line follows from the one before, and the last tells the tables as they are."""
+        """Check that snapshots follow one another, and that the last one matches the tables."""
         names = ("snapshot_id", "resolved_ts", "batch", "decoded_batch", "replayed_from")
         lines = self.open(spark).read("applied").select(*names).orderBy("snapshot_id").collect()
         assert [line["snapshot_id"] for line in lines] == list(range(1, len(lines) + 1)), self.kills
@@ -204,9 +204,9 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    # The JVM is no child of ours; it ends in this time.
+    # The JVM is not our child; wait for it to end.
     time.sleep(0.3)
 
 
-def _repeated(rows: DataFrame, *names: str) -> list[object]:
+def _find_repeated(rows: DataFrame, *names: str) -> list[object]:
     return rows.groupBy(*names).count().where("count > 1").collect()

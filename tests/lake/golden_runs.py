@@ -1,7 +1,7 @@
-"""Golden datasets taken into a lake in cuts, and the lake held against what TiDB had.
+"""Apply golden datasets in cuts, and compare the lake with TiDB.
 
-A cut lies anywhere between two records of a topic.  Of a folder it lies between two steps of its
-manifest, with some files of the next step there before their time.
+A cut of a topic lies anywhere between two records.  A cut of a folder lies between two steps of its
+manifest, with some files of the next step already present.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.stream.reading import read_topic_events
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker
 
-_AT_ONCE = 4
+_THREADS = 4
 _DATES = ("date", "datetime", "timestamp")
 _KINDS = {
     "paused": PAUSED_REPORTED,
@@ -57,19 +57,19 @@ _KINDS = {
 }
 
 
-def points_of(dataset: str) -> list[int]:
-    """The truth points that a dataset reaches, and that the lake can be held against."""
+def list_truth_points(dataset: str) -> list[int]:
+    """List the truth points of a dataset at which the lake can be compared."""
     start = meta(dataset)["changefeed_start_ts"]
     points = [ts for ts in sorted(truth(dataset.split("/")[0])) if ts >= start]
     return points[-1:] if END_STATE_ONLY in allowed(dataset) else points
 
 
-# --- taking it in ----------------------------------------------------------------
+# --- apply ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Cut:
-    """How much of a dataset is there: so many records, or files and what `metadata` says."""
+    """The present part of a dataset: a number of records, or files and the `metadata` file."""
 
     records: int = 0
     files: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Cut:
 
 
 class GoldenLake:
-    """The lake of a dataset, and its source as far as it has been let in."""
+    """The lake of a dataset, and the part of its source present so far."""
 
     def __init__(self, spark: SparkSession, root: Path, dataset: str) -> None:
         self.spark = spark
@@ -117,9 +117,9 @@ class GoldenLake:
 
     @property
     def is_dated(self) -> bool:
-        """Whether the stream states commit ts, and how far it is complete.
+        """Return whether the stream states commit ts and checkpoints.
 
-        Of one that states milliseconds only, the lake shows what has come.
+        Of a stream that states only milliseconds, the lake shows everything received.
         """
         feed = self.feed
         return feed.transport == "storage" or get_ordering(feed) != "milliseconds"
@@ -129,7 +129,7 @@ class GoldenLake:
 
 
 def cuts(dataset: str, resolved: Collection[int], random: Random, others: int = 0) -> list[Cut]:
-    """Cuts that resolve just these ts, `others` anywhere, and the end."""
+    """Make cuts that resolve exactly these ts, `others` anywhere, and the end."""
     feed = feed_of(dataset)
     if feed.transport == "storage":
         return _folder_cuts(dataset, resolved, random, others)
@@ -141,7 +141,7 @@ def cuts(dataset: str, resolved: Collection[int], random: Random, others: int = 
 
 @cache
 def _resolved_by_record(dataset: str) -> list[tuple[int, int | None]]:
-    """How far the stream is resolved after so many records."""
+    """Return the resolved ts after every record, numbered from 1."""
     feed = feed_of(dataset)
     progress = ResolvedTsTracker(feed)
     found = []
@@ -155,25 +155,25 @@ def _folder_cuts(dataset: str, resolved: Collection[int], random: Random, others
     tree = storage_tree(dataset)
     steps = list(open_lines(GOLDEN / dataset / "manifest.jsonl"))
     files = [[f["path"] for f in step["files"] or ()] for step in steps]
-    # The last of several steps of one ts; between them not all of it is there.
+    # The last of several steps of one ts: only then is the ts complete.
     last = {step["ts"]: number for number, step in enumerate(steps)}
     numbers = [last[ts] for ts in resolved] + random.sample(sorted(last.values())[1:], others)
     found = []
     for number in sorted({n for n in numbers if n < len(steps) - 1}):
         there = [path for step in files[: number + 1] for path in step]
-        # The sink flushes tables one by one, and goes on while it is looked at.
+        # The sink flushes one table after another, while the lake reads.
         early = [path for path in files[number + 1] if random.random() < 0.5]
-        said = b'{"checkpoint-ts":%d}' % steps[number]["ts"]
+        metadata = b'{"checkpoint-ts":%d}' % steps[number]["ts"]
         chosen = dict.fromkeys(path for path in [*there, *early] if path != "metadata")
-        found.append(Cut(files=tuple(chosen), metadata=said))
+        found.append(Cut(files=tuple(chosen), metadata=metadata))
     return [*found, Cut(files=tuple(tree), metadata=tree["metadata"])]
 
 
-# --- holding it against the truth ---------------------------------------------------
+# --- compare ------------------------------------------------------------------------
 
 
 def compare(golden: GoldenLake, ts: int, sample: Random | None = None) -> None:
-    """Hold the lake at a truth point against TiDB, and against the model where that has no say.
+    """Compare the lake at a truth point with TiDB, or with the model where TiDB has no answer.
 
     With `sample` only the rows of a few tables are compared.
     """
@@ -189,7 +189,7 @@ def compare(golden: GoldenLake, ts: int, sample: Random | None = None) -> None:
     chosen = sorted(tables)
     if sample is not None:
         chosen = sample.sample(chosen, min(3, len(chosen)))
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_THREADS) as pool:
         lines = list(pool.map(lambda name: list(shown.lines(tables[name])), chosen))
     for name, ours in zip(chosen, lines, strict=True):
         true = expected.get(name)
@@ -213,7 +213,7 @@ def _compare(
     partial_truth = may & {EARLIER_ROWS, ROWS_REPORTED}
     if true is not None and not (PARTITIONED_DIFFER in may and schema.partitioning is not None):
         assert schema_difference(schema, true, from_start=EARLIER_ROWS not in may) == [], name
-        ours, theirs = true.strict(rows), in_delta(true).strict_rows()
+        ours, theirs = true.strict(rows), convert_to_delta(true).strict_rows()
         if not partial_truth:
             assert difference(ours, theirs) == ([], []), name
             return
@@ -224,10 +224,10 @@ def _compare(
     assert difference(_plain(rows, schema), _plain(theirs, schema)) == ([], []), name
 
 
-def in_delta(true: TrueTable) -> TrueTable:
-    """A true table as Delta can hold it: days that are in no calendar are NULL there.
+def convert_to_delta(true: TrueTable) -> TrueTable:
+    """Return a true table as Delta holds it: dates outside the calendar become NULL.
 
-    MySQL has 0000-00-00, 2024-00-10 and, if it is told to, 2024-02-31.  The year 0 is a leap year.
+    MySQL has 0000-00-00, 2024-00-10 and, if configured, 2024-02-31.  The year 0 is a leap year.
     """
     of_dates = [column["data_type"] in _DATES for column in true.columns]
     rows = tuple(
@@ -251,7 +251,7 @@ def _day(text: str | None) -> str | None:
 def _plain(
     rows: Sequence[Mapping[str, str | None]], schema: TableSchema
 ) -> Counter[tuple[object, ...]]:
-    """Rows of a lake or of the model; a column that was never sent is NULL in a lake."""
+    """Count the rows of a lake or of the model; a column never sent is NULL in a lake."""
     columns = [(c.name, c.type.name in _DATES) for c in schema.columns if c.generated != "virtual"]
     return Counter(
         tuple(_day(row.get(name)) if dated else row.get(name) for name, dated in columns)
@@ -267,7 +267,7 @@ def _model(dataset: str, ts: int) -> dict[Name, Any]:
 
 
 def unexpected_problems(golden: GoldenLake) -> list[str]:
-    """What was said of tables and rows, but for what the data has by its nature."""
+    """Describe all problems except those the dataset is known to have."""
     may = allowed(golden.dataset)
-    said = [problem for run in golden.runs for problem in run.applied.problems]
-    return [p.describe() for p in said if p.data_may_differ and _KINDS.get(p.kind) not in may]
+    problems = [problem for run in golden.runs for problem in run.applied.problems]
+    return [p.describe() for p in problems if p.data_may_differ and _KINDS.get(p.kind) not in may]

@@ -1,4 +1,4 @@
-"""Taking golden data into a lake, and its events back out, to be held against the reference's."""
+"""Ingest golden data into a lake and read its events back, to compare them with the reference."""
 
 import json
 from collections import Counter
@@ -37,7 +37,7 @@ from ticdc_assets.stream.schema_versions import complete_schema_versions
 
 
 class Intake:
-    """A lake of one changefeed, and what feeds it."""
+    """A lake of one changefeed, and its source."""
 
     def __init__(self, spark: SparkSession, root: Path, feed: Changefeed) -> None:
         self.spark = spark
@@ -102,8 +102,8 @@ def _event(row: dict) -> Event | None:
     return None
 
 
-def told(events: Iterable[Event]) -> Counter[bytes]:
-    """Events as texts that are the same if the events are; of watermarks the greatest ones."""
+def count_events(events: Iterable[Event]) -> Counter[bytes]:
+    """Count events by a text that identifies them; of watermarks count the greatest only."""
     resolved: dict[tuple[str, ...], int] = {}
     others: Counter[bytes] = Counter()
     for event in events:

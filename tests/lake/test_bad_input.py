@@ -1,4 +1,4 @@
-"""A folder with all that can be wrong with one: what is said of it, and that nothing is lost."""
+"""A folder with every kind of damage: each is reported, and nothing is lost."""
 
 from collections import Counter
 from functools import partial
@@ -37,7 +37,7 @@ output-field-header = true
 
 
 class Damaged:
-    """An upstream with a folder as it should be, and one beside it as the lake finds it."""
+    """An upstream with a correct folder, and a damaged copy of it that the lake reads."""
 
     def __init__(self, spark: SparkSession, root: Path) -> None:
         self.upstream = Upstream(1_770_000_000_000)
@@ -64,7 +64,7 @@ class Damaged:
             self.session.create_table(table, columns, primary=("id",))
 
     def put(self, first: int, last: int) -> None:
-        """Rows of every table: new, or in the place of those of their ids."""
+        """Insert or replace rows of these ids in every table."""
         for number in range(first, last + 1):
             transaction = self.upstream.begin()
             for database, name in list(self.upstream.tables):
@@ -80,12 +80,12 @@ class Damaged:
         self._writer.flush(self.upstream.now)
 
     def right(self) -> dict[str, bytes]:
-        """What the folder should hold."""
+        """Return the correct content of the folder."""
         files = (path for path in self._right.rglob("*") if path.is_file())
         return {str(path.relative_to(self._right)): path.read_bytes() for path in files}
 
     def deliver(self, files: dict[str, bytes]) -> None:
-        """Let the lake find just these files."""
+        """Make these files, and no others, the lake's source."""
         for path in self._found.rglob("*"):
             if path.is_file() and str(path.relative_to(self._found)) not in files:
                 path.unlink()
@@ -105,13 +105,13 @@ class Damaged:
         lines = overview.list_tables(self.lake, applied, dropped=False)
         return {line.table: line for line in lines}
 
-    def refused(self) -> dict[tuple[str, int], str]:
-        """What is in the quarantine: by path and record what is said of it."""
+    def quarantined(self) -> dict[tuple[str, int], str]:
+        """Return the quarantine: error and reason by path and record."""
         rows = self.lake.read("quarantine").collect()
         return {(row["source"], row["number"]): f"{row['error']}: {row['reason']}" for row in rows}
 
     def wrong(self, ts: int) -> dict[str, tuple[int, int] | str]:
-        """Tables that are not what they were upstream: how many rows are too many, and lack."""
+        """Return the tables that differ from upstream: how many rows are surplus and missing."""
         shown = as_of(self.lake, ts)
         tables = {table.schema.table: table for table in shown.tables()}
         true = {
@@ -121,7 +121,7 @@ class Damaged:
         for name in {*tables, *true}:
             table = tables.get(name)
             if table is None or table.is_stopped:
-                found[name] = "not there" if table is None else table.status
+                found[name] = "missing" if table is None else table.status
                 continue
             ours, theirs = Counter(shown.lines(table)), Counter(true.get(name))
             if ours != theirs:
@@ -130,15 +130,16 @@ class Damaged:
 
 
 def paths(files: dict[str, bytes], kind: type[DataPath | TableSchemaPath], table: str) -> list[str]:
-    """The data or schema files of a table, the oldest first."""
+    """Return the data or schema files of a table, oldest first."""
     parsed = [(path, parse(path, LAYOUT)) for path in sorted(files)]
-    # A name with a slash is cut otherwise in a path.
+    # A table name with a slash parses differently.
     found = [(p.version, path) for path, p in parsed if isinstance(p, kind) and p.table == table]
     return [path for _, path in sorted(found)]
 
 
+# Length: one folder is damaged, repaired and damaged again; every state builds on the one before.
 @pytest.mark.slow
-def test_nothing_is_lost_by_what_is_wrong_for_a_while(spark: SparkSession, tmp_path: Path) -> None:
+def test_temporary_damage_loses_nothing(spark: SparkSession, tmp_path: Path) -> None:
     there = Damaged(spark, tmp_path)
     there.create()
     there.put(1, 4)
@@ -152,8 +153,8 @@ def test_nothing_is_lost_by_what_is_wrong_for_a_while(spark: SparkSession, tmp_p
     second = there.right()
     begun, passed = there.checkpoints
 
-    # A file is cut off, one has a wrong byte, a schema file another's name or is not there, and a
-    # file is being written that is beyond the checkpoint.
+    # One file is truncated, one has a wrong byte, a schema file has another's name, one is missing,
+    # and a file beyond the checkpoint is still being written.
     (cut,), (garbled,) = paths(first, DataPath, "cut"), paths(first, DataPath, "garbled")
     (misnamed,) = paths(first, TableSchemaPath, "checksum")
     (unstated,) = paths(first, TableSchemaPath, "unstated")
@@ -168,21 +169,21 @@ def test_nothing_is_lost_by_what_is_wrong_for_a_while(spark: SparkSession, tmp_p
     there.deliver(found)
     run = there.advance()
     assert (run.applied.resolved_ts, len(run.decoded.waiting)) == (begun, 1)
-    assert there.wrong(begun) == {"cut": (0, 1), "garbled": (0, 1), "unstated": "not there"}
-    refused = there.refused()
+    assert there.wrong(begun) == {"cut": (0, 1), "garbled": (0, 1), "unstated": "missing"}
+    quarantined = there.quarantined()
     reasons = {
         (cut, 4): "MalformedMessage: field 7, at byte 308",
         (garbled, 2): "InvalidValue: column 'id': 'x' is not a int",
         (growing, 4): "MalformedMessage: field 7, at byte 336",
         (wrong_name, 0): "ChecksumMismatch: the file's name says 0000000001",
     }
-    assert refused.keys() == reasons.keys()
-    assert all(refused[place].startswith(reason) for place, reason in reasons.items())
+    assert quarantined.keys() == reasons.keys()
+    assert all(quarantined[place].startswith(reason) for place, reason in reasons.items())
     stopped = {line.table: line.status for line in there.tables().values() if line.reason}
     assert stopped == {"unstated": "waiting"}
 
-    # All of this is mended; then a version's schema file is not there, nor is a file of an earlier
-    # version, and nobody can read a statement.
+    # All of this is repaired; now a version's schema file and a file of an earlier version are
+    # missing, and one statement is unreadable.
     _, gap = paths(second, TableSchemaPath, "gap")
     _, late, _ = paths(second, DataPath, "late")
     _, unread = paths(second, TableSchemaPath, "unread")
@@ -193,14 +194,14 @@ def test_nothing_is_lost_by_what_is_wrong_for_a_while(spark: SparkSession, tmp_p
     run = there.advance()
     assert (run.applied.resolved_ts, len(run.decoded.waiting)) == (passed, 1)
     assert there.wrong(begun) == {}
-    assert not {(cut, 4), (garbled, 2), (growing, 4)} & there.refused().keys()
+    assert not {(cut, 4), (garbled, 2), (growing, 4)} & there.quarantined().keys()
     assert there.wrong(passed) == {"gap": "waiting", "late": (0, 2), "unread": "paused"}
     (problem,) = run.applied.problems
     line = there.tables()["unread"]
     assert (line.status, line.reason, line.ts) == ("paused", problem.reason, begun)
     assert (problem.table, "ADD COLUMNIST `more`" in problem.reason) == ("unread", True)
 
-    # All is mended, and goes on.
+    # Everything is repaired, and new rows arrive.
     there.put(9, 9)
     there.flush()
     there.deliver(there.right())

@@ -1,4 +1,4 @@
-"""A lake whose runs were killed anywhere is the lake of runs that were not."""
+"""A lake whose runs were killed anywhere equals one whose runs were not."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from tests.lake.crash_runs import Runs
 from ticdc_assets.demo import Options
 
-# All statements of the shop happen: ADD COLUMN with a default, RENAME, TRUNCATE, DROP, the rest.
+# Long enough for every statement of the shop: ADD COLUMN with a default, RENAME, TRUNCATE, DROP…
 SHOP = Options(transactions=168, flush_every=12, statement_every=6, replays=0.3)
 CHANGEFEEDS = {
     "csv": SHOP,
@@ -18,7 +18,7 @@ CHANGEFEEDS = {
     "simple": replace(SHOP, protocol="simple", transport="dump", duplicates=0.05),
     "canal": replace(SHOP, protocol="canal-json", transport="dump", duplicates=0.05),
 }
-# Few tables and no statements: runs that are over soon.
+# Few tables and no statements, for short runs.
 SMALL = Options(
     workload="bulk", tables=3, transactions=60, flush_every=4, rows_each=5, updates=0.4, replays=0.3
 )
@@ -26,7 +26,7 @@ KILLS_PER_STAGE = 3
 SEEDS = range(3)
 
 
-def killed_and_taken_up(
+def kill_and_resume(
     spark: SparkSession, root: Path, options: Options, stages: list[str], seed: int
 ) -> None:
     runs = Runs(root, replace(options, seed=seed + 1), seed)
@@ -35,29 +35,29 @@ def killed_and_taken_up(
     for stage in stages:
         runs.kill(stage)
         if stage in ("create", "apply"):
-            # No other touches what is read.
-            runs.check_picture(spark)
+            # The other stages do not change what readers see.
+            runs.check_snapshot(spark)
     runs.finish(spark)
-    assert runs.check_picture(spark) == runs.simulation.checkpoints[-1]
+    assert runs.check_snapshot(spark) == runs.simulation.checkpoints[-1]
     runs.check_once(spark)
     runs.check_applied(spark)
     assert len(runs.kills) == len(stages)
 
 
 @pytest.mark.slow
-def test_runs_that_were_killed_are_taken_up(spark: SparkSession, tmp_path: Path) -> None:
+def test_killed_runs_are_resumed(spark: SparkSession, tmp_path: Path) -> None:
     stages = ["ingest", "apply", "decode", "apply", "apply"]
-    killed_and_taken_up(spark, tmp_path, SMALL, stages, seed=3)
+    kill_and_resume(spark, tmp_path, SMALL, stages, seed=3)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("changefeed", CHANGEFEEDS)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_runs_that_were_killed_often_are_taken_up(
+def test_often_killed_runs_are_resumed(
     spark: SparkSession, tmp_path: Path, changefeed: str, seed: int
 ) -> None:
-    """36 kills in each stage, over all changefeeds and seeds; 12 more while tables are made."""
+    """36 kills per stage over all changefeeds and seeds, and 12 while tables are created."""
     stages = ["ingest", "decode", "apply"] * KILLS_PER_STAGE
     Random(seed).shuffle(stages)
     stages.insert(0, "create")
-    killed_and_taken_up(spark, tmp_path, CHANGEFEEDS[changefeed], stages, seed)
+    kill_and_resume(spark, tmp_path, CHANGEFEEDS[changefeed], stages, seed)

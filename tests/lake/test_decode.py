@@ -1,4 +1,4 @@
-"""Events in the lake are those of the reference reading, however the input was cut and broken."""
+"""Events in the lake equal those of the reference, however the input was split and damaged."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from resources.dump import read_dump
 from resources.storage import open_claim_check_folder
 from tests.golden import GOLDEN, open_lines, records, storage_tree
-from tests.lake.intake import Intake, told
+from tests.lake.intake import Intake, count_events
 from tests.reference.golden_feeds import feed_of
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import FilePosition, Quarantined, RowChange
@@ -35,15 +35,15 @@ def test_a_topic_that_grows(spark: SparkSession, tmp_path: Path, dataset: str) -
     cut = len(sent) // 3
     assert intake.ingest(sent[:cut]).items == cut
     first = intake.decode()
-    # Several batches, the first of them already there.
+    # Several batches; the first one is already ingested.
     whole = intake.ingest(sent, bytes_per_batch=sum(len(m.value or b"") for m in sent) // 4)
     assert (whole.items, whole.batches > 2) == (len(sent) - cut, True)
     second = intake.decode(since=first.done_through)
     assert second.done_through == whole.last_batch
     truth = list(read_topic_events(feed, sent, open_claim_check_folder(feed)))
-    assert told(intake.events()) == told(truth)
+    assert count_events(intake.events()) == count_events(truth)
     assert first.rows + second.rows == sum(isinstance(e, RowChange) for e in truth)
-    # Nothing new: nothing happens, whatever is known to be done.
+    # Without new input nothing happens.
     before = intake.count("events")
     assert intake.ingest(sent).batches == 0
     assert (intake.decode().rows, intake.count("events")) == (0, before)
@@ -70,11 +70,11 @@ def test_a_folder_that_grows(spark: SparkSession, tmp_path: Path, dataset: str) 
     intake.ingest()
     first = intake.decode()
     intake.put({path: content for path, content in tree.items() if path not in early})
-    # Batches so small that `metadata` comes in a later one than the files it is about.
+    # Batches so small that `metadata` arrives in a later one than the files it covers.
     assert intake.ingest(bytes_per_batch=1 << 14).batches > 1
     second = intake.decode(since=first.done_through)
     truth = list(read_folder_events(feed, tree, tree.__getitem__))
-    assert told(intake.events()) == told(truth)
+    assert count_events(intake.events()) == count_events(truth)
     assert first.rows + second.rows == sum(isinstance(e, RowChange) for e in truth)
     assert len(second.waiting) == 0
     before = intake.count("events")
@@ -89,7 +89,7 @@ def test_files_that_wait_change_and_vanish(spark: SparkSession, tmp_path: Path) 
     schemas = {path for path in tree if "/shop/orders/meta/schema_" in f"/{path}"}
     waiting = [path for path in data if path.startswith("shop/orders/")]
     cut, gone, *_ = [path for path in data if path not in waiting]
-    # The last record of a file is cut off, a schema file comes late, a file is gone at once.
+    # A file ends in the middle of a record, a schema file is late, a file vanishes.
     there = {path: content for path, content in tree.items() if path not in schemas}
     there[cut] = tree[cut][:-4]
     intake.put(there)
@@ -99,11 +99,11 @@ def test_files_that_wait_change_and_vanish(spark: SparkSession, tmp_path: Path) 
     assert (len(first.waiting), first.done_through) == (len(waiting), 0)
     assert first.quarantined == 2
     assert intake.count("quarantine") == 2
-    # They go on waiting, and are no reason for a commit.
+    # They continue to wait and cause no commit.
     before = intake.count("events")
     assert len(intake.decode().waiting) == len(waiting)
     assert intake.count("events") == before
-    # All is mended but for what is gone, which is said once.
+    # Everything is repaired except for the vanished file, which is reported once.
     intake.put({path: tree[path] for path in [*schemas, cut]})
     intake.ingest()
     second = intake.decode()
@@ -113,11 +113,11 @@ def test_files_that_wait_change_and_vanish(spark: SparkSession, tmp_path: Path) 
     )
     whole = {path: content for path, content in tree.items() if path != gone}
     truth = [*read_folder_events(feed, whole, whole.__getitem__), lost]
-    assert told(intake.events()) == told(truth)
-    said = intake.lake.read("quarantine").select("source", "error").collect()
-    assert [tuple(row) for row in said] == [(gone, "MissingFile")]
+    assert count_events(intake.events()) == count_events(truth)
+    quarantined = intake.lake.read("quarantine").select("source", "error").collect()
+    assert [tuple(row) for row in quarantined] == [(gone, "MissingFile")]
     assert intake.decode().rows == 0
-    assert told(intake.events()) == told(truth)
+    assert count_events(intake.events()) == count_events(truth)
 
 
 def test_a_dump_whose_last_line_is_cut_off(spark: SparkSession, tmp_path: Path) -> None:
@@ -139,12 +139,12 @@ def test_a_dump_whose_last_line_is_cut_off(spark: SparkSession, tmp_path: Path) 
     whole = list(read_topic_events(feed, read_dump(dump), None))
     cut = [e for e in events if isinstance(e, Quarantined) and isinstance(e.position, FilePosition)]
     assert [e.position.record for e in cut] == [3]
-    assert told(e for e in events if e not in cut) == told(whole)
+    assert count_events(e for e in events if e not in cut) == count_events(whole)
     names = intake.lake.read("events").where("kind = 'row'").select("name").collect()
     assert {row["name"] for row in names} == {'`db`.`a/b.c"d`', "`db`.`x``'\\`"}
-    # What was refused is kept as it came.
-    said = intake.lake.read("quarantine").select("number", "raw").collect()
-    assert {(row["number"], row["raw"] and bytes(row["raw"])) for row in said} == {
+    # The quarantine keeps the input as it arrived.
+    quarantined = intake.lake.read("quarantine").select("number", "raw").collect()
+    assert {(row["number"], row["raw"] and bytes(row["raw"])) for row in quarantined} == {
         (0, b'{"type": "?"}'),
         (3, None),
     }
@@ -158,7 +158,7 @@ def _row(table: str) -> str:
 
 
 def test_a_folder_with_names_that_need_care(spark: SparkSession, tmp_path: Path) -> None:
-    # A schema `a`, and a table of each name: one holds slashes, one what SQL takes for syntax.
+    # A schema `a` with two tables: one name contains slashes, the other SQL syntax.
     source, tree = "shop/customers/", storage_tree(CSV)
     feed = feed_of(CSV)
     named = {}
@@ -180,14 +180,16 @@ def test_a_folder_with_names_that_need_care(spark: SparkSession, tmp_path: Path)
     assert len(intake.decode().waiting) == 0
     truth = list(read_folder_events(feed, named, named.__getitem__))
     assert {e.table for e in truth if isinstance(e, RowChange)} == {"b/5/c.d", "it's `\"\\"}
-    assert told(intake.events()) == told(truth)
-    # Each file anew: what was read before is replaced, whatever the path is.
+    assert count_events(intake.events()) == count_events(truth)
+    # Every file changes: its earlier events are replaced, whatever its path is.
     cut = {p: c[:-3] for p, c in named.items() if p.endswith(".csv") and c.count(b"\r\n") > 1}
     intake.put(cut)
     named |= cut
     intake.ingest()
     intake.decode(since=1)
-    assert told(intake.events()) == told(read_folder_events(feed, named, named.__getitem__))
+    assert count_events(intake.events()) == count_events(
+        read_folder_events(feed, named, named.__getitem__)
+    )
 
 
 def test_killed_between_its_commits(
@@ -201,11 +203,11 @@ def test_killed_between_its_commits(
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    # In the midst of ingest: one batch is there, the next one is not.
+    # During ingest: one batch is committed, the next one is not.
     with pytest.raises(KeyboardInterrupt):
         intake.ingest(_until(sent, 30), bytes_per_batch=4000)
     intake.ingest(sent)
-    # Before the events are written, and between them and the quarantine.
+    # Before the events are committed, and between them and the quarantine.
     for step in ("make_record_worker", "update_quarantine"):
         with monkeypatch.context() as patch:
             patch.setattr(decode_topic, step, die)
@@ -214,7 +216,7 @@ def test_killed_between_its_commits(
     assert intake.count("quarantine") == 0
     assert intake.decode().rows == 0
     assert intake.count("quarantine") == 1
-    assert told(intake.events()) == told(read_topic_events(feed, sent, None))
+    assert count_events(intake.events()) == count_events(read_topic_events(feed, sent, None))
 
 
 def _until(sent: list, number: int):

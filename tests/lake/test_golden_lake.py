@@ -1,4 +1,4 @@
-"""Golden datasets through the lake, cut anywhere: at every truth point it is what TiDB had."""
+"""The lake of a golden dataset, split anywhere, equals TiDB at every truth point."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.golden import GOLDEN, datasets, meta, open_lines
-from tests.lake.golden_runs import GoldenLake, compare, cuts, points_of, unexpected_problems
+from tests.lake.golden_runs import GoldenLake, compare, cuts, list_truth_points, unexpected_problems
 from tests.reference.golden_feeds import DROPPED_STAY, UNUSABLE, allowed, replicated
 from tests.truth import truth
 from ticdc_assets.events.table_schema import folded
@@ -21,7 +21,7 @@ from ticdc_assets.schema.ddl.statement import AlterTable, RenameTables, RenameTo
 
 _NO_TABLES = ("view", "sequence")
 _EVER = 1 << 63
-# Those that differ most; the others, and every truth point, with `-m all_golden`.
+# The two that differ most; `-m all_golden` runs the others, at every truth point.
 USUAL = ["types/simple-avro", "lifecycle/storage-csv-full"]
 
 
@@ -29,9 +29,11 @@ USUAL = ["types/simple-avro", "lifecycle/storage-csv-full"]
 @pytest.mark.parametrize("dataset", USUAL)
 def test_the_lake_is_what_tidb_had(spark: SparkSession, tmp_path: Path, dataset: str) -> None:
     random = Random(crc32(dataset.encode()))
-    # Where there are many tables and few statements, one window less.
-    golden = taken_in(spark, tmp_path, dataset, random, 1, 0 if dataset.startswith("types/") else 1)
-    between = not_applied(golden)
+    # One window fewer for datasets of many tables and few statements.
+    golden = apply_dataset(
+        spark, tmp_path, dataset, random, 1, 0 if dataset.startswith("types/") else 1
+    )
+    between = find_unapplied(golden)
     if between:
         compare(golden, random.choice(between), random)
 
@@ -42,23 +44,23 @@ def test_the_lake_is_what_tidb_had_at_every_truth_point(
     spark: SparkSession, tmp_path: Path, dataset: str
 ) -> None:
     random = Random(crc32(dataset.encode()))
-    golden = taken_in(spark, tmp_path, dataset, random, 2, 1)
-    for ts in not_applied(golden):
+    golden = apply_dataset(spark, tmp_path, dataset, random, 2, 1)
+    for ts in find_unapplied(golden):
         compare(golden, ts, random)
-    # What is applied stays as it is.
-    for ts in points_of(dataset):
+    # Later windows do not change an applied snapshot.
+    for ts in list_truth_points(dataset):
         if ts in golden.applied:
             compare(golden, ts)
 
 
-def taken_in(
+def apply_dataset(
     spark: SparkSession, root: Path, dataset: str, random: Random, resolved: int, others: int
 ) -> GoldenLake:
-    """A dataset, compared whenever a truth point is applied.
+    """Apply a dataset; compare it whenever a truth point is applied.
 
-    So many windows end at one, and so many others anywhere; the last one at the end.
+    `resolved` windows end at truth points, `others` anywhere, and the last one at the end.
     """
-    points = points_of(dataset)
+    points = list_truth_points(dataset)
     golden = GoldenLake(spark, root, dataset)
     chosen = random.sample(points[:-1], min(resolved, len(points) - 1))
     for cut in cuts(dataset, chosen, random, others):
@@ -66,7 +68,7 @@ def taken_in(
         if ts in points:
             compare(golden, ts)
     if points[-1] not in golden.applied:
-        # Nothing states how far this stream is complete.
+        # This stream does not state how far it is complete.
         compare(golden, points[-1])
     assert {*chosen, points[-1]} <= golden.applied or not golden.is_dated
     assert unexpected_problems(golden) == []
@@ -74,9 +76,9 @@ def taken_in(
     return golden
 
 
-def not_applied(golden: GoldenLake) -> list[int]:
-    """Truth points between windows."""
-    points = points_of(golden.dataset)
+def find_unapplied(golden: GoldenLake) -> list[int]:
+    """List the truth points between windows."""
+    points = list_truth_points(golden.dataset)
     return [ts for ts in points if ts not in golden.applied] if golden.is_dated else []
 
 
@@ -84,7 +86,7 @@ def not_applied(golden: GoldenLake) -> list[int]:
 def test_the_first_of_a_dataset_on_any_spark(spark: SparkSession, tmp_path: Path) -> None:
     dataset = "lifecycle/canal-json-ext"
     random = Random(crc32(dataset.encode()))
-    before, point, *_ = points_of(dataset)
+    before, point, *_ = list_truth_points(dataset)
     golden = GoldenLake(spark, tmp_path, dataset)
     cut, *_ = cuts(dataset, [point], random)
     assert golden.advance(cut).applied.resolved_ts == point
@@ -94,33 +96,33 @@ def test_the_first_of_a_dataset_on_any_spark(spark: SparkSession, tmp_path: Path
 
 
 def compare_history(golden: GoldenLake) -> None:
-    """Hold the schema history against TiDB's own, and see that versions follow one another."""
+    """Compare the schema history with TiDB's, and check that versions follow one another."""
     lines = golden.lake.read("schema_history").collect()
-    _follow_one_another(lines)
+    _check_versions(lines)
     lost = 0 if golden.is_dated else 18
-    said: dict[tuple[int, str], set[str]] = defaultdict(set)
+    stated: dict[tuple[int, str], set[str]] = defaultdict(set)
     for line in lines:
         if line["sql"]:
-            said[line["valid_from"] >> lost, _kind(line["sql"])].add(folded(line["table"]))
-    unsaid = [
+            stated[line["valid_from"] >> lost, _kind(line["sql"])].add(folded(line["table"]))
+    missing = [
         ddl
         for ddl in _ddls(golden.dataset)
-        for tables in [said.get((ddl["commit_ts"] >> lost, _kind(ddl["query"])), set())]
-        # A table that is renamed is in the history by its new name, and one that goes with its
-        # database by its own.
+        for tables in [stated.get((ddl["commit_ts"] >> lost, _kind(ddl["query"])), set())]
+        # The history has a renamed table under its new name, and one dropped with its database
+        # under its own.
         if not tables
         or not ("rename" in ddl["type"] or not ddl["table"] or folded(ddl["table"]) in tables)
     ]
-    assert unsaid == []
+    assert missing == []
 
 
-def _follow_one_another(lines: Sequence[Any]) -> None:
+def _check_versions(lines: Sequence[Any]) -> None:
     by_table: dict[str, list[Any]] = defaultdict(list)
     for line in lines:
         if line["incarnation"]:
             by_table[line["incarnation"]].append(line)
     for versions in by_table.values():
-        # One that ends where it begins was followed by another statement of its ts, or by none.
+        # A version that ends where it begins was replaced at the same ts, or dropped.
         versions.sort(key=lambda v: (v["valid_from"], v["valid_to"] or _EVER))
         for one, following in pairwise(versions):
             assert one["valid_to"] == following["valid_from"]
@@ -128,12 +130,12 @@ def _follow_one_another(lines: Sequence[Any]) -> None:
 
 
 def _kind(sql: str) -> str:
-    """What a statement is, and does, however it is written."""
+    """Classify a statement by its effect, however it is written."""
     kinds = []
     for statement in read_ddl(sql):
         actions = statement.actions if isinstance(statement, AlterTable) else ()
         if any(isinstance(action, RenameTo) for action in actions):
-            # The newer servers write it as RENAME TABLE.
+            # Newer servers write RENAME TABLE.
             kinds.append(RenameTables.__name__)
         else:
             kinds += [type(part).__name__ for part in (statement, *actions)]
@@ -141,9 +143,9 @@ def _kind(sql: str) -> str:
 
 
 def _ddls(dataset: str) -> list[dict[str, Any]]:
-    """TiDB's DDLs that a dataset has to tell of."""
+    """List the DDLs of TiDB that a dataset must contain."""
     workload, about = dataset.split("/")[0], meta(dataset)
-    # Of tables without a key nothing is told.
+    # The changefeed sends nothing of tables without a key.
     silent = set(about.get("filtered_out", []))
     for tables in truth(workload).values():
         silent |= {".".join(name) for name in set(tables) - set(replicated(dataset, tables))}

@@ -1,3 +1,5 @@
+"""Spark types every text as the Python reader does, and never raises."""
+
 import json
 import random
 from calendar import monthrange
@@ -21,12 +23,7 @@ from ticdc_assets.lake.columns.reading import (
     parse_images,
     type_columns,
 )
-from ticdc_assets.lake.columns.types import (
-    choose_delta_names,
-    format_mysql_type,
-    list_delta_columns,
-    make_delta_name,
-)
+from ticdc_assets.lake.columns.types import format_mysql_type, list_delta_columns
 from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.schema.types.mysql_type import describe, parse_type
 from ticdc_assets.schema.types.value_reader import read_value
@@ -42,7 +39,7 @@ COLUMNS = [*CASES.values(), *UNKNOWN.values()]
 
 
 def images(columns: Sequence[Sequence[str | None]]) -> list[str]:
-    """Rows of one column each way: the n-th text of every column."""
+    """Make rows of which the n-th holds the n-th text of every column."""
     rows = max(map(len, columns))
     return [
         dump({f"c{i}": texts[n] if n < len(texts) else None for i, texts in enumerate(columns)})
@@ -50,16 +47,16 @@ def images(columns: Sequence[Sequence[str | None]]) -> list[str]:
     ]
 
 
-def of_images(spark: SparkSession, texts: Sequence[str | None]) -> DataFrame:
+def make_images(spark: SparkSession, texts: Sequence[str | None]) -> DataFrame:
     return spark.createDataFrame(list(enumerate(texts)), "at int, image string")
 
 
-def there_and_back(
+def round_trip(
     spark: SparkSession, schema: TableSchema, rows: Sequence[str], *, member_names: bool
 ) -> Iterator[tuple[dict[str, Any], dict[str, bool], dict[str, bool]]]:
-    """What becomes of images in Delta's types: written again, where invalid, where inexact."""
+    """Type images and write them back: yield the image, the invalid and the inexact columns."""
     columns = type_columns(schema, F.col("p"), member_names=member_names)
-    frame = of_images(spark, rows).select("at", parse_images(schema, F.col("image")).alias("p"))
+    frame = make_images(spark, rows).select("at", parse_images(schema, F.col("image")).alias("p"))
     frame = frame.select(
         "at",
         *(column.value.alias(column.name) for column in columns),
@@ -79,13 +76,13 @@ def there_and_back(
 
 
 def is_day(text: str) -> bool:
-    """Whether the calendar knows the date, in the year 0 as well."""
+    """Return whether the date exists, in the year 0 too."""
     year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
     return month >= 1 and 1 <= day <= monthrange(year or 2000, month)[1]
 
 
 def expected(text: str | None, type: ColumnType, member_names: bool) -> tuple[str | None, str]:
-    """What MySQL prints, by the reader and the writer of the pure room, and what is wrong."""
+    """Return what MySQL prints, by the Python reader and writer, and the problem if any."""
     try:
         printed = write_value(read_value(text, type, member_names=member_names), type)
     except InvalidValue:
@@ -94,7 +91,7 @@ def expected(text: str | None, type: ColumnType, member_names: bool) -> tuple[st
         return None, ""
     kind = describe(type).kind
     if kind == "binary" and (len(text) % 4 or text.endswith("===")):
-        # Python passes over padding behind whole groups.
+        # Python accepts padding after complete groups.
         return None, "invalid"
     if kind in ("date", "datetime"):
         if not is_day(printed):
@@ -114,21 +111,21 @@ def elements(vector: str) -> list[str]:
     return [part.strip() for part in inner.split(",")] if inner.strip() else []
 
 
-def hold_against_the_reader(
+def compare_with_reader(
     spark: SparkSession, columns: Sequence[Sequence[str]], *, member_names: bool
 ) -> None:
     schema = table(TYPES)
     rows = images(columns)
-    results = there_and_back(spark, schema, rows, member_names=member_names)
+    results = round_trip(spark, schema, rows, member_names=member_names)
     wrong = []
     for row, (back, invalid, inexact) in zip(rows, results, strict=True):
         for name, text in load(row).items():
             column = schema.column(name)
             assert column is not None
-            got, unreadable = expected(back[name], column.type, True)
+            printed, unreadable = expected(back[name], column.type, True)
             problem = "invalid" if invalid[name] else "inexact" if inexact[name] else unreadable
             want = expected(text, column.type, member_names)
-            if (got, problem) != want:
+            if (printed, problem) != want:
                 wrong.append((format_mysql_type(column.type)[:40], text, back[name], problem, want))
     assert not wrong, f"{len(wrong)}: " + "\n".join(str(case)[:300] for case in wrong[:40])
 
@@ -137,14 +134,14 @@ def hold_against_the_reader(
 def test_every_text_is_typed_as_the_reader_types_it(
     spark: SparkSession, member_names: bool
 ) -> None:
-    hold_against_the_reader(spark, COLUMNS, member_names=member_names)
+    compare_with_reader(spark, COLUMNS, member_names=member_names)
 
 
 ALPHABET = "0123456789+-.eE: \n,=abAB[]/xnf\t\u00a0é１"
 
 
-def mutated(texts: Sequence[str], rng: random.Random, count: int) -> list[str]:
-    """Texts with a few letters put in, taken out or changed."""
+def mutate(texts: Sequence[str], rng: random.Random, count: int) -> list[str]:
+    """Insert, delete or replace a few letters of each text."""
     made = []
     for _ in range(count):
         letters = list(rng.choice(texts))
@@ -157,55 +154,12 @@ def mutated(texts: Sequence[str], rng: random.Random, count: int) -> list[str]:
 
 @settings(max_examples=2)
 @given(seed=st.integers(0, 1 << 32), member_names=st.booleans())
-def test_texts_nearly_right_are_typed_as_the_reader_types_them(
+def test_almost_correct_texts_are_typed_as_the_reader_types_them(
     spark: SparkSession, seed: int, member_names: bool
 ) -> None:
     rng = random.Random(seed)
-    columns = [mutated(texts, rng, 300) for texts in COLUMNS]
-    hold_against_the_reader(spark, columns, member_names=member_names)
-
-
-def test_names_keep_apart_and_off_the_lakes_own() -> None:
-    assert make_delta_name("a b.c;d") == "a b.c;d"
-    assert make_delta_name("a`b") == "aˋb"
-    assert make_delta_name("_Commit_TS") == "_Commit_TS_"
-    columns = ["_COMMIT_TS", "_commit_ts_", "a`b", "aˋb", "σ", "ς", "id"]
-    schema = TableSchema("d", "t", tuple(Column(name, ColumnType("int")) for name in columns))
-    names = list(choose_delta_names(schema).values())
-    assert names == ["_COMMIT_TS__", "_commit_ts_", "aˋb_", "aˋb", "σ_", "ς", "id"]
-    # What Java takes for equal letters, Python's upper and lower case tell as well.
-    assert len({name.upper().lower() for name in [*names, "_commit_ts"]}) == len(columns) + 1
-
-
-def test_a_column_says_what_it_is_upstream() -> None:
-    columns = (
-        Column("id", parse_type("bigint unsigned"), nullable=False, comment="the 'key'"),
-        Column("v", parse_type("int"), generated="virtual"),
-        Column("s", parse_type("int"), generated="stored"),
-        Column("d", parse_type("decimal(60,2)")),
-        Column("e", parse_type("enum('a','it''s')"), nullable=False),
-        Column("x", ColumnType("decimal")),
-    )
-    found = list_delta_columns(TableSchema("d", "t", columns))
-    assert [(c.name, c.type) for c in found] == [
-        ("id", "decimal(20,0)"),
-        ("s", "int"),
-        ("d", "string"),
-        ("e", "string"),
-        ("x", "string"),
-    ]
-    assert found[0].comment == "bigint unsigned NOT NULL: the 'key'"
-    assert found[2].comment.startswith("decimal(60,2); kept as exact text")
-    assert found[3].comment == "enum('a','it''s') NOT NULL"
-    with pytest.raises(InvalidValue, match="'g'"):
-        list_delta_columns(TableSchema("d", "t", (Column("g", ColumnType("geometry")),)))
-
-
-def test_printed_types_read_back() -> None:
-    for text in CASES:
-        type = parse_type(text)
-        if "'" not in text:
-            assert parse_type(format_mysql_type(type)) == type
+    columns = [mutate(texts, rng, 300) for texts in COLUMNS]
+    compare_with_reader(spark, columns, member_names=member_names)
 
 
 ODD_NAMES = (
@@ -232,7 +186,7 @@ def test_odd_names_are_found(spark: SparkSession) -> None:
     row = {name: f"is {name}" for name in ODD_NAMES}
     some = {"日本": None, "İ": "x"}
     texts = [dump(row), dump(some), "{}"]
-    frame = of_images(spark, texts).select("at", parse_images(ODD, F.col("image")).alias("p"))
+    frame = make_images(spark, texts).select("at", parse_images(ODD, F.col("image")).alias("p"))
     columns = type_columns(ODD, F.col("p"), member_names=True)
     frame = frame.select("at", *(column.value.alias(column.name) for column in columns))
     written = frame.select("at", write_images(ODD).alias("image")).sort("at").collect()
@@ -241,7 +195,7 @@ def test_odd_names_are_found(spark: SparkSession) -> None:
     assert [json.loads(line[1]) for line in written] == wanted
 
 
-def test_columns_that_the_schema_lacks_are_noticed(spark: SparkSession) -> None:
+def test_columns_that_the_schema_lacks_are_found(spark: SparkSession) -> None:
     cases = {
         "{}": False,
         '{"a": "1"}': False,
@@ -254,7 +208,7 @@ def test_columns_that_the_schema_lacks_are_noticed(spark: SparkSession) -> None:
         '{"": "1"}': True,
         '{"ab": {"a": "1"}}': True,
     }
-    frame = of_images(spark, list(cases)).sort("at")
+    frame = make_images(spark, list(cases)).sort("at")
     found = frame.select(has_unknown_columns(ODD, F.col("image"))).collect()
     assert [row[0] for row in found] == list(cases.values())
 
@@ -287,7 +241,7 @@ def is_image(text: str) -> bool:
     return True
 
 
-def test_what_is_no_image_is_told_apart_and_raises_nothing(spark: SparkSession) -> None:
+def test_malformed_images_are_recognised_and_raise_nothing(spark: SparkSession) -> None:
     rng = random.Random(7)
     letters = '{}[]:," \\nul1atrue\n'
     texts = [*BROKEN, *(dump({"a": text, "b": None}) for text in TEXTS)]
@@ -297,7 +251,7 @@ def test_what_is_no_image_is_told_apart_and_raises_nothing(spark: SparkSession) 
         text[at : at + rng.randrange(2)] = rng.choice((rng.choice(letters), ""))
         texts.append("".join(text))
     schema = TableSchema("d", "t", (Column("a", ColumnType("int")), Column("b", ColumnType("set"))))
-    frame = of_images(spark, [*texts, None]).withColumn("p", parse_images(schema, F.col("image")))
+    frame = make_images(spark, [*texts, None]).withColumn("p", parse_images(schema, F.col("image")))
     columns = type_columns(schema, F.col("p"), member_names=False)
     found = frame.sort("at").select(
         is_malformed(F.col("image"), F.col("p")).alias("bad"),
@@ -306,17 +260,17 @@ def test_what_is_no_image_is_told_apart_and_raises_nothing(spark: SparkSession) 
     )
     bad = [row.bad for row in found.collect()]
     assert bad.pop() is False
-    wrong = [text for text, said in zip(texts, bad, strict=True) if said == is_image(text)]
+    wrong = [text for text, is_bad in zip(texts, bad, strict=True) if is_bad == is_image(text)]
     assert wrong == []
     assert 100 < sum(bad) < len(bad) - 100
 
 
-def test_bytes_that_are_no_text_are_told(spark: SparkSession) -> None:
+def test_bytes_that_are_not_utf8_are_found(spark: SparkSession) -> None:
     texts = [
         {"a": text} for text in (*TEXTS, "\udc80", "a\udcff", "😀\udc80😀", "\\udc80", "\\\udc80")
     ]
     found = (
-        of_images(spark, list(map(dump, texts)))
+        make_images(spark, list(map(dump, texts)))
         .sort("at")
         .select(has_undecodable_text(F.col("image")))
     )
@@ -343,7 +297,7 @@ def test_the_longest_texts_are_read(spark: SparkSession) -> None:
     assert tuple(row) == (21_000_000, False, False, False)
 
 
-def test_the_sessions_time_zone_does_not_count(spark: SparkSession) -> None:
+def test_the_time_zone_of_the_session_has_no_effect(spark: SparkSession) -> None:
     schema = table([parse_type("timestamp(6)"), parse_type("datetime(6)")])
     moments = [
         "2021-10-31 01:30:00.000001",
@@ -354,7 +308,7 @@ def test_the_sessions_time_zone_does_not_count(spark: SparkSession) -> None:
     zone = spark.conf.get("spark.sql.session.timeZone")
     try:
         spark.conf.set("spark.sql.session.timeZone", "America/New_York")
-        back = [row for row, _, _ in there_and_back(spark, schema, rows, member_names=False)]
+        back = [row for row, _, _ in round_trip(spark, schema, rows, member_names=False)]
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(zone))
     assert back == [load(row) for row in rows]

@@ -1,4 +1,4 @@
-"""Texts as row images hold them, for every type: right, nearly right and wrong."""
+"""Texts of row images for every type: valid, almost valid and invalid."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Dumps of a topic: both layouts, zipped or not, whole or not."""
+"""Dumps of a topic in both layouts, compressed or not, complete or not."""
 
 import base64
 import gzip
@@ -53,8 +53,8 @@ def dump_of(folder: Path, content: bytes, name: str = "records.jsonl") -> Path:
     return path
 
 
-def rejected(records: list[Message | Quarantined]) -> list[tuple[FilePosition, str]]:
-    """The position and the reason of each; no record of them has any other error."""
+def list_quarantined(records: list[Message | Quarantined]) -> list[tuple[FilePosition, str]]:
+    """List position and reason of all quarantined lines, which must all be malformed."""
     assert {r.error for r in records if isinstance(r, Quarantined)} <= {"MalformedMessage"}
     return [(r.position, r.reason) for r in records if isinstance(r, Quarantined)]
 
@@ -62,15 +62,15 @@ def rejected(records: list[Message | Quarantined]) -> list[tuple[FilePosition, s
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "zipped"])
 @settings(max_examples=50)
 @given(records=RECORDS)
-def test_our_layout_gives_back_every_byte(
+def test_our_layout_keeps_every_byte(
     tmp_path_factory: pytest.TempPathFactory, pack: Callable[[bytes], bytes], records: list[Message]
 ) -> None:
-    # What the file is called says nothing: both are told by their first bytes.
+    # The first bytes decide whether a file is compressed, not its name.
     path = dump_of(tmp_path_factory.getbasetemp(), pack(b"".join(map(our_line, records))))
     assert list(read_dump(path)) == records
 
 
-def test_what_kcat_prints_is_read_as_text(tmp_path: Path) -> None:
+def test_the_output_of_kcat_is_read_as_text(tmp_path: Path) -> None:
     lines = (
         '{"topic":"t","partition":0,"offset":1,"tstype":"create","ts":1700000000000,"broker":0,'
         '"key":null,"payload":"{\\"id\\":0,\\"名\\":\\"\\u00e9\\"}"}\n'
@@ -103,7 +103,9 @@ def test_what_kcat_prints_is_read_as_text(tmp_path: Path) -> None:
     ],
     ids=lambda line: line[-24:].decode(errors="replace"),
 )
-def test_a_line_that_is_no_record_is_rejected_where_it_is(tmp_path: Path, line: bytes) -> None:
+def test_a_line_that_is_not_a_record_is_quarantined_with_its_position(
+    tmp_path: Path, line: bytes
+) -> None:
     first, second, third = read_dump(dump_of(tmp_path, ONE + line + b"\n" + ONE))
     assert (first, third) == (READ, READ)
     assert isinstance(second, Quarantined)
@@ -111,7 +113,7 @@ def test_a_line_that_is_no_record_is_rejected_where_it_is(tmp_path: Path, line: 
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_records_or_rejected(
+def test_any_bytes_are_records_or_quarantined(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
     path = dump_of(tmp_path_factory.getbasetemp(), content)
@@ -119,7 +121,7 @@ def test_any_bytes_are_records_or_rejected(
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed"])
-def test_a_damaged_zip_gives_what_can_be_read_and_says_that_this_is_not_all(
+def test_a_damaged_gzip_file_yields_what_is_readable_and_reports_the_rest(
     tmp_path: Path, damage: str
 ) -> None:
     records = [Message("t", 0, i, None, str(i).encode() * 9, i) for i in range(2000)]
@@ -137,10 +139,10 @@ def test_a_damaged_zip_gives_what_can_be_read_and_says_that_this_is_not_all(
     assert "cannot be read to its end" in last.reason
 
 
-def test_a_plain_file_that_ends_within_a_line_gives_the_lines_before(tmp_path: Path) -> None:
+def test_a_file_that_ends_within_a_line_yields_the_lines_before(tmp_path: Path) -> None:
     read = list(read_dump(dump_of(tmp_path, ONE * 2 + ONE[:30])))
     assert read[:2] == [READ, READ]
-    assert [position.record for position, _ in rejected(read)] == [3]
+    assert [position.record for position, _ in list_quarantined(read)] == [3]
 
 
 @pytest.mark.parametrize(
@@ -150,12 +152,12 @@ def test_an_empty_file_has_no_records(tmp_path: Path, content: bytes) -> None:
     assert list(read_dump(dump_of(tmp_path, content))) == []
 
 
-def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
+def test_the_last_line_needs_no_line_break(tmp_path: Path) -> None:
     assert list(read_dump(dump_of(tmp_path, ONE.replace(b"\n", b"\r\n") + ONE[:-1]))) == [READ] * 2
 
 
 @pytest.mark.parametrize("name", ["nowhere.jsonl", "folder", "records.jsonl/inside"])
-def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
+def test_the_error_names_a_missing_file(tmp_path: Path, name: str) -> None:
     dump_of(tmp_path, ONE)
     (tmp_path / "folder").mkdir()
     with pytest.raises(ConfigError) as caught:

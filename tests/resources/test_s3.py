@@ -1,4 +1,4 @@
-"""Dagster's client for S3: what it is set up with, and how it reads a folder's metadata."""
+"""Dagster's S3 client: its configuration, and how it reads a folder's metadata."""
 
 import io
 
@@ -15,7 +15,9 @@ from ticdc_assets.errors import ConfigError
 FEED = changefeed_from_uri("s3://bucket/a/b?protocol=csv&endpoint=http://127.0.0.1:9&region=x")
 
 
-def test_credentials_of_the_environment_are_given_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_resource_names_environment_variables_for_credentials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "S3CRET")
     resource = make_s3_resource(FEED)
 
@@ -25,7 +27,7 @@ def test_credentials_of_the_environment_are_given_by_name(monkeypatch: pytest.Mo
     assert "S3CRET" not in repr(resource)
 
 
-def test_a_sink_uri_with_credentials_is_read_with_them() -> None:
+def test_a_sink_uri_with_credentials_needs_no_resource() -> None:
     uri = "s3://bucket/a?protocol=csv&access-key=k&secret-access-key=s"
 
     assert make_s3_resource(changefeed_from_uri(uri)) is None
@@ -45,6 +47,6 @@ def test_metadata_is_read_below_the_prefix() -> None:
         read = make_s3_reader(FEED, client)
         assert read_checkpoint(FEED, read) == 470628459884838913
         assert read_checkpoint(FEED, read) is None
-        with pytest.raises(ConfigError, match="AccessDenied") as refused:
+        with pytest.raises(ConfigError, match="AccessDenied") as error:
             read_checkpoint(FEED, read)
-        assert "Signature" not in str(refused.value)
+        assert "Signature" not in str(error.value)

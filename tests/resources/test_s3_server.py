@@ -1,4 +1,4 @@
-"""A real S3 server: a changefeed's folder that lies there, and a lake that does."""
+"""A changefeed's folder and a lake on a real S3 server."""
 
 import os
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ ACCOUNT = {"AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "S3CRET"}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The server's URL; it has two buckets, and the environment leads to it."""
+    """Start a server with two buckets, named by the environment; yield its URL."""
     with s3_server(tmp_path_factory.mktemp("s3")) as url, pytest.MonkeyPatch.context() as patch:
         at = {"AWS_ENDPOINT_URL": url, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
         for name, value in (ACCOUNT | at).items():
@@ -45,7 +45,7 @@ def declared(url: str, **options: str) -> Changefeed:
     return changefeed_from_uri(uri, config=GOLDEN / DATASET / "changefeed.toml")
 
 
-def test_a_folder_is_read_as_it_is_on_disk(server: str) -> None:
+def test_a_folder_reads_as_on_disk(server: str) -> None:
     tree = storage_tree(DATASET)
     folder = open_sink_folder(declared(server))
     assert folder.exists()
@@ -57,7 +57,7 @@ def test_a_folder_is_read_as_it_is_on_disk(server: str) -> None:
         folder.read("no such/file")
 
 
-def test_the_sensor_sees_the_checkpoint_by_dagsters_own_client(server: str, tmp_path: Path) -> None:
+def test_the_sensor_reads_the_checkpoint_with_dagsters_client(server: str, tmp_path: Path) -> None:
     feed = declared(server)
     repository = definitions.graph([feed], str(tmp_path)).get_repository_def()
     sensor = repository.get_sensor_def(f"{identifier(feed.id)}_checkpoint")
@@ -68,13 +68,13 @@ def test_the_sensor_sees_the_checkpoint_by_dagsters_own_client(server: str, tmp_
         context = dg.build_sensor_context(
             instance=instance, resources=wanted, repository_def=repository
         )
-        asked = sensor(context)
-    assert isinstance(asked, dg.SensorResult)
-    keys = [request.run_key for request in asked.run_requests or ()]
+        result = sensor(context)
+    assert isinstance(result, dg.SensorResult)
+    keys = [request.run_key for request in result.run_requests or ()]
     assert keys == [f"{feed.id}@{read_checkpoint(feed)}"]
 
 
-def test_credentials_of_the_uri_go_before_the_environments(
+def test_credentials_of_the_uri_override_the_environment(
     server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = read_checkpoint(declared(server))
@@ -86,14 +86,14 @@ def test_credentials_of_the_uri_go_before_the_environments(
     assert read_checkpoint(declared(server, **stated)) == expected
 
 
-def test_a_server_that_is_not_there_is_said_without_the_secret() -> None:
+def test_the_error_for_a_missing_server_hides_the_secret() -> None:
     feed = declared("http://127.0.0.1:1", access_key="AKIDURI", secret_access_key="S3CRET")
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as error:
         read_checkpoint(feed)
-    assert "S3CRET" not in str(refused.value)
+    assert "S3CRET" not in str(error.value)
 
 
-def test_a_lakes_catalog_is_read_where_the_environment_says(server: str, tmp_path: Path) -> None:
+def test_the_catalog_of_a_lake_on_s3_is_read(server: str, tmp_path: Path) -> None:
     there, here = Lake("s3a://lakes/deep/er", "shop"), Lake(str(tmp_path), "shop")
     assert read_catalog(there).tables == {}
     assert read_last_row(there) is None
@@ -107,12 +107,12 @@ def test_a_lakes_catalog_is_read_where_the_environment_says(server: str, tmp_pat
     assert not Path("s3a:").exists()
 
 
-def test_a_lake_that_is_not_reached_is_said_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_an_unreachable_lake_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     at = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ALLOW_HTTP": "true"}
     for name, value in (ACCOUNT | at).items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigError, match=r"Connection refused") as refused:
+    with pytest.raises(ConfigError, match=r"Connection refused") as error:
         read_catalog(Lake("s3a://lakes/deep", "shop"))
-    assert refused.value.setting == "TICDC_LAKE"
-    assert refused.value.reason.isprintable()
-    assert ACCOUNT["AWS_SECRET_ACCESS_KEY"] not in str(refused.value)
+    assert error.value.setting == "TICDC_LAKE"
+    assert error.value.reason.isprintable()
+    assert ACCOUNT["AWS_SECRET_ACCESS_KEY"] not in str(error.value)

@@ -1,4 +1,4 @@
-"""Sessions: what they are made of, what is said where something is missing, and where they run."""
+"""Spark sessions: their jars, the errors for what is missing, and where they run."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ MARKED = "any_spark and not soak and not all_golden"
 
 
 def run(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a process of its own, for a process has one session and one kind of it."""
+    """Run code in a process of its own: a process has a single session."""
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
@@ -44,25 +44,25 @@ def executable(path: Path, script: str) -> Path:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of Java without one in it, yet."""
+    """Set JAVA_HOME to a folder without Java."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
     return tmp_path / "java"
 
 
-def test_a_missing_java_is_said_with_what_to_install(home: Path) -> None:
+def test_the_error_for_a_missing_java_says_what_to_install(home: Path) -> None:
     with pytest.raises(ConfigError, match=r"JAVA_HOME: Spark needs Java 17 .* apt-get install"):
         get_session(master="local[1]")
 
 
 @pytest.mark.parametrize("version", ["11.0.2", "1.8.0_302", "9"])
-def test_an_old_java_is_refused(home: Path, version: str) -> None:
+def test_an_old_java_is_an_error(home: Path, version: str) -> None:
     executable(home / "bin" / "java", f"echo 'openjdk version \"{version}\" 2020-01-01' >&2")
     with pytest.raises(ConfigError, match=r"Java 17 or newer, .*/bin/java is not"):
         find_java()
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21", "25-ea"])
-def test_a_java_that_is_new_enough_is_taken(home: Path, version: str) -> None:
+def test_a_new_enough_java_is_used(home: Path, version: str) -> None:
     script = f"echo 'Picked up options' >&2; echo 'openjdk version \"{version}\" 2025' >&2"
     assert java_of(home, script) == home / "bin" / "java"
 
@@ -83,7 +83,7 @@ def java_of(home: Path, script: str) -> Path:
         ("/lake", [], "TICDC_SPARK_JARS: .* contains no jar; fill it with "),
     ],
 )
-def test_a_jar_that_is_missing_is_named(
+def test_the_error_names_a_missing_jar(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lake: str, there: list[str], message: str
 ) -> None:
     for name in there:
@@ -93,7 +93,7 @@ def test_a_jar_that_is_missing_is_named(
         get_session(lake, master="local[1]")
 
 
-def test_a_connect_server_that_is_not_there_is_said_at_once_without_its_token() -> None:
+def test_a_missing_connect_server_is_an_error_at_once_without_its_token() -> None:
     url = f"sc://127.0.0.1:{free_port()}"
     with pytest.raises(ConfigError, match=f"no session at {url}: .* refused$"):
         get_session(master=f"{url}/;token=sesame;user_id=joe")
@@ -111,7 +111,7 @@ def test_the_installed_delta_spark_decides_the_delta_jar(monkeypatch: pytest.Mon
     assert settings == {"spark.jars.packages": jars.DELTA}
 
 
-# Stands in for Java with Ivy: puts a jar named after the day where the jars shall go.
+# Replaces Java with Ivy: writes a jar named after the day into the target folder.
 IVY = """
 for word; do [ "$last" = -retrieve ] && place=${word%/*}; last=$word; done
 [ "$1" = -version ] && { echo 'openjdk version "17"' >&2; exit 0; }
@@ -120,7 +120,7 @@ touch "$place/$(cat "$0.today").jar"
 """
 
 
-def test_jars_are_fetched_once_for_a_version(home: Path, tmp_path: Path) -> None:
+def test_jars_are_downloaded_once_per_version(home: Path, tmp_path: Path) -> None:
     java = executable(home / "bin" / "java", IVY)
     today, broken = Path(f"{java}.today"), Path(f"{java}.broken")
     folder = tmp_path / "some jars"
@@ -177,10 +177,10 @@ for failing in ("nope", "CAST('x' AS int)", "assert_true(id < 0)"):
 """
 
 
-def test_a_local_session_is_in_utc_strict_and_quiet_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_local_session_is_in_utc_strict_quiet_and_leaves_no_files(tmp_path: Path) -> None:
     here = jars.find_jars()
     if not here:
-        # It is about a folder of jars; without one a session fetches them, which is another thing.
+        # This test needs a folder of jars; without one a session downloads them.
         pytest.skip("no jars here; `make setup` fetches them")
     place = tmp_path / "jars of ours"
     place.mkdir()
@@ -198,13 +198,13 @@ def test_a_local_session_is_in_utc_strict_and_quiet_and_leaves_nothing(tmp_path:
         "CAST_INVALID_INPUT",
         "USER_RAISED_EXCEPTION",
     ], done.stderr
-    # The Java machine's own word, which nothing turns off.
+    # The JVM prints this line, and no option turns it off.
     noise = [line for line in done.stderr.splitlines() if "incubator modules" not in line]
     assert noise == []
     assert [path.name for path in work.iterdir()] == ["lake"]
 
 
-REFUSED = """
+WITHOUT_DELTA = """
 from resources.spark import get_session
 from ticdc_assets.errors import ConfigError
 try:
@@ -214,9 +214,9 @@ except ConfigError as error:
 """
 
 
-def test_a_connect_server_without_delta_is_told_what_it_needs(tmp_path: Path) -> None:
+def test_the_error_for_a_connect_server_without_delta_says_what_it_needs(tmp_path: Path) -> None:
     with connect_server(tmp_path, with_delta=False) as url:
-        done = run(REFUSED, tmp_path, TICDC_SPARK_MASTER=url)
+        done = run(WITHOUT_DELTA, tmp_path, TICDC_SPARK_MASTER=url)
     assert done.stdout == (
         "TICDC_SPARK_MASTER: the Spark Connect server lacks Delta Lake; it must be started with: "
         f"spark.jars.packages={jars.DELTA}, "

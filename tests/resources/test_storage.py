@@ -1,4 +1,4 @@
-"""Folders: read and never written, whatever their files are called, and said where they fail."""
+"""Folders are read and never written, whatever their names; errors name the place."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ from ticdc_assets.stream.reading import read_folder_events
 DATASET = "types/storage-csv-full"
 
 
-def unpacked(tree: dict[str, bytes], folder: Path) -> Path:
+def write_tree(tree: dict[str, bytes], folder: Path) -> Path:
     for path, content in tree.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
@@ -32,7 +32,7 @@ def declared(folder: Path) -> Changefeed:
     return changefeed_from_uri(f"file://{folder}?protocol=csv", config=config)
 
 
-def everything_about(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+def read_state(folder: Path) -> dict[str, tuple[int, int, bytes]]:
     files = [path for path in folder.rglob("*") if path.is_file()]
     state = {str(p): (p.stat().st_mtime_ns, p.stat().st_mode, p.read_bytes()) for p in files}
     return state | {
@@ -42,10 +42,10 @@ def everything_about(folder: Path) -> dict[str, tuple[int, int, bytes]]:
     }
 
 
-def test_a_folder_is_listed_and_read_and_nothing_in_it_changes(tmp_path: Path) -> None:
+def test_listing_and_reading_changes_nothing(tmp_path: Path) -> None:
     tree = storage_tree(DATASET)
-    unpacked(tree, tmp_path)
-    before = everything_about(tmp_path)
+    write_tree(tree, tmp_path)
+    before = read_state(tmp_path)
     folder = open_sink_folder(declared(tmp_path))
     assert folder.exists()
     assert list(folder.paths()) == sorted(tree)
@@ -53,13 +53,13 @@ def test_a_folder_is_listed_and_read_and_nothing_in_it_changes(tmp_path: Path) -
     assert RowChange in map(
         type, read_folder_events(declared(tmp_path), folder.paths(), folder.read)
     )
-    assert everything_about(tmp_path) == before
+    assert read_state(tmp_path) == before
 
 
 @pytest.mark.parametrize("name", ["a b", "表 with 空格", "per%20cent", "pre#fix", "dot.dot", "..."])
 @pytest.mark.parametrize("end", ["", "/", "//"])
 def test_a_prefix_may_have_any_name(tmp_path: Path, name: str, end: str) -> None:
-    unpacked({"ws 数据/t 1/x.csv": b"1", "metadata": b"{}"}, tmp_path / name)
+    write_tree({"ws 数据/t 1/x.csv": b"1", "metadata": b"{}"}, tmp_path / name)
     escaped = name.replace("%", "%25").replace(" ", "%20").replace("#", "%23")
     folder = open_sink_folder(changefeed_from_uri(f"file://{tmp_path}/{escaped}{end}?protocol=csv"))
     assert list(folder.paths()) == ["metadata", "ws 数据/t 1/x.csv"]
@@ -67,22 +67,22 @@ def test_a_prefix_may_have_any_name(tmp_path: Path, name: str, end: str) -> None
 
 
 @pytest.mark.parametrize("way", ["{}/./x/../prefix", "{}//prefix/"])
-def test_paths_are_relative_whichever_way_the_prefix_is_written(tmp_path: Path, way: str) -> None:
-    unpacked({"d/t/1/CDC000001.csv": b""}, tmp_path / "prefix")
+def test_paths_are_relative_however_the_prefix_is_written(tmp_path: Path, way: str) -> None:
+    write_tree({"d/t/1/CDC000001.csv": b""}, tmp_path / "prefix")
     (tmp_path / "x").mkdir()
     folder = open_sink_folder(changefeed_from_uri(f"file://{way.format(tmp_path)}?protocol=csv"))
     assert list(folder.paths()) == ["d/t/1/CDC000001.csv"]
 
 
-def test_a_folder_that_is_not_there_is_no_folder_and_a_file_neither(tmp_path: Path) -> None:
+def test_a_missing_path_and_a_file_are_no_folders(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name in ("nowhere", "file", "file/inside"):
         assert not open_sink_folder(declared(tmp_path / name)).exists()
 
 
-def test_a_folder_that_vanishes_while_it_is_read_is_said_file_by_file(tmp_path: Path) -> None:
+def test_a_folder_that_vanishes_while_reading_is_reported_file_by_file(tmp_path: Path) -> None:
     tree = storage_tree(DATASET)
-    folder = open_sink_folder(declared(unpacked(tree, tmp_path / "prefix")))
+    folder = open_sink_folder(declared(write_tree(tree, tmp_path / "prefix")))
     events = read_folder_events(declared(tmp_path / "prefix"), folder.paths(), folder.read)
     assert isinstance(next(events), Watermark)
     first_schema = next(events)
@@ -100,20 +100,20 @@ def test_a_folder_that_vanishes_before_it_is_listed_is_empty(tmp_path: Path) -> 
     )
 
 
-def test_files_that_cannot_be_read_are_said_and_the_others_are_read(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported_and_the_others_read(tmp_path: Path) -> None:
     tree = dict(storage_tree(DATASET))
-    feed = declared(unpacked(tree, tmp_path))
+    feed = declared(write_tree(tree, tmp_path))
     lost = [p for p in tree if p == "metadata" or "/t_dec/" in p]
     for path in lost:
-        # Nobody can read a directory as a file, not even root.
+        # Not even root can read a directory as a file.
         (tmp_path / path).unlink()
         (tmp_path / path).mkdir()
     folder = Folder(fs.LocalFileSystem(), str(tmp_path))
     events = list(read_folder_events(feed, sorted(tree), folder.read))
-    said = {event.position: event for event in events if isinstance(event, Quarantined)}
-    assert set(said) == {FilePosition(path) for path in lost if not path.endswith(".index")}
-    assert {event.error for event in said.values()} == {"MissingFile"}
-    assert not any("\n" in event.reason for event in said.values())
+    quarantined = {event.position: event for event in events if isinstance(event, Quarantined)}
+    assert set(quarantined) == {FilePosition(path) for path in lost if not path.endswith(".index")}
+    assert {event.error for event in quarantined.values()} == {"MissingFile"}
+    assert not any("\n" in event.reason for event in quarantined.values())
     tables = {event.table for event in events if isinstance(event, RowChange)}
     assert "t_dec" not in tables
     assert "t_int" in tables
@@ -139,13 +139,13 @@ def test_the_checkpoint_is_read_before_the_folder_is_listed() -> None:
     ]
 
 
-def test_a_listing_is_made_when_it_is_first_asked_for(tmp_path: Path) -> None:
+def test_a_listing_happens_at_first_use(tmp_path: Path) -> None:
     paths = Folder(fs.LocalFileSystem(), str(tmp_path)).paths()
     (tmp_path / "late").touch()
     assert list(paths) == ["late"]
 
 
-def test_a_folder_with_a_name_that_is_no_text_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_the_error_names_a_folder_with_a_file_name_that_is_not_utf8(tmp_path: Path) -> None:
     (Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv"))).touch()
     with pytest.raises(ConfigError, match="not UTF-8") as caught:
         list(Folder(fs.LocalFileSystem(), str(tmp_path)).paths())
@@ -153,7 +153,7 @@ def test_a_folder_with_a_name_that_is_no_text_is_an_error_that_names_it(tmp_path
 
 
 def test_claim_check_objects_are_fetched_by_their_name(tmp_path: Path) -> None:
-    unpacked({"one.json": b"1"}, tmp_path / "claims")
+    write_tree({"one.json": b"1"}, tmp_path / "claims")
     uri = "dump:///x.jsonl?protocol=simple"
     assert open_claim_check_folder(changefeed_from_uri(uri)) is None
     claims = changefeed_from_uri(uri, claim_check_storage=f"file://{tmp_path}/claims")
@@ -179,7 +179,7 @@ SECRETS = "access-key=AKIDSECRET1&secret-access-key=SECRET2%2F%2B&session-token=
         "&endpoint=http://127.0.0.1:1/a",
     ],
 )
-def test_a_bucket_that_cannot_be_read_is_one_line_without_secrets(
+def test_the_error_for_an_unreadable_bucket_is_one_line_without_secrets(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT", raising=False)
@@ -190,7 +190,7 @@ def test_a_bucket_that_cannot_be_read_is_one_line_without_secrets(
     assert "\n" not in str(caught.value)
 
 
-def test_a_bucket_of_google_that_does_not_answer_is_said_after_a_while(
+def test_a_gcs_bucket_that_does_not_answer_is_an_error_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(storage, "_GCS_RETRY_LIMIT", timedelta(seconds=1))

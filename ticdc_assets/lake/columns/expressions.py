@@ -13,7 +13,7 @@ Part = TypeVar("Part")
 
 
 def combine_balanced(combine: Callable[[Part, Part], Part], parts: Iterable[Part]) -> Part:
-    """Combine at least one part pairwise, as a balanced tree.
+    """Combine at least one part pairwise, as a tree of small depth.
 
     Combined one after the other, the parts would nest as deep as a table has columns, and a Spark
     Connect client cannot send an expression a hundred levels deep.

@@ -68,7 +68,7 @@ def _lit(number: int) -> Column:
 
 
 def _cast_integer(text: Column, wide: bool) -> Column:
-    """Cast to BIGINT, or to 20 digits; reject the blanks and fractions that a cast accepts."""
+    """Cast to BIGINT, or to 20 digits; blanks and fractions, which a cast accepts, give NULL."""
     number = text.try_cast(_WIDE if wide else "bigint")
     return F.when((number.cast("string") == text) | text.rlike(_INTEGER), number)
 
