@@ -13,7 +13,7 @@ import fastavro
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import Checksum, Event, RowChange, TopicPosition, row_image
 from ticdc_assets.protocols.simple.avro_schema import SCHEMA, type_name
-from ticdc_assets.protocols.simple.decoder import SimpleDecoder, check_version, op_of
+from ticdc_assets.protocols.simple.decoder import SimpleDecoder, check_op, check_version
 
 # A row's record is read at once, behind the branches of `Message` and of its payload.
 _START = len(b"\x16\x06\x06")
@@ -39,7 +39,7 @@ class FastavroDecoder(SimpleDecoder):
         after, before = self._image(row["data"]), self._image(row["old"])
         checksum = row["checksum"]
         return RowChange(
-            op=op_of(row["type"], before, after),
+            op=check_op(row["type"], before, after),
             commit_ts=row["commitTs"],
             database=row["database"],
             table=row["table"],

@@ -58,7 +58,7 @@ def everything_said(call: Callable[[], Changefeed]) -> str:
 @example("s3://{}@bucket/prefix?protocol=csv", f"{MARK}?{MARK}={MARK}", False, "")
 @example("kafka://user:{}@a:1/t?protocol=simple", f"{MARK}?{MARK}&{MARK}", False, "")
 @example(SECRET_POSITIONS[-1], f"{MARK}&{MARK}&{MARK}", False, "")
-def test_a_secret_in_the_uri_is_never_said(
+def test_a_secret_in_the_uri_is_in_no_text(
     position: str, secret: str, escaped: bool, elsewhere: str
 ) -> None:
     uri = position.replace("{}", quote(secret, safe="") if escaped else secret) + elsewhere
@@ -69,7 +69,7 @@ def test_a_secret_in_the_uri_is_never_said(
 
 
 @given(secret_toml, secrets, st.sampled_from(["", "\n[sink.csv]\nquote = 1", "\n[what]\n", "\n]"]))
-def test_a_secret_in_the_toml_is_never_said(
+def test_a_secret_in_the_toml_is_in_no_text(
     declare: Callable[..., Changefeed], position: str, secret: str, elsewhere: str
 ) -> None:
     plain = secret.replace("'", "")

@@ -1,4 +1,4 @@
-"""The row-image convention: any texts travel and come back, anything else is refused."""
+"""The row-image convention: any texts survive, anything else is malformed."""
 
 import json
 
@@ -16,13 +16,13 @@ TEXT = st.text(st.characters(exclude_categories=[]), max_size=20).filter(
 
 
 @given(st.dictionaries(TEXT, st.none() | TEXT, max_size=5))
-def test_an_image_leads_back_to_its_row(row: dict[str, str | None]) -> None:
+def test_an_image_is_read_back_to_its_row(row: dict[str, str | None]) -> None:
     image = dump(row)
     assert load(image) == row
     assert json.loads(image) == row
 
 
-def test_bytes_that_are_no_utf8_survive() -> None:
+def test_bytes_that_are_not_utf8_survive() -> None:
     text = b"caf\xe9 \xff".decode("utf-8", "surrogateescape")
     back = load(dump({"c": text}))["c"]
     assert back is not None
@@ -36,6 +36,6 @@ def test_bytes_that_are_no_utf8_survive() -> None:
         *('{"a":"\\ud8', '{"a":"\\udcff","b":1}', '["\\udcff"]', '{"a":"\\udcff"}{}'),
     ],
 )
-def test_what_is_no_row_image_is_refused(image: str) -> None:
+def test_an_invalid_row_image_is_malformed(image: str) -> None:
     with pytest.raises(MalformedMessage):
         load(image)

@@ -19,14 +19,14 @@ def test_a_tso_of_the_canal_json_document_is_its_es_field_shifted() -> None:
 
 
 @given(st.integers(0, (1 << 45) - 1), st.integers(0, (1 << 18) - 1))
-def test_parts_and_moments_lead_back_to_the_tso(ms: int, counter: int) -> None:
+def test_a_tso_is_composed_again_from_its_parts_and_from_its_time(ms: int, counter: int) -> None:
     ts = tso.compose(ms, counter)
     assert (tso.physical_ms(ts), tso.logical(ts)) == (ms, counter)
     if ms < 32503680000000:  # the year 3000
         assert tso.from_datetime(tso.to_datetime(ts), counter) == ts
 
 
-def test_a_moment_in_any_zone_gives_the_same_tso() -> None:
+def test_a_time_in_any_zone_gives_the_same_tso() -> None:
     here = datetime(2024, 1, 1, 8, tzinfo=timezone(timedelta(hours=8)))
     assert tso.from_datetime(here) == tso.from_datetime(datetime(2024, 1, 1, tzinfo=UTC))
 
@@ -39,6 +39,6 @@ def test_a_moment_in_any_zone_gives_the_same_tso() -> None:
         lambda: tso.from_datetime(datetime(2024, 1, 1)),
     ],
 )
-def test_what_cannot_be_a_tso_is_refused(wrong) -> None:
+def test_invalid_parts_of_a_tso_raise(wrong) -> None:
     with pytest.raises(ValueError, match="TSO"):
         wrong()

@@ -26,7 +26,7 @@ def decoded(dataset: str) -> list[Event]:
 
 
 @pytest.mark.parametrize("dataset", TOPICS)
-def test_a_topic_says_what_simple_says(dataset: str) -> None:
+def test_a_topic_has_the_events_of_the_simple_protocol(dataset: str) -> None:
     events = decoded(dataset)
     assert not [event for event in events if isinstance(event, Quarantined)]
     if oracle.repeats_another(dataset):
@@ -64,7 +64,7 @@ def test_a_topic_says_what_simple_says(dataset: str) -> None:
 
 
 @pytest.mark.parametrize("dataset", STORAGE)
-def test_a_folder_says_what_simple_says(dataset: str) -> None:
+def test_a_folder_has_the_rows_of_the_simple_protocol(dataset: str) -> None:
     extended = "enable-tidb-extension=true" in meta(dataset)["sink-uri"]
     decoder = CanalJsonDecoder(tz=ZoneInfo(oracle.zone(dataset)))
     events: list[Event] = []

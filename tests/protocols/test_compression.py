@@ -26,18 +26,18 @@ def compress(data: bytes, method: Compression) -> bytes:
 
 @pytest.mark.parametrize("method", METHODS)
 @given(data=st.binary(max_size=2000), times=st.integers(1, 60))
-def test_what_was_compressed_comes_back_up_to_the_limit(
+def test_compressed_data_is_decompressed_up_to_the_limit(
     method: Compression, data: bytes, times: int
 ) -> None:
     plain = data * times
     packed = compress(plain, method)
     assert decompress(packed, method, len(plain)) == plain
     if plain:
-        with pytest.raises(MalformedMessage, match="allowed"):
+        with pytest.raises(MalformedMessage, match="limit"):
             decompress(packed, method, len(plain) - 1)
 
 
-def test_uncompressed_messages_pass_as_they_are() -> None:
+def test_uncompressed_messages_pass_unchanged() -> None:
     assert decompress(b"\xff", "none", 0) == b"\xff"
 
 
@@ -51,7 +51,7 @@ def test_messages_that_are_not_compressed_are_malformed(method: Compression, dat
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_anything_cut_or_followed_by_bytes_is_malformed(method: Compression) -> None:
+def test_truncated_data_and_trailing_bytes_are_malformed(method: Compression) -> None:
     packed = compress(b"TiCDC" * 50, method)
     for data in (*(packed[:size] for size in range(len(packed))), packed + b"\0", packed + packed):
         with pytest.raises(MalformedMessage):
@@ -73,7 +73,7 @@ def test_any_bytes_are_decompressed_or_malformed(method: Compression, data: byte
     [
         # 4 GB in six bytes; 256 MB in 105, which no snappy block can reach.
         (bytes.fromhex("ffffffff0f00"), "states 4294967295 bytes"),
-        (bytes.fromhex("8080808001") + b"a" * 100, "cannot hold"),
+        (bytes.fromhex("8080808001") + b"a" * 100, "can hold"),
     ],
 )
 def test_a_stated_size_is_checked_before_anything_else(data: bytes, reason: str) -> None:
@@ -81,11 +81,11 @@ def test_a_stated_size_is_checked_before_anything_else(data: bytes, reason: str)
         decompress(data, "snappy", 1 << 30)
 
 
-def test_a_bomb_takes_no_memory_beyond_the_limit() -> None:
+def test_a_decompression_bomb_takes_no_memory_beyond_the_limit() -> None:
     bomb = compress(bytes(100 * MEGABYTE), "lz4")
     tracemalloc.start()
     try:
-        with pytest.raises(MalformedMessage, match="allowed"):
+        with pytest.raises(MalformedMessage, match="limit"):
             decompress(bomb, "lz4", 8 * MEGABYTE)
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -29,7 +29,7 @@ from ticdc_assets.events import (
 )
 
 
-def test_half_an_update_stays_what_it_says() -> None:
+def test_half_an_update_remains_an_insert_or_a_delete() -> None:
     schema = table("n1")
     cases = [
         ([Written("D", 5, True, [1])], [Op.DELETE]),
@@ -46,14 +46,14 @@ def test_half_an_update_stays_what_it_says() -> None:
         assert [event.op for event in found if isinstance(event, RowChange)] == ops
 
 
-def test_a_broken_record_does_not_marry_its_neighbours() -> None:
+def test_records_beside_a_broken_one_are_not_paired() -> None:
     schema = table("n1")
     delete, insert = (Written(op, 5, True, [1]) for op in "DI")
     data = write(FULL, schema, [delete]) + b'"I"\r\n' + write(FULL, schema, [insert])
     assert outcomes(read(data, schema, FULL)) == [(1, "delete"), (2, "broken"), (3, "insert")]
 
 
-def test_rows_without_commit_ts_take_the_table_version() -> None:
+def test_rows_without_commit_ts_have_the_table_version() -> None:
     [event] = read(b'"I","tab","db",1\r\n', table("n1"))
     assert isinstance(event, RowChange)
     assert (event.commit_ts, event.ordering, event.schema_version) == (
@@ -70,7 +70,7 @@ def test_names_come_from_the_row_not_from_the_schema() -> None:
     assert (event.database, event.table) == ("other", 'new "name"')
 
 
-def test_timestamps_are_brought_to_utc() -> None:
+def test_timestamps_are_converted_to_utc() -> None:
     rows = [Written("I", 5, False, [text]) for text in (
         "2024-06-01 12:00:00.120", "0000-00-00 00:00:00.000", None, "1970-01-01 08:00:01.000",
     )]  # fmt: skip
@@ -81,7 +81,7 @@ def test_timestamps_are_brought_to_utc() -> None:
     ]  # fmt: skip
 
 
-def test_bytes_that_are_no_utf8_are_kept() -> None:
+def test_bytes_that_are_not_utf8_are_kept() -> None:
     [event] = read(b'"I","tab","db","\xff\xc3"\r\n', table("t1"))
     assert isinstance(event, RowChange)
     [text] = row_image.load(event.after or "").values()
@@ -98,21 +98,21 @@ def test_virtual_and_hidden_columns_are_not_in_the_rows() -> None:
     assert row_image.load(event.after or "") == {"n1": "1", "n3": "3"}
 
 
-def test_a_number_of_fields_that_no_schema_explains_is_rejected_record_by_record() -> None:
+def test_records_with_an_unexpected_number_of_fields_are_quarantined() -> None:
     data = b'"I","tab","db",1\r\n"I","tab","db",1,2\r\n"I","tab","db",1,2,3,4\r\n'
     found = read(data, table("n1", "n2", "n3", n3="virtual"))
     assert outcomes(found) == [(1, "broken"), (2, "insert"), (3, "broken")]
     first = found[0]
     assert isinstance(first, Quarantined)
     assert first.error == "MalformedMessage"
-    assert first.reason == "4 fields where 5 or 6 are expected"
+    assert first.reason == "4 fields; 5 or 6 are expected"
 
 
 HEADER = "ticdc-meta$operation,ticdc-meta$table,ticdc-meta$schema"
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_a_header_says_which_columns_there_are(declared: bool) -> None:
+def test_a_header_names_the_columns_of_the_records(declared: bool) -> None:
     dialect = replace(DEFAULT, field_header=declared)
     schema = table("n1", "t2", "n3,x", "n4")
     data = f'{HEADER},ticdc-meta$commit-ts,n1,n3,x,n4\r\n"I","tab","db",9,1,3,4\r\n'.encode()
@@ -131,13 +131,13 @@ def test_a_declared_header_may_be_missing() -> None:
 @pytest.mark.parametrize(
     "header", [f"{HEADER},n1,nope\r\n", f"{HEADER},n1", f"{HEADER}\r\n", HEADER.replace(",", ";")]
 )
-def test_a_header_that_does_not_fit_rejects_the_file(header: str) -> None:
+def test_a_file_with_an_invalid_header_is_quarantined(header: str) -> None:
     found = read(header.encode() + b'"I","tab","db",1\r\n'[: 1 if header.endswith("n1") else None],
                  table("n1", "n2"))  # fmt: skip
     assert outcomes(found) == [(0, "broken")]
 
 
-def test_without_a_schema_the_file_is_rejected_whole() -> None:
+def test_a_file_without_a_schema_is_quarantined() -> None:
     [event] = read(b'"I","tab","db",1\r\n' * 3, None)
     assert isinstance(event, Quarantined)
     assert event.error == "UnknownMessage"
@@ -165,7 +165,7 @@ GOOD = b'"I","tab","db",1,"x"\r\n'
         (b"," * 5000 + b"\r\n" + GOOD, [(1, "broken"), (2, "insert")]),
     ],
 )
-def test_a_broken_record_is_rejected_and_the_rest_goes_on(
+def test_a_broken_record_does_not_affect_the_rest_of_the_file(
     data: bytes, expected: list[tuple[int, str]]
 ) -> None:
     assert outcomes(read(data, table("n1", "t2"))) == expected
@@ -182,7 +182,7 @@ def test_a_broken_record_is_rejected_and_the_rest_goes_on(
         ("d1", FULL, b'"yesterday"'),
     ],
 )
-def test_values_that_cannot_be_brought_to_the_convention_are_rejected(
+def test_values_that_cannot_be_converted_are_quarantined(
     name: str, dialect: CsvDialect, value: bytes
 ) -> None:
     data = b'"I","tab","db",5,false,%b\r\n' % value
@@ -191,14 +191,14 @@ def test_values_that_cannot_be_brought_to_the_convention_are_rejected(
 
 
 @pytest.mark.parametrize("value", [b"-1", b"", b"0x10", b"9223372036854775808", b"\\N", b"1e3"])
-def test_what_is_no_commit_ts_is_rejected(value: bytes) -> None:
+def test_an_invalid_commit_ts_is_quarantined(value: bytes) -> None:
     data = b'"I","tab","db",%b,false,1\r\n' % value
     assert outcomes(read(data, table("n1"), FULL)) == [(1, "broken")]
 
 
 @settings(max_examples=100)
 @given(st.data(), dialects)
-def test_no_bytes_make_it_raise(data: st.DataObject, dialect: CsvDialect) -> None:
+def test_no_bytes_make_the_decoder_raise(data: st.DataObject, dialect: CsvDialect) -> None:
     alphabet = sorted({*dialect.delimiter, *dialect.quote, *dialect.terminator, *"ID1\\N\xff\0"})
     text = data.draw(st.text(st.sampled_from(alphabet), max_size=80))
     start = write(dialect, table("n1", "t2"), [Written("I", 5, False, [1, "x"])])
@@ -207,7 +207,7 @@ def test_no_bytes_make_it_raise(data: st.DataObject, dialect: CsvDialect) -> Non
 
 
 @pytest.mark.parametrize("unit", [b"a", b'"', b",", b'"",', b"\r", b"\\", b'\r\n"I","'])
-def test_large_hostile_files_are_refused_at_once(unit: bytes) -> None:
+def test_large_hostile_files_are_quarantined_at_once(unit: bytes) -> None:
     for dialect in (DEFAULT, replace(DEFAULT, quote="")):
         for event in read(unit * (1_000_000 // len(unit) ** 2), table("n1"), dialect):
             assert isinstance(event, Quarantined)

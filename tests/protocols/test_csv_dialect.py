@@ -35,19 +35,19 @@ from ticdc_assets.protocols.csv.shape import Row, Shape, find_shapes
 
 @settings(max_examples=150)
 @given(written_files(dialects))
-def test_what_ticdc_writes_in_any_dialect_is_read_back(
+def test_rows_survive_writing_and_reading_in_any_dialect(
     case: tuple[CsvDialect, TableSchema, list[Written]],
 ) -> None:
     dialect, schema, rows = case
     if not dialect.quote:
-        # Without quotes, a text that looks like NULL cannot be told from it.
+        # Without quotes, a text that looks like NULL cannot be distinguished from it.
         values = [value for row in rows for value in row.values if value is not None]
         assume(all(written_value(dialect, value) != dialect.null.encode() for value in values))
     data = write(dialect, schema, rows)
     assert read_events(data, schema, dialect) == events_of(schema, rows)
 
 
-def test_a_terminator_of_ones_own_stands_in_text_as_it_is() -> None:
+def test_a_custom_terminator_is_literal_inside_text() -> None:
     dialect = replace(FULL, terminator="<end>")
     schema = table("n1", "t2")
     rows = [Written("I", 5, False, [1, 'a<end>b"']), Written("D", 6, False, [2, "<end>"])]
@@ -80,7 +80,7 @@ def by_column(data: bytes, shape: Shape, dialect: CsvDialect) -> tuple[list[Row]
 
 
 @pytest.mark.parametrize("dataset", datasets("*storage-csv-full"))
-def test_both_readers_read_real_files_alike(dataset: str) -> None:
+def test_both_readers_read_the_same_from_real_files(dataset: str) -> None:
     feed = feed_of(dataset)
     for file in data_files(dataset)[::3]:
         assert file.schema is not None
@@ -99,7 +99,7 @@ def test_both_readers_read_real_files_alike(dataset: str) -> None:
     written_files(dialects.filter(ColumnarReader.serves)),
     st.data(),
 )
-def test_the_columnar_reader_takes_nothing_that_the_scanner_reads_differently(
+def test_the_columnar_reader_accepts_only_what_the_scanner_reads_the_same(
     case: tuple[CsvDialect, TableSchema, list[Written]], data: st.DataObject
 ) -> None:
     dialect, schema, rows = case
@@ -125,7 +125,7 @@ def test_the_columnar_reader_takes_nothing_that_the_scanner_reads_differently(
             assert end == len(whole)
 
 
-def test_files_of_many_blocks_are_read_to_the_end_around_what_is_broken(
+def test_files_of_many_blocks_are_read_to_the_end_around_broken_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(csv_columnar, "_BLOCK", 1 << 15)
@@ -146,8 +146,8 @@ def test_files_of_many_blocks_are_read_to_the_end_around_what_is_broken(
     survivors = [row for place, row in enumerate(rows) if place not in broken]
     tz = ZoneInfo("Asia/Shanghai")
     found = read(b"".join(parts), schema, FULL, tz)
-    rejected = [event.position.record for event in found if isinstance(event, Quarantined)]
-    assert rejected == [place + 1 for place in broken]
+    quarantined = [event.position.record for event in found if isinstance(event, Quarantined)]
+    assert quarantined == [place + 1 for place in broken]
     changes = [event for event in found if isinstance(event, RowChange)]
     assert [event.commit_ts for event in changes] == [
         commit_ts for _, _, commit_ts, _, _ in events_of(schema, survivors)

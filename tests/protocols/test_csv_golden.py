@@ -79,7 +79,7 @@ def decoded_change(event: RowChange, schema: TableSchema) -> Change:
 
 
 @pytest.mark.parametrize("dataset", datasets("*storage-csv*"))
-def test_real_files_say_what_the_simple_protocol_says(dataset: str) -> None:
+def test_real_files_have_the_rows_of_the_simple_protocol(dataset: str) -> None:
     feed = feed_of(dataset)
     decoder = CsvDecoder(dialect=feed.csv, tz=feed.tz)
     oracle = dataset.split("/")[0] + "/simple-json"

@@ -27,12 +27,14 @@ def test_escapes_are_those_of_go(text: str, octets: str) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_come_back(octets: bytes) -> None:
+def test_any_bytes_survive_quoting(octets: bytes) -> None:
     assert unquote(quote(octets)) == octets
 
 
 @given(st.text(max_size=50).filter(is_quoted))
-def test_a_text_taken_for_quoted_comes_back_if_it_has_no_backslash(text: str) -> None:
+def test_text_mistaken_for_quoted_is_restored_by_quoting_without_backslash(
+    text: str,
+) -> None:
     assert "\\" in text or quote(unquote(text)) == text
 
 
@@ -44,13 +46,13 @@ def test_a_text_taken_for_quoted_comes_back_if_it_has_no_backslash(text: str) ->
         *("\n", "\x7f", "\xa0", "\u200b", "\udc80"),
     ],
 )
-def test_what_go_never_writes_is_malformed(text: str) -> None:
+def test_text_that_go_never_writes_is_malformed(text: str) -> None:
     assert not is_quoted(text)
     with pytest.raises(MalformedMessage):
         unquote(text)
 
 
-def test_a_long_text_takes_memory_of_its_own_size() -> None:
+def test_unquoting_takes_memory_in_proportion_to_the_text() -> None:
     text = r"\x80\u0080\n" * 50_000
     tracemalloc.start()
     try:

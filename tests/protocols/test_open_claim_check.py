@@ -40,7 +40,7 @@ CLAIMS = [
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-def test_a_claim_check_is_redeemed(claim: bytes) -> None:
+def test_a_claim_check_is_replaced_by_its_object(claim: bytes) -> None:
     whole = {"u": {"id": ID, "v": {"t": 15, "f": 64, "v": "long"}}}
     content = stored(*framed((ROW_KEY, lz4.frame.compress(json.dumps(whole).encode()))))
     small = lz4.frame.compress(json.dumps({"u": {"id": ID}}).encode())
@@ -50,7 +50,7 @@ def test_a_claim_check_is_redeemed(claim: bytes) -> None:
     assert not event.handle_key_only
 
 
-def test_a_claim_check_that_cannot_be_redeemed_is_rejected() -> None:
+def test_an_invalid_claim_check_is_quarantined() -> None:
     small: dict[str, Any] = {"u": {"id": ID}}
     assert error_of(small, CLAIMS[0]) == "MissingPayload"
     assert error_of(small, CLAIMS[0], payloads=Objects()) == "MissingPayload"
@@ -69,11 +69,11 @@ def test_a_claim_check_that_cannot_be_redeemed_is_rejected() -> None:
         assert error_of(small, CLAIMS[0], payloads=objects) == "MalformedMessage"
 
 
-def test_a_too_large_row_says_that_only_its_key_came() -> None:
+def test_a_too_large_row_is_marked_handle_key_only() -> None:
     assert row({"u": {"id": ID}}, ROW_KEY | {"ohk": True}).handle_key_only
 
 
-def test_compression_is_of_each_value_but_not_of_resolved_events() -> None:
+def test_every_value_but_that_of_a_resolved_event_is_compressed() -> None:
     values: list[Json] = [{"u": {"id": ID}}, {"q": "x", "t": 3}]
     squeezed = [lz4.frame.compress(text_of(value)) for value in values]
     events = decode(

@@ -41,7 +41,7 @@ def schema_of(event: RowChange, workload: oracle.Workload) -> TableSchema:
 
 
 @pytest.mark.parametrize("dataset", TOPICS)
-def test_a_topic_says_what_simple_says(dataset: str) -> None:
+def test_a_topic_has_the_events_of_the_simple_protocol(dataset: str) -> None:
     events = decoded(dataset)
     assert not [event for event in events if isinstance(event, Quarantined)]
     if oracle.repeats_another(dataset):
@@ -90,7 +90,7 @@ def with_op(event: RowChange, op: Op) -> RowChange:
     )
 
 
-def test_a_row_of_an_old_flag_is_read_again_by_its_schema() -> None:
+def test_a_row_with_stale_flags_is_decoded_again_by_its_schema() -> None:
     dataset = "random_1/newarch-open-protocol"
     workload = oracle.workload(dataset)
     rows = [event for event in decoded(dataset) if isinstance(event, RowChange)]

@@ -1,4 +1,4 @@
-"""Open Protocol from anyone: what is broken is rejected, and nothing raises."""
+"""Hostile Open Protocol: broken input is quarantined, and nothing raises."""
 
 import time
 import tracemalloc
@@ -47,7 +47,7 @@ KEY, VALUE = framed((ROW_KEY, {"u": {"id": ID}}))
         ("UnknownMessage", b"\xff" * 8 + KEY[8:], VALUE),
     ],
 )
-def test_broken_framing_is_one_rejection(
+def test_a_record_with_broken_framing_is_quarantined_once(
     error: str, key: bytes | None, value: bytes | None
 ) -> None:
     (event,) = decode_bytes(key, value)
@@ -105,11 +105,11 @@ def test_broken_framing_is_one_rejection(
         ),
     ],
 )
-def test_what_is_no_event_is_rejected(error: str, key: Json, value: Json) -> None:
+def test_an_invalid_event_is_quarantined(error: str, key: Json, value: Json) -> None:
     assert error_of(value, key) == error
 
 
-def test_hostile_sizes_take_time_and_memory_in_proportion() -> None:
+def test_hostile_sizes_take_time_and_memory_in_proportion_to_the_message() -> None:
     key, value = framed((ROW_KEY, {"u": {"id": ID}}))
     start = time.process_time()
     tracemalloc.start()
@@ -143,14 +143,14 @@ WHOLE = framed(
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60))
-def test_no_bytes_make_it_raise(key: bytes, value: bytes) -> None:
+def test_no_bytes_make_the_decoder_raise(key: bytes, value: bytes) -> None:
     framing = decode_bytes(key, value)
     inside = decode((key, value), (ROW_KEY, value), (ROW_KEY | {"t": 2}, value))
     assert all(isinstance(event, Quarantined) for event in framing + inside)
 
 
 @given(st.integers(0, 1), st.integers(0, 10_000), st.integers(0, 7), st.booleans())
-def test_no_damage_makes_it_raise(which: int, place: int, bit: int, cut: bool) -> None:
+def test_no_damage_makes_the_decoder_raise(which: int, place: int, bit: int, cut: bool) -> None:
     parts = [bytearray(part) for part in WHOLE]
     damaged = parts[which]
     place %= len(damaged)

@@ -18,7 +18,7 @@ from ticdc_assets.events import (
 from ticdc_assets.protocols.open_protocol.flags import redecode
 
 
-def test_a_batch_yields_its_events_in_order_each_with_its_place() -> None:
+def test_a_batch_yields_its_events_in_order_with_their_index() -> None:
     ddl = {"ts": TS, "scm": "test", "tbl": "t1", "t": 2}, {"q": "CREATE …", "t": 3}
     resolved = {"ts": TS + 1, "t": 3}, b""
     update = ROW_KEY | {"rid": 1, "ptn": 77}, {"u": {"id": ID}, "p": {"id": ID | {"v": 2}}}
@@ -48,7 +48,7 @@ def test_a_batch_yields_its_events_in_order_each_with_its_place() -> None:
     ]
 
 
-def test_a_bad_event_leaves_the_rest_of_its_batch_alone() -> None:
+def test_a_broken_event_does_not_affect_the_rest_of_its_batch() -> None:
     good = ROW_KEY, {"d": {"id": ID}}
     events = decode(good, (ROW_KEY, b"{"), (b"\xff", {}), good)
     assert [type(event) for event in events] == [RowChange, Quarantined, Quarantined, RowChange]
@@ -57,7 +57,7 @@ def test_a_bad_event_leaves_the_rest_of_its_batch_alone() -> None:
     ]
 
 
-def test_what_a_row_is_follows_from_what_it_holds_and_from_the_settings() -> None:
+def test_the_operation_follows_from_the_images_and_the_settings() -> None:
     new, both = {"u": {"id": ID}}, {"u": {"id": ID}, "p": {}}
     assert row({"d": {"id": ID}}).op is Op.DELETE
     assert row(new).op is Op.INSERT
@@ -109,7 +109,7 @@ def test_what_a_row_is_follows_from_what_it_holds_and_from_the_settings() -> Non
         (15, 65, "null", None, "varbinary"),
     ],
 )
-def test_every_type_code_has_its_text(
+def test_every_type_code_has_its_type_text(
     code: int, flags: int, value: str, text: str | None, observed: str
 ) -> None:
     assert column(code, flags, value) == (text, observed)
@@ -138,11 +138,11 @@ def test_a_value_of_the_wrong_kind_is_malformed(code: int, flags: int, value: st
     assert error_of(content) == "MalformedMessage"
 
 
-def test_an_undescribed_type_code_is_unknown() -> None:
+def test_an_undocumented_type_code_is_unknown() -> None:
     assert error_of({"u": {"c": {"t": 255, "f": 0, "v": "x"}}}) == "UnknownMessage"
 
 
-def test_timestamps_are_brought_to_utc() -> None:
+def test_timestamps_are_converted_to_utc() -> None:
     assert column(7, 65, '"2024-01-01 08:00:00.5"', "Asia/Shanghai")[0] == "2024-01-01 00:00:00.5"
     assert column(7, 65, '"0000-00-00 00:00:00"', "Asia/Shanghai")[0] == "0000-00-00 00:00:00"
     assert column(12, 65, '"2024-01-01 08:00:00"', "Asia/Shanghai")[0] == "2024-01-01 08:00:00"
@@ -150,7 +150,7 @@ def test_timestamps_are_brought_to_utc() -> None:
     assert error_of(content, tz="Asia/Shanghai") == "MalformedMessage"
 
 
-def test_text_that_is_no_utf8_keeps_its_bytes() -> None:
+def test_text_that_is_not_utf8_keeps_its_bytes() -> None:
     event = row(b'{"u":{"c":{"t":15,"f":64,"v":"a\xff\xe4\xb8"},"n":{"t":8,"f":129,"v":1}}}')
     assert event.after is not None
     assert row_image.load(event.after) == {"c": "a\udcff\udce4\udcb8", "n": "1"}
@@ -158,12 +158,12 @@ def test_text_that_is_no_utf8_keeps_its_bytes() -> None:
     assert event.after.encode()
 
 
-def test_a_name_that_is_no_utf8_is_malformed() -> None:
+def test_a_name_that_is_not_utf8_is_malformed() -> None:
     content = b'{"u":{"c":{"t":15,"f":64,"v":"\xff"},"\xff":{"t":3,"f":0,"v":1}}}'
     assert error_of(content) == "MalformedMessage"
 
 
-def test_a_value_flagged_binary_that_go_never_quoted_is_text() -> None:
+def test_a_value_flagged_binary_but_not_quoted_is_text() -> None:
     stale = {"t": 15, "f": 65, "v": 'a "word"'}
     content = {"u": {"c": stale, "b": stale | {"v": r"\x00"}}, "p": {"c": stale | {"v": "a"}}}
     event = row(content)
@@ -181,7 +181,7 @@ def test_a_value_flagged_binary_that_go_never_quoted_is_text() -> None:
         (249, "", "tinytext", "tinyblob"),
     ],
 )
-def test_a_flag_of_before_a_ddl_is_settled_by_the_schema(
+def test_stale_flags_are_corrected_by_the_schema(
     code: int, value: str, text_type: str, bytes_type: str
 ) -> None:
     def schema(of: str) -> TableSchema:

@@ -58,7 +58,7 @@ def text(value: Any) -> str | None:
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_every_message_decodes_to_what_fastavro_finds(dataset: str) -> None:
+def test_every_message_decodes_to_what_fastavro_reads(dataset: str) -> None:
     method = compression_of(dataset)
     folder = golden.GOLDEN / dataset / "claim-check"
     decoder = SimpleAvroDecoder(tz=UTC, compression=method, payloads=Folder(folder))
@@ -163,14 +163,14 @@ def test_numbers_keep_their_value_to_the_last_digit() -> None:
     assert [repr(float(v or "")) for v in row.values()] == [repr(f) for f in floats]
 
 
-def test_text_that_is_no_utf8_keeps_its_bytes() -> None:
+def test_text_that_is_not_utf8_keeps_its_bytes() -> None:
     data = insert({"name": "xxyy"}).replace(b"xxyy", b"x\xff\xfey").replace(b"name", b"n\xffme")
     event = decode(data)
     assert isinstance(event, RowChange)
     assert loaded(event.after) == {"n\udcffme": "x\udcff\udcfey"}
 
 
-def test_sql_that_is_no_utf8_is_replaced_as_in_json_and_names_are_refused() -> None:
+def test_sql_that_is_not_utf8_is_replaced_and_such_names_are_quarantined() -> None:
     nothing = {"buildTs": 1, "tableSchema": None, "preTableSchema": None}
     ddl = write("DDL", version=1, type="QUERY", sql="ALTER xxyy", commitTs=5, **nothing)
     event = decode(ddl.replace(b"xxyy", b"x\xff\xfey"))
@@ -217,7 +217,7 @@ def test_blocks_that_state_their_size_are_read() -> None:
         (b"\x16\0\0\x02" + b"\x80" * 9 + b"\x02\0", "MalformedMessage"),
     ],
 )
-def test_what_is_not_a_simple_message_is_rejected(value: bytes | None, error: str) -> None:
+def test_an_invalid_message_is_quarantined(value: bytes | None, error: str) -> None:
     event = decode(value)
     assert isinstance(event, Quarantined), event
     assert event.error == error

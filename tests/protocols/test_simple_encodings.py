@@ -33,7 +33,7 @@ def schemas(stream: list[Event]) -> dict[tuple[str, str, int | None], TableSchem
 
 @pytest.mark.parametrize("architecture", ["", "newarch-"])
 @pytest.mark.parametrize("workload", ["types", "lifecycle", "random_1"])
-def test_json_and_avro_say_the_same(workload: str, architecture: str) -> None:
+def test_json_and_avro_decode_to_the_same_events(workload: str, architecture: str) -> None:
     in_json = events(f"{workload}/{architecture}simple-json")
     in_avro = events(f"{workload}/{architecture}simple-avro")
     known = schemas(in_json)

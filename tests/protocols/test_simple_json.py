@@ -47,7 +47,7 @@ def plainly(image: dict[str, Any] | None) -> dict[str, str | None] | None:
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_every_message_decodes_to_what_a_plain_reading_finds(dataset: str) -> None:
+def test_every_message_decodes_to_what_a_plain_json_reader_reads(dataset: str) -> None:
     method = compression_of(dataset)
     folder = golden.GOLDEN / dataset / "claim-check"
     decoder = SimpleJsonDecoder(tz=ZoneInfo("UTC"), compression=method, payloads=Folder(folder))
@@ -158,7 +158,9 @@ def after(data: str, **settings: Any) -> dict[str, str | None] | None:
         ("0000-00-00 00:00:00.000", "0000-00-00 00:00:00.000"),
     ],
 )
-def test_timestamps_go_to_utc_digits_kept(location: str, local: str, utc: str) -> None:
+def test_timestamps_are_converted_to_utc_and_keep_their_digits(
+    location: str, local: str, utc: str
+) -> None:
     stamp = json.dumps({"location": location, "value": local})
     assert after(f'{{"id":"1","ts":{stamp}}}', tz=NEW_YORK) == {"id": "1", "ts": utc}
     tight = stamp.replace(": ", ":").replace(", ", ",")
@@ -179,13 +181,13 @@ def test_timestamps_go_to_utc_digits_kept(location: str, local: str, utc: str) -
         '{"location":"Asia/Tokyo","value":"2024-01-01 00:00:00","x":1}',
     ],
 )
-def test_timestamps_of_no_zone_or_no_time_are_malformed(stamp: str) -> None:
+def test_timestamps_with_an_invalid_zone_or_text_are_malformed(stamp: str) -> None:
     event = decode(row(f'{{"id":"1","ts":{stamp}}}'))
     assert isinstance(event, Quarantined)
     assert event.error == "MalformedMessage"
 
 
-def test_columns_called_location_and_value_are_columns() -> None:
+def test_columns_named_location_and_value_are_not_timestamps() -> None:
     names = '{"location":"Asia/Tokyo","value":"2024-01-01 00:00:00"}'
     assert after(names) == json.loads(names)
     stamp = '{"location":"Asia/Tokyo","value":"2024-01-01 09:00:00"}'
@@ -195,7 +197,7 @@ def test_columns_called_location_and_value_are_columns() -> None:
     }
 
 
-def test_text_that_looks_like_a_timestamp_stays_text() -> None:
+def test_text_that_looks_like_a_timestamp_is_kept() -> None:
     text = ':{"location":"Asia/Tokyo","value":"2024-01-01 09:00:00"}'
     stamp = '{"location":"Asia/Tokyo","value":"2024-01-01 09:00:00"}'
     image = f'{{"a":{json.dumps(text)},"b":{stamp},{json.dumps(text)}:null}}'
@@ -260,7 +262,7 @@ def test_a_message_is_classified_by_content_before_type() -> None:
         ),
     ],
 )
-def test_what_is_not_a_simple_message_is_rejected_at_its_position(
+def test_an_invalid_message_is_quarantined_with_its_position(
     value: bytes | str | None, error: str
 ) -> None:
     event = decode(value)

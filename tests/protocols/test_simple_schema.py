@@ -1,4 +1,4 @@
-"""Stated columns: what their types and defaults come to."""
+"""Conversion of stated columns: their types and defaults."""
 
 from base64 import b64decode
 from typing import Any
@@ -10,58 +10,61 @@ from tests import golden
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import ColumnType, SchemaChange
 from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
-from ticdc_assets.protocols.simple.schema import column, column_type
+from ticdc_assets.protocols.simple.schema import DataType, column, column_type
 
 
-def typed(name: str, **stated: Any) -> ColumnType:
-    nothing: dict[str, Any] = {
-        "length": 0,
-        "decimals": None,
-        "elements": None,
-        "unsigned": False,
-        "zerofill": False,
-        "charset": "",
-        "collation": "",
-    }
-    return column_type(name, **(nothing | stated))
+def convert(name: str, **stated: Any) -> ColumnType:
+    return column_type(DataType(name, **stated))
 
 
 @pytest.mark.parametrize(
     ("stated", "type_"),
     [
-        (typed("INT", length=10, unsigned=True), ColumnType("int", unsigned=True, length=10)),
         (
-            typed("int", length=5, unsigned=True, zerofill=True),
+            convert("INT", length=10, unsigned=True),
+            ColumnType("int", unsigned=True, length=10),
+        ),
+        (
+            convert("int", length=5, unsigned=True, zerofill=True),
             ColumnType("int", unsigned=True, zerofill=True, length=5),
         ),
-        (typed("decimal", length=10), ColumnType("decimal", length=10, decimals=0)),
-        (typed("decimal", length=12, decimals=2), ColumnType("decimal", length=12, decimals=2)),
-        (typed("float", length=12), ColumnType("float", length=12)),
-        (typed("char"), ColumnType("char", length=0)),
-        (typed("vector", length=-1), ColumnType("vector")),
-        (typed("vector", length=3), ColumnType("vector", length=3)),
-        # Flags of TiDB that are no part of the type.
-        (typed("bit", length=8, unsigned=True), ColumnType("bit", length=8)),
-        (typed("year", length=4, unsigned=True, zerofill=True), ColumnType("year", length=4)),
-        # JSON states fractional digits, Avro only the length of the text.
-        (typed("datetime", length=26, decimals=6), ColumnType("datetime", length=26, decimals=6)),
-        (typed("datetime", length=26), ColumnType("datetime", length=26, decimals=6)),
-        (typed("timestamp", length=19), ColumnType("timestamp", length=19, decimals=0)),
-        (typed("time", length=14), ColumnType("time", length=14, decimals=3)),
-        (typed("time", length=-1, decimals=-1), ColumnType("time")),
+        (convert("decimal", length=10), ColumnType("decimal", length=10, decimals=0)),
         (
-            typed(
-                "enum", length=1, elements=("a", "b"), charset="utf8mb4", collation="utf8mb4_bin"
+            convert("decimal", length=12, decimal=2),
+            ColumnType("decimal", length=12, decimals=2),
+        ),
+        (convert("float", length=12), ColumnType("float", length=12)),
+        (convert("char"), ColumnType("char", length=0)),
+        (convert("vector", length=-1), ColumnType("vector")),
+        (convert("vector", length=3), ColumnType("vector", length=3)),
+        # Flags of TiDB that are no part of the type.
+        (convert("bit", length=8, unsigned=True), ColumnType("bit", length=8)),
+        (
+            convert("year", length=4, unsigned=True, zerofill=True),
+            ColumnType("year", length=4),
+        ),
+        # JSON states fractional digits, Avro only the length of the text.
+        (
+            convert("datetime", length=26, decimal=6),
+            ColumnType("datetime", length=26, decimals=6),
+        ),
+        (convert("datetime", length=26), ColumnType("datetime", length=26, decimals=6)),
+        (convert("timestamp", length=19), ColumnType("timestamp", length=19, decimals=0)),
+        (convert("time", length=14), ColumnType("time", length=14, decimals=3)),
+        (convert("time", length=-1, decimal=-1), ColumnType("time")),
+        (
+            convert(
+                "enum", length=1, elements=("a", "b"), charset="utf8mb4", collate="utf8mb4_bin"
             ),
             ColumnType(
                 "enum", length=1, elements=("a", "b"), charset="utf8mb4", collation="utf8mb4_bin"
             ),
         ),
         # The columns of views.
-        (typed("unspecified"), ColumnType("unspecified")),
+        (convert("unspecified"), ColumnType("unspecified")),
     ],
 )
-def test_a_stated_type_says_what_it_knows(stated: ColumnType, type_: ColumnType) -> None:
+def test_stated_types_are_converted(stated: ColumnType, type_: ColumnType) -> None:
     assert stated == type_
 
 
@@ -89,7 +92,7 @@ def test_a_stated_type_says_what_it_knows(stated: ColumnType, type_: ColumnType)
         ("varbinary", "\x00\ufffd", "AO+/vQ==", False),
     ],
 )
-def test_defaults_are_in_the_convention_of_row_images(
+def test_defaults_follow_the_row_image_convention(
     type_: str, stated: int | str | None, default: str | None, is_expression: bool
 ) -> None:
     found = column("c", ColumnType(type_), nullable=True, default=stated)
@@ -104,7 +107,7 @@ def test_defaults_of_the_wrong_kind_are_malformed(type_: str, stated: int | str)
         column("c", ColumnType(type_), nullable=True, default=stated)
 
 
-def test_stated_defaults_are_what_existing_rows_got() -> None:
+def test_stated_defaults_equal_the_values_of_existing_rows() -> None:
     """TiDB gave the rows of `t_cpk` these values when the columns were added."""
     decoder = SimpleJsonDecoder(tz=ZoneInfo("UTC"))
     stated = {

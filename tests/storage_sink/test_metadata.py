@@ -13,7 +13,7 @@ def test_the_checkpoint_of_every_real_folder_covers_its_schema_files() -> None:
         assert max(versions) <= checkpoint, dataset
 
 
-def test_blanks_and_further_keys_do_not_matter() -> None:
+def test_blanks_and_unknown_keys_are_ignored() -> None:
     assert read_metadata(b'{ "checkpoint-ts":433305438660591626, "x": [] }\n') == 433305438660591626
 
 

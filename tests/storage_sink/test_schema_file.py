@@ -50,7 +50,7 @@ def test_the_checksum_of_every_real_schema_file_is_the_one_in_its_name(dataset: 
         assert name == f"schema_{file.version}_{file.checksum:010}.json"
 
 
-def test_the_checksums_of_ticdcs_own_tests_come_out() -> None:
+def test_checksums_equal_those_of_ticdcs_own_tests() -> None:
     database = written(None, Table="", Query="CREATE DATABASE `schema1`", Type=1)
     assert checksum(database) == 3233644819
     table = written(
@@ -111,7 +111,7 @@ def test_the_checksums_of_ticdcs_own_tests_come_out() -> None:
         ("SET", {"ColumnElems": ["a", "b,"]}, ColumnType("set", elements=("a", "b,"))),
     ],
 )
-def test_types_are_taken_apart(type_name: str, keys: dict[str, Any], expected: ColumnType) -> None:
+def test_column_types_are_read(type_name: str, keys: dict[str, Any], expected: ColumnType) -> None:
     assert column(type_name, **keys).type == expected
 
 
@@ -147,21 +147,19 @@ def test_defaults_follow_the_row_image_convention(
         ("INT", "nextval(`d`.`s`)"),
     ],
 )
-def test_expressions_are_known_as_such(type_name: str, stated: str) -> None:
+def test_expression_defaults_are_recognized(type_name: str, stated: str) -> None:
     read = column(type_name, ColumnDefault=stated)
     assert (read.default, read.default_is_expression) == (stated, True)
 
 
-def test_bytes_of_a_bit_default_that_the_server_lost_are_not_made_up() -> None:
+def test_a_bit_default_with_lost_bytes_is_unknown() -> None:
     read = column("BIT UNSIGNED", ColumnDefault="\ufffd")
     assert (read.default, read.default_is_expression) == (None, False)
 
 
 @pytest.mark.parametrize("generation", ["", "newarch-"])
 @pytest.mark.parametrize("workload", ["types", "lifecycle", "random_1"])
-def test_the_shape_agrees_with_what_the_simple_protocol_states(
-    workload: str, generation: str
-) -> None:
+def test_the_schema_equals_the_one_of_the_simple_protocol(workload: str, generation: str) -> None:
     stated = {}
     for record in records(f"{workload}/{generation}simple-json"):
         message = json.loads(record.value or b"")
@@ -200,7 +198,7 @@ def test_the_shape_agrees_with_what_the_simple_protocol_states(
     assert compared > 10
 
 
-def test_a_timestamp_default_is_in_utc_and_a_mangled_binary_one_is_what_tidb_fills_in() -> None:
+def test_timestamp_defaults_are_utc_and_mangled_binary_defaults_are_kept() -> None:
     truth = {}
     for row in open_lines(GOLDEN / "types" / "truth.jsonl"):
         truth[row["table"]] = row
@@ -271,7 +269,7 @@ def test_a_later_file_format_is_unknown() -> None:
 
 
 @given(st.data())
-def test_a_damaged_schema_file_is_read_or_refused_but_never_crashes(data: st.DataObject) -> None:
+def test_a_damaged_schema_file_is_read_or_malformed(data: st.DataObject) -> None:
     whole = next(
         content
         for path, content in storage_tree("types/newarch-storage-csv-full").items()

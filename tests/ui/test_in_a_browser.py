@@ -63,7 +63,7 @@ def test_the_ui_shows_what_runs_and_whether_the_data_is_correct(page: Page, tmp_
     # A check fails for the record, and shows its position and the reason.
     page.open("/assets/shop/quarantine?view=checks&checkDetail=quarantine_is_empty")
     place = str(broken.relative_to(tmp_path / "shop/upstream/data"))
-    page.shows("Failed", "fields where", place, within=2 * RUN, again=True)
+    page.shows("Failed", "fields; ", place, within=2 * RUN, again=True)
     page.save_screenshot("4-quarantine")
 
     # The page of a table shows its checks.

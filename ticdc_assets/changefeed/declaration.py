@@ -140,6 +140,7 @@ def load_changefeeds(path: Path) -> dict[str, Changefeed]:
     return feeds
 
 
+# Parameters: the settings of a `[[changefeed]]`, under their own names.
 def changefeed_from_uri(
     sink_uri: str,
     *,

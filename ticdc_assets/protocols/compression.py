@@ -1,7 +1,7 @@
-"""Undoing `large-message-handle-compression`: a whole message value, snappy or lz4.
+"""Decompression of message values: the inverse of `large-message-handle-compression`.
 
-Snappy is the raw block format, lz4 the LZ4 frame format.  Nothing in a message says that it is
-compressed, so nothing is guessed here.  No output grows beyond the limit it was asked for with.
+Snappy is the raw block format, LZ4 the frame format.  A message does not say that it is compressed;
+the changefeed does.  Every function bounds its output.
 """
 
 from typing import Literal
@@ -16,14 +16,14 @@ Compression = Literal["none", "snappy", "lz4"]
 # A TiDB transaction entry is at most 120 MB; an update holds a row twice, as escaped text.
 MESSAGE_LIMIT = 512 * 1024 * 1024
 
-# The longest output of a snappy element is a 64 byte copy written in 3 bytes.
+# The longest output of a Snappy element is a copy of 64 bytes, written in 3 bytes.
 _SNAPPY_RATIO = 22
-# lz4 states no size: the first step of the output buffer, before it grows.
+# LZ4 states no size: the first size of the output buffer, in multiples of the input.
 _LZ4_STEP = 16
 
 
 def decompress(data: bytes, method: Compression, limit: int = MESSAGE_LIMIT) -> bytes:
-    """Undo the compression of one message; raise `MalformedMessage` if it is not so compressed."""
+    """Decompress one message; raise `MalformedMessage` if it is not in this format."""
     if method == "none":
         return data
     if method == "snappy":
@@ -33,12 +33,14 @@ def decompress(data: bytes, method: Compression, limit: int = MESSAGE_LIMIT) -> 
 
 def _snappy(data: bytes, limit: int) -> bytes:
     try:
-        # Reads the length in front only; it must be believable before memory is taken for it.
+        # Check the stated length before allocating memory for it.
         size = cramjam.snappy.decompress_raw_len(data)
         if size > limit:
-            raise MalformedMessage(f"snappy: states {size} bytes, allowed are {limit}")
+            raise MalformedMessage(f"snappy: states {size} bytes; the limit is {limit}")
         if size > _SNAPPY_RATIO * len(data):
-            raise MalformedMessage(f"snappy: {len(data)} bytes cannot hold the {size} they state")
+            raise MalformedMessage(
+                f"snappy: states {size} bytes, more than {len(data)} compressed bytes can hold"
+            )
         return bytes(cramjam.snappy.decompress_raw(data))
     except cramjam.DecompressionError as error:
         raise MalformedMessage(f"snappy: {error}") from None
@@ -52,16 +54,16 @@ def _lz4(data: bytes, limit: int) -> bytes:
     try:
         feed = data
         while not frame.eof:
-            # One byte more than allowed tells too much from just enough.
+            # One byte more than the limit tells an output that is too long from one that just fits.
             room = limit + 1 - size
             part = frame.decompress(feed, max_length=min(step, room))
             feed = b""
             size += len(part)
             parts.append(part)
             if size > limit:
-                raise MalformedMessage(f"lz4: holds more than the allowed {limit} bytes")
+                raise MalformedMessage(f"lz4: exceeds the limit of {limit} bytes")
             if not part and not frame.eof:
-                raise MalformedMessage("lz4: the frame is cut short")
+                raise MalformedMessage("lz4: the frame is truncated")
             step *= 2
     except RuntimeError as error:
         raise MalformedMessage(f"lz4: {error}") from None

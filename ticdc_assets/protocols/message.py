@@ -1,4 +1,4 @@
-"""What a decoder is given: a record of a topic, or a data file of the storage sink."""
+"""The input of decoders: a record of a topic, or a data file of the storage sink."""
 
 from msgspec import Struct
 
@@ -26,5 +26,5 @@ class DataFile(Struct, frozen=True):
     version: int
     # The physical table id, where the path has one (partitions, use-table-id-as-path).
     table_id: int | None = None
-    # The table at that version, where its schema file is known: CSV cannot be read without it.
+    # The table at that version, where its schema file is known: CSV cannot be decoded without it.
     schema: TableSchema | None = None

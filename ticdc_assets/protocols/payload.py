@@ -1,8 +1,8 @@
-"""Claim checks: rows too large for a message, kept as objects in a storage beside the topic.
+"""Claim checks: rows too large for a message, stored as objects in external storage.
 
-The message states a location; only its last path element counts, looked up in the storage the owner
-declared.  Nothing is opened here: a `PayloadStore` is handed in.  No location is ever repeated in
-an error, only the object's name: a storage URI may carry credentials.
+The message states a location; only its last path element counts, looked up in the storage that the
+owner declared.  This module opens nothing: callers pass a `PayloadStore`.  Errors name the object,
+never its location: a storage URI may hold credentials.
 """
 
 import hashlib
@@ -15,15 +15,15 @@ from ticdc_assets.errors import MalformedMessage, MissingPayload
 
 
 class PayloadStore(Protocol):
-    """Where claim-check objects lie."""
+    """The storage of claim-check objects."""
 
     def fetch(self, name: str) -> bytes:
-        """Return the object of that plain file name; raise KeyError or OSError if it is absent."""
+        """Return the object with this file name; raise KeyError or OSError if there is none."""
         ...
 
 
 class Payload(msgspec.Struct, frozen=True):
-    """A claim-check object, opened: the record it stands for, compressed as records are."""
+    """The record in a claim-check object, compressed as records are."""
 
     key: bytes | None
     value: bytes
@@ -40,19 +40,21 @@ _decode = msgspec.json.Decoder(_Wrapped).decode
 
 
 def fetch(location: str, payloads: PayloadStore | None, *, raw: bool) -> Payload:
-    """Fetch the record that a claim-check location stands for.
+    """Fetch the record that a claim-check location refers to.
 
-    `raw` is the changefeed's `claim-check-raw-value`: the object is the value itself.
+    With `raw`, the changefeed's `claim-check-raw-value`, the object is the value itself.
     """
     name = object_name(location)
     if payloads is None:
-        raise MissingPayload(f"no claim-check storage is declared to hold {name!r}")
+        raise MissingPayload(
+            f"claim-check object {name!r}: the changefeed declares no claim-check-storage"
+        )
     try:
         content = payloads.fetch(name)
     except KeyError:
         raise MissingPayload(f"claim-check object {name!r} is absent") from None
     except OSError as error:
-        # The error's own text may name the storage with its credentials.
+        # The text of the error may name the storage with its credentials.
         raise MissingPayload(
             f"claim-check object {name!r} cannot be read ({type(error).__name__})"
         ) from None
@@ -68,7 +70,7 @@ def fetch(location: str, payloads: PayloadStore | None, *, raw: bool) -> Payload
 
 
 def object_name(location: str) -> str:
-    """The plain file name a claim-check location ends in."""
+    """Return the file name at the end of a claim-check location."""
     path = location.split("?", 1)[0]
     name = path.rsplit("/", 1)[-1]
     if name in ("", ".", "..") or "\\" in name or not name.isprintable():

@@ -1,8 +1,8 @@
-"""TIMESTAMP texts of any server zone, brought to UTC.
+"""Conversion of TIMESTAMP text from the zone of the TiCDC server to UTC.
 
-A TIMESTAMP is written in the TiCDC server's zone; the row-image convention wants UTC.  The digits
-of the fraction are kept as they were sent.  In the hour that a zone lives through twice the text
-does not say which of the two is meant: the first is taken.
+TiCDC writes a TIMESTAMP in its server's zone; row images have it in UTC.  The digits of the
+fraction are kept.  In the hour that a zone repeats when the clock goes back, the text is ambiguous:
+the first of the two is taken.
 """
 
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ _UTC_NAMES = frozenset({"UTC", "Etc/UTC"})
 
 
 def to_utc(text: str, zone: ZoneInfo) -> str:
-    """Bring a TIMESTAMP text of a zone to UTC; the zero timestamp stays as it is."""
+    """Convert a TIMESTAMP text of a zone to UTC; the zero timestamp is returned unchanged."""
     if zone.key in _UTC_NAMES:
         return text
     seconds = text[:_SECONDS]
@@ -25,22 +25,22 @@ def to_utc(text: str, zone: ZoneInfo) -> str:
         local = datetime.fromisoformat(seconds)
         if len(seconds) != _SECONDS or local.tzinfo is not None:
             raise ValueError
-        # A quarter of the time of `replace(tzinfo=zone).astimezone(UTC)`.
+        # Takes a quarter of the time of `replace(tzinfo=zone).astimezone(UTC)`.
         moment = local - (zone.utcoffset(local) or _NONE)
     except (ValueError, OverflowError):
         if seconds == "0000-00-00 00:00:00":
             return text
-        raise MalformedMessage(f"{text[:40]!r} is no timestamp") from None
+        raise MalformedMessage(f"{text[:40]!r} is not a timestamp") from None
     return moment.isoformat(" ") + text[_SECONDS:]
 
 
 @lru_cache(maxsize=64)
 def zone_named(location: str, local: ZoneInfo) -> ZoneInfo:
-    """The zone that a message names; `local` is the server's own, which it may leave unnamed."""
+    """Return the zone that a message names; `local` is the server's, which may have no name."""
     if location.lower() in ("", "system", "local"):
         return local
     try:
         return ZoneInfo(location)
-    # Names that are paths, folders or too long fail in ways of their own.
+    # Names that are paths, folders or too long raise other errors than unknown names.
     except (LookupError, ValueError, OSError):
         raise MalformedMessage(f"unknown time zone {location[:40]!r}") from None

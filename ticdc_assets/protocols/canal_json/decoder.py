@@ -1,8 +1,14 @@
-"""Canal-JSON: one JSON object a Kafka record, or a line of a storage-sink file.
+"""The Canal-JSON protocol: one JSON object per Kafka record, or per line of a storage-sink file.
 
-Read here: TiCDC's dialects (with and without the `_tidb` extension, content-compatible, only the
-updated columns, claim checks) and what the original Canal does differently (several rows a
-message).  Never here: what a DDL means, or types beyond what makes a value's text unambiguous.
+    {"database", "table", "type", "es": commit in ms, "ts": encoding in ms, "sql",
+     "mysqlType": {column: type}, "sqlType": {column: java.sql.Types code},
+     "data": [{column: text or null}], "old": [{column: text or null}],
+     "_tidb": {"commitTs", "watermarkTs", "onlyHandleKey", "claimCheckLocation"}}
+
+`_tidb` needs `enable-tidb-extension`; with `only-output-updated-columns` or `content-compatible`,
+`old` has the changed columns only.  TiCDC sends one row per message, the original Canal several.
+The format follows TiCDC's document "Canal-JSON Protocol" and `pkg/sink/codec/canal`.  This module
+does not interpret DDL, nor types beyond what makes the text of a value unambiguous.
 """
 
 from binascii import b2a_base64
@@ -39,19 +45,19 @@ from ticdc_assets.protocols.timestamp import to_utc
 
 _WATERMARK = "TIDB_WATERMARK"
 _OPS = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
-# java.sql.Types.BLOB, what TiCDC calls a column that holds bytes, as it stands in `sqlType`.
+# java.sql.Types.BLOB: the code in `sqlType` of a column that holds bytes.
 _BLOB = b"2004"
 
 
 class _Rewrite(Struct, gc=False):
-    """The columns of a message whose texts cannot go into an image as they stand."""
+    """The columns of a message whose text differs from the row-image convention."""
 
     binary: set[str]
     timestamp: set[str]
 
 
 class CanalJsonDecoder:
-    """Turns Canal-JSON records and files into events."""
+    """Decode Canal-JSON records and files."""
 
     def __init__(
         self,
@@ -67,7 +73,7 @@ class CanalJsonDecoder:
         self._compression: Compression = compression
         self._payloads = payloads
         self._raw_payloads = raw_payloads
-        # TiCDC takes an empty terminator for the default one.
+        # TiCDC replaces an empty terminator with the default one.
         self._terminator = terminator.encode() or b"\r\n"
 
     def decode(self, message: Message) -> Iterator[Event]:
@@ -84,16 +90,15 @@ class CanalJsonDecoder:
             digest = None
             if content.tidb.claim_check_location:
                 content, digest = self._redeem(content)
-            commit_ts, ordering = _commit_ts(content)
-            return iter(self._rows(content, position, commit_ts, ordering, digest=digest))
+            return iter(self._rows(content, position, digest=digest))
         except DecodeError as error:
             return iter((Quarantined.from_error(error, position),))
 
     def decode_file(self, file: DataFile) -> Iterator[Event]:
-        """Decode a data file, a record a line.
+        """Decode a data file, one record per line.
 
-        The last line may lack its terminator if it is whole.  Without the extension a row's
-        commit ts is its millisecond, but never before the table version it was written under.
+        The last line may lack its terminator.  Without the extension the commit ts of a row is its
+        millisecond, but never less than the table version of its file.
         """
         for record, line in enumerate(self._lines(file.data), start=1):
             position = FilePosition(file.path, record)
@@ -101,16 +106,13 @@ class CanalJsonDecoder:
                 content = canal_message.read(line)
                 if content.is_ddl or content.type == _WATERMARK:
                     raise UnknownMessage("a data file holds rows only")
-                commit_ts, ordering = _commit_ts(content)
-                if ordering == "milliseconds" and commit_ts < file.version:
-                    commit_ts, ordering = file.version, "table_version"
-                yield from self._rows(content, position, commit_ts, ordering, file=file)
+                yield from self._rows(content, position, file=file)
             except DecodeError as error:
                 yield Quarantined.from_error(error, position)
 
     def _lines(self, data: bytes) -> Iterator[bytes]:
         start = 0
-        # The whole terminator: a JSON text may well hold one of its characters.
+        # Search the whole terminator: JSON text may contain one of its characters.
         while (end := data.find(self._terminator, start)) >= 0:
             yield data[start:end]
             start = end + len(self._terminator)
@@ -123,7 +125,7 @@ class CanalJsonDecoder:
         return canal_message.read(value)
 
     def _redeem(self, check: CanalMessage) -> tuple[CanalMessage, str]:
-        """Fetch the whole message that a claim-check message stands for, and its digest."""
+        """Fetch the whole message that a claim-check message refers to, and its digest."""
         stored = payload.fetch(
             check.tidb.claim_check_location, self._payloads, raw=self._raw_payloads
         )
@@ -136,19 +138,20 @@ class CanalJsonDecoder:
         self,
         content: CanalMessage,
         position: Position,
-        commit_ts: int,
-        ordering: Ordering,
         *,
         digest: str | None = None,
         file: DataFile | None = None,
     ) -> list[Event]:
+        commit_ts, ordering = _commit_ts(content)
+        if file is not None and ordering == "milliseconds" and commit_ts < file.version:
+            commit_ts, ordering = file.version, "table_version"
         op = _OPS.get(content.type)
         if op is None:
             raise UnknownMessage(f"type {content.type[:40]!r}")
         rows, olds = content.data, content.old
         if not rows or not content.database or not content.table:
             raise MalformedMessage(f"{content.type} without database, table or data")
-        # TiCDC before 5.4 repeated the data of a delete in `old`: nothing to learn from that.
+        # TiCDC before 5.4 repeated the data of a delete in `old`: ignore it.
         if op is not Op.UPDATE:
             olds = None
         elif olds is not None and len(olds) != len(rows):
@@ -188,7 +191,7 @@ class CanalJsonDecoder:
         return events
 
     def _rewrite(self, mysql_types: str, sql_types: Raw) -> _Rewrite | None:
-        """Find the columns to rewrite; substring searches spare most messages the reading."""
+        """Find the columns to rewrite; most messages need no more than substring searches."""
         folded = mysql_types.lower()
         codes = bytes(sql_types)
         blobs = codes.count(_BLOB)
@@ -198,13 +201,13 @@ class CanalJsonDecoder:
         binary: set[str] = set()
         timestamp: set[str] = set()
         for name, text in read_columns(mysql_types).items():
-            # Long enough for any name; element lists may be of any length.
+            # Longer than any name; lists of elements may have any length.
             kind = _kind(text[:64]) if text else "other"
             if kind == "binary":
                 binary.add(name)
             elif kind == "timestamp" and moves:
                 timestamp.add(name)
-        # A column that holds bytes under a character type is a rarity: both agree as a rule.
+        # Rare: a column that holds bytes under a character type, where the two disagree.
         if blobs != len(binary):
             binary |= canal_message.read_blobs(codes)
         return _Rewrite(binary, timestamp) if binary or timestamp else None
@@ -224,7 +227,7 @@ class CanalJsonDecoder:
 
 @lru_cache(maxsize=4096)
 def _kind(mysql_type: str) -> Literal["binary", "timestamp", "other"]:
-    # The type's own name: its parameters and elements may spell anything.
+    # The type's name only: its parameters and elements may contain any text.
     base = mysql_type.partition("(")[0].strip().partition(" ")[0].lower()
     if "blob" in base or "binary" in base:
         return "binary"
@@ -233,7 +236,7 @@ def _kind(mysql_type: str) -> Literal["binary", "timestamp", "other"]:
 
 def _base64(column: str, text: str) -> str:
     try:
-        # One code point a byte.
+        # One code point per byte.
         octets = text.encode("latin-1")
     except UnicodeEncodeError:
         raise MalformedMessage(f"column {column[:80]!r}: holds more than bytes") from None

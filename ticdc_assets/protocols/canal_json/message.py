@@ -1,7 +1,7 @@
-"""The Canal-JSON message as it lies in JSON: names, kinds and bounds of its fields.
+"""The JSON shape of a Canal-JSON message: field names, types and bounds.
 
-Rows and types stay raw text here: most rows go into an image as they stand.  What a message
-means, and whether its fields fit together, is the decoder's business.
+Rows and their types stay raw text: most rows go into an image unparsed.  What a message means, and
+whether its fields fit together, is decided by the decoder.
 """
 
 from typing import Annotated
@@ -20,7 +20,7 @@ _Milliseconds = Annotated[int, Meta(ge=0, le=tso.physical_ms(_MAX_TS))]
 
 
 class TidbExtension(Struct, gc=False, frozen=True, rename="camel"):
-    """What `enable-tidb-extension` adds."""
+    """The fields that `enable-tidb-extension` adds."""
 
     commit_ts: _Ts | None = None
     watermark_ts: _Ts | None = None
@@ -36,7 +36,7 @@ class CanalMessage(Struct, gc=False, frozen=True, rename="camel"):
     table: str | None = None
     pk_names: list[str] | None = None
     is_ddl: bool = False
-    # The commit and the encoding of the message, Unix milliseconds.
+    # When the transaction committed and when TiCDC encoded the message, Unix milliseconds.
     es: _Milliseconds | None = None
     ts: _Milliseconds | None = None
     sql: str | None = None
@@ -53,7 +53,7 @@ _decode_codes = msgspec.json.Decoder(dict[str, int | None] | None).decode
 
 
 def read(value: bytes) -> CanalMessage:
-    """Read the envelope; raise `MalformedMessage` if it is none."""
+    """Read the envelope; raise `MalformedMessage` for any other bytes."""
     try:
         return _decode(value)
     except (ValueError, RecursionError) as error:
@@ -61,7 +61,7 @@ def read(value: bytes) -> CanalMessage:
 
 
 def read_columns(raw: Raw | str) -> dict[str, str | None]:
-    """Read a row, or its `mysqlType`: one text or null a column."""
+    """Read a row, or its `mysqlType`: one text or null per column."""
     try:
         return _decode_columns(raw)
     except (ValueError, RecursionError) as error:
@@ -69,7 +69,7 @@ def read_columns(raw: Raw | str) -> dict[str, str | None]:
 
 
 def read_blobs(sql_types: bytes) -> set[str]:
-    """Read the columns that `sqlType` calls java.sql.Types.BLOB."""
+    """Return the columns whose `sqlType` is java.sql.Types.BLOB."""
     if not sql_types:
         return set()
     try:
@@ -80,12 +80,12 @@ def read_blobs(sql_types: bytes) -> set[str]:
 
 
 def object_text(raw: Raw, what: str) -> str:
-    """Take a JSON object as text, unread."""
+    """Return a JSON object as text, unparsed."""
     try:
         text = str(raw, "utf-8")
     except UnicodeDecodeError as error:
-        # msgspec has checked that it is JSON, but not its UTF-8.
+        # msgspec checks that a raw value is JSON, but not that it is UTF-8.
         raise MalformedMessage(f"{what}: {error.reason} at byte {error.start}") from None
     if not text.startswith("{"):
-        raise MalformedMessage(f"{what} is missing or no object")
+        raise MalformedMessage(f"{what} is missing or not an object")
     return text

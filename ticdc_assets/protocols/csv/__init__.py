@@ -1,1 +1,6 @@
-"""CSV data files of the storage sink: by columns where it is proven right, else by record."""
+"""CSV data files of the storage sink.
+
+`decoder` reads a file in two ways: `columnar` with pyarrow, block by block, wherever it can prove
+the result exact; `scanner` record by record everywhere else.  `shape` says which field is which
+column, `batch` collects rows and pairs the two records of an update.
+"""

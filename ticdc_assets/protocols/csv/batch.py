@@ -1,7 +1,7 @@
-"""Rows of CSV files as Arrow batches: how they are collected, and how they become events.
+"""Rows of CSV files as Arrow batches, and their conversion to events.
 
-`ROWS` has a line a record; `EVENTS` a line an event, where the two records of an update with old
-values have become one.
+`ROWS` has one row per record; `EVENTS` has one row per event: the two records of an update with old
+values become one.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ EVENTS = pa.schema(
     ]
 )
 
-# With their types: guessing them costs more than the work on a small batch.
+# Stating the types: inferring them takes longer than the work on a small batch.
 _D, _I, _U, _INSERT, _UPDATE, _DELETE = (
     pa.scalar(text, pa.string()) for text in ("D", "I", "U", "insert", "update", "delete")
 )
@@ -44,21 +44,21 @@ _ONE = pa.scalar(1, pa.int32())
 _NEXT = pa.scalar(1, pa.int64())
 _NO = pa.array([False], pa.bool_())
 
-# An Arrow array of texts holds less than 2 GiB; a character is at most four bytes.
+# An Arrow string array holds less than 2 GiB; a character takes at most four bytes.
 _LONGEST_IMAGE = 1 << 29
 _LARGEST_BATCH = 1 << 24
 _MOST_ROWS = 4096
 
 
 class RowCollector:
-    """Gathers single rows into batches of bounded size."""
+    """Collects single rows into batches of bounded size."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[object, ...]] = []
         self._size = 0
 
     def add(self, row: Row, record: int) -> pa.RecordBatch | None:
-        """Take a row; give a batch whenever one is full."""
+        """Add a row; return a batch whenever one is full."""
         if len(row.image) > _LONGEST_IMAGE:
             raise MalformedMessage("a row of half a gigabyte or more")
         full = None
@@ -69,7 +69,7 @@ class RowCollector:
         return full
 
     def flush(self) -> pa.RecordBatch | None:
-        """Give what has been gathered, if anything."""
+        """Return the collected rows, if any."""
         if not self._rows:
             return None
         columns = [
@@ -81,18 +81,17 @@ class RowCollector:
 
 
 class UpdatePairs:
-    """Turns batches of rows into events: a delete and an insert with is-update, side by side, are
-    one update.
+    """Converts batches of rows to events: a delete and an insert marked is-update become an update.
 
-    Half a pair (a file cut short, a broken record in between) stays the delete or insert it says.
+    Half a pair (in a truncated file, or beside a broken record) remains a delete or an insert.
     """
 
     def __init__(self) -> None:
-        # A row whose other half may open the next batch.
+        # A row whose other half may be the first row of the next batch.
         self._held: pa.RecordBatch | None = None
 
     def add(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Take rows, give the events that are certain."""
+        """Add rows; return the events that are complete."""
         if self._held is not None:
             rows = pa.concat_batches([self._held, rows])
             self._held = None
@@ -103,13 +102,13 @@ class UpdatePairs:
         return _events(rows) if rows.num_rows else None
 
     def flush(self) -> pa.RecordBatch | None:
-        """Give the row that was held back: nothing that belongs to it follows."""
+        """Return the row that was held back: its other half does not exist."""
         held, self._held = self._held, None
         return None if held is None else _events(held)
 
 
 def numbered(columns: Sequence[pa.Array], first_record: int) -> pa.RecordBatch:
-    """Make a batch of rows from all columns but the last, numbering records on."""
+    """Make a batch of rows from all columns but the last, and number the records."""
     records = range(first_record, first_record + len(columns[0]))
     return pa.RecordBatch.from_arrays([*columns, pa.array(records, pa.int64())], schema=ROWS)
 
@@ -140,7 +139,7 @@ def _events(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _starts_of_updates(rows: pa.RecordBatch, deletes: pa.Array) -> pa.Array | None:
-    """Mark the deletes whose insert follows; None if there are none."""
+    """Mark the deletes that an insert of the same update follows; None if there are none."""
     count = rows.num_rows
     updates = rows["is_update"]
     if count < 2 or not pc.any(updates).as_py():

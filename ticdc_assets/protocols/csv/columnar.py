@@ -1,8 +1,8 @@
-"""The fast way through CSV files of ordinary dialects: whole blocks, column by column.
+"""The fast path for CSV files of ordinary dialects: whole blocks, column by column.
 
-`pyarrow.csv` is more lenient than the notation, so nothing it reads is believed: a block counts
-only if writing its values again by the rules of the dialect gives the very bytes it was read from.
-At the first block that does not pass, reading stops and `csv_scanner` goes on from there.
+`pyarrow.csv` is more lenient than the notation, so the reader proves every block: written again by
+the rules of the dialect, the values must give the very bytes they were read from.  At the first
+block that fails, the reader stops and `scanner` takes over.
 """
 
 import json
@@ -19,7 +19,7 @@ from ticdc_assets.protocols.csv.shape import Convert, Shape
 
 _BLOCK = 1 << 20
 _CONTROLS = bytes(range(0x20))
-# With their types: guessing them costs many times more than the work on a small block.
+# Stating the types: inferring them takes many times as long as the work on a small block.
 _NOTHING = pa.scalar(b"", pa.binary())
 _OPS = pa.array(["I", "U", "D"], pa.string())
 _TRUE = pa.scalar(b"true", pa.binary())
@@ -28,18 +28,18 @@ _NO = pa.scalar(False, pa.bool_())
 
 
 class Block(NamedTuple):
-    """The records of a block as the columns of `csv_batch.ROWS`, without their numbers."""
+    """The records of a block as the columns of `batch.ROWS`, without their numbers."""
 
     columns: list[pa.Array]
     end: int
 
 
 class _Disproof(Exception):
-    """A block that is not, or not provably, what the notation says."""
+    """A block that does not, or not provably, follow the notation."""
 
 
 class ColumnarReader:
-    """Reads records of one shape; only for dialects that `serves`."""
+    """Reads records of one shape, in the dialects that `serves` accepts."""
 
     def __init__(self, dialect: CsvDialect, shape: Shape, version: int) -> None:
         self._dialect = dialect
@@ -68,7 +68,7 @@ class ColumnarReader:
         )
 
     def blocks(self, data: bytes, start: int) -> Iterator[Block]:
-        """Read block after block, as long as each is proven exact."""
+        """Yield blocks for as long as each is proven exact."""
         source = pa.py_buffer(data)
         try:
             for table in self._open(source.slice(start)):
@@ -103,7 +103,7 @@ class ColumnarReader:
         return iter(reader)
 
     def _prove(self, table: pa.RecordBatch, source: pa.Buffer, start: int) -> int:
-        """Write the block again and compare; give its length."""
+        """Write the block again and compare; return its length in bytes."""
         parts = _Parts()
         for place, (column, quoted) in enumerate(zip(table.columns, self._quoted, strict=True)):
             if place:
@@ -156,20 +156,20 @@ class ColumnarReader:
         ]
 
     def _images(self, columns: Sequence[pa.Array], has_controls: bool) -> pa.Array:
-        """Write the row images, as JSON."""
+        """Return the row images as JSON."""
         parts = _Parts()
         for label, field, column in zip(self._labels, self._shape.fields, columns, strict=True):
             parts.literal(label)
             if field.convert is not None:
-                column = _converted(column, field.convert)
-            parts.wrapped(_escaped(column, has_controls), b'"')
+                column = _convert_column(column, field.convert)
+            parts.wrapped(_escape(column, has_controls), b'"')
         parts.literal(b"}")
         # The cast checks that it is UTF-8.
         return parts.join(b"null").cast(pa.string())
 
 
 class _Parts:
-    """What makes up a row: literals that all rows share, and columns."""
+    """The parts of a row: literals that all rows share, and columns."""
 
     def __init__(self) -> None:
         self._parts: list[pa.Scalar | pa.Array] = []
@@ -201,18 +201,18 @@ class _Parts:
 
 def _commit_ts(column: pa.Array) -> pa.Array:
     text = column.cast(pa.string())
-    # Arrow reads signs and hexadecimal digits, too.
+    # Arrow also accepts signs and hexadecimal digits.
     if not pc.all(pc.ascii_is_decimal(text)).as_py() or pc.max(pc.binary_length(text)).as_py() > 19:
         raise _Disproof
     return text.cast(pa.int64())
 
 
-def _converted(column: pa.Array, convert: Convert) -> pa.Array:
+def _convert_column(column: pa.Array, convert: Convert) -> pa.Array:
     values = [None if value is None else convert(value) for value in column.to_pylist()]
     return pa.array(values, pa.binary())
 
 
-def _escaped(column: pa.Array, has_controls: bool) -> pa.Array:
+def _escape(column: pa.Array, has_controls: bool) -> pa.Array:
     content = _content(column)
     for special in (b"\\", b'"'):
         if special in content:
@@ -225,7 +225,7 @@ def _escaped(column: pa.Array, has_controls: bool) -> pa.Array:
 
 
 def _content(column: pa.Array) -> bytes:
-    """All values of a binary column, one after the other."""
+    """Return all values of a binary column, concatenated."""
     content: bytes = _content_buffer(column).to_pybytes()
     return content
 

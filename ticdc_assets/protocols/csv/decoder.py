@@ -1,7 +1,11 @@
-"""CSV data files of the storage sink.
+"""The CSV protocol: data files of the storage sink, one row per record.
 
-Read here: every dialect a changefeed can declare.  The files state no types, so a file can only be
-read together with its table's schema.  Never here: whether a value fits its type.
+    op, table, schema [, commit ts] [, is-update] [, handle key], columns of the table...
+
+`op` is I, U or D.  A file states no types, so it can only be decoded with its table's schema.  With
+`output-old-value` an UPDATE is two records, D and I, both with is-update.  The format follows
+TiCDC's document "Storage sink: CSV Protocol" and `pkg/sink/codec/csv`.  This module does not check
+that a value fits its type.
 """
 
 from collections.abc import Iterator
@@ -21,26 +25,26 @@ from ticdc_assets.protocols.message import DataFile
 
 _OPS = {"insert": Op.INSERT, "update": Op.UPDATE, "delete": Op.DELETE}
 
-# How much the scanner reads before the columnar reader gets another chance, at first and at most.
+# The bytes that the scanner reads before the columnar reader is tried again: first and at most.
 _SHORT_STRETCH = 1 << 20
 _LONG_STRETCH = 1 << 25
-# With less than this the columnar reader takes longer to set up than the scanner to be done.
+# For fewer bytes the set-up of the columnar reader takes longer than the whole scan.
 _WORTHWHILE = 1 << 16
-# Records with up to so many fields too many get them counted.
+# The error for a record with too many fields counts at most this many more.
 _FIELDS_TOO_MANY = 1000
-# More than TiDB lets a table have, with TiCDC's own.
+# More than a table of TiDB can have columns, with TiCDC's own fields.
 _MOST_FIELDS = 5000
 
 
 class CsvDecoder:
-    """Turns CSV data files into events.
+    """Decode CSV data files.
 
-    Records are counted from 1, the header not among them; an update with old values stands at the
-    first of its two records.
+    Records are counted from 1, without the header; the position of an update with old values is
+    the first of its two records.
     """
 
     def __init__(self, *, dialect: CsvDialect, tz: ZoneInfo) -> None:
-        # TiCDC takes an empty terminator for the default one.
+        # TiCDC replaces an empty terminator with the default one.
         self._dialect = replace(dialect, terminator=dialect.terminator or "\r\n")
         self._tz = tz
 
@@ -73,7 +77,7 @@ class CsvDecoder:
                 )
 
     def decode_batches(self, file: DataFile) -> Iterator[pa.RecordBatch | Quarantined]:
-        """Decode a data file to batches of `csv_batch.EVENTS`, for those who want columns."""
+        """Decode a data file to batches of `batch.EVENTS`: columns instead of single events."""
         try:
             shapes = self._shapes(file)
         except DecodeError as error:
@@ -81,9 +85,10 @@ class CsvDecoder:
         return self._events(file, shapes)
 
     def table_of(self, data: bytes) -> tuple[str, str] | None:
-        """Say which database and table the first good record of a file speaks of.
+        """Return database and table of the first valid record of a file.
 
-        Where paths have table ids for names, a partition's own id is in no schema file.
+        With `use-table-id-as-path` the path does not name them, and no schema file has the id of a
+        partition.
         """
         for record in Scanner(self._dialect, _MOST_FIELDS).records(data, 0):
             names = read_names(record.fields)
@@ -93,7 +98,7 @@ class CsvDecoder:
 
     def _shapes(self, file: DataFile) -> Shapes:
         if file.schema is None:
-            raise UnknownMessage(f"the schema of table version {file.version} is not known")
+            raise UnknownMessage(f"the schema of table version {file.version} is unknown")
         return find_shapes(file.data, file.schema, self._dialect, self._tz)
 
     def _events(self, file: DataFile, shapes: Shapes) -> Iterator[pa.RecordBatch | Quarantined]:
@@ -111,7 +116,7 @@ class CsvDecoder:
 
 
 class _FileReader:
-    """Goes through one file, by columns where that is proven right and by records elsewhere."""
+    """Reads one file, by columns where that is proven exact and by records elsewhere."""
 
     def __init__(self, file: DataFile, dialect: CsvDialect, shapes: Shapes) -> None:
         self._file = file
@@ -122,14 +127,14 @@ class _FileReader:
         self._record = 1
 
     def rows(self) -> Iterator[pa.RecordBatch | Quarantined]:
-        """Read the records as batches of `csv_batch.ROWS`."""
+        """Yield the records as batches of `batch.ROWS`."""
         stretch = _SHORT_STRETCH
         size = len(self._file.data)
         while self._position < size:
             start = self._position
             if size - start >= _WORTHWHILE and ColumnarReader.serves(self._dialect):
                 yield from self._columnar_rows()
-            # Where nothing is to be had that way, it is tried ever less often.
+            # Each time the columnar reader fails at once, it is tried again later.
             stretch = _SHORT_STRETCH if self._position > start else min(2 * stretch, _LONG_STRETCH)
             yield from self._scanned_rows(self._position + stretch)
 
@@ -147,7 +152,7 @@ class _FileReader:
             yield rows
 
     def _scanned_rows(self, until: int) -> Iterator[pa.RecordBatch | Quarantined]:
-        """Read records one by one, at least up to a place in the data."""
+        """Read records one by one, at least up to an offset in the data."""
         rows = RowCollector()
         if self._position >= len(self._file.data):
             return
@@ -178,5 +183,5 @@ class _FileReader:
         shape = shapes.get(len(record.fields))
         if shape is None:
             expected = " or ".join(str(width) for width in sorted(shapes))
-            raise MalformedMessage(f"{len(record.fields)} fields where {expected} are expected")
+            raise MalformedMessage(f"{len(record.fields)} fields; {expected} are expected")
         return shape.read(record.fields, self._file.version)

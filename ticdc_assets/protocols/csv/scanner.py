@@ -1,11 +1,9 @@
-"""The notation of CSV data files: bytes to records, fields to values or NULL.
+"""The notation of CSV data files: bytes to records, and fields to values or NULL.
 
-This is the specification that the columnar reader is held against.  What the fields mean is not
-known here.
-
-With a quote character, text is quoted and only the quote itself is doubled: delimiters and line
-ends stand in it as they are, and `"\\N"` is text where a bare `\\N` is NULL.  Without one,
-backslashes escape themselves, CR, LF and every character of the delimiter.
+This is the specification that the columnar reader is proven against; it does not know what the
+fields mean.  With a quote character, text is quoted and only the quote itself is doubled:
+delimiters and line ends inside it are literal, and `"\\N"` is text where a bare `\\N` is NULL.
+Without one, a backslash escapes itself, CR, LF and every character of the delimiter.
 """
 
 import re
@@ -18,7 +16,7 @@ _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 
 
 class Record(NamedTuple):
-    """One record and where it lies; `problem` says why it has no fields."""
+    """One record and its offsets; `problem` says why it has no fields."""
 
     fields: list[bytes | None]
     start: int
@@ -27,7 +25,7 @@ class Record(NamedTuple):
 
 
 class Scanner:
-    """Cuts data of one dialect into records, and finds the next one after damage."""
+    """Splits data of one dialect into records, and finds the next one after damage."""
 
     def __init__(self, dialect: CsvDialect, most_fields: int) -> None:
         quote = dialect.quote.encode()
@@ -42,7 +40,7 @@ class Scanner:
         self._before_record = re.compile(grammar.before_record)
 
     def records(self, data: bytes, start: int) -> Iterator[Record]:
-        """Cut data into records, from the start of one to the end of the data."""
+        """Split data into records, from the start of one to the end of the data."""
         while start < len(data):
             record = self._record(data, start)
             yield record
@@ -73,17 +71,17 @@ class Scanner:
                 rest = self._rest_of_record.match(data, position)
                 if rest is None:
                     break
-                problem = f"it has more than {self._most_fields} fields"
+                problem = f"the record has more than {self._most_fields} fields"
                 return Record([], start, rest.end(), problem)
         number = len(fields) + 1
         problem = f"field {number}, at byte {position} of the file, breaks the rules of the dialect"
         return self._broken(data, start, problem)
 
     def _broken(self, data: bytes, start: int, problem: str) -> Record:
-        """Give up on a record; the next one starts where a first field follows a terminator."""
+        """Skip a broken record; the next one starts where a first field follows a terminator."""
         found = self._before_record.search(data, start)
         if found is None:
-            return Record([], start, len(data), f"{problem}; no other record starts after it")
+            return Record([], start, len(data), f"{problem}; no record starts after it")
         return Record([], start, found.end(), problem)
 
     def _unescape(self, bare: bytes) -> bytes | None:
@@ -97,15 +95,15 @@ class Scanner:
 class _Grammar:
     """The dialect as regular expressions.
 
-    They are possessive all through: no field can end in two ways, and hostile data shall cost
-    neither stack nor a second look.
+    All quantifiers are possessive: no field can end in two ways, and hostile data must cost neither
+    stack nor backtracking.
     """
 
     def __init__(self, dialect: CsvDialect) -> None:
         delimiter, terminator = dialect.delimiter.encode(), dialect.terminator.encode()
         ends = re.escape(delimiter[:1] + terminator[:1])
         d, t, q = re.escape(delimiter), re.escape(terminator), re.escape(dialect.quote.encode())
-        # A byte that may begin a delimiter or terminator, where none stands.
+        # The first byte of a delimiter or terminator that is not followed by the rest of it.
         other = rb"(?!%b|%b)[%b]" % (d, t, ends)
         if q:
             text = rb"[^%b]*+(?:%b%b[^%b]*+)*+" % (q, q, q, q)

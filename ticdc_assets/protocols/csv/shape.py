@@ -1,7 +1,8 @@
-"""What the fields of a CSV record mean: TiCDC's own in front, then the columns of the table.
+"""The fields of a CSV record: TiCDC's own first, then the columns of the table.
 
-A shape is found from the file's header or, without one, from the number of fields: the rows lack
-the virtual columns that the schema lists.  Values are brought to the row-image convention here.
+The shape of a record follows from the file's header or, without one, from the number of fields:
+rows lack the virtual columns that the schema lists.  Values are converted to the row-image
+convention here.
 """
 
 from binascii import a2b_base64, a2b_hex, b2a_base64
@@ -14,7 +15,7 @@ from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import Column, ColumnType, TableSchema, row_image
 from ticdc_assets.protocols.timestamp import to_utc
 
-# Operation, table and schema come first in every record.
+# Operation, table and schema are the first fields of every record.
 _OWN_FIELDS = 3
 _OPERATION = b"ticdc-meta$operation"
 _TABLE = b"ticdc-meta$table"
@@ -26,7 +27,7 @@ _BINARY = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "l
 _UNQUOTED = frozenset(
     {"tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit", "float", "double"}
 )
-# How TiDB names the columns behind an index over an expression; they are virtual.
+# The name prefix of the virtual columns behind an index over an expression.
 _HIDDEN = "_v$_"
 
 _OPS = {b"I": "I", b"U": "U", b"D": "D"}
@@ -40,14 +41,14 @@ class DataField(NamedTuple):
     """A column of the table in a record."""
 
     name: str
-    # Whether TiCDC quotes values of its type.
+    # Whether TiCDC quotes values of this type.
     quoted: bool
-    # Brings a value to the row-image convention, where its text is not that already.
+    # Converts a value to the row-image convention, where its text differs.
     convert: Convert | None
 
 
 class Row(NamedTuple):
-    """One record, read."""
+    """The content of one record."""
 
     op: str
     database: str
@@ -58,11 +59,11 @@ class Row(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """Which field of a record is what; op, table and database are the first three."""
+    """The meaning of the fields of a record; the first three are op, table and database."""
 
     commit_ts: int | None
     is_update: int | None
-    # Where the table's columns start.
+    # Index of the first field that is a column of the table.
     first: int
     fields: tuple[DataField, ...]
 
@@ -85,7 +86,7 @@ class Shape(NamedTuple):
                     raise MalformedMessage(f"column {field.name!r}: {error}") from None
         op = _OPS.get(fields[0] or b"")
         if op is None:
-            raise MalformedMessage(f"{fields[0]!r} is no operation")
+            raise MalformedMessage(f"{fields[0]!r} is not an operation")
         commit_ts, is_update = version, False
         if self.commit_ts is not None:
             commit_ts = _read_commit_ts(fields[self.commit_ts] or b"")
@@ -99,16 +100,16 @@ class Shape(NamedTuple):
 
 
 class Shapes(NamedTuple):
-    """The shapes that records of a file may have, by their number of fields."""
+    """The possible shapes of the records of a file, by number of fields."""
 
     by_width: dict[int, Shape]
-    # Where the first record starts.
+    # Offset of the first record.
     start: int
     has_commit_ts: bool
 
 
 def read_names(fields: Sequence[bytes | None]) -> tuple[str, str] | None:
-    """Read database and table of a record of any shape; None if it is no row."""
+    """Read database and table of a record of any shape; None for a record that is not a row."""
     if len(fields) <= _OWN_FIELDS or fields[0] not in _OPS:
         return None
     try:
@@ -118,10 +119,10 @@ def read_names(fields: Sequence[bytes | None]) -> tuple[str, str] | None:
 
 
 def find_shapes(data: bytes, schema: TableSchema, dialect: CsvDialect, tz: ZoneInfo) -> Shapes:
-    """Say what the records of a file look like; raise `MalformedMessage` for a broken header.
+    """Find the shapes of a file's records; raise `MalformedMessage` for a broken header.
 
-    A header is known by its first name, declared or not, and says itself which of TiCDC's own
-    fields there are.
+    A header is recognized by its first name, whether the changefeed declares one or not, and says
+    which of TiCDC's own fields the records have.
     """
     if not data.startswith(_OPERATION):
         shapes = {}
@@ -134,7 +135,7 @@ def find_shapes(data: bytes, schema: TableSchema, dialect: CsvDialect, tz: ZoneI
             shapes[shape.width] = shape
         return Shapes(shapes, 0, dialect.include_commit_ts)
     delimiter = dialect.delimiter.encode()
-    # TiCDC's own names, as far as they are there, then those of the table.
+    # TiCDC's own names, as far as present, then those of the table.
     position = len(_OPERATION)
     present = []
     for name in (_TABLE, _SCHEMA, _COMMIT_TS, _IS_UPDATE):
@@ -143,7 +144,7 @@ def find_shapes(data: bytes, schema: TableSchema, dialect: CsvDialect, tz: ZoneI
         position += len(text) if present[-1] else 0
     has_table, has_schema, has_commit_ts, has_is_update = present
     if not (has_table and has_schema):
-        raise MalformedMessage("the header does not name the fields of this dialect")
+        raise MalformedMessage("the header does not have the fields of this dialect")
     position += len(delimiter)
     columns, start = _header_columns(data, position, schema, dialect)
     shape = _shape(columns, dialect, tz, has_commit_ts, has_is_update)
@@ -153,9 +154,9 @@ def find_shapes(data: bytes, schema: TableSchema, dialect: CsvDialect, tz: ZoneI
 def _header_columns(
     data: bytes, position: int, schema: TableSchema, dialect: CsvDialect
 ) -> tuple[list[Column], int]:
-    """Find the table's columns in a header, and where it ends.
+    """Find the table's columns in a header, and the offset of its end.
 
-    Names are neither quoted nor escaped, so the schema's own are looked for first.
+    The header neither quotes nor escapes names, so the names of the schema are tried first.
     """
     delimiter, terminator = dialect.delimiter.encode(), dialect.terminator.encode()
     columns: list[Column] = []
@@ -169,7 +170,7 @@ def _header_columns(
             return [*columns, column], place + len(name) + len(terminator)
     end = data.find(terminator, position)
     if end < 0:
-        raise MalformedMessage("the header has no end")
+        raise MalformedMessage("the header has no terminator")
     columns = []
     for name in data[position:end].split(delimiter):
         found = schema.column(name.decode("utf-8", "replace"))
@@ -195,7 +196,7 @@ def _shape(
     return Shape(
         commit_ts=commit_ts,
         is_update=is_update,
-        # The handle key is in no header, and the columns tell the same.
+        # The field of the handle key is not in the header, and the columns state it anyway.
         first=place + dialect.handle_key,
         fields=tuple(
             DataField(
@@ -237,4 +238,4 @@ def _read_name(name: bytes | None) -> str:
     try:
         return (name or b"").decode()
     except UnicodeDecodeError:
-        raise MalformedMessage(f"{name!r} is no name") from None
+        raise MalformedMessage(f"{name!r} is not a name") from None

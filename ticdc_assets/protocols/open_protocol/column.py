@@ -1,8 +1,10 @@
-"""Columns of Open Protocol: type codes, flags, and what values become in a row image.
+"""Columns of Open Protocol: type codes, flags, and the conversion of values to row images.
 
-The codes are MySQL's; whether a column holds text or bytes only the binary flag tells.  Flags are
-not always true: the new-architecture server keeps for a while those of before a DDL, and gives 0
-to a column added since.  The value itself is always written after the column's real type.
+    {"t": MySQL type code, "h": handle key, "f": flags, "v": value}
+
+Only the binary flag tells bytes from text.  It may be stale: for a while after a DDL, the
+new-architecture server sends the flags of before it, and 0 for a column that was added.  The value
+itself always follows the column's real type.
 """
 
 from binascii import Error as Base64Error
@@ -30,7 +32,7 @@ _UNSIGNED_FLAG = 0x80
 
 
 class OpenColumn(Struct, gc=False, frozen=True):
-    """A column of a row: type code, value, flags, and whether it belongs to the handle key."""
+    """A column of a row: type code, value, flags, and whether it is part of the handle key."""
 
     t: Annotated[int, Meta(ge=0, le=255)]
     v: Value
@@ -38,13 +40,13 @@ class OpenColumn(Struct, gc=False, frozen=True):
     h: bool = False
 
 
-# A column without its value, in a form that can be remembered.
+# A column without its value, hashable.
 _Mark = tuple[int, int, bool]
 _mark: Callable[[OpenColumn], _Mark] = attrgetter("t", "f", "h")
 
 
 class OpenImage(Struct, gc=False, frozen=True):
-    """A row image, with what the row says of its columns."""
+    """A row image, and the types and key that the row states."""
 
     text: str
     observed: str
@@ -54,7 +56,7 @@ class OpenImage(Struct, gc=False, frozen=True):
 def read_image(
     columns: Mapping[str, OpenColumn], zone: ZoneInfo, stale: Set[str] = frozenset()
 ) -> OpenImage:
-    """Read a row; in the `stale` columns the binary flag is known to be untrue."""
+    """Read a row; the binary flag of the `stale` columns is known to be wrong."""
     marks = tuple(map(_mark, columns.values()))
     if stale:
         pairs = zip(columns, marks, strict=True)
@@ -67,7 +69,7 @@ def read_image(
             value = column.v
             if value is None:
                 row[name] = None
-            # The commonest kinds are worth sparing the call.
+            # Convert the most frequent kinds without a call.
             elif convert is _text and type(value) is str:
                 row[name] = value
             elif convert is _integer and type(value) is int:
@@ -80,7 +82,7 @@ def read_image(
 
 
 def stale_binary_flags(columns: Mapping[str, OpenColumn]) -> set[str]:
-    """Find the columns flagged binary whose values are no quoted bytes, so plain text."""
+    """Find the columns flagged binary whose values are plain text, not quoted bytes."""
     return {
         name
         for name, column in columns.items()
@@ -141,7 +143,7 @@ def _nothing(_: Value) -> str:
 class _Type(Struct, frozen=True):
     name: str
     convert: _Convert
-    # What the binary flag makes of it, where it makes a difference.
+    # The type under the binary flag, where it differs.
     binary: tuple[str, _Convert] | None = None
     signed: bool = False
 
@@ -190,14 +192,14 @@ _TYPES = {
 
 
 class _Plan(Struct, frozen=True):
-    """How to read rows whose columns have certain names, codes and flags."""
+    """The conversion of rows whose columns have these names, codes and flags."""
 
     converts: tuple[_Convert, ...]
     observed: str
     key_columns: tuple[str, ...] | None
 
 
-# The limits of TiDB; they also bound what the cache holds.
+# Limits of TiDB; they also bound the size of the cache.
 _WIDEST_TABLE = 4096
 _LONGEST_NAME = 64
 
@@ -205,11 +207,11 @@ _LONGEST_NAME = 64
 @lru_cache(maxsize=256)
 def _plan(names: tuple[str, ...], marks: tuple[_Mark, ...], zone: ZoneInfo) -> _Plan:
     if not 0 < len(names) <= _WIDEST_TABLE or max(map(len, names)) > _LONGEST_NAME:
-        raise MalformedMessage("no table has such columns")
+        raise MalformedMessage("no table can have these columns")
     try:
         "".join(names).encode()
     except UnicodeEncodeError:
-        raise MalformedMessage("a column name that is no UTF-8") from None
+        raise MalformedMessage("a column name that is not UTF-8") from None
     converts: list[_Convert] = []
     observed: dict[str, str | None] = {}
     for name, (code, flags, _) in zip(names, marks, strict=True):
@@ -221,7 +223,7 @@ def _plan(names: tuple[str, ...], marks: tuple[_Mark, ...], zone: ZoneInfo) -> _
 
 @lru_cache(maxsize=1024)
 def _reading(code: int, flags: int) -> tuple[str, _Convert]:
-    """The observed type text of a code under flags, and how to read its values."""
+    """Return the observed type text of a code under flags, and the conversion of its values."""
     kind = _TYPES.get(code)
     if kind is None:
         raise UnknownMessage(f"column type {code}")
@@ -230,7 +232,7 @@ def _reading(code: int, flags: int) -> tuple[str, _Convert]:
         name, convert = kind.binary
     if kind.signed and flags & _UNSIGNED_FLAG:
         name += " unsigned"
-    # Flags of 0 mean as a rule that the server did not know the column.
+    # Flags of 0 usually mean that the server did not know the column.
     if flags and not flags & _NULLABLE_FLAG:
         name += " not null"
     return name, convert

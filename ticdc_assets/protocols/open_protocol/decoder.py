@@ -1,7 +1,13 @@
-"""Open Protocol: batches of framed events, each a key and a value in JSON.
+"""The Open Protocol: batches of framed events, each a JSON key and a JSON value.
 
-Read here: rows of both server generations, DDLs, resolved events, claim checks.  Framing,
-columns and Go's quoting have rooms of their own.  Never here: what a DDL means.
+    key    {"t": 1 row, 2 DDL, 3 resolved; "ts", "scm": database, "tbl": table, "ptn": partition id,
+            "ohk": handle key only, "ccl": claim-check location}
+    row    {"u": row after, "p": row before} or {"d": deleted row}, each {column: see `column`}
+    DDL    {"q": statement, "t": type number}
+    resolved event: no value
+
+The format follows TiCDC's document "TiCDC Open Protocol" and `pkg/sink/codec/open`.  This module
+does not interpret DDL.
 """
 
 import json
@@ -45,8 +51,8 @@ class _Key(Struct, gc=False, frozen=True):
     database: str = field(name="scm", default="")
     table: str = field(name="tbl", default="")
     partition_id: Annotated[int, Meta(ge=0, le=_MAX)] | None = field(name="ptn", default=None)
-    # Written twice by the new-architecture server, true and then false, with a claim check: as
-    # in any reading where the last one wins, it then says nothing.
+    # With a claim check the new-architecture server writes it twice, true and then false.  The last
+    # one wins, as in most JSON readers.
     only_handle_key: bool = field(name="ohk", default=False)
     claim_check_location: str = field(name="ccl", default="")
 
@@ -59,7 +65,7 @@ class _Row(Struct, gc=False, frozen=True):
 
 class _Ddl(Struct, gc=False, frozen=True):
     query: str = field(name="q")
-    # A number, though the documents call it a string.
+    # A number, although the documents say string.
     type: Annotated[int, Meta(ge=0, le=0xFFFF)] | str = field(name="t")
 
 
@@ -71,7 +77,7 @@ _ddl_decoder = msgspec.json.Decoder(_Ddl)
 
 
 class OpenProtocolDecoder:
-    """Turns Open Protocol records into events.
+    """Decode Open Protocol records.
 
     `old_values` and `updated_columns_only` are the changefeed's `open.output-old-value` and
     `only-output-updated-columns`: they decide whether a row without old values can be an update.
@@ -92,7 +98,7 @@ class OpenProtocolDecoder:
         self._op_without_old = Op.INSERT if old_values and not updated_columns_only else Op.UPSERT
 
     def decode(self, message: Message) -> Iterator[Event]:
-        """Decode one Kafka record, event by event; a bad event leaves the others alone."""
+        """Decode one Kafka record, event by event; a broken event does not affect the others."""
         topic, partition, offset = message.topic, message.partition, message.offset
         try:
             batch = open_framing.split(message.key, message.value)
@@ -156,7 +162,7 @@ class OpenProtocolDecoder:
         return decompress(value, self._compression)
 
     def _redeem(self, head: _Key) -> tuple[bytes, str]:
-        """Fetch the value that a claim-check event stands for, and the object's digest."""
+        """Fetch the value that a claim-check event refers to, and the digest of the object."""
         stored = payload.fetch(head.claim_check_location, self._payloads, raw=False)
         batch = open_framing.split(stored.key, stored.value)
         key, value = batch[0]
@@ -176,7 +182,7 @@ class OpenProtocolDecoder:
             return self._read_images(row, stale)
 
     def _read_images(self, row: _Row, stale: Set[str]) -> _Images:
-        """Read old and new image; the third is the one to ask about the columns."""
+        """Read both images; the fourth value is the image that states the columns."""
         if row.delete is not None and row.upsert is None and row.previous is None:
             deleted = read_image(row.delete, self._tz, stale)
             return Op.DELETE, deleted.text, None, deleted
@@ -185,7 +191,7 @@ class OpenProtocolDecoder:
         new = read_image(row.upsert, self._tz, stale)
         if row.previous is None:
             return self._op_without_old, None, new.text, new
-        # Updated columns only, and none was.
+        # Only updated columns are sent, and none was updated.
         if not row.previous:
             return Op.UPDATE, "{}", new.text, new
         return Op.UPDATE, read_image(row.previous, self._tz, stale).text, new.text, new
@@ -209,22 +215,22 @@ def _read(decoder: msgspec.json.Decoder[_T], data: bytes, what: str) -> _T:
 
 def _read_row(data: bytes) -> _Row:
     try:
-        # The fast reader takes -0 for an integer, which has no sign to keep.
+        # msgspec reads -0 as an integer and loses the sign.
         if b":-0}" not in data:
             return _row_decoder.decode(data)
     except UnicodeDecodeError:
-        # The new-architecture server writes text that is no UTF-8 as it is.
+        # The new-architecture server writes text that is not UTF-8 unchanged.
         pass
     except (ValueError, RecursionError) as error:
         raise MalformedMessage(f"row: {error}") from None
     try:
         text = data.decode("utf-8", "surrogateescape")
-        tree = json.loads(text, parse_int=_whole_number, parse_constant=_refuse)
+        tree = json.loads(text, parse_int=_whole_number, parse_constant=_raise_for_constant)
         row = msgspec.convert(tree, _Row)
         for columns in (row.upsert, row.previous, row.delete):
             for column in (columns or {}).values():
                 if isinstance(column.v, str):
-                    # Other lone surrogates are no bytes.
+                    # Lone surrogates other than those of `surrogateescape` stand for no bytes.
                     column.v.encode("utf-8", "surrogateescape")
     except (ValueError, RecursionError) as error:
         raise MalformedMessage(f"row: {error}") from None
@@ -235,5 +241,5 @@ def _whole_number(text: str) -> int | float:
     return -0.0 if text == "-0" else int(text)
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+def _raise_for_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,8 +1,8 @@
-"""Rows of Open Protocol that were read under flags not true any more.
+"""Rows of Open Protocol that were decoded under stale binary flags.
 
-Whether a column holds text or bytes a row says by a flag only, and the new-architecture server goes
-on sending the flags of before a DDL, or none for a column added since.  No message tells; the
-schema the row was written under does.  This is where the two are brought together.
+A row says by a flag only whether a column holds text or bytes.  After a DDL the new-architecture
+server keeps sending the flags of before it, or none for a column that was added.  Only the schema
+that the row was written under tells, so such rows are decoded again once it is known.
 """
 
 from base64 import b64decode, b64encode
@@ -16,9 +16,9 @@ from ticdc_assets.protocols.open_protocol import go_quote
 
 
 def redecode(change: RowChange, schema: TableSchema) -> RowChange:
-    """Read again what the schema contradicts; raise `MalformedMessage` where that cannot be.
+    """Decode a row again if its flags contradict the schema; raise `MalformedMessage` on failure.
 
-    A row that the schema does not contradict is returned as it is.
+    A row that the schema does not contradict is returned unchanged.
     """
     observed = row_image.load(change.observed) if change.observed else {}
     repairs: dict[str, Callable[[str], str]] = {}
@@ -31,8 +31,8 @@ def redecode(change: RowChange, schema: TableSchema) -> RowChange:
         return change
     return replace(
         change,
-        before=_repaired(change.before, repairs),
-        after=_repaired(change.after, repairs),
+        before=_repair(change.before, repairs),
+        after=_repair(change.after, repairs),
         observed=row_image.dump(observed),
     )
 
@@ -42,7 +42,7 @@ def _base(type_text: str) -> tuple[str, str]:
     return name, blank + attributes
 
 
-def _repaired(image: str | None, repairs: dict[str, Callable[[str], str]]) -> str | None:
+def _repair(image: str | None, repairs: dict[str, Callable[[str], str]]) -> str | None:
     if image is None:
         return None
     row = row_image.load(image)
@@ -53,7 +53,7 @@ def _repaired(image: str | None, repairs: dict[str, Callable[[str], str]]) -> st
 
 
 def _quoted_text(text: str) -> str:
-    # It was unquoted though it never had been quoted: quoting gives back what was there.
+    # The decoder unquoted a text that was never quoted: quoting restores it.
     return go_quote.quote(b64decode(text))
 
 
@@ -69,10 +69,10 @@ def _lob_bytes(text: str) -> str:
     try:
         return b64encode(text.encode("utf-8", "surrogateescape")).decode("ascii")
     except UnicodeEncodeError:
-        raise MalformedMessage("a text that stands for no bytes") from None
+        raise MalformedMessage("a text that does not stand for bytes") from None
 
 
-# By what the row was read as, and what the column is.
+# By the type the row was decoded as, and the type of the column.
 _REPAIRS: dict[tuple[str, str], Callable[[str], str]] = {}
 for _text, _octets in (("char", "binary"), ("varchar", "varbinary")):
     _REPAIRS[_octets, _text] = _quoted_text

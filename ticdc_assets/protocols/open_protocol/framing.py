@@ -3,7 +3,7 @@
     key      version, 8 bytes   (length, 8 bytes; key of the event)...
     value                       (length, 8 bytes; value of the event)...
 
-Numbers are big endian.  What keys and values say is not looked at here.
+Numbers are big endian.  This module does not read keys and values.
 """
 
 from struct import Struct
@@ -16,7 +16,7 @@ _number = Struct(">Q")
 
 
 def split(key: bytes | None, value: bytes | None) -> list[tuple[bytes, bytes]]:
-    """Take a record apart into the key and value of each of its events."""
+    """Split a record into the key and value of each of its events."""
     if key is None or value is None:
         raise MalformedMessage("a record without key or value")
     if len(key) < _number.size:
@@ -41,9 +41,9 @@ def _parts(data: bytes, start: int, what: str) -> list[bytes]:
         if left < 0:
             raise MalformedMessage(f"the {what} ends inside a length")
         (length,) = _number.unpack_from(data, start)
-        # Before any memory is taken for it.
+        # Check the length before allocating memory for it.
         if length > left:
-            raise MalformedMessage(f"the {what} states {length} bytes where {left} are left")
+            raise MalformedMessage(f"the {what} states a length of {length} bytes; {left} are left")
         start += _number.size + length
         parts.append(data[start - length : start])
     return parts

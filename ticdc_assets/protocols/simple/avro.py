@@ -42,10 +42,10 @@ from ticdc_assets.protocols.simple.decoder import (
     DDL_TYPES,
     DML_TYPES,
     SimpleDecoder,
+    check_op,
     check_version,
-    op_of,
 )
-from ticdc_assets.protocols.simple.schema import column, column_type
+from ticdc_assets.protocols.simple.schema import DataType, column, column_type
 
 # The branch of `Message`, its type, the branch of its payload, and the payload's first field:
 # version 1.
@@ -111,7 +111,7 @@ class SimpleAvroDecoder(SimpleDecoder):
         after, at = read_optional(data, at, self._read_image)
         before, at = read_optional(data, at, self._read_image)
         row = RowChange(
-            op=op_of(DML_TYPES[kind], before, after),
+            op=check_op(DML_TYPES[kind], before, after),
             commit_ts=commit_ts,
             database=database,
             table=table,
@@ -276,17 +276,8 @@ def _read_column(data: bytes, at: int) -> tuple[Column, int]:
     zerofill, at = read_optional(data, at, read_boolean)
     nullable, at = read_boolean(data, at)
     default, at = read_optional(data, at, _read_default)
-    type = column_type(
-        mysql_type,
-        length=length,
-        decimals=decimals,
-        elements=elements,
-        unsigned=bool(unsigned),
-        zerofill=bool(zerofill),
-        charset=charset,
-        collation=collation,
-    )
-    return column(name, type, nullable=nullable, default=default), at
+    type = DataType(mysql_type, charset, collation, length, decimals, elements, unsigned, zerofill)
+    return column(name, column_type(type), nullable=nullable, default=default), at
 
 
 def _read_default(data: bytes, at: int) -> tuple[str, int]:

@@ -1,8 +1,9 @@
-"""What both encodings of the Simple protocol share: the way from a record to its event.
+"""The Simple protocol, whatever its encoding: from a record to its event.
 
-A record holds one event, in its value.  The value may be compressed as a whole; a row too large for
-the topic is a stub that names a claim-check object, whose record is read in its place.  What the
-bytes mean is for `json` and `avro` to say.
+A record holds one event, in its value.  The value may be compressed as a whole.  A row too large
+for the topic is a stub that names a claim-check object; the record in the object replaces it.  The
+subclasses in `json` and `avro` read the bytes.  The protocol follows TiCDC's document "TiCDC Simple
+Protocol" and `pkg/sink/codec/simple`.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +19,7 @@ from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.timestamp import to_utc, zone_named
 
 VERSION = 1
-# In the order of Avro's enums.
+# In the order of the enums in `message.avsc`.
 DML_TYPES = ("INSERT", "UPDATE", "DELETE")
 DDL_TYPES = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
 
@@ -26,8 +27,8 @@ DDL_TYPES = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX
 class SimpleDecoder(ABC):
     """Decode records of one encoding.
 
-    `tz` is the TiCDC server's zone, for timestamps that call theirs "System"; `raw_payloads` is the
-    changefeed's `claim-check-raw-value`.
+    `tz` is the TiCDC server's zone, for timestamps whose location is "System"; `raw_payloads` is
+    the changefeed's `claim-check-raw-value`.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class SimpleDecoder(ABC):
         self._raw_payloads = raw_payloads
 
     def decode(self, message: Message) -> Iterator[Event]:
-        """Yield the event of a record, or why it has none."""
+        """Decode one record to its event, or quarantine it."""
         position = TopicPosition(message.topic, message.partition, message.offset)
         event: Event
         try:
@@ -62,10 +63,10 @@ class SimpleDecoder(ABC):
 
     @abstractmethod
     def _read(self, value: bytes, position: TopicPosition, claimed: str | None) -> Event:
-        """Read an event; `claimed` is the digest of the claim-check object it comes from."""
+        """Read an event; `claimed` is the digest of the claim-check object that holds it."""
 
     def _redeem(self, stub: RowChange, position: TopicPosition, location: str) -> RowChange:
-        """Read the row that a stub stands for."""
+        """Read the row that a stub refers to."""
         if stub.claim_check_digest is not None:
             raise MalformedMessage("a claim-check object that is a claim check itself")
         object_ = payload.fetch(location, self._payloads, raw=self._raw_payloads)
@@ -77,15 +78,17 @@ class SimpleDecoder(ABC):
             stub.op,
         ):
             name = payload.object_name(location)
-            raise MalformedMessage(f"claim-check object {name!r} is not the row that names it")
+            raise MalformedMessage(
+                f"claim-check object {name!r} holds another row than the one that names it"
+            )
         return row
 
     def _timestamp(self, location: str, value: str) -> str:
         return to_utc(value, zone_named(location, self._tz))
 
 
-def op_of(kind: str, before: str | None, after: str | None) -> Op:
-    """What happened to a row: its type, which the images present must bear out."""
+def check_op(kind: str, before: str | None, after: str | None) -> Op:
+    """Return the operation of a row, checking its type against the images present."""
     if after is not None:
         if before is None and kind == "INSERT":
             return Op.INSERT
@@ -98,6 +101,6 @@ def op_of(kind: str, before: str | None, after: str | None) -> Op:
 
 
 def check_version(version: int) -> None:
-    """Refuse messages of a protocol version that nobody has described."""
+    """Raise `UnknownMessage` for any version of the protocol but 1."""
     if version != VERSION:
         raise UnknownMessage(f"version {version} of the Simple protocol")

@@ -1,7 +1,14 @@
-"""The Simple protocol in JSON.
+"""The Simple protocol in JSON: one object per record.
 
-The images of a row are not parsed: they already are what `row_image` asks for, TIMESTAMP objects
-apart, and are passed on as they stand.
+    row        {"version": 1, "database", "table", "tableID", "type": INSERT, UPDATE or DELETE,
+                "commitTs", "buildTs", "schemaVersion", "data": {column: value}, "old": {...},
+                "checksum", "handleKeyOnly", "claimCheckLocation"}
+    watermark  {"version": 1, "type": "WATERMARK", "commitTs", "buildTs"}
+    bootstrap  {"version": 1, "type": "BOOTSTRAP", "commitTs", "buildTs", "tableSchema"}
+    DDL        {"version": 1, "type", "sql", "commitTs", "buildTs", "tableSchema", "preTableSchema"}
+
+Values are strings or null; a TIMESTAMP is {"location": zone, "value": text}.  Except for these,
+`data` and `old` are row images as they are and are passed on unparsed.
 """
 
 import re
@@ -29,31 +36,19 @@ from ticdc_assets.protocols.simple.decoder import (
     DDL_TYPES,
     DML_TYPES,
     SimpleDecoder,
+    check_op,
     check_version,
-    op_of,
 )
-from ticdc_assets.protocols.simple.schema import column, column_type
+from ticdc_assets.protocols.simple.schema import I64, DataType, column, column_type
 
-# Unsigned 64 bits on the wire; what does not fit a signed long is not believed.
+# Unsigned 64 bits in TiCDC; values that exceed a signed long are malformed.
 _U63 = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-_I64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _U32 = Annotated[int, Meta(ge=0, le=(1 << 32) - 1)]
-
-
-class _DataType(Struct, frozen=True, rename="camel", gc=False):
-    mysql_type: str
-    charset: str = ""
-    collate: str = ""
-    length: _I64 = 0
-    decimal: _I64 | None = None
-    elements: tuple[str, ...] | None = None
-    unsigned: bool | None = None
-    zerofill: bool | None = None
 
 
 class _Column(Struct, frozen=True, rename="camel"):
     name: str
-    data_type: _DataType
+    data_type: DataType
     nullable: bool = False
     default: str | int | None = None
 
@@ -70,7 +65,7 @@ class _Table(Struct, frozen=True, rename={"database": "schema", "table_id": "tab
     table: str
     columns: tuple[_Column, ...] | None
     indexes: tuple[_Index, ...] | None = None
-    table_id: _I64 = 0
+    table_id: I64 = 0
     version: _U63 = 0
 
 
@@ -108,8 +103,8 @@ class Envelope(
     commit_ts: _U63 | None = None
     database: str | None = None
     table: str | None = None
-    table_id: _I64 | None = None
-    build_ts: _I64 | None = None
+    table_id: I64 | None = None
+    build_ts: I64 | None = None
     schema_version: _U63 | None = None
     claim_check_location: str | None = None
     handle_key_only: bool | None = None
@@ -124,8 +119,8 @@ class Envelope(
 _read_envelope = msgspec.json.Decoder(Envelope).decode
 _read_row = msgspec.json.Decoder(dict[str, str | _Timestamp | None]).decode
 
-# A TIMESTAMP as TiCDC writes it.  An unescaped quote after a brace cannot stand inside a JSON text,
-# and the colon keeps apart a table whose own columns are called location and value.
+# A TIMESTAMP as TiCDC writes it.  An unescaped quote after a brace cannot be inside a JSON string,
+# and the colon excludes a row whose own columns are called location and value.
 _TIMESTAMP = re.compile(r':\{"location":"([^"\\]*)","value":"([^"\\]*)"\}')
 
 
@@ -156,7 +151,7 @@ class SimpleJsonDecoder(SimpleDecoder):
             raise MalformedMessage("a row without a commit ts or a table")
         checksum = message.checksum
         row = RowChange(
-            op=op_of(message.type, before, after),
+            op=check_op(message.type, before, after),
             commit_ts=message.commit_ts,
             database=message.database,
             table=message.table,
@@ -175,22 +170,22 @@ class SimpleJsonDecoder(SimpleDecoder):
         return row
 
     def _image(self, raw: Raw) -> str | None:
-        """Pass a row image on; what is null is absent."""
+        """Return a row image; null and a missing field are None."""
         image = str(raw, "utf-8")
         if image[:1] != "{":
             if image in ("", "null"):
                 return None
-            raise MalformedMessage("a row image that is no object")
+            raise MalformedMessage("a row image that is not an object")
         if '"location"' not in image:
             return image
-        plain = _TIMESTAMP.sub(self._plain_timestamp, image)
-        return plain if '"location"' not in plain else self._parsed_image(image)
+        plain = _TIMESTAMP.sub(self._convert_timestamp, image)
+        return plain if '"location"' not in plain else self._parse_image(image)
 
-    def _plain_timestamp(self, found: re.Match[str]) -> str:
+    def _convert_timestamp(self, found: re.Match[str]) -> str:
         return f':"{self._timestamp(found[1], found[2])}"'
 
-    def _parsed_image(self, image: str) -> str:
-        """The long way: a column may be called location, or a timestamp be laid out otherwise."""
+    def _parse_image(self, image: str) -> str:
+        """Parse an image: a column may be called location, or a timestamp written another way."""
         row = {
             name: self._timestamp(value.location, value.value)
             if isinstance(value, _Timestamp)
@@ -245,15 +240,5 @@ def _table_schema(table: _Table) -> TableSchema:
 
 
 def _column(stated: _Column) -> Column:
-    data = stated.data_type
-    type = column_type(
-        data.mysql_type,
-        length=data.length,
-        decimals=data.decimal,
-        elements=data.elements,
-        unsigned=bool(data.unsigned),
-        zerofill=bool(data.zerofill),
-        charset=data.charset,
-        collation=data.collate,
-    )
+    type = column_type(stated.data_type)
     return column(stated.name, type, nullable=stated.nullable, default=stated.default)

@@ -1,10 +1,12 @@
-"""What Simple's JSON and Avro say alike of tables: stated columns and indexes to `TableSchema`.
+"""Stated columns of the Simple protocol, from JSON or Avro, as columns of a `TableSchema`.
 
-The wire shapes differ, the meaning does not: both decoders hand their plain fields to the functions
-here.  Nothing is looked up and no DDL is read.
+The encodings differ, the meaning does not: both decoders pass their fields to the functions here.
 """
 
 from base64 import b64encode
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import Column, ColumnType
@@ -14,43 +16,48 @@ _NUMBERS = frozenset(
     {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year"}
 )
 _TIMES = frozenset({"date", "datetime", "timestamp", "time"})
-# Types whose literals cannot be defaults: what looks like one is an expression.
+# Types that have no literal defaults: a stated default is an expression.
 _EXPRESSIONS_ONLY = frozenset(
     {"json", "vector", "tinytext", "text", "mediumtext", "longtext"}
     | {"tinyblob", "blob", "mediumblob", "longblob"}
 )
-# The length 0 means something for these only.
+# The types that can have length 0.
 _SIZED = frozenset({"char", "varchar", "binary", "varbinary"})
-# Fractional digits are stated as `decimal` or, in Avro, only by the length of the longest text.
+# Avro states fractional digits only by the length of the longest text, JSON also as `decimal`.
 _WHOLE_SECONDS = {"datetime": 19, "timestamp": 19, "time": 10}
 _LITERAL_STARTS = frozenset("0123456789+-.")
 _FRACTION_MAX = 6
 
+I64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
-def column_type(
-    name: str,
-    *,
-    length: int,
-    decimals: int | None,
-    elements: tuple[str, ...] | None,
-    unsigned: bool,
-    zerofill: bool,
-    charset: str,
-    collation: str,
-) -> ColumnType:
-    """Put a stated type together; lengths of -1 are those TiDB leaves open."""
-    name = name.lower()
-    # TiDB flags both as unsigned, YEAR as zerofill too; neither is part of the type.
+
+class DataType(Struct, frozen=True, rename="camel", gc=False):
+    """The type of a column as a message states it; -1 is a length that TiDB leaves open."""
+
+    mysql_type: str
+    charset: str = ""
+    collate: str = ""
+    length: I64 = 0
+    decimal: I64 | None = None
+    elements: tuple[str, ...] | None = None
+    unsigned: bool | None = None
+    zerofill: bool | None = None
+
+
+def column_type(stated: DataType) -> ColumnType:
+    """Convert a stated type."""
+    name, length = stated.mysql_type.lower(), stated.length
+    # TiDB flags both as unsigned, and YEAR as zerofill; neither is part of the type.
     plain = name in ("bit", "year")
     return ColumnType(
         name=name,
-        unsigned=unsigned and not plain,
-        zerofill=zerofill and not plain,
+        unsigned=bool(stated.unsigned) and not plain,
+        zerofill=bool(stated.zerofill) and not plain,
         length=length if length > 0 or (length == 0 and name in _SIZED) else None,
-        decimals=_decimals(name, length, decimals),
-        elements=elements or None,
-        charset=charset or None,
-        collation=collation or None,
+        decimals=_decimals(name, length, stated.decimal),
+        elements=stated.elements or None,
+        charset=stated.charset or None,
+        collation=stated.collate or None,
     )
 
 
@@ -62,12 +69,12 @@ def _decimals(name: str, length: int, stated: int | None) -> int | None:
     whole = _WHOLE_SECONDS.get(name)
     if whole is None or length < 0:
         return None
-    # Datetime(3) is 23 long: the seconds, the dot and three digits.
+    # The length of datetime(3) is 23: whole seconds, the dot and three digits.
     return min(length - whole - 1, _FRACTION_MAX) if length > whole + 1 else 0
 
 
 def column(name: str, type: ColumnType, *, nullable: bool, default: int | str | None) -> Column:
-    """Put a stated column together."""
+    """Build a column from its stated parts."""
     text, is_expression = _default(default, type)
     return Column(
         name=name,
@@ -79,11 +86,11 @@ def column(name: str, type: ColumnType, *, nullable: bool, default: int | str | 
 
 
 def _default(stated: int | str | None, type: ColumnType) -> tuple[str | None, bool]:
-    """The default in the row-image convention, and whether it is an expression.
+    """Return the default in the row-image convention, and whether it is an expression.
 
-    Nothing marks expressions.  `uuid()` as the default of a VARCHAR cannot be told from that text;
-    it is taken as text, which is right wherever existing rows get it: TiDB refuses to add a column
-    with such a default.
+    The protocol does not mark expressions: `uuid()` as the default of a VARCHAR may be a text.  It
+    is taken as text, which is right wherever existing rows get the default: TiDB does not allow
+    adding a column with such an expression.
     """
     if stated is None:
         return None, False
@@ -92,8 +99,8 @@ def _default(stated: int | str | None, type: ColumnType) -> tuple[str | None, bo
     if isinstance(stated, int):
         raise MalformedMessage(f"the default of a {type.name} column is the number {stated}")
     if type.name in _BINARY:
-        # TiDB itself keeps such defaults as text and has lost bytes that are not UTF-8: rows get
-        # U+FFFD, whatever the statement said.
+        # TiDB keeps such defaults as text and has lost bytes that are not UTF-8: rows get U+FFFD,
+        # whatever the statement says.
         return b64encode(stated.encode("utf-8", "surrogateescape")).decode("ascii"), False
     try:
         stated.encode()
@@ -105,7 +112,7 @@ def _default(stated: int | str | None, type: ColumnType) -> tuple[str | None, bo
 
 
 def _bit(stated: int | str) -> str:
-    """JSON states a number, Avro the bytes of one."""
+    """Read the default of a BIT: a number in JSON, its raw bytes in Avro."""
     if isinstance(stated, int):
         number = stated
     else:

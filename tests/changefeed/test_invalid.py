@@ -124,7 +124,7 @@ CANNOT_WORK: list[tuple[str, str, str, str]] = [
 
 
 @pytest.mark.parametrize(("uri", "config", "setting", "reason"), CANNOT_WORK)
-def test_a_declaration_that_cannot_work_is_one_error_that_names_file_and_setting(
+def test_an_invalid_declaration_is_an_error_that_names_file_and_setting(
     declare: Callable[..., Changefeed], uri: str, config: str, setting: str, reason: str
 ) -> None:
     with pytest.raises(ConfigError) as raised:
@@ -159,7 +159,7 @@ def test_a_declaration_that_cannot_work_is_one_error_that_names_file_and_setting
         ("{feed}{feed}", "changefeed a", "declared twice"),
     ],
 )
-def test_a_changefeeds_file_that_cannot_work_is_an_error_with_its_place(
+def test_an_invalid_changefeeds_file_is_an_error_that_names_the_setting(
     tmp_path: Path, content: str, setting: str | None, reason: str
 ) -> None:
     feed = "[[changefeed]]\nid = 'a'\nsink-uri = 'file:///data?protocol=csv'\n"
@@ -171,7 +171,7 @@ def test_a_changefeeds_file_that_cannot_work_is_an_error_with_its_place(
     assert reason in raised.value.reason
 
 
-def test_every_known_setting_may_have_any_value_without_another_error_than_ours(
+def test_any_value_of_a_known_setting_is_accepted_or_a_config_error(
     declare: Callable[..., Changefeed],
 ) -> None:
     loaded = 0

@@ -37,7 +37,7 @@ def test_a_location_is_unescaped_and_without_userinfo_and_parameters(
     assert feed.location == (location or "s3://bucket/pre fix/x")
 
 
-def test_the_uri_wins_over_the_toml_and_each_may_say_it_alone(
+def test_the_uri_wins_over_the_toml_and_either_may_set_a_value_alone(
     declare: Callable[..., Changefeed],
 ) -> None:
     config = """
@@ -100,7 +100,7 @@ def test_the_uri_wins_over_the_toml_and_each_may_say_it_alone(
     assert declare("kafka://a:1/t?protocol=default").protocol == "open-protocol"
 
 
-def test_claim_checks_are_where_the_owner_says_or_else_where_the_toml_says(
+def test_the_claim_check_storage_of_the_entry_wins_over_the_toml(
     declare: Callable[..., Changefeed], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     config = CLAIM + "claim-check-storage-uri = 's3://b/claims?Access_Key=k'"
@@ -120,14 +120,14 @@ def test_claim_checks_are_where_the_owner_says_or_else_where_the_toml_says(
     assert Path(beside).is_relative_to(tmp_path_factory.getbasetemp())
 
 
-def test_keys_of_tables_are_as_declared() -> None:
+def test_declared_keys_are_read() -> None:
     keys = {"shop.stock": ["sku", "warehouse"], "a.b.c": ["id"]}
     feed = changefeed_from_uri(CSV, keys=keys)
     assert feed.keys == {"shop.stock": ("sku", "warehouse"), "a.b.c": ("id",)}
     assert hash(feed) == hash(pickle.loads(pickle.dumps(feed)))
 
 
-def test_the_changefeeds_file_is_the_named_one_or_the_environments_or_the_one_here(
+def test_the_changefeeds_file_is_found_by_option_environment_or_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -145,7 +145,7 @@ def test_the_changefeeds_file_is_the_named_one_or_the_environments_or_the_one_he
 
 
 @pytest.mark.parametrize("truth", [True, False])
-def test_booleans_of_the_uri_are_those_of_go(truth: bool) -> None:
+def test_booleans_in_the_uri_are_read_as_go_does(truth: bool) -> None:
     texts = ["1", "t", "T", "TRUE", "true", "True"]
     if not truth:
         texts = ["0", "f", "F", "FALSE", "false", "False", ""]
@@ -158,7 +158,7 @@ def test_booleans_of_the_uri_are_those_of_go(truth: bool) -> None:
 
 
 @given(st.integers(0, 99), st.integers(0, 99), st.decimals(0, 99, places=3), st.integers(1, 999))
-def test_durations_of_the_uri_are_those_of_go(h: int, m: int, s: object, ms: int) -> None:
+def test_durations_in_the_uri_are_read_as_go_does(h: int, m: int, s: object, ms: int) -> None:
     feed = changefeed_from_uri(f"{CSV}&flush-interval={h}h{m}m{s}s{ms}ms")
     assert feed.flush_interval == pytest.approx(h * 3600 + m * 60 + float(str(s)) + ms / 1000)
     assert changefeed_from_uri(f"{CSV}&flush-interval={ms}µs").flush_interval == ms * 1e-6
