@@ -1,7 +1,7 @@
-"""A changefeed as its owner declared it: the sink URI and TOML given to TiCDC, and a little more.
+"""A changefeed as its owner declared it: sink URI, changefeed TOML, and our own settings.
 
-Rules of this room: files are read, nothing else is opened; whatever cannot work is one
-`ConfigError` that names file and setting; no credential is ever part of a text.
+Rules of this room: it reads the declared files and opens nothing else.  A declaration that cannot
+work raises one `ConfigError` that names file and setting.  No text contains a credential.
 """
 
 from ticdc_assets.changefeed.declaration import (

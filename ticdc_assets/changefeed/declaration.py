@@ -1,8 +1,8 @@
-"""A changefeed as its owner declared it: sink URI, changefeed TOML, and what those cannot say.
+"""A changefeed as its owner declared it: sink URI, changefeed TOML, and what those cannot state.
 
-What changes the bytes is read from the very URI and TOML that TiCDC was given; the URI wins.  A
-declaration that cannot work is a ConfigError naming file and setting, at load time.  Nothing is
-opened or asked here, and no credential is ever part of a text: they live in `Options` only.
+Settings that change the bytes are read from the same URI and TOML that TiCDC was given; the URI
+wins.  A declaration that cannot work raises `ConfigError` when it is loaded.  Credentials are kept
+in `Options` only and are part of no text.
 """
 
 import os
@@ -30,7 +30,7 @@ _ALIASES: dict[str, ProtocolName] = {"default": "open-protocol"}
 _ON_TOPICS: tuple[ProtocolName, ...] = ("simple", "canal-json", "open-protocol")
 _IN_FOLDERS: tuple[ProtocolName, ...] = ("csv", "canal-json")
 _UNSUPPORTED = ("avro", "flat-avro", "debezium", "canal", "maxwell", "craft", "outbox-json")
-# Of each setting the values that TiCDC takes, its default first.
+# The values that TiCDC accepts for each setting, the default first.
 _FORMATS: tuple[EncodingFormat, ...] = ("json", "avro")
 _LARGE_OPTIONS: tuple[LargeMessageHandleOption, ...] = ("none", "handle-key-only", "claim-check")
 _LARGE_COMPRESSIONS: tuple[LargeMessageHandleCompression, ...] = ("none", "snappy", "lz4")
@@ -60,7 +60,7 @@ class CsvDialect:
 
 @dataclass(frozen=True, slots=True)
 class Dispatcher:
-    """Which tables go to which topic and how they spread over its partitions; "" is the default."""
+    """A rule that picks topic and partition for the tables it matches; "" is the default."""
 
     matcher: tuple[str, ...]
     partition: str = ""
@@ -69,7 +69,7 @@ class Dispatcher:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changefeed:
-    """Everything about a changefeed that changes its bytes, and where they are.
+    """The settings of a changefeed that change its bytes, and where they are.
 
     `location` is the brokers, the absolute path, or `scheme://bucket/prefix`, unescaped and without
     parameters; `claim_check_storage` is written the same way.  `options` and `claim_check_options`
@@ -112,7 +112,7 @@ class Changefeed:
 
 
 def find_changefeeds_file(explicit: Path | None) -> Path:
-    """Find the changefeeds.toml: as given, by TICDC_CHANGEFEEDS, or in the working directory."""
+    """Find the changefeeds.toml: the given one, else TICDC_CHANGEFEEDS, else ./changefeeds.toml."""
     path = explicit or Path(os.environ.get("TICDC_CHANGEFEEDS") or "changefeeds.toml")
     if not os.path.isfile(path):
         hint = "no such file; name one with --changefeeds or TICDC_CHANGEFEEDS"
@@ -183,7 +183,7 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         enable_tidb_extension=settings.flag(f"{_CODEC}.enable-tidb-extension"),
         content_compatible=content_compatible,
         only_output_updated_columns=(
-            # TiCDC's encoders take the one to ask for the other as well.
+            # TiCDC's encoders imply the one by the other.
             settings.flag("sink.only-output-updated-columns") or content_compatible
         ),
         delete_only_output_handle_key_columns=settings.flag(_DELETE_ONLY),
@@ -220,7 +220,7 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
 
 
 def _check(feed: Changefeed, settings: Settings) -> None:
-    """Refuse settings that TiCDC refuses together, or that leave a consumer without its data."""
+    """Raise for settings that TiCDC does not allow together, or that hide data from a consumer."""
     if feed.delete_only_output_handle_key_columns:
         if feed.protocol == "csv":
             raise settings.error("cannot be with csv: its deletes have all columns", _DELETE_ONLY)
@@ -242,7 +242,7 @@ def _check(feed: Changefeed, settings: Settings) -> None:
 
 
 def _as_written(feed: Changefeed) -> Changefeed:
-    """Set back what the encoder in question does not look at."""
+    """Reset the settings that the encoder of this protocol ignores."""
     if feed.protocol != "simple":
         feed = replace(feed, encoding_format="json")
     if feed.transport == "storage":
@@ -265,7 +265,7 @@ def _read_protocol(
     for protocol in supported:
         if protocol == _ALIASES.get(text, text):
             return protocol
-    # Text that is no protocol may be anything, a credential too: it is not repeated.
+    # Text that is not a protocol may be a credential: do not repeat it.
     is_protocol = text in (*_ON_TOPICS, *_IN_FOLDERS, *_ALIASES, *_UNSUPPORTED)
     shown = text if is_protocol else "this"
     known = ", ".join(supported)

@@ -1,7 +1,7 @@
 """One `[[changefeed]]` of a changefeeds.toml: the settings that are ours, not TiCDC's.
 
-Reads and checks the entry itself and follows its `config`.  Relative paths in it start at the
-file's folder.  What TiCDC's own settings mean is never decided here.
+This module checks the entry and reads its `config`.  Relative paths start at the folder of the
+file.  It does not interpret TiCDC's own settings.
 """
 
 import os
@@ -21,7 +21,7 @@ _CLAIM_CHECK = "sink.kafka-config.large-message-handle.claim-check-storage-uri"
 
 
 class ChangefeedEntry:
-    """An entry by its file, or made up of arguments when there is no file."""
+    """An entry of a file, or one made of arguments when there is no file."""
 
     __slots__ = ("_content", "_file", "_folder", "_place", "id")
 
@@ -69,7 +69,7 @@ class ChangefeedEntry:
             raise self.error(reason, "tz") from None
 
     def claim_check(self, toml: ChangefeedToml) -> tuple[str | None, Options]:
-        """Tell where claim-check objects are and how to reach them."""
+        """Return the storage of claim-check objects and its connection options."""
         ours, theirs = self._text("claim-check-storage"), toml.text(_CLAIM_CHECK)
         if ours and "://" not in ours:
             return os.path.abspath(self._folder / os.path.expanduser(ours)), Options()

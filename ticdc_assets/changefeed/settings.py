@@ -1,8 +1,8 @@
 """The settings of a changefeed's sink URI and of its TOML, read as one.
 
-A setting is named by its place in the TOML; in the URI it goes by the last part of that name, and
-there it wins.  Only how to read lives here; what is asked for, and what contradicts what, is said
-in `changefeed`.  No error quotes a value.
+A setting has the name of its place in the TOML; in the URI it has the last part of that name, and
+the URI wins.  This module only reads; `declaration` decides which settings there are and which
+contradict each other.  No error quotes a value.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Settings:
-    """What URI and TOML set together; reading one that is nowhere gives the default."""
+    """The settings of URI and TOML together; a setting in neither has its default."""
 
     __slots__ = ("_toml", "_uri")
 
@@ -40,7 +40,7 @@ class Settings:
         return self._uri.text(_last(name)) or self._toml.text(name) or default
 
     def raw_text(self, name: str, default: str) -> str:
-        """Read a text for which empty is a value of its own."""
+        """Read a text that may be set to the empty text."""
         value = self._toml.text(name)
         return default if value is None else value
 
@@ -60,7 +60,7 @@ class Settings:
             raise self.error(str(error), name) from None
 
     def error(self, reason: str, name: str) -> ConfigError:
-        """Make the error that says where the setting is: in the URI if it is there."""
+        """Make an error that names the place of the setting: the URI if it is there."""
         if _last(name) in self._uri.parameters:
             return self._uri.error(reason, _last(name))
         return self._toml.error(reason, name)

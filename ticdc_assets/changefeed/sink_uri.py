@@ -1,8 +1,8 @@
-"""A sink URI, as it was given to `cdc cli changefeed create --sink-uri`, taken apart.
+"""The parts of a sink URI, as given to `cdc cli changefeed create --sink-uri`.
 
-Text only: nothing is opened or asked.  Scalars are read the way Go does, because TiCDC did.  What a
-URI says of credentials goes into `Options`, which never prints, and no error quotes a part of the
-URI that could be one: a secret with an unescaped `/`, `?`, `&` or `@` lands anywhere.
+This module reads text only and opens nothing.  Scalars are read as Go reads them, because TiCDC
+does.  Credentials go into `Options`, which never prints, and no error quotes a part of the URI that
+could be one: a secret with an unescaped `/`, `?`, `&` or `@` can land anywhere.
 """
 
 import re

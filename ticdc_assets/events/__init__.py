@@ -1,7 +1,7 @@
-"""The vocabulary every protocol speaks.
+"""The vocabulary of every protocol.
 
-Rules of this room: values only, frozen; no bytes are read here, nothing is looked up, nothing is
-logged.  It imports no other room of the project.
+Rules of this room: frozen values only.  It reads no protocol, opens and logs nothing, and imports
+only `errors`.
 """
 
 from ticdc_assets.events.event import (

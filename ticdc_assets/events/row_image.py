@@ -13,7 +13,7 @@ columns in any order.  Decoders normalise only what would be ambiguous without k
 | binary, varbinary, blob | standard base64 with padding                          | "AP8="             |
 | date                  | YYYY-MM-DD                                              | "2024-01-01"       |
 | datetime              | YYYY-MM-DD HH:MM:SS[.f], no zone                        | "2024-01-01 10:00:00.123" |
-| timestamp             | the same, in UTC (the zero timestamp stays zeros)       | "2024-01-01 02:00:00" |
+| timestamp             | the same, in UTC (the zero timestamp unchanged)         | "2024-01-01 02:00:00" |
 | time                  | [-]HH[H]:MM:SS[.f]                                      | "-838:59:59"       |
 | enum                  | 1-based index, 0 the invalid member; with `RowChange.member_names` the name | "2" / "gold" |
 | set                   | bitmask; with `member_names` the comma-joined names     | "5" / "a,c"        |
@@ -47,13 +47,13 @@ def dump(row: Mapping[str, str | None]) -> str:
 
 
 def load(image: str) -> dict[str, str | None]:
-    """Read a row image; raise `MalformedMessage` if it is none."""
+    """Read a row image; raise `MalformedMessage` for any other text."""
     try:
         return _decode(image)
     except msgspec.ValidationError as error:
         raise MalformedMessage(f"row image: {error}") from None
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        # msgspec refuses lone surrogates, which the convention allows.
+        # msgspec raises for lone surrogates, which the convention allows.
         return _load_with_surrogates(image, error)
 
 

@@ -1,9 +1,9 @@
-"""Column defaults as schema files state them, brought to the row-image convention.
+"""Column defaults in schema files, converted to the row-image convention.
 
 TiDB keeps a default as a string whatever the column's type: numbers as digits, ENUM and SET by
-name, TIMESTAMP in UTC, BIT and binary types as the raw bytes; an expression is not marked.  Bytes
-that are no UTF-8 have become U+FFFD in TiDB's own metadata: for binary columns that is the default
-TiDB fills in (not what the statement says), for BIT it is a loss on the way into the file.
+name, TIMESTAMP in UTC, BIT and binary types as raw bytes; it does not mark expressions.  Bytes that
+are not UTF-8 are U+FFFD in TiDB's own metadata: for binary columns that is the default TiDB fills
+in (not what the statement says), for BIT the value is lost when the file is written.
 """
 
 import re
@@ -20,7 +20,7 @@ _TIME = frozenset({"date", "datetime", "timestamp", "time"})
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _TIME_START = re.compile(r"-?[0-9]")
-# The functions that TiDB allows as default of a text or binary column.
+# The functions that TiDB allows as the default of a text or binary column.
 _CALL = re.compile(
     r"(?:uuid|uuid_to_bin|rand|date_format|replace|upper|substring_index|str_to_date|nextval"
     r"|json_object|json_array|json_quote|vec_from_text|current_date|user|current_user)\s*\(.*\)",
@@ -37,7 +37,7 @@ class ColumnDefault(NamedTuple):
 
 
 def read_default(stated: Stated, column_type: ColumnType) -> ColumnDefault:
-    """Bring a stated default to the row-image convention of its column's type."""
+    """Convert a stated default to the row-image convention of its column's type."""
     if stated is None:
         return ColumnDefault()
     if not isinstance(stated, str):
@@ -60,6 +60,6 @@ def read_default(stated: Stated, column_type: ColumnType) -> ColumnDefault:
 
 def _bit(stated: str) -> ColumnDefault:
     if "\N{REPLACEMENT CHARACTER}" in stated:
-        # Lost on the way; what the statement says is not.
+        # The server lost bytes here; the statement still has them.
         return ColumnDefault()
     return ColumnDefault(str(int.from_bytes(stated.encode(), "big")))

@@ -1,13 +1,13 @@
-"""The paths of a storage-sink folder: what a path means, and how TiCDC spells it.
+"""The paths of a storage-sink folder: parsing and building.
 
-`parse` and `build` are each other's inverse (file numbers padded to the layout's width).  Whatever
-TiCDC does not write under its final name (`….tmp`, `….tmp.<uuid>`, foreign files) parses to None.
-Nothing is listed or read here.
+`parse` and `build` are inverse to each other (with file numbers padded to the width of the layout).
+Files that TiCDC does not write under their final name (`….tmp`, `….tmp.<uuid>`, foreign files)
+parse to None.
 
-Names are not escaped in paths, so a path is read from its end, where every part has a fixed form;
-what is left in front is the schema and the table.  More than two segments mean that a name holds a
-slash: the first segment is then taken for the schema, the rest for the table, and the schema file's
-content has the truth.
+TiCDC does not escape names in paths, so a path is read from its end, where every part has a fixed
+form; what remains in front is schema and table.  More than two segments mean that a name contains a
+slash: the first segment is then taken as the schema and the rest as the table; the content of the
+schema file has the true names.
 """
 
 import re
@@ -16,7 +16,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import asdict
 
-# TSOs of any year after 1978 are greater; table ids are far smaller.
+# TSOs of any year after 1978 are greater; table ids are much smaller.
 _LEAST_TSO = 1 << 56
 _MOST = (1 << 64) - 1
 
@@ -33,11 +33,11 @@ _SCHEMA_FILE = re.compile(r"schema_(0|[1-9][0-9]{0,19})_([0-9]{10})\.json")
 
 
 class Layout(Struct, frozen=True, kw_only=True):
-    """The settings of a changefeed that shape its paths."""
+    """The settings of a changefeed that determine its paths."""
 
     date_separator: Literal["none", "year", "month", "day"] = "day"
     partition_separator: bool = True
-    # How wide file numbers are written; any width TiCDC allows is read.
+    # The width of file numbers when written; every width that TiCDC allows is read.
     digits: int = 20
     table_id_as_path: bool = False
     # Whether file names carry a dispatcher; both forms are read, as the setting may have changed.
@@ -46,7 +46,7 @@ class Layout(Struct, frozen=True, kw_only=True):
 
 
 class DataDirectory(Struct, frozen=True, kw_only=True):
-    """Where the data files of one table version (and partition, and date) lie."""
+    """The directory of the data files of one table version (and partition, and date)."""
 
     database: str | None = None
     table: str | None = None
@@ -91,7 +91,7 @@ StoragePath = DataPath | IndexPath | TableSchemaPath | DatabaseSchemaPath | Meta
 
 
 def parse(path: str, layout: Layout) -> StoragePath | None:
-    """Say what a path, relative to the changefeed's prefix, stands for; None if nothing known."""
+    """Parse a path relative to the changefeed's prefix; None for any other file."""
     if path == "metadata":
         return MetadataPath()
     *directories, name = path.split("/")
@@ -138,7 +138,7 @@ def build(parsed: StoragePath, layout: Layout) -> str:
 
 
 def _data_directory(parts: list[str], layout: Layout) -> DataDirectory | None:
-    """Take apart the directory that data files lie in."""
+    """Parse the directory of data files."""
     names = list(parts)
     date = None
     if layout.date_separator != "none":

@@ -1,8 +1,8 @@
 """The checksum in a schema file's name: CRC-32 of the table's shape in Go's JSON notation.
 
 Names, columns and their number are hashed; the statement, its type and the table version are not,
-so equal checksums mean equal columns.  Every value is hashed in the very text the file has, which
-spares guessing how the encoder escaped a string or printed a number.
+so equal checksums mean equal columns.  Every value is hashed as the exact text of the file, which
+avoids reproducing how the encoder escapes a string or prints a number.
 """
 
 import zlib
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-# In this order the encoder prints the keys of a column, whatever the order of a rewritten file.
+# The order in which the encoder prints the keys of a column, whatever their order in the file.
 _KEYS = (
     "ColumnId",
     "ColumnName",

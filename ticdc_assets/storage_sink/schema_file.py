@@ -1,8 +1,8 @@
-"""Schema files of the storage sink: the shape of a table version and the statement behind it.
+"""Schema files of the storage sink: the columns of a table version, and the DDL behind it.
 
 A file without a statement is a snapshot of a table that existed before its first row was written.
-The files know no index but the primary key (its columns in table order), no charset, no comment,
-and they do not mark generated columns.
+The files state no index but the primary key (its columns in table order), no charset and no
+comment, and do not mark generated columns.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from ticdc_assets.storage_sink.column_default import ColumnDefault, read_default
 from ticdc_assets.storage_sink.schema_checksum import shape_checksum
 
 _MOST = (1 << 63) - 1
-# What the precision of a FLOAT or DOUBLE without parameters is said to be.
+# The stated precision of a FLOAT or DOUBLE without parameters.
 _UNSTATED_PRECISION = {"float": 12, "double": 22}
 
 
@@ -48,7 +48,7 @@ _elements = msgspec.json.Decoder(tuple[str, ...])
 
 
 class SchemaFile(Struct, frozen=True, kw_only=True):
-    """One schema file, read."""
+    """The content of one schema file."""
 
     database: str
     # "" for a file of a database.
@@ -58,7 +58,7 @@ class SchemaFile(Struct, frozen=True, kw_only=True):
     query: str
     # The number of TiDB's DDL type, 0 for a snapshot.
     type: int
-    # What the name of the file should end with.
+    # The checksum that the name of the file should end with.
     checksum: int
     table_schema: TableSchema | None = None
 
@@ -72,12 +72,12 @@ def read_schema_file(data: bytes) -> SchemaFile:
 
 
 def checksum(data: bytes) -> int:
-    """Compute what the name of a schema file should end with; raise `MalformedMessage`."""
+    """Compute the checksum in the name of a schema file; raise `MalformedMessage`."""
     return read_schema_file(data).checksum
 
 
 def to_event(file: SchemaFile, position: FilePosition) -> SchemaChange | Bootstrap:
-    """Say what a schema file tells: a statement that was executed, or only a table's shape."""
+    """Convert a schema file: to a DDL that was executed, or to a bootstrap."""
     if not file.query and file.table_schema is not None:
         return Bootstrap(schema=file.table_schema, position=position)
     return SchemaChange(
@@ -166,7 +166,7 @@ def _column_type(keys: Mapping[str, Raw]) -> ColumnType:
         elements = _elements.decode(keys["ColumnElems"])
     return ColumnType(
         name=name,
-        # Servers say so of every YEAR and BIT, where MySQL has no such thing.
+        # Servers state it for every YEAR and BIT, although MySQL has no such types.
         unsigned="unsigned" in words and name not in ("year", "bit"),
         zerofill="zerofill" in words,
         length=length,
