@@ -1,4 +1,4 @@
-"""The session is that of the lake's tests, and is shared with them."""
+"""The Spark session of the lake tests, shared."""
 
 from tests.lake.conftest import spark
 

@@ -1,4 +1,4 @@
-"""Checks over real output cry no wolf: of what TiCDC sent, in windows and as a whole."""
+"""No check fails on recorded TiCDC output, in windows and as a whole."""
 
 from pathlib import Path
 from random import Random
