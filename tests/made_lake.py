@@ -9,42 +9,9 @@ from deltalake import write_deltalake
 
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.table_schema import Index
+from ticdc_assets.lake.store.arrow import arrow_schema
+from ticdc_assets.lake.store.contracts import APPLIED, CONTRACTS
 from ticdc_assets.lake.store.lake import Lake
-
-_COUNT = pa.struct(
-    [("incarnation", pa.string()), ("name", pa.string())]
-    + [(name, pa.int64()) for name in ("read", "applied", "superseded", "quarantined", "inexact")]
-)
-_NUMBERS = pa.map_(pa.string(), pa.int64())
-_APPLIED = pa.schema(
-    [
-        *[
-            ("snapshot_id", pa.int64()),
-            ("committed_at", pa.timestamp("us", "UTC")),
-            ("resolved_ts", pa.int64()),
-        ],
-        *[
-            ("batch", pa.int64()),
-            ("decoded_batch", pa.int64()),
-            ("watermarks", _NUMBERS),
-            ("versions", _NUMBERS),
-        ],
-        *[
-            ("counts", pa.list_(_COUNT)),
-            ("replayed_from", pa.int64()),
-            ("state_snapshot_id", pa.int64()),
-        ],
-    ]
-)
-_TABLES = pa.schema(
-    [(name, pa.string()) for name in ("incarnation", "database", "table", "status", "reason")]
-    + [(name, pa.int64()) for name in ("stopped_ts", "created_ts", "dropped_ts")]
-)
-_HISTORY = pa.schema(
-    [(name, pa.string()) for name in ("incarnation", "database", "table")]
-    + [("valid_from", pa.int64())]
-    + [(name, pa.string()) for name in ("ddl_type", "sql", "schema")]
-)
 
 
 def schema(database: str, table: str, *columns: str) -> TableSchema:
@@ -68,7 +35,7 @@ def write_snapshot(lake: Lake, snapshot_id: int, ts: int, versions: Mapping[str,
         "replayed_from": None,
         "state_snapshot_id": 1,
     }
-    rows = pa.Table.from_pylist([line], schema=_APPLIED)
+    rows = pa.Table.from_pylist([line], schema=arrow_schema(APPLIED))
     write_deltalake(lake.path("applied"), rows, mode="append")
 
 
@@ -100,9 +67,6 @@ def write_tables(lake: Lake, schemas: Iterable[TableSchema], **statuses: str) ->
                 "schema": msgspec.json.encode(one).decode(),
             }
         )
-    for name, lines, columns in (
-        ("tables", tables, _TABLES),
-        ("schema_history", history, _HISTORY),
-    ):
-        rows = pa.Table.from_pylist(lines, schema=columns)
+    for name, lines in (("tables", tables), ("schema_history", history)):
+        rows = pa.Table.from_pylist(lines, schema=arrow_schema(CONTRACTS[name]))
         write_deltalake(lake.path(name), rows, mode="overwrite")

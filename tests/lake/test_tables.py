@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.lake.store import contracts
+from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.tables import create_tables
 
@@ -36,6 +37,7 @@ def test_tables_are_made_once_and_as_stated(
     assert {path.name for path in folder.iterdir()} == set(stated_tables)
     for name, columns in stated_tables.items():
         stated = spark.createDataFrame([], columns).schema
+        assert spark.createDataFrame(arrow_schema(columns).empty_table()).schema == stated, name
         assert lake.read(name).schema == stated, name
         (version,) = (folder / name / "_delta_log").glob("*.json")
         actions = [json.loads(line) for line in version.read_text().splitlines()]

@@ -23,7 +23,7 @@ from ticdc_assets.lake.events.schema_files import (
     TableVersion,
     decode_control_files,
 )
-from ticdc_assets.lake.store.arrow_text import array
+from ticdc_assets.lake.store.arrow import make_array
 from ticdc_assets.lake.store.contracts import EVENTS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.row_group import UndecodedFiles
@@ -226,6 +226,6 @@ def _make_tasks(spark: SparkSession, ready: Sequence[_ReadyFile], size: int) -> 
         table_id = row["partition_id"] or row["table_id"]
         rows.append((task, *file, table_id, row["size"], schema, replaces))
     columns = zip(*rows, strict=True)
-    arrays = [array(column, f.type) for column, f in zip(columns, FILE_TASKS, strict=True)]
+    arrays = [make_array(column, f.type) for column, f in zip(columns, FILE_TASKS, strict=True)]
     frame = spark.createDataFrame(pa.Table.from_arrays(arrays, schema=FILE_TASKS))
     return frame.coalesce(1) if task == 0 else frame.repartitionById(task + 1, "task")

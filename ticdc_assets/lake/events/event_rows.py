@@ -30,49 +30,12 @@ from ticdc_assets.events import (
 )
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.events.written import read_json, write_json
-from ticdc_assets.lake.store.arrow_text import array
+from ticdc_assets.lake.store.arrow import arrow_schema, make_array
+from ticdc_assets.lake.store.contracts import EVENTS
 from ticdc_assets.lake.store.sql import quote_identifier
 
-_CHECKSUM = pa.struct(
-    [
-        ("version", pa.int32()),
-        ("corrupted", pa.bool_()),
-        ("current", pa.int64()),
-        ("previous", pa.int64()),
-    ]
-)
-# The columns of `contracts.EVENTS`.
-SCHEMA = pa.schema(
-    [
-        ("batch", pa.int64()),
-        ("seq", pa.int64()),
-        ("index", pa.int64()),
-        ("kind", pa.string()),
-        ("name", pa.string()),
-        ("database", pa.string()),
-        ("table", pa.string()),
-        ("op", pa.string()),
-        ("commit_ts", pa.int64()),
-        ("ordering", pa.string()),
-        ("before", pa.string()),
-        ("after", pa.string()),
-        ("schema_version", pa.int64()),
-        ("table_id", pa.int64()),
-        ("observed", pa.string()),
-        ("columns", pa.string()),
-        ("key_columns", pa.list_(pa.string())),
-        ("handle_key_only", pa.bool_()),
-        ("member_names", pa.bool_()),
-        ("checksum", _CHECKSUM),
-        ("build_ts", pa.int64()),
-        ("claim_check_digest", pa.string()),
-        ("source", pa.string()),
-        ("partition", pa.int32()),
-        ("number", pa.int64()),
-        ("statement", pa.string()),
-        ("error", pa.string()),
-    ]
-)
+SCHEMA = arrow_schema(EVENTS)
+_CHECKSUM = SCHEMA.field("checksum").type
 # The fields of a row change that are columns of the same name.
 _ROW_FIELDS = (
     *("database", "table", "op", "commit_ts", "ordering", "before", "after"),
@@ -119,7 +82,7 @@ def to_arrow(arrivals: Sequence[Arrival]) -> Iterator[pa.RecordBatch]:
 def make_batch(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
     """Make rows of the events table from their columns that are not null."""
     return pa.RecordBatch.from_arrays(
-        [array([row.get(field.name) for row in rows], field.type) for field in SCHEMA],
+        [make_array([row.get(field.name) for row in rows], field.type) for field in SCHEMA],
         schema=SCHEMA,
     )
 
@@ -194,7 +157,7 @@ def _make_row_changes(arrivals: Sequence[Arrival]) -> pa.RecordBatch:
         elif field.name == "checksum":
             arrays.append(_make_checksums(columns["checksum"]))
         elif field.name in columns:
-            arrays.append(array(columns[field.name], field.type))
+            arrays.append(make_array(columns[field.name], field.type))
         else:
             arrays.append(pa.nulls(count, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

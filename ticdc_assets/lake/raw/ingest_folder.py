@@ -22,7 +22,8 @@ from ticdc_assets.lake.raw.ingest_records import (
     append,
     read_raw_end,
 )
-from ticdc_assets.lake.store.arrow_text import array
+from ticdc_assets.lake.store.arrow import arrow_schema, make_array
+from ticdc_assets.lake.store.contracts import RAW_FILES
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.storage_sink.path import (
     DatabaseSchemaPath,
@@ -45,30 +46,8 @@ _AT_ONCE = 8
 # How much data a batch speaks of: what is decoded in one go, or lost when a run is killed.
 BYTES_PER_BATCH = 4 << 30
 
-FILES = pa.schema(
-    [
-        ("batch", pa.int64()),
-        ("seq", pa.int64()),
-        ("path", pa.string()),
-        ("role", pa.string()),
-        ("database", pa.string()),
-        ("table", pa.string()),
-        ("version", pa.int64()),
-        ("partition_id", pa.int64()),
-        ("table_id", pa.int64()),
-        ("date", pa.string()),
-        ("dispatcher", pa.string()),
-        ("number", pa.int64()),
-        ("checksum", pa.int64()),
-        ("size", pa.int64()),
-        ("modified", pa.timestamp("us", "UTC")),
-        ("content", pa.binary()),
-        ("problem", pa.string()),
-    ]
-)
-_LISTING = pa.schema(
-    [("path", pa.string()), ("size", pa.int64()), ("modified", pa.timestamp("us", "UTC"))]
-)
+_SCHEMA = arrow_schema(RAW_FILES)
+_LISTING = pa.schema([_SCHEMA.field(name) for name in ("path", "size", "modified")])
 
 
 class SourceFolder(Protocol):
@@ -201,7 +180,7 @@ def _listing(folder: SourceFolder, layout: Layout) -> pa.Table:
             sizes.append(size)
             times.append(modified_ns // 1000)
     columns = (paths, sizes, times)
-    arrays = [array(values, f.type) for values, f in zip(columns, _LISTING, strict=True)]  # type: ignore[arg-type]
+    arrays = [make_array(values, f.type) for values, f in zip(columns, _LISTING, strict=True)]  # type: ignore[arg-type]
     return pa.Table.from_arrays(arrays, schema=_LISTING)
 
 
@@ -248,7 +227,7 @@ def _known_schemas(lake: LakeSession, rows: list[dict[str, Any]]) -> dict[str, b
     if not paths:
         return {}
     raw = lake.read("raw").where("role in ('schema', 'changed schema')")
-    wanted = lake.spark.createDataFrame(pa.table({"path": array(paths, pa.string())}))
+    wanted = lake.spark.createDataFrame(pa.table({"path": make_array(paths, pa.string())}))
     newest = raw.join(wanted, "path", "left_semi").orderBy("seq").select("path", "content")
     return {row["path"]: row["content"] for row in newest.collect()}
 
@@ -295,8 +274,8 @@ def _chunks(rows: list[dict[str, Any]], most: int) -> Iterator[list[dict[str, An
 def _table(chunk: list[dict[str, Any]], batch: int, seq: int) -> pa.Table:
     count = len(chunk)
     columns: dict[str, Any] = {"batch": [batch] * count, "seq": range(seq, seq + count)}
-    for field in FILES:
+    for field in _SCHEMA:
         if field.name not in columns:
             columns[field.name] = [row.get(field.name) for row in chunk]
-    arrays = [array(columns[field.name], field.type) for field in FILES]
-    return pa.Table.from_arrays(arrays, schema=FILES)
+    arrays = [make_array(columns[field.name], field.type) for field in _SCHEMA]
+    return pa.Table.from_arrays(arrays, schema=_SCHEMA)

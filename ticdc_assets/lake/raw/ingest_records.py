@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import FilePosition, Quarantined
-from ticdc_assets.lake.store.arrow_text import array
+from ticdc_assets.lake.store.arrow import arrow_schema, make_array
+from ticdc_assets.lake.store.contracts import RAW_RECORDS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.stage_commits import last_stage_commit, stage_writer, was_committed
 from ticdc_assets.protocols.message import Message
@@ -23,22 +24,7 @@ BYTES_PER_BATCH = 64 << 20
 SMALL = 8 << 20
 _LATEST_MS = 1 << 48
 
-RECORDS = pa.schema(
-    [
-        ("batch", pa.int64()),
-        ("seq", pa.int64()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        ("path", pa.string()),
-        ("line", pa.int64()),
-        ("problem", pa.string()),
-    ]
-)
+_SCHEMA = arrow_schema(RAW_RECORDS)
 
 Progress = Callable[[int, int], None]
 
@@ -178,9 +164,9 @@ def _table(chunk: list[Message | Quarantined], batch: int, seq: int) -> pa.Table
         place = (record.topic, record.partition, record.offset)
         rows.append((*place, moment, record.key, record.value, None, None, None))
     count = len(chunk)
-    names = [name for name in RECORDS.names if name not in ("batch", "seq", "headers")]
+    names = [name for name in _SCHEMA.names if name not in ("batch", "seq", "headers")]
     columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
     columns |= {"batch": [batch] * count, "seq": range(seq, seq + count)}
     columns["headers"] = [None] * count
-    arrays = [array(columns[field.name], field.type) for field in RECORDS]
-    return pa.Table.from_arrays(arrays, schema=RECORDS)
+    arrays = [make_array(columns[field.name], field.type) for field in _SCHEMA]
+    return pa.Table.from_arrays(arrays, schema=_SCHEMA)

@@ -1,102 +1,162 @@
-"""The contracts: every Delta table of the lake, its columns and where it lies.
+"""The columns of the lake's own Delta tables, and how their files are laid out.
 
-One folder a changefeed, inside it one a table:
+Each changefeed has a folder in the lake with one folder per table:
 
-    LAKE/<changefeed>/raw              what the source holds, as it came
-    LAKE/<changefeed>/events           what it means, decoded: rows, DDL, watermarks
-    LAKE/<changefeed>/quarantine       what could not be decoded or honoured, and why
-    LAKE/<changefeed>/schema_history   every version of every table's schema
-    LAKE/<changefeed>/tables           which table lies where, and in which state
-    LAKE/<changefeed>/applied          every resolved ts that was applied, and the tables' versions
+    LAKE/<changefeed>/raw                      input as it came
+    LAKE/<changefeed>/events                   decoded events: rows, DDLs, schemas, watermarks
+    LAKE/<changefeed>/quarantine               input and rows that could not be decoded or applied
+    LAKE/<changefeed>/schema_history           every version of every table's schema
+    LAKE/<changefeed>/tables                   the catalog: where each table is, and its status
+    LAKE/<changefeed>/applied                  the applied log: one snapshot per resolved ts
     LAKE/<changefeed>/current/<incarnation>    the rows of one table, from CREATE to DROP
 
-`checkpoints` (resolved ts per source partition, when it was seen) is a view of `applied`: both are
-one commit, since what was seen and what was applied of it belong together.
+`checkpoints`, an asset, is a view of `applied`.
 
-A batch is what one ingest took in; it numbers the commits of `raw`, and all that came of them.
+A contract is Spark DDL, one column per line.  `arrow_schema` in `store.arrow` reads the same text.
 """
 
-# `seq` numbers everything taken in, in the order it came; files of one batch in reading order.
+# `raw` of a topic.  A dump line that is no record has `path`, `line` and `problem` only.
 RAW_RECORDS = """
-    batch bigint, seq bigint,
-    topic string, partition int, offset bigint, timestamp timestamp,
-    key binary, value binary, headers array<struct<key: string, value: binary>>,
-    path string, line bigint, problem string
+    batch bigint,          -- the ingest commit
+    seq bigint,            -- numbers all input of the changefeed in the order of its arrival
+    topic string,
+    partition int,
+    offset bigint,
+    timestamp timestamp,   -- the record's own
+    key binary,
+    value binary,
+    headers array<struct<key: string, value: binary>>,
+    path string,           -- the dump file
+    line bigint,           -- the line in the dump file, from 1
+    problem string         -- why the line is no record
 """
 
-# Contents are kept of small files only: schema files and `metadata`.
+# `raw` of a storage sink: one row per new or changed file.
 RAW_FILES = """
-    batch bigint, seq bigint,
-    path string, role string, database string, table string, version bigint, partition_id bigint,
-    table_id bigint, date string, dispatcher string, number bigint, checksum bigint,
-    size bigint, modified timestamp, content binary, problem string
+    batch bigint,          -- the ingest commit
+    seq bigint,            -- numbers all files in the order in which they have to be read
+    path string,           -- below the sink's prefix
+    role string,           -- see `raw.ingest_folder`
+    database string,       -- this and the next seven: the parts of the path
+    table string,
+    version bigint,        -- the table version
+    partition_id bigint,
+    table_id bigint,
+    date string,
+    dispatcher string,
+    number bigint,         -- the number in the name of a data file
+    checksum bigint,       -- the checksum in the name of a schema file
+    size bigint,           -- in bytes
+    modified timestamp,
+    content binary,        -- of schema files and `metadata` only
+    problem string         -- why the file cannot be read
 """
 
-# One line an event.  `kind` is one of
-#   row        a row change: images are JSON text {column: text or null}
-#   ddl        `statement` is the whole `events.SchemaChange` as JSON
-#   bootstrap  likewise `events.Bootstrap`
-#   watermark  `commit_ts` is resolved for this source and partition
-#   quarantined  what could not be decoded: `error` is its class, `statement` the reason
-#   file       a data file was decoded whole: its path, its size in `number`, its batch and seq
-#   batch      everything of this batch has been decoded, or is a data file that waits
-# `name` is what tells tables apart (`table_name`).  (`seq`, `index`) is the order of arrival;
-# (`source`, `partition`, `number`, `index`) the place: topic, partition, offset and index in the
-# record, or path, null, record and null.  `columns` is a JSON list where images were put together
-# column by column: they have no others, and need not be looked through for what they have.
+# One row per event, and one per batch and data file that was decoded.
+#
+# `kind` is one of
+#   row         a row change
+#   ddl         `statement` is the whole `events.SchemaChange` as JSON
+#   bootstrap   `statement` is the whole `events.Bootstrap` as JSON
+#   watermark   `source` and `partition` are complete up to `commit_ts`
+#   quarantined input that could not be decoded: `error` is its class, `statement` the reason
+#   file        the data file `source` was decoded whole: its size in `number`, its batch and seq
+#   batch       the batch was decoded, except data files that wait
 EVENTS = """
-    batch bigint, seq bigint, index bigint, kind string,
-    name string, database string, table string,
-    op string, commit_ts bigint, ordering string, before string, after string,
-    schema_version bigint, table_id bigint, observed string, columns string,
+    batch bigint,          -- the ingest commit that the event came with
+    seq bigint,            -- the `seq` of its input
+    index bigint,          -- the event's place in its input; (seq, index) is the order of arrival
+    kind string,
+    name string,           -- identifies the table: its quoted name in lower case (`table_name`)
+    database string,
+    table string,
+    op string,             -- insert, update, delete or upsert
+    commit_ts bigint,
+    ordering string,       -- how the order of rows is known: commit_ts, table_version, milliseconds
+    before string,         -- row images: JSON text {column: text or null}
+    after string,
+    schema_version bigint,
+    table_id bigint,
+    observed string,       -- the column types that the row itself states, as JSON
+    columns string,        -- a JSON list: all columns of both images, where decoding knows them
     key_columns array<string>,
-    handle_key_only boolean, member_names boolean,
+    handle_key_only boolean,
+    member_names boolean,  -- whether ENUM and SET values are names, not numbers
     checksum struct<version: int, corrupted: boolean, current: bigint, previous: bigint>,
-    build_ts bigint, claim_check_digest string,
-    source string, partition int, number bigint,
-    statement string, error string
+    build_ts bigint,
+    claim_check_digest string,
+    source string,         -- the position: topic, or path below the prefix
+    partition int,         -- of the topic; null for files
+    number bigint,         -- the offset, or the record in the file
+    statement string,
+    error string
 """
 
-# `stage` is where it was refused: decode or apply.  `raw` is the record or line, where it is known.
 QUARANTINE = """
-    batch bigint, seq bigint, index bigint, stage string,
-    database string, table string, commit_ts bigint,
-    source string, partition int, number bigint,
-    error string, reason string, raw binary
+    batch bigint,
+    seq bigint,
+    index bigint,
+    stage string,          -- decode or apply
+    database string,
+    table string,
+    commit_ts bigint,
+    source string,         -- the position, as in `events`
+    partition int,
+    number bigint,
+    error string,          -- the error class
+    reason string,
+    raw binary             -- the record, where there is one
 """
 
+# One row per version of a table's schema.  DDLs that concern no table have incarnation ''.
 SCHEMA_HISTORY = """
-    incarnation string, database string, table string,
-    valid_from bigint, valid_to bigint, schema_version bigint,
-    origin string, ddl_type string, sql string,
+    incarnation string,
+    database string,
+    table string,
+    valid_from bigint,     -- the commit ts from which the version is valid
+    valid_to bigint,       -- the commit ts that ends it; null for the newest version
+    schema_version bigint,
+    origin string,         -- ddl, bootstrap or rows: what stated it
+    ddl_type string,
+    sql string,
     columns array<struct<
         name: string, mysql_type: string, delta_type: string, nullable: boolean,
         default: string, generated: string, comment: string>>,
-    key array<string>, schema string
+    key array<string>,
+    schema string          -- the whole `events.TableSchema` as JSON
 """
 
-# `state` is live, paused, waiting or dropped; `stopped_ts` is up to where a paused or waiting table
-# was kept.
 TABLES = """
-    incarnation string, database string, table string, location string,
-    status string, reason string, stopped_ts bigint,
-    created_ts bigint, dropped_ts bigint, schema_version bigint,
-    key array<string>, columns int
+    incarnation string,
+    database string,
+    table string,
+    location string,       -- below the changefeed's folder
+    status string,         -- live, waiting, paused or dropped
+    reason string,         -- why it is waiting or paused
+    stopped_ts bigint,     -- a waiting or paused table has the rows up to this commit ts
+    created_ts bigint,
+    dropped_ts bigint,
+    schema_version bigint,
+    key array<string>,
+    columns int
 """
 
-# One row per snapshot.  `versions` are the Delta versions of the tables that changed, `counts` what
-# became of the pending row events.  Every batch up to `batch` was applied, except files that waited
-# to be decoded; up to `decoded_batch` no file waits.  `state` is the JSON of `plan.state.State` and
-# only in rows where it changed: `state_snapshot_id` points to the newest such row, whose `versions`
-# are complete.  `replayed_from` is the snapshot that a replay started from.
+# One row per snapshot.
 APPLIED = """
-    snapshot_id bigint, committed_at timestamp, resolved_ts bigint,
-    batch bigint, decoded_batch bigint,
-    watermarks map<string, bigint>, versions map<string, bigint>,
+    snapshot_id bigint,
+    committed_at timestamp,
+    resolved_ts bigint,
+    batch bigint,          -- batches up to this one were applied, except files that waited
+    decoded_batch bigint,  -- no file of a batch up to this one waited to be decoded
+    watermarks map<string, bigint>,
+    versions map<string, bigint>,  -- Delta versions of the tables that changed
     counts array<struct<
         incarnation: string, name: string, read: bigint, applied: bigint, superseded: bigint,
         quarantined: bigint, inexact: bigint>>,
-    replayed_from bigint, state_snapshot_id bigint, watermark_state string, state string
+    replayed_from bigint,  -- the snapshot that a replay started from; null for a window
+    state_snapshot_id bigint,  -- the newest row with `state`; its `versions` are complete
+    watermark_state string,  -- `stream.resolved_ts.WatermarkState` as JSON
+    state string           -- `plan.state.State` as JSON, only in rows that change it
 """
 
 CONTRACTS = {
@@ -107,11 +167,12 @@ CONTRACTS = {
     "applied": APPLIED,
 }
 
-# Which columns a table's files are laid out by, and have statistics of: images need none.
+# The columns by which a table's files are clustered.
 LAYOUT = {
     "raw": ("batch",),
     "events": ("name", "commit_ts"),
 }
+# The columns with file statistics: none for images, which are long.
 STATISTICS = {
     "raw": ("batch", "seq"),
     "events": ("batch", "kind", "name", "commit_ts"),
@@ -119,5 +180,9 @@ STATISTICS = {
     "applied": ("snapshot_id", "resolved_ts", "batch"),
 }
 
-# The one column that current tables have beside the user's own.
+# The columns that identify a row event: a sender that repeats it may state another schema version
+# or table id.
+EVENT_IDENTITY = ("name", "commit_ts", "op", "before", "after")
+
+# The one column that current tables have besides the columns upstream.
 COMMIT_TS = "_commit_ts"
