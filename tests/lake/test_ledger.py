@@ -11,10 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from resources.storage import open_sink_folder
+from tests.lake.canal import FEED, ddl, placed, row, watermark
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import Options, prepare
 from ticdc_assets.events import RowChange
 from ticdc_assets.lake.advance import Source, advance
+from ticdc_assets.lake.apply.pending_rows import Window, find_late_rows
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
@@ -100,3 +102,21 @@ def test_it_says_where_the_lake_was_tampered_with(kept: Kept, tmp_path: Path) ->
     assert "batch 1 was considered, and is not marked as decoded" in said
     assert "1 row events are in the lake more than once" in said
     assert "files were considered decoded, and are not marked" in said
+
+
+def test_a_row_sent_again_under_another_schema_version_is_repeated(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
+    sql = "CREATE TABLE `a` (`id` INT PRIMARY KEY)"
+    sent = [ddl("d", "a", 10, "CREATE", sql), row("d", "a", 20, id="1"), watermark(30)]
+    for again in ([], [row("d", "a", 20, id="1"), watermark(40)]):
+        sent += again
+        messages = placed(sent)
+        done = advance(lake, Source(records=lambda messages=messages: messages)).applied
+        assert (done.problems, done.replayed) == ([], 0)
+    second = f"UPDATE {lake.sql('events')} SET schema_version = 9, table_id = 7"
+    lake.spark.sql(f"{second} WHERE kind = 'row' AND batch = 2").collect()
+    assert find_late_rows(lake, Window(30, 1, 40, 2)) == []
+    (table,) = build_ledger(lake, read_last_snapshot(lake)).tables
+    assert (table.input, table.applied, table.repeated, table.missing) == (2, 1, 1, 0)

@@ -5,6 +5,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ticdc_assets.events import Op, RowChange
+from ticdc_assets.lake.store.contracts import EVENT_IDENTITY
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.stream.ordering import OrderKey, Phase
@@ -32,7 +33,7 @@ class Arrived:
     @property
     def content(self) -> tuple[object, ...]:
         c = self.change
-        return (self.key, c.commit_ts, c.op, c.before, c.after, c.table_id)
+        return (self.key, *(getattr(c, name) for name in EVENT_IDENTITY if name != "name"))
 
     def place(self, after: int) -> OrderKey:
         ts, ordering = self.change.commit_ts, self.change.ordering

@@ -23,6 +23,7 @@ from ticdc_assets.checks.invariants.row_conditions import (
 )
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.events.event_rows import make_table_name
+from ticdc_assets.lake.events.repetition import event_digest
 from ticdc_assets.lake.log.applied import Snapshot, read_snapshot
 from ticdc_assets.lake.log.applied_row import APPLIED_COLUMNS, AppliedRow, decode_applied_row
 from ticdc_assets.lake.store.lake import LakeSession
@@ -198,7 +199,7 @@ class CheckContext:
             F.when(is_pending & (F.col("op") == "update"), column_counts_differ()).alias(
                 "column_counts_differ"
             ),
-            F.when(is_row, F.xxhash64("op", "commit_ts", "before", "after")).alias("digest"),
+            F.when(is_row, event_digest()).alias("digest"),
             F.expr("if(kind = 'ddl', get_json_object(statement, '$.sql'), NULL) AS sql"),
         )
         cached = frame.persist()

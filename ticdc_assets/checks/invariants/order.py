@@ -11,6 +11,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.invariants.context import CheckContext
 from ticdc_assets.checks.invariants.invariant import Result, Violations, promise
 from ticdc_assets.checks.invariants.rows import ROW_COLUMNS
+from ticdc_assets.lake.events.repetition import event_digest
 from ticdc_assets.protocols.registry import get_ordering, get_traits
 
 _DECREASE = ("snapshot_id", "partition", "ts_before", "ts")
@@ -69,10 +70,7 @@ def no_new_rows_below_resolved_ts(context: CheckContext) -> Result:
         context.read("events")
         .where(f"kind = 'row' AND commit_ts BETWEEN {bounds[0]} AND {bounds[1]}")
         .where(f"batch < {bounds[2]}")
-        .select(
-            *("name", "commit_ts", "batch"),
-            F.xxhash64("op", "commit_ts", "before", "after").alias("digest"),
-        )
+        .select("name", "commit_ts", "batch", event_digest().alias("digest"))
     )
     same = F.expr(
         "late.name = known.name AND late.commit_ts = known.commit_ts"

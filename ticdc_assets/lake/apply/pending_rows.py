@@ -12,13 +12,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import RowChange
-from ticdc_assets.lake.events.event_rows import make_table_name, read_row_change
+from ticdc_assets.lake.events.event_rows import read_row_change, make_table_name
+from ticdc_assets.lake.events.repetition import is_same_event
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.stream.ordering import OrderKey, Phase
 
-# Columns of events that make a row the same row, however often it is sent.
-_CONTENT = ("name", "commit_ts", "op", "before", "after")
 # What rows have in common that are seen as one.
 _ALIKE = (
     *("database", "table", "schema_version", "observed", "columns", "key_columns"),
@@ -73,10 +72,11 @@ def _without_repetitions(rows: DataFrame, events: DataFrame, span: Window) -> Da
         & (F.col("ordering") == "milliseconds")
         & (F.col("batch") <= span.after_batch)
         & (F.col("commit_ts") < span.after_ts)
-    ).select(*_CONTENT)
-    late = rows.where(again)
-    same = [late[name].eqNullSafe(before[name]) for name in _CONTENT]
-    return rows.where(~again).unionByName(late.join(before, same, "left_anti"))
+    )
+    late = rows.where(again).alias("late")
+    same = is_same_event("late", "known")
+    new = late.join(before.alias("known"), same, "left_anti")
+    return rows.where(~again).unionByName(new)
 
 
 def group_rows(rows: DataFrame, *, old_values_may_lack: bool) -> list[RowGroup]:
@@ -153,7 +153,7 @@ def find_late_rows(lake: LakeSession, span: Window) -> list[tuple[str, str, int]
         & (F.col("commit_ts") >= bounds[0])
         & (F.col("commit_ts") <= span.after_ts)
     )
-    same = [F.col(f"late.{name}").eqNullSafe(F.col(f"known.{name}")) for name in _CONTENT]
+    same = is_same_event("late", "known")
     strange = late.alias("late").join(known.alias("known"), same, "left_anti")
     least = strange.groupBy("database", "table").agg(F.min("commit_ts"))
     return [(row[0], row[1], row[2]) for row in least.collect()]

@@ -27,13 +27,11 @@ from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.events.event_rows import make_table_name
+from ticdc_assets.lake.events.repetition import is_same_event
 from ticdc_assets.lake.log.applied import Snapshot, read_applied_rows
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.state import Incarnation
-
-# Columns of events that make a row the same row, however often it is sent.
-_CONTENT = ("name", "commit_ts", "op", "before", "after", "schema_version", "table_id")
 
 
 @dataclass(frozen=True)
@@ -225,11 +223,10 @@ class _Ledger:
         late = rows.join(F.broadcast(frame), covered)
         if late.isEmpty():
             return {}, {}
-        same = [F.col(f"late.{name}").eqNullSafe(F.col(f"known.{name}")) for name in _CONTENT]
-        earlier = F.col("known.batch") < F.col("late.batch")
+        same = is_same_event("late", "known") & (F.col("known.batch") < F.col("late.batch"))
 
         def counted(how: str) -> dict[str, int]:
-            found = late.alias("late").join(rows.alias("known"), [*same, earlier], how)
+            found = late.alias("late").join(rows.alias("known"), same, how)
             if how == "left_anti":
                 # Rows of milliseconds have no place of their own: they are due when they come.
                 found = found.where("NOT replayed AND ordering = 'commit_ts'")
