@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import Options, prepare
-from ticdc_assets.lake.advance import Source, advance
+from ticdc_assets.lake.advance import FolderSource, advance
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 
 # Which functions make a stage, by where they are called from.
@@ -69,7 +69,7 @@ class Work:
         feed = next(iter(load_changefeeds(self.simulation.changefeeds).values()))
         self.lake = LakeSession(spark, Lake(str(folder.absolute() / "lake"), feed.id), feed)
         opened = partial(open_sink_folder, feed)
-        self._source = Source(folder=opened(), open_folder=opened)
+        self._source = FolderSource(opened(), opened)
 
     def write(self, transactions: int) -> None:
         """Have the source go on until so many transactions have happened in all."""

@@ -7,14 +7,14 @@ from resources.dump import read_dump
 from resources.source import open_claim_checks, require_readable
 from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.lake.advance import Source
+from ticdc_assets.lake.advance import FolderSource, RecordSource, Source
 
 
 def open_source(feed: Changefeed) -> Source:
     """Open a changefeed's output; raise a `ConfigError` if it cannot be read."""
     require_readable(feed)
-    claims = None if feed.claim_check_storage is None else partial(open_claim_checks, feed)
     if feed.transport == "storage":
-        opened = partial(open_sink_folder, feed)
-        return Source(folder=opened(), open_folder=opened, open_payloads=claims)
-    return Source(records=partial(read_dump, Path(feed.location)), open_payloads=claims)
+        open_folder = partial(open_sink_folder, feed)
+        return FolderSource(open_folder(), open_folder)
+    claims = None if feed.claim_check_storage is None else partial(open_claim_checks, feed)
+    return RecordSource(partial(read_dump, Path(feed.location)), claims)

@@ -18,7 +18,7 @@ from ticdc_assets.checks.invariants.current import (
     keys_are_unique,
     row_count_matches_events,
 )
-from ticdc_assets.lake.advance import Source, advance, replay_tables
+from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
 from ticdc_assets.lake.apply.apply import ReplayRequest
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot, write_snapshot
@@ -47,7 +47,7 @@ class GrowingLake(NamedTuple):
         since = read_last_snapshot(self.session).snapshot_id if self.messages else 0
         self.messages.extend(messages)
         sent = [Message("t", 0, n, None, m.value, 1) for n, m in enumerate(self.messages)]
-        advance(self.session, Source(records=lambda: sent))
+        advance(self.session, RecordSource(lambda: sent))
         return SnapshotRange(since, read_last_snapshot(self.session).snapshot_id)
 
     def results(

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from resources.spark import get_session
-from ticdc_assets.lake.store.codegen import INTERPRETED
+from ticdc_assets.lake.store.codegen import CODEGEN_OFF
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +26,7 @@ def spark() -> Iterator[SparkSession]:
     master = os.environ.get("TICDC_TEST_SPARK", "local[2]")
     if not master.startswith("sc://"):
         # Here are many plans and few rows; on Spark Connect plans are compiled, as users have it.
-        small |= INTERPRETED
+        small |= CODEGEN_OFF
         small["spark.driver.memory"] = "2g"
     spark = get_session(master=master, settings=small)
     yield spark

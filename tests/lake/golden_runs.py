@@ -39,7 +39,7 @@ from tests.reference.golden_feeds import (
 )
 from tests.truth import Name, TrueTable, truth
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.advance import AdvanceResult, Source, advance
+from ticdc_assets.lake.advance import AdvanceResult, FolderSource, RecordSource, Source, advance
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.plan.state import Incarnation
@@ -100,7 +100,7 @@ class GoldenLake:
         if feed.transport != "storage":
             sent = messages(feed)[: cut.records]
             claims = partial(open_claim_check_folder, feed) if feed.claim_check_storage else None
-            return Source(records=lambda: iter(sent), open_payloads=claims)  # type: ignore[arg-type]
+            return RecordSource(lambda: iter(sent), claims)  # type: ignore[arg-type]
         tree = storage_tree(self.dataset)
         for path in cut.files:
             place = Path(feed.location, path)
@@ -109,7 +109,7 @@ class GoldenLake:
                 place.write_bytes(tree[path])
         if cut.metadata is not None:
             Path(feed.location, "metadata").write_bytes(cut.metadata)
-        return Source(folder=open_sink_folder(feed), open_folder=partial(open_sink_folder, feed))
+        return FolderSource(open_sink_folder(feed), partial(open_sink_folder, feed))
 
     @property
     def applied(self) -> set[int]:

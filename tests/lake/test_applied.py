@@ -5,7 +5,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, placed, row, watermark
-from ticdc_assets.lake.advance import Source, advance
+from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.log.applied import read_last_snapshot, read_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.asof import as_of
@@ -18,7 +18,7 @@ def test_a_changefeed_may_say_how_far_it_is_before_it_has_a_table(
     sent = [watermark(5), watermark(7), row("d", "t", 8, id="1"), watermark(9)]
     for count, resolved in ((1, 5), (2, 7), (4, 9)):
         came = placed(sent[:count])
-        advance(lake, Source(records=lambda came=came: came))
+        advance(lake, RecordSource(lambda came=came: came))
         assert read_last_snapshot(lake).ts == resolved
     assert [read_snapshot(lake, seq).ts for seq in range(4)] == [0, 5, 7, 9]
     assert as_of(lake, 7).tables() == []

@@ -15,7 +15,7 @@ from ticdc_assets.demo.csv_lines import CsvLines
 from ticdc_assets.demo.statement import Session
 from ticdc_assets.demo.storage import StorageWriter
 from ticdc_assets.demo.upstream import Upstream
-from ticdc_assets.lake.advance import AdvanceResult, Source, advance
+from ticdc_assets.lake.advance import AdvanceResult, FolderSource, advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views import overview
@@ -97,7 +97,7 @@ class Damaged:
 
     def advance(self) -> AdvanceResult:
         folder = partial(open_sink_folder, self._feed)
-        source = Source(folder=folder(), open_folder=folder)
+        source = FolderSource(folder(), folder)
         return advance(self.lake, source)
 
     def tables(self) -> dict[str, overview.TableOverview]:

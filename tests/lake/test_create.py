@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, ddl, placed, row, watermark
-from ticdc_assets.lake.advance import Source, advance
+from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.store.contracts import CONTRACTS
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.tables import create_tables
@@ -25,7 +25,7 @@ CAME = placed(
 
 def made(lake: LakeSession) -> dict[str, Any]:
     """What an advance makes of the changefeed: every table of the lake as Delta describes it."""
-    done = advance(lake, Source(records=lambda: CAME))
+    done = advance(lake, RecordSource(lambda: CAME))
     assert done.applied.problems == []
     (table,) = as_of(lake).tables()
     assert list(as_of(lake).lines(table)) == [b'{"id":"1","a.b":"x","c,d":"[]"}\n']

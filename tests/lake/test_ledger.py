@@ -15,7 +15,7 @@ from tests.lake.canal import FEED, ddl, placed, row, watermark
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import Options, prepare
 from ticdc_assets.events import RowChange
-from ticdc_assets.lake.advance import Source, advance
+from ticdc_assets.lake.advance import FolderSource, RecordSource, advance
 from ticdc_assets.lake.apply.pending_rows import Window, find_late_rows
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot
@@ -30,9 +30,9 @@ class Kept(NamedTuple):
     def build_ledger(self) -> Ledger:
         return build_ledger(self.lake, read_last_snapshot(self.lake))
 
-    def source(self) -> Source:
+    def source(self) -> FolderSource:
         opened = partial(open_sink_folder, self.lake.feed)
-        return Source(folder=opened(), open_folder=opened)
+        return FolderSource(opened(), opened)
 
     def copied(self, root: Path) -> "Kept":
         location = self.lake.location
@@ -113,7 +113,7 @@ def test_a_row_sent_again_under_another_schema_version_is_repeated(
     for again in ([], [row("d", "a", 20, id="1"), watermark(40)]):
         sent += again
         messages = placed(sent)
-        done = advance(lake, Source(records=lambda messages=messages: messages)).applied
+        done = advance(lake, RecordSource(lambda messages=messages: messages)).applied
         assert (done.problems, done.replayed) == ([], 0)
     second = f"UPDATE {lake.sql('events')} SET schema_version = 9, table_id = 7"
     lake.spark.sql(f"{second} WHERE kind = 'row' AND batch = 2").collect()

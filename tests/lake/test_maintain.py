@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, placed, row, watermark
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.advance import Source, advance
+from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
@@ -23,7 +23,7 @@ def test_files_are_joined_and_every_picture_stays(spark: SparkSession, tmp_path:
 
     def run(ts: int) -> None:
         messages.extend((row("d", "t", ts - 1, id=str(ts)), watermark(ts)))
-        advance(lake, Source(records=lambda: placed(messages)))
+        advance(lake, RecordSource(lambda: placed(messages)))
 
     for ts in (10, 20):
         run(ts)

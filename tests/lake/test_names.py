@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.advance import Source, advance, replay_tables
+from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
 from ticdc_assets.lake.apply.apply import ReplayRequest
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
@@ -56,7 +56,7 @@ def test_columns_of_any_name_go_through_every_kind_of_change(
     for end, window in zip((10, 20, 30), windows, strict=True):
         sent += [*window, watermark(end)]
         came = placed(sent)
-        done = advance(lake, Source(records=lambda came=came: came))
+        done = advance(lake, RecordSource(lambda came=came: came))
         assert done.applied.problems == []
         if end == 10:
             # Nothing of our own environment comes into the lake.
@@ -99,7 +99,7 @@ def test_a_table_that_spark_does_not_take_stops_alone(
     sent = [row("d", "odd", 5, id="1"), row("d", "even", 5, **even), watermark(9)]
     with monkeypatch.context() as patch:
         patch.setattr(CurrentTable, "create", refused)
-        done = advance(lake, Source(records=lambda: placed(sent))).applied
+        done = advance(lake, RecordSource(lambda: placed(sent))).applied
     (problem,) = done.problems
     assert (problem.kind, problem.table) == ("paused", "odd")
     assert "UNRESOLVED_COLUMN" in problem.reason

@@ -19,7 +19,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import SnapshotRange, check_specs
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.catalog import LakeCatalog
-from ticdc_assets.lake.store.codegen import WORTHWHILE, set_codegen
+from ticdc_assets.lake.store.codegen import CODEGEN_MIN_ROWS, codegen
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.naming import identifier, layer_asset_key, output_name, table_asset_key
@@ -146,7 +146,7 @@ class _Run:
         materializer = Materializer(self._context, report)
         yield from materializer.materialize_layers(report.result)
         rows = max(windows.result.decoded.rows, windows.result.applied.rows)
-        with set_codegen(lake.spark, rows > WORTHWHILE):
+        with codegen(lake.spark, enabled=rows > CODEGEN_MIN_ROWS):
             yield from self._materialize_tables(report)
             # Of a lake that was never reported, only what this run changed is checked.
             since = reported.snapshot_id or before.snapshot_id

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.checks import models
 from ticdc_assets.checks.invariants import CheckContext, NotEvaluated, Result, Severity, Violations
-from ticdc_assets.lake.columns.expressions import combine_balanced
+from ticdc_assets.lake.columns.expressions import combine_pairwise
 
 SAMPLE_ROWS = 10
 _CELL_CHARS = 500
@@ -122,7 +122,7 @@ def evaluate_contracts(
     marked = [frame.select(F.lit(table).alias("table")) for table, frame in invalid.items()]
     tables_with_faults = set()
     if marked:
-        found = combine_balanced(DataFrame.union, marked).distinct().collect()
+        found = combine_pairwise(DataFrame.union, marked).distinct().collect()
         tables_with_faults = {row[0] for row in found}
     for table, check in checks.items():
         metadata: dict[str, Any] = {"ticdc/checked_range": context.description}

@@ -1,4 +1,4 @@
-"""All stages, once: from what the source holds now to current tables at its newest checkpoint."""
+"""Run all stages once: bring the lake from its last snapshot to the source's checkpoint."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -14,24 +14,33 @@ from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
 from ticdc_assets.lake.log.schema_history import SchemasFor
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
-from ticdc_assets.lake.store.codegen import WORTHWHILE, set_codegen
+from ticdc_assets.lake.store.codegen import CODEGEN_MIN_ROWS, codegen
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore
 
-# Told as the work goes on: the stage, how much is done, of how much (None: nobody knows).
+# Called with the stage, how much of it is done, and how much there is (None: unknown).
 Progress = Callable[[str, int, int | None], None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """What a changefeed's output is read by; functions are called in the workers, and pickle."""
+@dataclass(frozen=True)
+class RecordSource:
+    """A topic, read record by record; `open_payloads` runs in the workers and must pickle."""
 
-    records: Callable[[], Iterable[Message | Quarantined]] | None = None
-    folder: SourceFolder | None = None
-    open_folder: Callable[[], FolderReader] | None = None
+    records: Callable[[], Iterable[Message | Quarantined]]
     open_payloads: Callable[[], PayloadStore] | None = None
+
+
+@dataclass(frozen=True)
+class FolderSource:
+    """A storage sink's folder; `open_folder` runs in the workers and must pickle."""
+
+    folder: SourceFolder
+    open_folder: Callable[[], FolderReader]
+
+
+Source = RecordSource | FolderSource
 
 
 @dataclass(frozen=True)
@@ -43,13 +52,13 @@ class AdvanceResult:
     applied: ApplyResult
 
 
-def sum_results(runs: Sequence[AdvanceResult]) -> AdvanceResult:
-    """What runs did one after the other, as if it were one; there is at least one.
+def sum_results(results: Sequence[AdvanceResult]) -> AdvanceResult:
+    """Add up the results of consecutive runs, of which there is at least one.
 
-    Tables are counted as often as they changed.
+    A table counts as often as it changed.
     """
     ingested, decoded, applied = (
-        [getattr(run, f.name) for run in runs] for f in fields(AdvanceResult)
+        [getattr(result, field.name) for result in results] for field in fields(AdvanceResult)
     )
     return AdvanceResult(
         replace(ingested[-1], **_sums(ingested, "batches", "items", "bytes")),
@@ -62,28 +71,35 @@ def sum_results(runs: Sequence[AdvanceResult]) -> AdvanceResult:
     )
 
 
-def _sums(parts: Sequence[Any], *names: str) -> dict[str, int]:
-    return {name: sum(getattr(part, name) for part in parts) for name in names}
+def _sums(results: Sequence[Any], *names: str) -> dict[str, int]:
+    return {name: sum(getattr(result, name) for result in results) for name in names}
 
 
 def advance(
-    lake: LakeSession,
-    source: Source,
-    *,
-    progress: Progress | None = None,
+    lake: LakeSession, source: Source, *, progress: Progress | None = None
 ) -> AdvanceResult:
-    """Run every stage once; what is done already is not done again."""
-    with set_codegen(lake.spark, False):
-        return _advance(lake, source, progress)
+    """Run every stage once, from where the lake's last commits ended."""
+    with codegen(lake.spark, enabled=False):
+        create_tables(lake)
+        before = read_last_snapshot(lake)
+        ingested = _ingest(lake, source, progress)
+        decoded = _decode(lake, source, before)
+        with codegen(lake.spark, enabled=decoded.rows > CODEGEN_MIN_ROWS):
+            applied = apply(
+                lake,
+                before,
+                decoded.newest,
+                decoded=decoded.done_through,
+                missing=decoded.waiting,
+                progress=None if progress is None else lambda n, of: progress("apply", n, of),
+            )
+    return AdvanceResult(ingested, decoded, applied)
 
 
 def replay_tables(
-    lake: LakeSession,
-    applied: Snapshot,
-    replay: ReplayRequest,
-    progress: Progress,
+    lake: LakeSession, applied: Snapshot, replay: ReplayRequest, progress: Progress
 ) -> ApplyResult:
-    """Replay tables from what is in the lake; nothing new is taken in."""
+    """Replay tables from the events in the lake, without ingesting anything."""
     return apply(
         lake,
         applied,
@@ -94,42 +110,15 @@ def replay_tables(
     )
 
 
-def _advance(
-    lake: LakeSession,
-    source: Source,
-    progress: Progress | None,
-) -> AdvanceResult:
-    create_tables(lake)
-    before = read_last_snapshot(lake)
-    taken = _ingest(lake, source, progress)
-    decoded = _decode(lake, source, before)
-    with set_codegen(lake.spark, decoded.rows > WORTHWHILE):
-        done = apply(
-            lake,
-            before,
-            decoded.newest,
-            decoded=decoded.done_through,
-            missing=decoded.waiting,
-            progress=None if progress is None else lambda n, of: progress("apply", n, of),
-        )
-    return AdvanceResult(taken, decoded, done)
-
-
-def _ingest(
-    lake: LakeSession,
-    source: Source,
-    progress: Progress | None,
-) -> IngestResult:
-    told = None if progress is None else lambda size, _: progress("ingest", size, None)
-    if source.folder is not None:
-        return ingest_folder(lake, source.folder, progress=told)
-    if source.records is None:
-        raise ValueError("a source is a folder or records")
-    return ingest_records(lake, source.records(), progress=told)
+def _ingest(lake: LakeSession, source: Source, progress: Progress | None) -> IngestResult:
+    report = None if progress is None else lambda size, _: progress("ingest", size, None)
+    if isinstance(source, FolderSource):
+        return ingest_folder(lake, source.folder, progress=report)
+    return ingest_records(lake, source.records(), progress=report)
 
 
 def _decode(lake: LakeSession, source: Source, before: Snapshot) -> DecodeResult:
-    if source.open_folder is None:
+    if isinstance(source, RecordSource):
         return decode_topic(lake, source.open_payloads, since=before.decoded_batch)
     return decode_folder(
         lake, source.open_folder, SchemasFor(lake, before), since=before.decoded_batch

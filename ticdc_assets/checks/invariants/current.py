@@ -19,7 +19,7 @@ from ticdc_assets.checks.invariants.invariant import (
 )
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.current_table import CurrentTable, row_count_growth, row_counts
-from ticdc_assets.lake.columns.expressions import combine_balanced
+from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.types import choose_delta_names, list_delta_columns
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.sql import quote_identifier
@@ -136,7 +136,7 @@ def _find_tables_with_equal_hashes(
             )
             for number, id in enumerate(ids)
         ]
-        hashed = combine_balanced(DataFrame.union, hashes)
+        hashed = combine_pairwise(DataFrame.union, hashes)
         if sizes[ids[0]] >= _SMALL_TABLE_BYTES and since[0] >= 0:
             # Reading a large table twice is cheaper than sorting all of it.
             new = hashed.where("is_new").select("table", "hash")
@@ -163,7 +163,7 @@ def _read_keys(context: CheckContext, table: Incarnation) -> DataFrame | NotEval
         return NotEvaluated(f"the table lacks handle key columns: {', '.join(sorted(missing))}")
     # A date that Delta cannot represent is NULL: such keys may be equal without being duplicates.
     values = [F.col(quote_identifier(name)) for name in key]
-    known = rows.where(combine_balanced(and_, (value.isNotNull() for value in values)))
+    known = rows.where(combine_pairwise(and_, (value.isNotNull() for value in values)))
     fields = (value.alias(f"k{number}") for number, value in enumerate(values))
     return known.select(F.struct(*fields).alias("key"), F.col(COMMIT_TS).alias("ts"))
 

@@ -26,7 +26,7 @@ from ticdc_assets.lake.log.applied import (
 )
 from ticdc_assets.lake.log.applied_row import TableCounts
 from ticdc_assets.lake.log.schema_history import write_history, write_tables
-from ticdc_assets.lake.store.codegen import WORTHWHILE, set_codegen
+from ticdc_assets.lake.store.codegen import CODEGEN_MIN_ROWS, codegen
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.plan import join_replay
 from ticdc_assets.plan.replay import replay_targets, tables_changed_by, tables_fed_by
@@ -145,9 +145,9 @@ class _Applier:
             )
 
         outcomes: dict[str, TableOutcome] = {}
-        is_much = way.rows > WORTHWHILE * max(len(work), 1)
+        is_much = way.rows > CODEGEN_MIN_ROWS * max(len(work), 1)
         # A table mostly waits, for logs and the store: as many as Python has threads for that.
-        with set_codegen(self._lake.spark, is_much), ThreadPoolExecutor() as pool:
+        with codegen(self._lake.spark, enabled=is_much), ThreadPoolExecutor() as pool:
             for incarnation, outcome in zip(work, pool.map(one, work), strict=True):
                 outcomes[incarnation] = outcome
                 if self._progress is not None:

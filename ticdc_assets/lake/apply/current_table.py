@@ -10,14 +10,14 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import folded
-from ticdc_assets.lake.columns.expressions import combine_balanced
+from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.types import (
     DeltaColumn,
     choose_delta_names,
     fold_case,
     list_delta_columns,
 )
-from ticdc_assets.lake.store.commits import newest_commits
+from ticdc_assets.lake.store.commits import read_newest_commits
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier, quote_literal
@@ -104,7 +104,7 @@ class CurrentTable:
     @property
     def version(self) -> int:
         """Its newest Delta version."""
-        return newest_commits(self._spark, self.path, 1)[0].version
+        return read_newest_commits(self._spark, self.path, 1)[0].version
 
     def rows(self, version: int) -> DataFrame:
         """Its rows at a Delta version."""
@@ -177,14 +177,14 @@ class CurrentTable:
         values = {n: F.col(f"`⌗came`.c{at}") for at, n in enumerate(columns)}
         types = {c.name: c.type for c in list_delta_columns(schema)}
         if key:
-            same = combine_balanced(
+            same = combine_pairwise(
                 and_, (_same(F.col(quote_identifier(n)), values[n], types[n]) for n in key)
             )
         else:
             equal = (
                 F.col(quote_identifier(n)).eqNullSafe(values[n]) for n in columns if n != COMMIT_TS
             )
-            same = combine_balanced(and_, [~F.col("⌗put"), *equal])
+            same = combine_pairwise(and_, [~F.col("⌗put"), *equal])
         every = {quote_identifier(n): value for n, value in values.items()}
         merge = news.mergeInto(self.sql, same)
         merge = merge.whenMatched(~F.col("⌗put")).delete().whenMatched().update(every)

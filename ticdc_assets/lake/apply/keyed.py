@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, Segment
-from ticdc_assets.lake.columns.expressions import combine_balanced, have_same_values
+from ticdc_assets.lake.columns.expressions import combine_pairwise, have_same_values
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.sql import quote_identifier
 
@@ -49,7 +49,7 @@ def order_of(exact: bool) -> list[str]:
 def _operations(segment: Segment, good: DataFrame, kept: list[Column]) -> DataFrame:
     """Every event as the removal of a key, the putting of a row, or both."""
     key = segment.key
-    moved = combine_balanced(
+    moved = combine_pairwise(
         or_, (~F.col("⌗old").getField(n).eqNullSafe(F.col(quote_identifier(n))) for n in key)
     )
     puts = F.col("⌗new") & ~F.col(KEY_ONLY)

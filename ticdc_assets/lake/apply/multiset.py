@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.lake.apply.keyed import order_of
 from ticdc_assets.lake.apply.quarantined_rows import stop_job
 from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, Segment
-from ticdc_assets.lake.columns.expressions import any_of, combine_balanced, have_same_values
+from ticdc_assets.lake.columns.expressions import any_of, combine_pairwise, have_same_values
 from ticdc_assets.lake.columns.types import DeltaColumn
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.sql import quote_identifier
@@ -88,7 +88,7 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
     both = both.withColumn("⌗last", last)
     put, before = F.col("⌗put"), F.col("⌗last")
     by = any_of(
-        combine_balanced(and_, [unique[n].isNotNull() for n in k]) for k in segment.unique_keys
+        combine_pairwise(and_, [unique[n].isNotNull() for n in k]) for k in segment.unique_keys
     )
     is_earlier = F.lit(not segment.is_ordered_by_commit_ts) | (
         before["⌗order_ts"] < F.col("⌗order_ts")

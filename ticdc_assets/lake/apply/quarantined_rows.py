@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.errors import InvalidValue, MalformedMessage, TicdcError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, ORIGIN, Segment
-from ticdc_assets.lake.columns.expressions import combine_balanced
+from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.store.contracts import QUARANTINE
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.schema.types.row import RowReader
@@ -41,7 +41,7 @@ def write_quarantined_rows(lake: LakeSession, segments: Sequence[Segment]) -> No
     refused = [_refused(s) for s in segments if s.metrics.get["bad"] or s.metrics.get["key_only"]]
     if not refused:
         return
-    rows = combine_balanced(DataFrame.unionByName, refused)
+    rows = combine_pairwise(DataFrame.unionByName, refused)
     # A row that is replayed is refused again, and said once.
     known = lake.read("quarantine").where("stage = 'apply'").select("seq", "index")
     new = rows.join(known, ["seq", "index"], "left_anti").select(*_NAMES)

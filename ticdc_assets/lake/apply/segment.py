@@ -20,7 +20,7 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.apply.pending_rows import between
-from ticdc_assets.lake.columns.expressions import any_of, combine_balanced
+from ticdc_assets.lake.columns.expressions import any_of, combine_pairwise
 from ticdc_assets.lake.columns.reading import (
     has_undecodable_text,
     has_unknown_columns,
@@ -115,7 +115,7 @@ def read_segment(due: DataFrame, step: ApplyRows, redecode: Redecode | None) -> 
         _typed(rows if len(groups) == 1 else rows.where(_like(group)), schema, group, redecode)
         for group in groups
     ]
-    everything = combine_balanced(DataFrame.unionByName, parts)
+    everything = combine_pairwise(DataFrame.unionByName, parts)
     metrics = Observation()
     observed = everything.observe(
         metrics,
@@ -146,7 +146,7 @@ def _is_sure(reading: TypedRowGroup) -> bool:
 
 def _like(group: Sequence[TypedRowGroup]) -> Column:
     """Whether a row is one of a group."""
-    return combine_balanced(
+    return combine_pairwise(
         or_,
         (
             F.col("schema_version").eqNullSafe(F.lit(reading.group.schema_version))
@@ -209,7 +209,7 @@ def _typed(
             bad.append(has if at is None else has & at.value.isNull() & ~at.inexact)
     # Values that Delta has none for, and texts with bytes that are no UTF-8.
     flags = [*(t.inexact for t in new), has_undecodable_text(F.col("after"))]
-    inexact = combine_balanced(add, [flag.cast("int") for flag in flags])
+    inexact = combine_pairwise(add, [flag.cast("int") for flag in flags])
     return images.select(
         # Columns of the user's may be called like any of these.
         *(F.col(name).alias(f"⌗{name}") for name in (*ORIGIN, *_ORDER)),

@@ -12,7 +12,7 @@ from ticdc_assets.lake.store.sql import quote_identifier
 Part = TypeVar("Part")
 
 
-def combine_balanced(combine: Callable[[Part, Part], Part], parts: Iterable[Part]) -> Part:
+def combine_pairwise(combine: Callable[[Part, Part], Part], parts: Iterable[Part]) -> Part:
     """Combine at least one part pairwise, as a tree of small depth.
 
     Combined one after the other, the parts would nest as deep as a table has columns, and a Spark
@@ -27,12 +27,12 @@ def combine_balanced(combine: Callable[[Part, Part], Part], parts: Iterable[Part
 
 def any_of(conditions: Iterable[Column]) -> Column:
     """Return whether at least one condition holds; false if there is none."""
-    return combine_balanced(or_, [F.lit(False), *conditions])
+    return combine_pairwise(or_, [F.lit(False), *conditions])
 
 
 def have_same_values(left: DataFrame, right: DataFrame, names: Sequence[str]) -> Column:
     """Return whether rows are equal in these columns, NULLs included: a zero date is a NULL."""
-    return combine_balanced(
+    return combine_pairwise(
         and_,
         (left[quote_identifier(name)].eqNullSafe(right[quote_identifier(name)]) for name in names),
     )

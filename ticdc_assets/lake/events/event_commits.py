@@ -9,10 +9,14 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, make_batch, to_arrow
-from ticdc_assets.lake.store.codegen import set_codegen
+from ticdc_assets.lake.store.codegen import codegen
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.sql import quote_literal
-from ticdc_assets.lake.store.stage_commits import last_stage_commit, stage_writer, was_committed
+from ticdc_assets.lake.store.stage_commits import (
+    make_stage_writer,
+    read_last_stage_commit,
+    was_committed,
+)
 from ticdc_assets.plan.row_group import UndecodedFiles
 
 BYTES_PER_COMMIT = 8 << 30
@@ -52,7 +56,7 @@ class EventCommits:
         self._lake = lake
         self._since = since
         # Read before any data: a later commit of another run makes ours void.
-        self._number = last_stage_commit(lake, "events", _STAGE).number
+        self._number = read_last_stage_commit(lake, "events", _STAGE).number
         self._batches: list[int] = []
         self._observations: list[Observation] = []
 
@@ -90,8 +94,8 @@ class EventCommits:
         else:
             writer = writer.mode("append")
         self._number += 1
-        writer, token = stage_writer(writer, _STAGE, self._number)
-        with set_codegen(self._lake.spark, not small):
+        writer, token = make_stage_writer(writer, _STAGE, self._number)
+        with codegen(self._lake.spark, enabled=not small):
             writer.save(self._lake.path("events"))
         if not was_committed(self._lake, "events", token):
             return False

@@ -23,7 +23,7 @@ from ticdc_assets.lake.log.applied_row import (
 )
 from ticdc_assets.lake.store.contracts import APPLIED
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.stage_commits import last_stage_commit, stage_writer
+from ticdc_assets.lake.store.stage_commits import make_stage_writer, read_last_stage_commit
 from ticdc_assets.plan.state import State
 from ticdc_assets.stream.resolved_ts import WatermarkState
 
@@ -54,7 +54,7 @@ class Snapshot:
 
 def read_last_snapshot(lake: LakeSession) -> Snapshot:
     """Read the newest snapshot; an empty lake if there is none."""
-    mark = last_stage_commit(lake, "applied", STAGE)
+    mark = read_last_stage_commit(lake, "applied", STAGE)
     if mark.found:
         return read_snapshot(lake, mark.number)
     newest = lake.read("applied").agg(F.max("snapshot_id")).collect()[0][0]
@@ -150,7 +150,7 @@ def write_snapshot(
         write_json(replace(state, watermarks=WatermarkState())) if is_whole else None,
     )
     frame = lake.spark.createDataFrame([row], APPLIED).coalesce(1)
-    writer, _ = stage_writer(frame.write.mode("append"), STAGE, snapshot_id, ts=state.ts)
+    writer, _ = make_stage_writer(frame.write.mode("append"), STAGE, snapshot_id, ts=state.ts)
     writer.save(lake.path("applied"))
     return Snapshot(state, batch, decoded_batch, all_versions, state_snapshot_id)
 

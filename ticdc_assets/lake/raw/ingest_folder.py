@@ -92,12 +92,12 @@ def ingest_folder(
         rows.append(checkpoint)
     for chunk in _chunks(rows, bytes_per_batch):
         last = seq + len(chunk)
-        said: dict[str, Any] = {"seq": last}
+        metadata: dict[str, Any] = {"seq": last}
         # The digest is of a checkpoint that has been written.
         if checkpoint is None or chunk[-1] is checkpoint:
-            said["metadata"] = digest
+            metadata["metadata"] = digest
         size = sum(len(row["content"] or b"") for row in chunk)
-        if not append(lake, _table(chunk, batch + 1, seq + 1), batch + 1, size=size, **said):
+        if not append(lake, _table(chunk, batch + 1, seq + 1), batch + 1, size=size, **metadata):
             break
         batch, seq, items = batch + 1, last, items + len(chunk)
         taken += sum(row["size"] for row in chunk)
@@ -108,8 +108,8 @@ def ingest_folder(
 
 def _known_digest(lake: LakeSession, state: RawEnd) -> str | None:
     """The digest of the checkpoint taken in last."""
-    if not state.batch or "metadata" in state.said:
-        return state.said.get("metadata")
+    if not state.batch or "metadata" in state.metadata:
+        return state.metadata.get("metadata")
     raw = lake.read("raw").where("role = 'metadata'")
     newest = raw.orderBy("seq", ascending=False).select("content", "problem").limit(1).collect()
     return _digest(newest[0]["content"], newest[0]["problem"]) if newest else None

@@ -15,7 +15,11 @@ from ticdc_assets.events import FilePosition, Quarantined
 from ticdc_assets.lake.store.arrow import arrow_schema, make_array
 from ticdc_assets.lake.store.contracts import RAW_RECORDS
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.stage_commits import last_stage_commit, stage_writer, was_committed
+from ticdc_assets.lake.store.stage_commits import (
+    make_stage_writer,
+    read_last_stage_commit,
+    was_committed,
+)
 from ticdc_assets.protocols.message import Message
 
 STAGE = "ingest"
@@ -46,26 +50,26 @@ class RawEnd:
 
     batch: int
     seq: int
-    said: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     found: bool
 
 
 def read_raw_end(lake: LakeSession) -> RawEnd:
     """Where `raw` ends, by its last commit's mark, or else by its rows."""
-    mark = last_stage_commit(lake, "raw", STAGE)
+    mark = read_last_stage_commit(lake, "raw", STAGE)
     if mark.found:
-        return RawEnd(mark.number, mark.said.get("seq", 0), mark.said, found=True)
+        return RawEnd(mark.number, mark.metadata.get("seq", 0), mark.metadata, found=True)
     ends = lake.read("raw").agg(F.max("batch").alias("batch"), F.max("seq").alias("seq"))
     row = ends.collect()[0]
     return RawEnd(max(row["batch"] or 0, mark.number), row["seq"] or 0, {}, found=False)
 
 
-def append(lake: LakeSession, rows: pa.Table, number: int, *, size: int, **said: Any) -> bool:
+def append(lake: LakeSession, rows: pa.Table, number: int, *, size: int, **metadata: Any) -> bool:
     """Commit a batch; False if another run has committed one of that number."""
     frame = lake.spark.createDataFrame(rows)
     if size < SMALL:
         frame = frame.coalesce(1)
-    writer, token = stage_writer(frame.write.mode("append"), STAGE, number, **said)
+    writer, token = make_stage_writer(frame.write.mode("append"), STAGE, number, **metadata)
     writer.save(lake.path("raw"))
     return was_committed(lake, "raw", token)
 
@@ -116,7 +120,7 @@ def ingest_records(
 
 def _known_offsets(lake: LakeSession, state: RawEnd) -> dict[str, int]:
     if state.found:
-        return dict(state.said.get("offsets", {}))
+        return dict(state.metadata.get("offsets", {}))
     if not state.batch:
         return {}
     raw = lake.read("raw").where("offset is not null")

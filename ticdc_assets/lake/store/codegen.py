@@ -1,34 +1,34 @@
-"""Whether Spark compiles its plans: of little work that takes longer than the work itself."""
+"""Disable Spark's code generation for small inputs, where compiling takes longer than the work."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-# From about so many rows on, of one table, it pays.
-WORTHWHILE = 20_000
+# Measured per table: from about this many rows on, generated code saves more than compiling costs.
+CODEGEN_MIN_ROWS = 20_000
 
-INTERPRETED = {
+CODEGEN_OFF = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-_COMPILED = {
+_CODEGEN_ON = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
 
 
 @contextmanager
-def set_codegen(spark: SparkSession, wanted: bool) -> Iterator[None]:
-    """Have plans compiled, or not; afterwards the session is as it was."""
-    before = {name: spark.conf.get(name) or "" for name in INTERPRETED}
+def codegen(spark: SparkSession, *, enabled: bool) -> Iterator[None]:
+    """Enable or disable code generation, and restore the session's settings afterwards."""
+    before = {name: spark.conf.get(name) or "" for name in CODEGEN_OFF}
     try:
-        _set(spark, _COMPILED if wanted else INTERPRETED)
+        _configure(spark, _CODEGEN_ON if enabled else CODEGEN_OFF)
         yield
     finally:
-        _set(spark, before)
+        _configure(spark, before)
 
 
-def _set(spark: SparkSession, settings: Mapping[str, str]) -> None:
+def _configure(spark: SparkSession, settings: Mapping[str, str]) -> None:
     for name, value in settings.items():
         spark.conf.set(name, value)

@@ -1,8 +1,8 @@
-"""The newest commits of a Delta table, as its log tells of them.
+"""The newest commits of a Delta table.
 
-Every stage asks, of every table that it works on: Spark takes a third of a second of processor time
-to answer.  Of a lake on a local file system the log is read directly, in milliseconds; what an
-object store is reached by is known to Spark alone.
+Every stage reads them for every table it works on, and DESCRIBE HISTORY costs Spark a third of a
+second of processor time.  On a local file system delta-rs reads the log in milliseconds; for an
+object store only Spark has the credentials and the configuration.
 """
 
 from contextlib import suppress
@@ -17,22 +17,22 @@ from ticdc_assets.lake.store.sql import delta_table
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit: its version, what it did, and what its writer left word of."""
+    """A commit to a Delta table; `metadata` is the text that its writer added."""
 
     version: int
     operation: str
-    said: str | None
+    metadata: str | None
 
 
-def newest_commits(spark: SparkSession, path: str, limit: int) -> list[Commit]:
-    """The newest commits of the table at a path, newest first; Spark's error if it is none."""
+def read_newest_commits(spark: SparkSession, path: str, limit: int) -> list[Commit]:
+    """Read the newest commits of the table at a path, newest first; raise Spark's errors only."""
     if "://" not in path:
-        # Whatever is wrong there, Spark has the word for it that others wait for.
+        # Spark then meets the same problem, and raises the error that callers expect.
         with suppress(DeltaError, OSError):
             return [
-                Commit(one["version"], one["operation"], one.get("userMetadata"))
-                for one in DeltaTable(path).history(limit)
+                Commit(commit["version"], commit["operation"], commit.get("userMetadata"))
+                for commit in DeltaTable(path).history(limit)
             ]
-    told = spark.sql(f"DESCRIBE HISTORY {delta_table(path)} LIMIT {limit}")
-    rows = told.select("version", "operation", "userMetadata").collect()
+    history = spark.sql(f"DESCRIBE HISTORY {delta_table(path)} LIMIT {limit}")
+    rows = history.select("version", "operation", "userMetadata").collect()
     return [Commit(*row) for row in rows]

@@ -1,7 +1,7 @@
-"""What a commit says of itself: where its stage has got to, in the commit's own metadata.
+"""The progress of a stage, kept in the metadata of its commits.
 
-Read back from the last few commits, so it costs the same however large a table is.  A mark is
-believed only if nothing after it can have taken rows away or brought others back.
+Only the last few commits are read back, so the cost does not depend on the size of the table.  A
+stage's metadata is trusted only if no later commit can have removed rows or restored old ones.
 """
 
 import json
@@ -12,63 +12,64 @@ from typing import Any
 
 from pyspark.sql import DataFrameWriter
 
-from ticdc_assets.lake.store.commits import newest_commits
+from ticdc_assets.lake.store.commits import read_newest_commits
 from ticdc_assets.lake.store.lake import LakeSession
 
-# What commits of ours, and of maintenance, are called in a table's history.
+# Operations of stages and of maintenance: none of them takes a table back in time.
 _HARMLESS = {"WRITE", "CREATE TABLE", "OPTIMIZE", "VACUUM START", "VACUUM END", "DELETE"}
 _HARMLESS |= {"SET TBLPROPERTIES", "CLUSTER BY", "UPGRADE PROTOCOL", "REORG", "UPDATE", "MERGE"}
-_LOOKED_AT = 50
+_COMMITS_TO_SEARCH = 50
+_COMMITS_TO_VERIFY = 10
 
 
 @dataclass(frozen=True)
 class StageCommit:
-    """The last commit of a stage: its number among those of the stage, and what it left word of."""
+    """The last commit of a stage: its number among the stage's commits, and its metadata."""
 
     number: int
-    said: Mapping[str, Any] = field(default_factory=dict)
-    # Whether such a commit was found; if not, the number is only greater than all there were.
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    # Whether a trusted commit was found; if not, `number` is only no less than all of the stage's.
     found: bool = False
 
 
-def last_stage_commit(lake: LakeSession, table: str, stage: str) -> StageCommit:
-    """The newest commit of a stage in a table."""
-    believed = True
+def read_last_stage_commit(lake: LakeSession, table: str, stage: str) -> StageCommit:
+    """Read the newest commit of a stage to a table."""
+    is_trusted = True
     version = newest = 0
-    for commit in newest_commits(lake.spark, lake.path(table), _LOOKED_AT):
+    for commit in read_newest_commits(lake.spark, lake.path(table), _COMMITS_TO_SEARCH):
         version = commit.version
         newest = max(newest, version)
-        said = _said(commit.said)
-        if said.get("stage") == stage:
-            # A number is never used again, not even of a commit that was taken back.
-            return StageCommit(said["number"], said if believed else {}, found=believed)
-        believed = believed and commit.operation in _HARMLESS
+        metadata = _decode_metadata(commit.metadata)
+        if metadata.get("stage") == stage:
+            # A number is never used again, even if its commit was taken back.
+            return StageCommit(metadata["number"], metadata if is_trusted else {}, found=is_trusted)
+        is_trusted = is_trusted and commit.operation in _HARMLESS
     if newest == 0:
-        # The table was made, and no more.
+        # The table was created and never written.
         return StageCommit(0, found=True)
-    # A stage's numbers grow by one with a commit at most, so no version is below any of them.
+    # A stage's number grows by at most one per commit, so no version is below any number.
     return StageCommit(newest if version else 0)
 
 
-def stage_writer(
-    writer: DataFrameWriter, stage: str, number: int, **said: Any
+def make_stage_writer(
+    writer: DataFrameWriter, stage: str, number: int, **metadata: Any
 ) -> tuple[DataFrameWriter, str]:
-    """A writer whose commit is made only if no later one of the stage was; and its token."""
+    """Return a writer that Delta ignores once the stage has reached `number`, and a token."""
     token = secrets.token_hex(8)
-    text = json.dumps({"stage": stage, "number": number, "token": token, **said})
+    text = json.dumps({"stage": stage, "number": number, "token": token, **metadata})
     writer = writer.format("delta").option("txnAppId", stage).option("txnVersion", number)
     return writer.option("userMetadata", text), token
 
 
 def was_committed(lake: LakeSession, table: str, token: str) -> bool:
-    """Whether the commit of that token is there: Delta skips what another run has done."""
-    commits = newest_commits(lake.spark, lake.path(table), 10)
-    return any(_said(commit.said).get("token") == token for commit in commits)
+    """Return whether the commit with a token exists: a concurrent run's commit makes ours void."""
+    commits = read_newest_commits(lake.spark, lake.path(table), _COMMITS_TO_VERIFY)
+    return any(_decode_metadata(commit.metadata).get("token") == token for commit in commits)
 
 
-def _said(text: str | None) -> dict[str, Any]:
+def _decode_metadata(text: str | None) -> dict[str, Any]:
     try:
-        said = json.loads(text or "{}")
+        metadata = json.loads(text or "{}")
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return metadata if isinstance(metadata, dict) else {}
