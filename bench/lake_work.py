@@ -26,14 +26,18 @@ from ticdc_assets.demo import Options, prepare
 from ticdc_assets.lake.advance import FolderSource, advance
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 
-# Which functions make a stage, by where they are called from.
+# The functions that make up a stage, by the module of the lake that calls them.
 _STAGES = {
-    "start": {"tables": ["create"], "advance": ["last_applied"]},
+    "start": {"advance": ["create_tables", "read_last_snapshot"]},
     "ingest": {"advance": ["ingest_folder"]},
     "decode": {"advance": ["decode"]},
-    "plan": {"apply": ["read_control", "came_late", "planned"]},
-    "apply": {"apply": ["carry_out"]},
-    "record": {"apply": ["keep_refused", "write_history", "write_tables", "write_applied"]},
+    "plan": {"apply.apply": ["read_control_events", "find_late_rows", "prepare_window"]},
+    "apply": {"apply.apply": ["apply_table_work"]},
+    "record": {
+        "apply.apply": [
+            *("write_quarantined_rows", "write_history", "write_tables", "write_snapshot"),
+        ]
+    },
 }
 STAGES = (*_STAGES, "rest")
 _COMMIT = re.compile(r"\d{20}\.json")
