@@ -1,7 +1,6 @@
-"""Reading the lake's own small tables without Spark, in milliseconds: for definitions and sensors.
+"""Read the lake's own small tables with delta-rs, in milliseconds: for definitions and sensors.
 
-Current tables are not read this way: they use features of Delta that only Spark knows.  What is
-read can be pinned to Delta versions, so that it is read the same again.
+Current tables use Delta features that only Spark supports.
 """
 
 import os
@@ -34,9 +33,9 @@ _TABLE_COLUMNS = (
 
 
 def read_catalog(lake: Lake, pinned: Mapping[str, int] | None = None) -> LakeCatalog:
-    """What there is now, or was at the Delta versions `pinned`; empty if there is no lake yet.
+    """Read the catalog, now or at the Delta versions `pinned`; empty if there is no lake yet.
 
-    Pinned to nothing is pinned to no lake; to versions that were given up since, to the newest.
+    An empty `pinned` means no lake.  If the pinned versions were vacuumed, read the newest ones.
     """
     if pinned is not None and not pinned:
         return LakeCatalog()
@@ -108,7 +107,7 @@ def _newest_id(applied: DeltaTable) -> int:
 
 
 def table_files(path: str, version: int | None = None) -> tuple[int, int]:
-    """How many files a Delta table has at a version, and their bytes, as its log tells."""
+    """Count the files of a Delta table at a version, and their bytes, from its log."""
     found = DeltaTable(_uri(path), version=version, storage_options=_options(path))
     sizes = pa.table(found.get_add_actions(flatten=True))["size_bytes"]
     return len(sizes), int(pc.sum(sizes).as_py() or 0)
@@ -121,12 +120,12 @@ def _open(lake: Lake, name: str, pinned: Mapping[str, int] | None) -> DeltaTable
 
 
 def _uri(path: str) -> str:
-    """A path or URI as this library has it: Hadoop's s3a is its s3."""
+    """Write a path or URI for delta-rs: it calls Hadoop's s3a s3."""
     return f"s3://{path.removeprefix('s3a://')}" if path.startswith("s3a://") else path
 
 
 def _options(path: str) -> dict[str, str] | None:
-    """What the library does not take from the environment by itself."""
+    """Return the settings that delta-rs does not read from the environment itself."""
     if path.startswith(("s3://", "s3a://")) and os.environ.get("AWS_ENDPOINT_URL", "").startswith(
         "http://"
     ):

@@ -77,11 +77,11 @@ def test_a_table_that_stopped_at_a_statement_goes_on_without_it(
     assert "`d`.`t`" in out.decode()
 
     with locked(Lake(str(Path("lake").absolute()), "f")), monkeypatch.context() as patch:
-        patch.setattr(lock, "PATIENCE", 0.5)
+        patch.setattr(lock, "WAIT_TIMEOUT", 0.5)
         code, out, err = run("resume", "d.t", "--skip-ddl")
     assert (code, out) == (2, b"")
-    assert err[0].endswith("is at work on changefeed 'f'; it is waited for")
-    assert err[1].endswith("is at work on changefeed 'f'")
+    assert err[0].endswith("is working on changefeed 'f'; waiting for it to finish")
+    assert err[1].endswith("is working on changefeed 'f'")
 
     # Nothing was mended, so it stops where it stopped.
     code, out, err = run("resume", "d.t")

@@ -29,9 +29,9 @@ def test_files_are_joined_and_every_picture_stays(spark: SparkSession, tmp_path:
         run(ts)
     before = read_last_snapshot(lake)
     (incarnation,) = before.versions
-    done = maintain(lake, before, retain_days=7, expire_days=1, many=2)
+    done = maintain(lake, before, retain_days=7, expire_days=1, min_files=2)
     after = read_last_snapshot(lake)
-    assert done.joined
+    assert done.compacted
     assert done.files_after < done.files_before
     assert (after.ts, after.snapshot_id, after.batch) == (
         before.ts,

@@ -40,7 +40,7 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
             )
         context.add_output_metadata(
             {
-                "ticdc/tables_compacted": result.joined,
+                "ticdc/tables_compacted": result.compacted,
                 "ticdc/files_before": result.files_before,
                 "ticdc/files_after": result.files_after,
                 "ticdc/records_expired": result.expired,

@@ -162,7 +162,7 @@ def maintain(options: argparse.Namespace) -> int:
             retain_days=options.retain_days,
             expire_days=options.expire_days,
         )
-    joined = texts.count(done.joined, "table")
+    joined = texts.count(done.compacted, "table")
     print(f"files: {done.files_before:,} before, {done.files_after:,} now, in {joined}")
     if options.retain_days is not None:
         print(f"vacuumed: pictures older than {options.retain_days} days may not be readable now")

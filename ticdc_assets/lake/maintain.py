@@ -1,17 +1,16 @@
-"""Maintenance: many small files become few, and what nobody needs any more goes.
+"""Maintenance: compact small files, vacuum files that no snapshot needs, expire old records.
 
-A run puts every current table back to the version that the last line of `applied` names, so what is
-done here ends with a line of its own: the same ts, the new versions.  Killed before that, it is
-undone by the next run.
+A run restores every current table to its version in the last snapshot, so maintenance ends with a
+snapshot of its own: the same ts, the new versions.  If it is killed before that, the next run
+undoes what it did to current tables.
 
-Files are removed only when asked for, of current tables as of the lake's own.  A line of `applied`
-that is younger than the retention keeps all its versions readable: a file is removed only if it was
-replaced before the retention began, and what a line names was not replaced when it was written.
-Older pictures are given up; so are replays that would have to start from them, but for those that
-start from nothing (`rebuild`).
+Vacuuming and expiry are opt-in.  A snapshot younger than the retention keeps all its versions
+readable: VACUUM removes a file only if it was replaced before the retention began, and the files of
+a snapshot's versions were current when it was written.  Older snapshots may become unreadable, and
+with them replays that start from one; `rebuild` starts from nothing and remains possible.
 
-Only records of topics expire: files of a folder are known by their line in `raw`, and row events
-are what tells a sender's repetition from a change that came too late.
+Only records of topics expire.  Files of a folder are recognized by their row in `raw`, and row
+events tell a repetition from a change that arrives late.
 """
 
 from collections.abc import Sequence
@@ -26,18 +25,18 @@ from ticdc_assets.lake.log.applied import Snapshot, write_snapshot
 from ticdc_assets.lake.store.contracts import CONTRACTS
 from ticdc_assets.lake.store.lake import LakeSession
 
-# Delta refuses less: a file that a long run writes could be taken for one that nobody needs.
-LEAST_DAYS = 7
-# Many small files: so many, of so many bytes on average.
-_MANY = 8
-_SMALL = 16 << 20
+# Below this Delta itself raises an error: VACUUM could remove files that a long run is writing.
+MIN_RETAIN_DAYS = 7
+# A table is compacted from this many files on, if they are smaller than this many bytes on average.
+_MIN_FILES = 8
+_SMALL_FILE = 16 << 20
 
 
 @dataclass(frozen=True)
 class MaintainResult:
-    """What was done: tables whose files were joined, files of all tables, expired records."""
+    """Tables compacted, files of all tables before and after, and records expired."""
 
-    joined: int
+    compacted: int
     files_before: int
     files_after: int
     expired: int
@@ -49,78 +48,80 @@ def maintain(
     *,
     retain_days: int | None = None,
     expire_days: int | None = None,
-    many: int = _MANY,
+    min_files: int = _MIN_FILES,
 ) -> MaintainResult:
-    """Look after the files of a lake at its last line; `many` small files are joined."""
-    if retain_days is not None and retain_days < LEAST_DAYS:
-        raise ConfigError(f"{LEAST_DAYS} at least", setting="--retain-days")
-    keeper = _Keeper(lake, applied, retain_days, many)
+    """Compact, vacuum and expire a lake at its last snapshot."""
+    if retain_days is not None and retain_days < MIN_RETAIN_DAYS:
+        raise ConfigError(f"must be at least {MIN_RETAIN_DAYS}", setting="--retain-days")
+    maintenance = _Maintenance(lake, applied, retain_days, min_files)
     expired = 0 if expire_days is None else _expire(lake, applied, expire_days)
-    done = keeper.own(["raw", *CONTRACTS]) + keeper.current()
+    files = maintenance.maintain_own(["raw", *CONTRACTS]) + maintenance.maintain_current()
     return MaintainResult(
-        joined=sum(joined for joined, _, _ in done),
-        files_before=sum(before for _, before, _ in done),
-        files_after=sum(after for _, _, after in done),
+        compacted=sum(compacted for compacted, _, _ in files),
+        files_before=sum(before for _, before, _ in files),
+        files_after=sum(after for _, _, after in files),
         expired=expired,
     )
 
 
-# Whether files were joined, and how many there were before and are now.
-_Done = tuple[bool, int, int]
+# Whether a table was compacted, and its number of files before and after.
+_Files = tuple[bool, int, int]
 
 
-class _Keeper:
-    def __init__(self, lake: LakeSession, applied: Snapshot, days: int | None, many: int) -> None:
+class _Maintenance:
+    def __init__(
+        self, lake: LakeSession, applied: Snapshot, days: int | None, min_files: int
+    ) -> None:
         self._lake = lake
         self._applied = applied
         self._days = days
-        self._many = many
+        self._min_files = min_files
 
-    def own(self, names: Sequence[str]) -> list[_Done]:
-        """The lake's own tables: nobody asks for an old version of them."""
+    def maintain_own(self, names: Sequence[str]) -> list[_Files]:
+        """Maintain the lake's own tables; only their newest versions are read."""
         with ThreadPoolExecutor() as pool:
-            return list(pool.map(lambda name: self._table(self._lake.sql(name)), names))
+            return list(pool.map(lambda name: self._maintain(self._lake.sql(name)), names))
 
-    def current(self) -> list[_Done]:
-        """The current tables; then a line that names the versions they have now."""
+    def maintain_current(self) -> list[_Files]:
+        """Maintain the current tables, then write a snapshot with their new versions."""
         versions = self._applied.versions
 
-        def one(incarnation: str) -> tuple[str, int, _Done]:
+        def maintain_table(incarnation: str) -> tuple[str, int, _Files]:
             table = CurrentTable(self._lake, incarnation)
             table.restore(versions[incarnation])
-            done = self._table(table.sql)
-            return incarnation, table.version, done
+            files = self._maintain(table.sql)
+            return incarnation, table.version, files
 
         with ThreadPoolExecutor() as pool:
-            kept = list(pool.map(one, versions))
-        moved = {id: version for id, version, _ in kept if version != versions[id]}
-        if moved:
-            self._write(moved)
-        return [done for _, _, done in kept]
+            tables = list(pool.map(maintain_table, versions))
+        new_versions = {id: version for id, version, _ in tables if version != versions[id]}
+        if new_versions:
+            self._write_snapshot(new_versions)
+        return [files for _, _, files in tables]
 
-    def _write(self, moved: dict[str, int]) -> None:
+    def _write_snapshot(self, new_versions: dict[str, int]) -> None:
         before = self._applied
-        line = self._lake.read("applied").where(f"snapshot_id = {before.snapshot_id}")
-        watermarks = dict(line.select("watermarks").collect()[0][0] or {})
+        row = self._lake.read("applied").where(f"snapshot_id = {before.snapshot_id}")
+        watermarks = dict(row.select("watermarks").collect()[0][0] or {})
         write_snapshot(
             self._lake,
             before,
             before.state,
             batch=before.batch,
             decoded_batch=before.decoded_batch,
-            versions=moved,
+            versions=new_versions,
             watermarks=watermarks,
             counts=(),
         )
 
-    def _table(self, sql: str) -> _Done:
+    def _maintain(self, sql: str) -> _Files:
         before, size = self._files(sql)
-        many = before >= self._many and size < before * _SMALL
-        if many:
+        is_fragmented = before >= self._min_files and size < before * _SMALL_FILE
+        if is_fragmented:
             self._lake.spark.sql(f"OPTIMIZE {sql}").collect()
         if self._days is not None:
             self._lake.spark.sql(f"VACUUM {sql} RETAIN {self._days * 24} HOURS").collect()
-        return many, before, self._files(sql)[0] if many else before
+        return is_fragmented, before, self._files(sql)[0] if is_fragmented else before
 
     def _files(self, sql: str) -> tuple[int, int]:
         detail = self._lake.spark.sql(f"DESCRIBE DETAIL {sql}").select("numFiles", "sizeInBytes")
@@ -129,21 +130,21 @@ class _Keeper:
 
 
 def _expire(lake: LakeSession, applied: Snapshot, days: int) -> int:
-    """Delete records that are older, have been considered, and from which nothing goes on."""
+    """Delete old records that have been applied; keep those where reading and numbering resume."""
     raw = lake.read("raw")
     if "offset" not in raw.columns:
-        reason = "only records of topics expire: by its lines in `raw` a folder's files are known"
+        reason = "only records of topics expire: `raw` identifies the files of a folder"
         raise ConfigError(reason, setting="--expire-days")
-    # Reading goes on behind the newest record of a partition, numbering behind the last one.
+    # Ingest resumes after the newest record of each partition, and numbers on from the last record.
     ends = raw.groupBy("topic", "partition").agg(F.max_by("seq", "offset").alias("seq"))
     kept = {row["seq"] for row in ends.collect()} | {raw.agg(F.max("seq")).collect()[0][0]}
-    listed = ", ".join(str(seq) for seq in sorted(seq for seq in kept if seq is not None)) or "0"
+    kept_seqs = ", ".join(str(seq) for seq in sorted(seq for seq in kept if seq is not None)) or "0"
     done = min(applied.batch, applied.decoded_batch)
     old = (
-        f"batch <= {done} AND offset IS NOT NULL AND seq NOT IN ({listed})"
+        f"batch <= {done} AND offset IS NOT NULL AND seq NOT IN ({kept_seqs})"
         f" AND timestamp < current_timestamp() - INTERVAL {days} DAYS"
     )
-    found = raw.where(old).count()
-    if found:
+    expired = raw.where(old).count()
+    if expired:
         lake.spark.sql(f"DELETE FROM {lake.sql('raw')} WHERE {old}").collect()
-    return found
+    return expired

@@ -1,6 +1,6 @@
-"""The lake as its own small tables tell it: which tables there are, and what a run has changed.
+"""The catalog of a lake as values: its tables, and what a run changed.
 
-Only values live here; who has read them, with Spark or without, is another's business.
+Nothing here reads the lake: `resources.catalog` does, without Spark.
 """
 
 from collections import defaultdict
@@ -11,13 +11,13 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.log.applied_row import AppliedRow, RowCounts
 
-# Incarnation, since when, and by which statement: what tells schema versions apart.
+# What identifies a schema version: incarnation, valid_from and SQL.
 VersionName = tuple[str, int, str]
 
 
 @dataclass(frozen=True)
 class LakeTable:
-    """A line of `tables`, and the newest schema of that table."""
+    """A row of `tables`, with the newest schema of the table."""
 
     incarnation: str
     database: str
@@ -36,7 +36,7 @@ class LakeTable:
 
 @dataclass(frozen=True)
 class SchemaVersionEntry:
-    """A line of `schema_history`: what a table became, when, and by which statement."""
+    """A row of `schema_history`: since when a version is valid, and by which DDL."""
 
     incarnation: str
     database: str
@@ -52,14 +52,14 @@ class SchemaVersionEntry:
 
 @dataclass(frozen=True)
 class LakeCatalog:
-    """What is known of one changefeed's part of a lake, at some moment."""
+    """The catalog of one changefeed at the time of reading."""
 
     tables: Mapping[str, LakeTable] = field(default_factory=dict)
     last: AppliedRow | None = None
     # The Delta version of every table at `last`.
     versions: Mapping[str, int] = field(default_factory=dict)
     steps: Sequence[SchemaVersionEntry] = ()
-    # The Delta versions of the tables that all this was read from.
+    # The Delta versions of the lake's own tables that this was read from.
     read_at: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -71,22 +71,22 @@ class LakeCatalog:
         return 0 if self.last is None else self.last.snapshot_id
 
     def named(self) -> dict[tuple[str, str], LakeTable]:
-        """The tables that are not dropped, by the name they have now.
+        """Return the tables that are not dropped by their present names.
 
-        Of one name there is one table; were there two, the younger has it.
+        Should two tables have one name, the younger one gets it.
         """
-        there = [t for t in self.tables.values() if t.status != "dropped" and t.table]
-        there.sort(key=lambda table: (table.created_ts, table.incarnation))
-        names = {(folded(t.database), folded(t.table)): t for t in there}
+        tables = [t for t in self.tables.values() if t.status != "dropped" and t.table]
+        tables.sort(key=lambda table: (table.created_ts, table.incarnation))
+        names = {(folded(t.database), folded(t.table)): t for t in tables}
         return {(t.database, t.table): t for t in sorted(names.values(), key=lambda t: t.name)}
 
 
 @dataclass(frozen=True)
 class TableChange:
-    """What a run has done to one table."""
+    """What a run changed in one table."""
 
     table: LakeTable
-    # None where it had not been there, or under its name.
+    # None for a table that is new.
     before: LakeTable | None
     counts: RowCounts
     version: int | None
@@ -108,7 +108,7 @@ class TableChange:
 def table_changes(
     before: LakeCatalog, after: LakeCatalog, rows: Iterable[AppliedRow]
 ) -> dict[str, TableChange]:
-    """The tables that are not as they were, by incarnation; `rows` were written in between."""
+    """Return the changed tables by incarnation; `rows` of `applied` lie between the catalogs."""
     counts: dict[str, RowCounts] = defaultdict(RowCounts)
     for row in rows:
         for count in row.counts:

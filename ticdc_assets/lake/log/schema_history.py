@@ -1,4 +1,4 @@
-"""The schema history, and the catalog of tables: what people and later stages read of schemas."""
+"""The schema history and the catalog of tables."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -32,7 +32,7 @@ _FIELDS = (
 
 
 class SchemasFor:
-    """Finds the schemas that data files were written under, for those that cannot do without."""
+    """Finds the schemas of the table versions under which CSV data files were written."""
 
     def __init__(self, lake: LakeSession, applied: Snapshot) -> None:
         self._lake = lake
@@ -58,7 +58,7 @@ class SchemasFor:
         return {want: found[want] for want in wanted if want in found}
 
     def _pending(self) -> list[SchemaChange | Bootstrap]:
-        """What was stated, and is not part of the applied state."""
+        """Read the DDLs and bootstraps that are not part of the last snapshot."""
         ts, batch = self._applied.ts, self._applied.batch
         events = self._lake.read("events").where(
             f"(kind = 'ddl' AND commit_ts > {ts}) OR (kind = 'bootstrap' AND batch > {batch})"
@@ -68,7 +68,7 @@ class SchemasFor:
     def _past(
         self, wanted: Collection[TableVersion], known: CatalogState
     ) -> dict[TableVersion, TableSchema]:
-        """Versions of before, completed by the schema history where it has them."""
+        """Read older versions from `events`, and from the schema history where it has them."""
         versions = ", ".join(str(version) for version in sorted({want[2] for want in wanted}))
         names = {make_table_name(database, table) for database, table, _ in wanted}
         events = self._lake.read("events").where(
@@ -99,13 +99,13 @@ def _stated(events: DataFrame) -> list[SchemaChange | Bootstrap]:
 
 
 def write_history(lake: LakeSession, versions: Sequence[SchemaVersion], after_ts: int) -> None:
-    """Write what a window beyond `after_ts` made of schemas; writing it again changes nothing."""
+    """Write the schema versions of a window that starts at `after_ts`; idempotent."""
     if not versions:
         return
-    concerned = sorted({version.incarnation for version in versions})
+    incarnations = sorted({version.incarnation for version in versions})
     table = lake.read("schema_history")
-    known = table.where(_of(concerned) & (F.col("valid_from") <= after_ts))
-    # What a window of just that ts adds is told from what was there by its statement.
+    known = table.where(_of(incarnations) & (F.col("valid_from") <= after_ts))
+    # A window of `after_ts` itself adds versions of that very ts; their statements tell them apart.
     new = {(v.incarnation, v.valid_from, v.sql) for v in versions}
     lines = [
         row.asDict()
@@ -115,7 +115,7 @@ def write_history(lake: LakeSession, versions: Sequence[SchemaVersion], after_ts
     lines += [_line(version) for version in versions]
     rows = lake.spark.createDataFrame(_with_ends(lines), SCHEMA_HISTORY)
     writer = rows.coalesce(1).write.format("delta").mode("overwrite")
-    writer.option("replaceWhere", _of_sql(concerned)).save(lake.path("schema_history"))
+    writer.option("replaceWhere", _of_sql(incarnations)).save(lake.path("schema_history"))
 
 
 def _of(incarnations: Sequence[str]) -> Any:
@@ -161,7 +161,7 @@ def _column(column: Column) -> tuple[Any, ...]:
 
 
 def _with_ends(lines: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Each version of a table is valid until the next one is."""
+    """End each version of a table where the next one begins."""
     by_table: dict[str, list[dict[str, Any]]] = {}
     for line in lines:
         by_table.setdefault(line["incarnation"], []).append(line)
@@ -176,7 +176,7 @@ def _with_ends(lines: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def write_tables(lake: LakeSession, before: State, after: State) -> None:
-    """Write the lines of tables that are not as they were."""
+    """Write the catalog rows of tables that have changed."""
     changed = [
         table for id, table in after.incarnations.items() if before.incarnations.get(id) != table
     ]

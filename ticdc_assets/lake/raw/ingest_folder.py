@@ -1,8 +1,9 @@
-"""Ingest of a storage-sink folder: which files are new or changed, and what the small ones hold.
+"""Ingest of a storage sink's folder: list new and changed files, and read the small ones.
 
-Roles: `data`, `schema`, `metadata`, `stray` (a data file by its name, whose path does not fit the
-declared layout).  Where a path was taken in before with another content it is `changed data` or
-`changed schema`; a schema file that was only written again is `same schema`.
+The role of a file is `data`, `schema`, `metadata`, or `stray`: named like a data file, on a path
+that does not match the declared layout.  A file that was ingested before and has changed is
+`changed data` or `changed schema`; a schema file that was rewritten with the same content is
+`same schema`.
 """
 
 import hashlib
@@ -40,10 +41,10 @@ from ticdc_assets.stream.folder_files import (
 )
 
 METADATA = "metadata"
-_MOST_CONTENT = 16 << 20
-_MOST = (1 << 63) - 1
-_AT_ONCE = 8
-# How much data a batch speaks of: what is decoded in one go, or lost when a run is killed.
+_MAX_CONTENT = 16 << 20
+_MAX_BIGINT = (1 << 63) - 1
+_READERS = 8
+# Bytes of data files per batch: decoded in one go, and lost when a run is killed.
 BYTES_PER_BATCH = 4 << 30
 
 _SCHEMA = arrow_schema(RAW_FILES)
@@ -51,14 +52,14 @@ _LISTING = pa.schema([_SCHEMA.field(name) for name in ("path", "size", "modified
 
 
 class SourceFolder(Protocol):
-    """What is asked of a storage-sink folder."""
+    """The folder of a storage sink."""
 
     def entries(self) -> Iterable[tuple[str, int, int]]:
-        """Every file: path below the prefix, size, time of change in Unix nanoseconds."""
+        """Return every file: path below the prefix, size, modification time in Unix nanoseconds."""
         ...
 
     def read(self, path: str) -> bytes:
-        """A whole file; raise OSError, `FileNotFoundError` if there is none."""
+        """Read a whole file; raise OSError, `FileNotFoundError` if there is none."""
         ...
 
 
@@ -66,7 +67,7 @@ class _Found(NamedTuple):
     path: str
     size: int
     modified: datetime
-    # Whether the path was taken in before, with another size or time of change.
+    # Whether the path was ingested before, with another size or modification time.
     known: bool
 
 
@@ -77,10 +78,10 @@ def ingest_folder(
     bytes_per_batch: int = BYTES_PER_BATCH,
     progress: Progress | None = None,
 ) -> IngestResult:
-    """Take in the files that are new or changed since they were taken in last.
+    """Ingest the files that are new or have changed since the last ingest.
 
-    The checkpoint is read before the files are listed, and written after all of them: it is about
-    files that were there before it.
+    The checkpoint is read before the files are listed and written after all of them: it covers only
+    files that existed before it.
     """
     state = read_raw_end(lake)
     layout = make_layout(lake.feed)
@@ -93,7 +94,7 @@ def ingest_folder(
     for chunk in _chunks(rows, bytes_per_batch):
         last = seq + len(chunk)
         metadata: dict[str, Any] = {"seq": last}
-        # The digest is of a checkpoint that has been written.
+        # Until the checkpoint itself is written, the digest is left out.
         if checkpoint is None or chunk[-1] is checkpoint:
             metadata["metadata"] = digest
         size = sum(len(row["content"] or b"") for row in chunk)
@@ -107,7 +108,7 @@ def ingest_folder(
 
 
 def _known_digest(lake: LakeSession, state: RawEnd) -> str | None:
-    """The digest of the checkpoint taken in last."""
+    """Return the digest of the last checkpoint that was ingested."""
     if not state.batch or "metadata" in state.metadata:
         return state.metadata.get("metadata")
     raw = lake.read("raw").where("role = 'metadata'")
@@ -123,18 +124,18 @@ def _digest(content: bytes | None, problem: str | None) -> str:
 def _checkpoint(
     folder: SourceFolder, known: str | None
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """The row of `metadata` if it has changed, and its digest."""
+    """Return the row of `metadata` if it has changed, and its digest."""
     content: bytes | None = None
     problem: str | None = None
     try:
         content = folder.read(METADATA)
     except FileNotFoundError:
-        # There is none before the first flush.
+        # The sink writes it with the first flush.
         return None, known
     except OSError as error:
         problem = str(error)
-    if content is not None and len(content) > _MOST_CONTENT:
-        problem = f"{len(content)} bytes are no checkpoint"
+    if content is not None and len(content) > _MAX_CONTENT:
+        problem = f"{len(content)} bytes are too many for a checkpoint"
         content = None
     digest = _digest(content, problem)
     if digest == known:
@@ -152,14 +153,14 @@ def _new_files(
         return [_Found(path, size, at, known=False) for path, size, at in _entries(listed)]
     raw = lake.read("raw").where("path <> 'metadata'")
     manifest = raw.groupBy("path").agg(
-        # The newest row of a path is what the file was like last.
+        # The newest row of a path describes the file as of the last ingest.
         F.max_by("size", "seq").alias("size"),
         F.max_by("modified", "seq").alias("modified"),
     )
     both = lake.spark.createDataFrame(listed).alias("l").join(manifest.alias("m"), "path", "left")
     changed = both.where("m.size is null or l.size <> m.size or l.modified <> m.modified")
     columns = ("path", "l.size", "l.modified", "m.size is not null as known")
-    # As Arrow: it knows what a timestamp is without the driver's own time zone.
+    # As Arrow, because `collect` converts timestamps to the driver's time zone.
     return [_Found(*entry) for entry in _entries(changed.selectExpr(*columns).toArrow())]
 
 
@@ -168,7 +169,7 @@ def _entries(table: pa.Table) -> Iterator[Any]:
 
 
 def _listing(folder: SourceFolder, layout: Layout) -> pa.Table:
-    """What the folder holds, without index files and what is none of TiCDC's."""
+    """List the folder without index files and files that are not TiCDC's."""
     paths: list[str] = []
     sizes: list[int] = []
     times: list[int] = []
@@ -185,7 +186,7 @@ def _listing(folder: SourceFolder, layout: Layout) -> pa.Table:
 
 
 def _rows(found: list[_Found], layout: Layout) -> list[dict[str, Any]]:
-    """The raw rows of files in reading order: schema files, strays, data files."""
+    """Return the raw rows of files in reading order: schema files, strays, data files."""
     schemas, strays, data = [], [], []
     for entry in found:
         parsed = parse(entry.path, layout)
@@ -214,15 +215,15 @@ def _path(row: dict[str, Any]) -> str:
 
 def _parts(parsed: TableSchemaPath | DatabaseSchemaPath | DataPath) -> dict[str, Any]:
     parts = structs.asdict(parsed)
-    large = [name for name, part in parts.items() if isinstance(part, int) and part > _MOST]
+    large = [name for name, part in parts.items() if isinstance(part, int) and part > _MAX_BIGINT]
     if not large:
         return parts
-    reason = f"its path has a {large[0].replace('_', ' ')} that no server gives"
+    reason = f"the {large[0].replace('_', ' ')} in its path exceeds 64 bits"
     return {**parts, **dict.fromkeys(large), "problem": reason}
 
 
 def _known_schemas(lake: LakeSession, rows: list[dict[str, Any]]) -> dict[str, bytes | None]:
-    """What the schema files that were written again held before."""
+    """Read the former contents of the schema files that were rewritten."""
     paths = [row["path"] for row in rows if row["role"] == "changed schema"]
     if not paths:
         return {}
@@ -235,24 +236,24 @@ def _known_schemas(lake: LakeSession, rows: list[dict[str, Any]]) -> dict[str, b
 def _with_contents(
     rows: list[dict[str, Any]], folder: SourceFolder, known: dict[str, bytes | None]
 ) -> Iterator[dict[str, Any]]:
-    """The rows, those of schema files with their contents, in order."""
+    """Yield the rows in order, with the contents of schema files."""
 
     def read(row: dict[str, Any]) -> dict[str, Any] | None:
         if "schema" not in row["role"] or row["problem"] is not None:
             return row
-        if row["size"] > _MOST_CONTENT:
-            return row | {"problem": f"{row['size']} bytes are no schema file"}
+        if row["size"] > _MAX_CONTENT:
+            return row | {"problem": f"{row['size']} bytes are too many for a schema file"}
         try:
             content = folder.read(row["path"])
         except OSError:
-            # The next run finds it again: there is no row of it.
+            # Without a row for it, the next run tries again.
             return None
         before = known.get(row["path"])
         if before is not None and bytes(before) == content:
             return row | {"role": "same schema"}
         return row | {"content": content}
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_READERS) as pool:
         for row in pool.map(read, rows):
             if row is not None:
                 yield row

@@ -1,7 +1,7 @@
-"""Ingest: what the source holds goes into `raw` as it came, once.
+"""Ingest: append the records of a topic to `raw` as they came, each once.
 
-A batch is one commit; how far the source was read is in the commit's own mark, so a run that is
-killed anywhere is taken up where the last commit ended.
+A batch is one commit, and the commit's metadata states how far the source was read: a run resumes
+where the last commit ended.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ from ticdc_assets.protocols.message import Message
 
 STAGE = "ingest"
 BYTES_PER_BATCH = 64 << 20
-# Below this a batch is one file.
+# Bytes below which a batch is written as one file.
 SMALL = 8 << 20
 _LATEST_MS = 1 << 48
 
@@ -35,7 +35,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class IngestResult:
-    """What one ingest took in: batches committed, records or files in them, and their bytes."""
+    """The batches that one ingest committed, the records or files in them, and their bytes."""
 
     batches: int
     items: int
@@ -46,7 +46,7 @@ class IngestResult:
 
 @dataclass(frozen=True)
 class RawEnd:
-    """Where `raw` ends."""
+    """The last batch and seq of `raw`, with the metadata of the last commit if it is trusted."""
 
     batch: int
     seq: int
@@ -55,17 +55,17 @@ class RawEnd:
 
 
 def read_raw_end(lake: LakeSession) -> RawEnd:
-    """Where `raw` ends, by its last commit's mark, or else by its rows."""
-    mark = read_last_stage_commit(lake, "raw", STAGE)
-    if mark.found:
-        return RawEnd(mark.number, mark.metadata.get("seq", 0), mark.metadata, found=True)
+    """Read where `raw` ends from its last commit, or else from its rows."""
+    last = read_last_stage_commit(lake, "raw", STAGE)
+    if last.found:
+        return RawEnd(last.number, last.metadata.get("seq", 0), last.metadata, found=True)
     ends = lake.read("raw").agg(F.max("batch").alias("batch"), F.max("seq").alias("seq"))
     row = ends.collect()[0]
-    return RawEnd(max(row["batch"] or 0, mark.number), row["seq"] or 0, {}, found=False)
+    return RawEnd(max(row["batch"] or 0, last.number), row["seq"] or 0, {}, found=False)
 
 
 def append(lake: LakeSession, rows: pa.Table, number: int, *, size: int, **metadata: Any) -> bool:
-    """Commit a batch; False if another run has committed one of that number."""
+    """Commit a batch; return False if a concurrent run has committed the same number."""
     frame = lake.spark.createDataFrame(rows)
     if size < SMALL:
         frame = frame.coalesce(1)
@@ -81,7 +81,7 @@ def ingest_records(
     bytes_per_batch: int = BYTES_PER_BATCH,
     progress: Progress | None = None,
 ) -> IngestResult:
-    """Take in the records of a topic that are newer than all that is known of their partition."""
+    """Ingest the records of a topic that are newer than the last one of their partition."""
     state = read_raw_end(lake)
     known = _known_offsets(lake, state)
     lines: set[tuple[str, int]] | None = None
@@ -105,12 +105,12 @@ def ingest_records(
             yield record
 
     for chunk, size in _chunks(new(records), bytes_per_batch):
-        # What `known` says is of this chunk: the next one is not begun before this is written.
+        # `known` covers this chunk and no more: the next one is read after this one is written.
         rows = _table(chunk, batch + 1, seq + 1)
         offsets = dict(known)
         last = seq + len(chunk)
         if not append(lake, rows, batch + 1, size=size, seq=last, offsets=offsets):
-            # Another run is at the same source; what it has not taken in is for the next one.
+            # A concurrent run ingests the same source; the next run continues from its commits.
             break
         batch, seq, items, taken = batch + 1, last, items + len(chunk), taken + size
         if progress is not None:
@@ -133,8 +133,8 @@ def _known_lines(lake: LakeSession) -> set[tuple[str, int]]:
     return {(row["path"], row["line"]) for row in lines.collect()}
 
 
-def _line(rejected: Quarantined) -> tuple[str, int]:
-    position = rejected.position
+def _line(quarantined: Quarantined) -> tuple[str, int]:
+    position = quarantined.position
     if isinstance(position, FilePosition):
         return position.path, position.record
     return position.topic, position.offset
@@ -149,7 +149,7 @@ def _chunks(
         chunk.append(record)
         if isinstance(record, Message):
             size += len(record.key or b"") + len(record.value or b"")
-        # Small records weigh more than their bytes.
+        # A record takes some memory besides its bytes.
         if size + 64 * len(chunk) >= most:
             yield chunk, size
             chunk, size = [], 0

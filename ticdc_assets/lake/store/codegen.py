@@ -1,11 +1,11 @@
-"""Disable Spark's code generation for small inputs, where compiling takes longer than the work."""
+"""Disable Spark's code generation for small inputs, where it takes longer than the work."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-# Measured per table: from about this many rows on, generated code saves more than compiling costs.
+# Measured per table: from about this many rows on, generated code pays off.
 CODEGEN_MIN_ROWS = 20_000
 
 CODEGEN_OFF = {

@@ -1,12 +1,12 @@
-"""One run at a time for one changefeed's part of a lake.
+"""The run lock: one run at a time per changefeed.
 
-For a lake on a local file system: a file in it that the run holds a lock on, and that says who
-holds it.  The lock is the operating system's, so it ends with its process, however that ends.
-Whoever waits for it holds a lock on a second file: a run that could go on leaves for them.
+On a local file system the lock is a file in the changefeed's folder that names its holder.  The
+operating system releases it when the process ends, however it ends.  A waiting run holds a lock on
+a second file; a run that loops over windows checks it between windows and ends early.
 
-A lake in an object store has none.  There a second run is harmless, if wasteful: commits of raw,
-events and `applied` carry a Delta transaction id, of two runs with the same one only the first is
-done, and what else a run has written counts only by its line of `applied`.
+A lake in an object store has no lock.  A concurrent run wastes work there but does no harm: commits
+to `raw`, `events` and `applied` carry a Delta transaction version, so of two commits with the same
+version the second is a no-op, and everything else a run writes counts only through its snapshot.
 """
 
 import fcntl
@@ -23,58 +23,58 @@ from typing import IO
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.lake import Lake
 
-_FILE = "run.lock"
-_WANTED = "run.wanted"
-# So many seconds are waited for a run that is on; then it is said who is at it.
-PATIENCE = 600.0
-_LOOK = 0.2
+_LOCK_FILE = "run.lock"
+_WAIT_FILE = "run.wanted"
+# In seconds.
+WAIT_TIMEOUT = 600.0
+_POLL_INTERVAL = 0.2
 
 
 @contextmanager
 def locked(lake: Lake, *, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Keep other runs out; raise `ConfigError` that says who is at it.
+    """Hold the run lock; raise a `ConfigError` that names the holder if another run has it.
 
-    With `waiting`, which is told whom for, a run that is on is waited for first.
+    With `waiting`, wait for the other run first; `waiting` is called with a message about it.
     """
     if not _has_lock(lake):
         yield
         return
-    with _open(lake, _FILE) as file:
-        if not (_taken(file) or (waiting is not None and _waited(lake, file, waiting))):
-            raise ConfigError(_at_work(lake, file), file=lake.root, setting="--lake")
+    with _open(lake, _LOCK_FILE) as file:
+        if not (_try_lock(file) or (waiting is not None and _wait(lake, file, waiting))):
+            raise ConfigError(_describe_holder(lake, file), file=lake.root, setting="--lake")
         file.truncate(0)
         since = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
-        said = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
-        file.write(json.dumps(said) + "\n")
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+        file.write(json.dumps(holder) + "\n")
         file.flush()
         yield
         file.truncate(0)
 
 
 def is_lock_wanted(lake: Lake) -> bool:
-    """Whether somebody waits for the lock."""
+    """Return whether a run waits for the lock."""
     if not _has_lock(lake):
         return False
-    with _open(lake, _WANTED) as file:
-        return not _taken(file)
+    with _open(lake, _WAIT_FILE) as file:
+        return not _try_lock(file)
 
 
-def _waited(lake: Lake, file: IO[str], waiting: Callable[[str], None]) -> bool:
-    """Wait for the lock, in sight of who has it; say whether it is ours."""
-    waiting(f"{_at_work(lake, file)}; it is waited for")
-    until = time.monotonic() + PATIENCE
-    with _open(lake, _WANTED) as sign:
-        # Several may wait, and hold it together.
-        fcntl.flock(sign, fcntl.LOCK_SH)
-        while not _taken(file):
-            if time.monotonic() >= until:
+def _wait(lake: Lake, file: IO[str], waiting: Callable[[str], None]) -> bool:
+    """Wait for the lock and announce that on the wait file; return whether we got it."""
+    waiting(f"{_describe_holder(lake, file)}; waiting for it to finish")
+    deadline = time.monotonic() + WAIT_TIMEOUT
+    with _open(lake, _WAIT_FILE) as wait_file:
+        # Shared, because several runs may wait.
+        fcntl.flock(wait_file, fcntl.LOCK_SH)
+        while not _try_lock(file):
+            if time.monotonic() >= deadline:
                 return False
-            time.sleep(_LOOK)
+            time.sleep(_POLL_INTERVAL)
     return True
 
 
 def _has_lock(lake: Lake) -> bool:
-    return "://" not in lake.path(_FILE)
+    return "://" not in lake.path(_LOCK_FILE)
 
 
 def _open(lake: Lake, name: str) -> IO[str]:
@@ -87,7 +87,7 @@ def _open(lake: Lake, name: str) -> IO[str]:
         raise ConfigError(reason, file=error.filename, setting="--lake") from None
 
 
-def _taken(file: IO[str]) -> bool:
+def _try_lock(file: IO[str]) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -95,13 +95,13 @@ def _taken(file: IO[str]) -> bool:
     return True
 
 
-def _at_work(lake: Lake, file: IO[str]) -> str:
-    """Who has the lock."""
+def _describe_holder(lake: Lake, file: IO[str]) -> str:
+    """Name the process that has the lock."""
     file.seek(0)
     try:
-        said = json.loads(file.read())
-        holder = f"process {said['pid']} on {said['host']} (since {said['since']})"
+        content = json.loads(file.read())
+        holder = f"process {content['pid']} on {content['host']} (since {content['since']})"
     except (ValueError, KeyError, TypeError):
-        # It has the lock, and has not said so yet.
+        # It has just taken the lock and not written the file yet.
         holder = "another process"
-    return f"{holder} is at work on changefeed {lake.changefeed!r}"
+    return f"{holder} is working on changefeed {lake.changefeed!r}"

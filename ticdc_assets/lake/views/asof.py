@@ -1,4 +1,4 @@
-"""The lake as it was at any ts: an applied picture, or the one below it with what came after it."""
+"""The lake at any ts: a snapshot, or the newest snapshot below it plus the events since."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ from ticdc_assets.plan.state import Incarnation, State
 
 @dataclass(frozen=True)
 class AsOfView:
-    """All tables at one ts: what is known of them, and their rows where they are right."""
+    """All tables at one ts, with the rows of those that are not waiting or paused."""
 
     ts: int
     state: State
     _rows: dict[str, DataFrame]
 
     def tables(self) -> list[Incarnation]:
-        """The tables that are there, by name."""
-        there = [self.state.incarnations[id] for _, id in self.state.names]
-        return sorted(there, key=lambda table: (table.schema.database, table.schema.table))
+        """Return the tables that existed at the ts, by name."""
+        tables = [self.state.incarnations[id] for _, id in self.state.names]
+        return sorted(tables, key=lambda table: (table.schema.database, table.schema.table))
 
     def find(self, name: str) -> list[Incarnation]:
-        """The tables that a person calls `db.table`; there may be two if names have dots."""
+        """Find tables by `db.table`; two can match if their names contain dots."""
         wanted = folded(name)
         return [
             table
@@ -40,11 +40,11 @@ class AsOfView:
         ]
 
     def rows(self, table: Incarnation) -> DataFrame | None:
-        """A table's rows; None of one that is paused or waits."""
+        """Return a table's rows; None if it is waiting or paused."""
         return None if table.is_stopped else self._rows.get(table.id)
 
     def lines(self, table: Incarnation) -> Iterator[bytes]:
-        """A table's rows as JSON lines, as the reference model prints them."""
+        """Yield a table's rows as JSON lines, formatted like the reference model's."""
         rows = self.rows(table)
         if rows is not None:
             for row in format_rows(rows, table.schema).toLocalIterator():
@@ -52,7 +52,7 @@ class AsOfView:
 
 
 def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
-    """The lake at a ts, by default the last that was applied."""
+    """Show the lake at a ts, by default the resolved ts of the last snapshot."""
     last = read_last_snapshot(lake)
     if ts is None:
         ts = last.ts
@@ -69,14 +69,14 @@ def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
     base = last if below == last.snapshot_id else read_snapshot(lake, below)
     if base.ts == ts:
         tables = base.state.incarnations.values()
-        known = [table for table in tables if table.id in base.versions]
-        rows = {t.id: CurrentTable(lake, t.id).rows(base.versions[t.id]) for t in known}
+        stored = [table for table in tables if table.id in base.versions]
+        rows = {t.id: CurrentTable(lake, t.id).rows(base.versions[t.id]) for t in stored}
         return AsOfView(ts, base.state, rows)
     control = read_control_events(lake, base, last.batch)
-    way = prepare_window(lake, base, control, ts=ts, batch=last.batch)
+    window = prepare_window(lake, base, control, ts=ts, batch=last.batch)
     rows = {}
-    for _, id in way.plan.state.names:
-        work = way.plan.work.get(id)
+    for _, id in window.plan.state.names:
+        work = window.plan.work.get(id)
         if id in base.versions or work is not None:
-            rows[id] = way.frames.table(id, len(work.steps) if work else 0, [])
-    return AsOfView(ts, way.plan.state, rows)
+            rows[id] = window.frames.table(id, len(work.steps) if work else 0, [])
+    return AsOfView(ts, window.plan.state, rows)

@@ -1,21 +1,21 @@
-"""The ledger: every input of the lake recounted, against what is said to have become of it.
+"""The ledger: a recount of every input of the lake against what became of it.
 
-Of row events, by table name:
+Row events, per table name:
 
     input        rows in `events`
-    applied      tell what a row is in the end, by the counts of `applied`; a replay's counts stand
-                 in the place of all that it replayed
-    superseded   likewise: a later event of the same window tells it
-    quarantined  likewise: they were refused, and are in the quarantine
-    waiting      no window has had them: they are beyond the applied ts or have not been considered,
-                 or are of a table that is paused, waits, or was dropped when it was
-    repeated     came when their commit ts had been applied, and had come before: they say nothing
-                 new.  Of what no window had, so many as there are such events can be this
-    missing      input less all of these.  Below zero, more was applied than has come
+    applied      they decide what a row is at the end of their window, by the counts of `applied`;
+                 a replay's counts replace those of the windows that it replayed
+    superseded   a later event of the same window decides the row
+    quarantined  they could not be applied and are in the quarantine
+    waiting      not in any window yet: beyond the applied ts or batch, or of a table that is
+                 waiting or paused, or was when it was dropped
+    repeated     they arrived late and had arrived before, so they change nothing; of the rows in no
+                 window, at most as many as there are such events count as repeated
+    missing      input less all of these; negative if more was applied than arrived
 
-Of the source: every data file has its `file` marker or waits; every batch that was considered has
-its `batch` marker, which speaks for its records, and for its schema files; every refused input is
-in the quarantine.
+The source: every data file has a `file` row or waits; every applied batch has a `batch` row, which
+accounts for its records and schema files; every input that could not be decoded is in the
+quarantine.
 """
 
 from collections import defaultdict
@@ -61,7 +61,7 @@ class SourceLedger:
     decoded: int
     waiting: int
     quarantined: int
-    # What does not fit together, in words.
+    # Contradictions, in words.
     faults: tuple[str, ...]
 
     @property
@@ -71,7 +71,7 @@ class SourceLedger:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The whole of it."""
+    """The ledger of a changefeed."""
 
     source: SourceLedger
     tables: list[TableLedger]
@@ -82,7 +82,7 @@ class Ledger:
 
 
 def build_ledger(lake: LakeSession, applied: Snapshot) -> Ledger:
-    """Recount everything."""
+    """Recount all input up to a snapshot."""
     return _Ledger(lake, applied).run()
 
 
@@ -119,9 +119,9 @@ class _Ledger:
         return Ledger(self._source(quarantined), tables)
 
     def _counts(self) -> tuple[dict[str, RowCounts], dict[str, int]]:
-        """By name, what the windows count that no replay has replaced.
+        """Return per name the counts that no replay replaced.
 
-        And how much of that a table that is stopped read in the window in which it stopped.
+        And how many of these rows a stopped table had read in the window in which it stopped.
         """
         standing: list[tuple[int, TableCounts]] = []
         for row in self._rows:
@@ -143,7 +143,7 @@ class _Ledger:
         return sums, ahead
 
     def _stopped_tables(self) -> list[Incarnation]:
-        """Tables that go no further, or did not when they were dropped."""
+        """Return the tables that are stopped, or were when they were dropped."""
         tables = self._applied.state.incarnations.values()
         return [
             table for table in tables if table.is_stopped or table.status_before_drop is not None
@@ -164,7 +164,7 @@ class _Ledger:
         )
 
     def _stopped(self) -> list[tuple[str, int, int]]:
-        """Names with the commit ts after which, and up to which, their rows wait."""
+        """Return names with the commit ts after which, and up to which, their rows wait."""
         state = self._applied.state
         found = [
             (make_table_name(u.database, u.table) or "", u.stopped_ts, state.ts)
@@ -189,15 +189,15 @@ class _Ledger:
             lives = names[table.id] or [(own, 0, end)]
             first = min(lives, key=lambda life: life[1])
             for life in lives:
-                # Rows may have come before the first that is known of a table.
+                # Rows of the first life may be older than what is known of the table.
                 low = since if life is first else max(since, life[1])
                 found.append((life[0], low, min(end, life[2])))
         return found
 
     def _late(self) -> tuple[dict[str, int], dict[str, int]]:
-        """By name, events that came when their commit ts was applied: sent again, or new.
+        """Count late events per name: those that arrived before, and those that are new.
 
-        New ones make a run replay what they concern; those that one has are not told here.
+        New ones that a run has replayed are left out.
         """
         windows = [(0, 0)]
         windows += [(row.ts, row.snapshot_id) for row in self._rows if row.replayed_from is None]
@@ -228,7 +228,7 @@ class _Ledger:
         def counted(how: str) -> dict[str, int]:
             found = late.alias("late").join(rows.alias("known"), same, how)
             if how == "left_anti":
-                # Rows of milliseconds have no place of their own: they are due when they come.
+                # Rows ordered by milliseconds are applied when they arrive, so they are never late.
                 found = found.where("NOT replayed AND ordering = 'commit_ts'")
             return {row["name"]: row["count"] for row in found.groupBy("name").count().collect()}
 
@@ -238,8 +238,8 @@ class _Ledger:
 
     def _source(self, quarantined: int) -> SourceLedger:
         folder = "role" in self._raw.columns
-        rejected = self._events.where("kind = 'quarantined'").count()
-        faults = self._batch_faults() + self._quarantine_faults(rejected, quarantined)
+        undecoded = self._events.where("kind = 'quarantined'").count()
+        faults = self._batch_faults() + self._quarantine_faults(undecoded, quarantined)
         if folder:
             newest = self._raw.where("role IN ('data', 'changed data')").groupBy("path")
             last = (F.max("seq").alias("seq"), F.max_by("batch", "seq").alias("batch"))
@@ -261,10 +261,10 @@ class _Ledger:
             batches = self._events.where("kind = 'batch'").select("batch")
             what, input = "records", self._raw.count()
             decoded = self._raw.join(batches, "batch", "left_semi").count()
-        return SourceLedger(what, input, decoded, input - decoded, rejected, tuple(faults))
+        return SourceLedger(what, input, decoded, input - decoded, undecoded, tuple(faults))
 
     def _batch_faults(self) -> list[str]:
-        """Batches that were considered and not marked, and events of no batch."""
+        """Return applied batches without their `batch` row, and rows that are stored twice."""
         done = self._applied.batch
         marks = self._events.where("kind = 'batch'").groupBy("batch")
         marked = {r["batch"]: (r["count"], r["seq"]) for r in _with_seq(marks).collect()}
@@ -284,18 +284,20 @@ class _Ledger:
             faults.append(f"{same} row events are in the lake more than once")
         return faults
 
-    def _quarantine_faults(self, rejected: int, refused: int) -> list[str]:
+    def _quarantine_faults(self, undecoded: int, unapplied: int) -> list[str]:
         stages = self._quarantine.groupBy("stage").count().collect()
         kept: Mapping[str, int] = {row["stage"]: row["count"] for row in stages}
         faults = []
-        if kept.get("decode", 0) != rejected:
+        if kept.get("decode", 0) != undecoded:
             held = kept.get("decode", 0)
             faults.append(
-                f"{rejected} inputs could not be decoded, and {held} are in the quarantine"
+                f"{undecoded} inputs could not be decoded, and {held} are in the quarantine"
             )
-        if kept.get("apply", 0) < refused:
+        if kept.get("apply", 0) < unapplied:
             held = kept.get("apply", 0)
-            faults.append(f"{refused} row events were refused, and {held} are in the quarantine")
+            faults.append(
+                f"{unapplied} row events could not be applied, and {held} are in the quarantine"
+            )
         return faults
 
 

@@ -1,4 +1,4 @@
-"""The lake as a person looks at it: its tables, what each is up to, what has come of one."""
+"""Views for people: the tables and their status, the events of a table, its schema versions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from ticdc_assets.plan.state import DdlName, Incarnation, State, ddl_name
 
 @dataclass(frozen=True)
 class TableOverview:
-    """A table: `ts` is up to when it is applied, `rows` None where it has no Delta table."""
+    """A table, complete up to `ts`; `rows` is None if it has no Delta table."""
 
     database: str
     table: str
@@ -29,7 +29,7 @@ class TableOverview:
     rows: int | None
     schema_version: int | None
     incarnation: str | None
-    # The statement that it stopped at, if it is one.
+    # The DDL at which the table was paused, if a DDL is the reason.
     blocking_ddl: str | None = None
 
     @property
@@ -39,7 +39,7 @@ class TableOverview:
 
 @dataclass(frozen=True)
 class SchemaVersionRow:
-    """A version of a table's schema, and what made it."""
+    """A version of a table's schema, and what stated it."""
 
     incarnation: str
     schema: TableSchema
@@ -47,12 +47,12 @@ class SchemaVersionRow:
     origin: str
     ddl_type: str
     sql: str
-    # Whether the table ended with it.
+    # Whether the table ended with this version.
     ends: bool
 
 
 def read_existing_snapshot(lake: LakeSession) -> Snapshot:
-    """The newest line of a lake that must be there."""
+    """Read the last snapshot; raise a `ConfigError` if there is none."""
     try:
         applied = read_last_snapshot(lake)
     except AnalysisException as error:
@@ -66,13 +66,13 @@ def read_existing_snapshot(lake: LakeSession) -> Snapshot:
 
 
 def missing_lake_error(lake: Lake) -> ConfigError:
-    """Say that nothing is there."""
+    """Make the error for a lake without snapshots."""
     reason = f"holds nothing of changefeed {lake.changefeed!r} yet: run advance first"
     return ConfigError(reason, file=lake.root, setting="--lake")
 
 
 def list_tables(lake: LakeSession, applied: Snapshot, *, dropped: bool) -> list[TableOverview]:
-    """All tables by name; counting rows reads no data, only Delta's log."""
+    """List all tables by name; the row counts come from the Delta log, not from data."""
     state = applied.state
     ids = {id for _, id in state.names}
     chosen = [t for t in state.incarnations.values() if dropped or t.id in ids]
@@ -82,11 +82,11 @@ def list_tables(lake: LakeSession, applied: Snapshot, *, dropped: bool) -> list[
     lines = [
         TableOverview(
             *(table.schema.database, table.schema.table, table.status, table.reason),
-            _kept_until(table, state),
+            _complete_ts(table, state),
             counts.get(table.id),
             table.schema.version,
             table.id,
-            _blamed(lake, state, table),
+            _quoted_ddl(lake, state, table),
         )
         for table in chosen
     ]
@@ -97,16 +97,16 @@ def list_tables(lake: LakeSession, applied: Snapshot, *, dropped: bool) -> list[
     return sorted(lines, key=lambda line: (line.database, line.table, line.ts))
 
 
-_UNKNOWN = "rows have come, and nothing yet that tells their columns"
+_UNKNOWN = "rows have arrived, but no schema yet"
 
 
-def _kept_until(table: Incarnation, state: State) -> int:
+def _complete_ts(table: Incarnation, state: State) -> int:
     if table.is_stopped and table.stopped_ts is not None:
         return table.stopped_ts
     return state.ts if table.dropped_ts is None else table.dropped_ts
 
 
-def _blamed(lake: LakeSession, state: State, table: Incarnation) -> str | None:
+def _quoted_ddl(lake: LakeSession, state: State, table: Incarnation) -> str | None:
     if table.status != "paused":
         return None
     found = find_blocking_ddl(lake, state, table)
@@ -114,10 +114,10 @@ def _blamed(lake: LakeSession, state: State, table: Incarnation) -> str | None:
 
 
 def find_table(state: State, name: str) -> Incarnation:
-    """The table that a person calls `db.table`."""
+    """Find a table by `db.table`; raise a `ConfigError` unless exactly one matches."""
     wanted = folded(name)
-    there = [state.incarnations[id] for _, id in state.names]
-    found = [t for t in there if folded(f"{t.schema.database}.{t.schema.table}") == wanted]
+    tables = [state.incarnations[id] for _, id in state.names]
+    found = [t for t in tables if folded(f"{t.schema.database}.{t.schema.table}") == wanted]
     if len(found) > 1:
         names = " or ".join(f"`{t.schema.database}`.`{t.schema.table}`" for t in found)
         raise ConfigError(f"{name} may be {names}", setting="DB.TABLE")
@@ -129,31 +129,31 @@ def find_table(state: State, name: str) -> Incarnation:
 def find_blocking_ddl(
     lake: LakeSession, state: State, table: Incarnation
 ) -> tuple[int, DdlName] | None:
-    """The DDL that a table stopped at: the one its reason quotes, else its first one since."""
+    """Find the DDL at which a table stopped: the one in its reason, else its first one since."""
     since = table.stopped_ts or 0
-    told = lake.read("events").where(f"kind = 'ddl' AND commit_ts >= {since}")
-    rows = told.orderBy("commit_ts", "seq", "index").select("kind", "statement", "name").collect()
+    ddls = lake.read("events").where(f"kind = 'ddl' AND commit_ts >= {since}")
+    rows = ddls.orderBy("commit_ts", "seq", "index").select("kind", "statement", "name").collect()
     own = make_table_name(table.schema.database, table.schema.table)
-    quoting, others = [], []
+    quoted, others = [], []
     changes = read_statements(row.asDict() for row in rows)
     for row, change in zip(rows, changes, strict=True):
         assert isinstance(change, SchemaChange)
-        found = change.commit_ts, ddl_name(change)
-        if found in state.skipped_ddls or (
-            change.commit_ts == state.ts == since and found[1] in state.applied_ddls
+        ddl = change.commit_ts, ddl_name(change)
+        if ddl in state.skipped_ddls or (
+            change.commit_ts == state.ts == since and ddl[1] in state.applied_ddls
         ):
             continue
         if change.sql and change.sql in (table.reason or ""):
-            quoting.append((row["name"] != own, found))
+            quoted.append((row["name"] != own, ddl))
         elif row["name"] == own and change.commit_ts > since:
-            others.append(found)
-    if quoting:
-        return min(quoting)[1]
+            others.append(ddl)
+    if quoted:
+        return min(quoted)[1]
     return min(others) if others else None
 
 
 def possible_names(text: str) -> list[str]:
-    """What `name` a table may have that a person calls `db.table`; names may have dots."""
+    """Return the values of `name` that `db.table` can mean: names may contain dots."""
     parts = text.split(".")
     splits = range(1, len(parts))
     names = (make_table_name(".".join(parts[:i]), ".".join(parts[i:])) for i in splits)
@@ -163,11 +163,11 @@ def possible_names(text: str) -> list[str]:
 def read_table_events(
     lake: LakeSession, text: str, limit: int | None = None
 ) -> Iterator[RowChange | SchemaChange | Bootstrap]:
-    """What has come under a table's name, in order of commit ts; with a limit the newest."""
+    """Read the events under a table's name in order of commit ts; with a limit the newest."""
     chosen = lake.read("events").where(
         F.col("name").isin(possible_names(text)) & F.col("kind").isin("row", "ddl", "bootstrap")
     )
-    # A bootstrap has no commit ts: it stands first.
+    # A bootstrap has no commit ts and comes first.
     order = [F.col("commit_ts"), F.col("seq"), F.col("index")]
     if limit is not None:
         chosen = chosen.orderBy(*(column.desc_nulls_last() for column in order)).limit(limit)
@@ -180,17 +180,17 @@ def read_table_events(
 
 
 def read_schema_versions(lake: LakeSession, text: str) -> list[SchemaVersionRow]:
-    """Every version of the tables that had this name at any time, one table after the other."""
-    lines = lake.read("schema_history").where("incarnation <> ''")
-    called = [
+    """Read the schema versions of every table that ever had this name, table by table."""
+    history = lake.read("schema_history").where("incarnation <> ''")
+    names = history.select("incarnation", "database", "table").distinct().collect()
+    ids = {
         row["incarnation"]
-        for row in lines.select("incarnation", "database", "table").distinct().collect()
+        for row in names
         if folded(f"{row['database']}.{row['table']}") == folded(text)
-    ]
-    if not called:
+    }
+    if not ids:
         raise ConfigError(f"no table {text} in the lake", setting="DB.TABLE")
-    rows = lines.where(F.col("incarnation").isin(sorted(set(called)))).collect()
-    found = [
+    versions = [
         SchemaVersionRow(
             row["incarnation"],
             msgspec.json.decode(row["schema"], type=TableSchema),
@@ -200,13 +200,9 @@ def read_schema_versions(lake: LakeSession, text: str) -> list[SchemaVersionRow]
             row["sql"],
             row["valid_to"] == row["valid_from"],
         )
-        for row in rows
+        for row in history.where(F.col("incarnation").isin(sorted(ids))).collect()
     ]
     births: dict[str, int] = {}
-    for line in found:
-        births[line.incarnation] = min(
-            births.get(line.incarnation, line.valid_from), line.valid_from
-        )
-    return sorted(
-        found, key=lambda line: (births[line.incarnation], line.incarnation, line.valid_from)
-    )
+    for version in sorted(versions, key=lambda version: version.valid_from):
+        births.setdefault(version.incarnation, version.valid_from)
+    return sorted(versions, key=lambda v: (births[v.incarnation], v.incarnation, v.valid_from))

@@ -1,4 +1,4 @@
-"""A few rows of a current table, and how many there are: for a page that shows the table."""
+"""Previews of current tables: the row count and the first rows, for the pages of Dagster."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -8,13 +8,13 @@ from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.sql import quote_identifier
 
-# Of a value, since a page shows a line.
+# Characters per value.
 _WIDTH = 60
 
 
 @dataclass(frozen=True)
 class Preview:
-    """The rows are texts as Spark prints them, cut off where they are long."""
+    """A row count, and rows as Spark prints them, with long values cut off."""
 
     count: int
     columns: tuple[str, ...]
@@ -24,9 +24,9 @@ class Preview:
 def preview_tables(
     lake: LakeSession, versions: Mapping[str, int], limit: int
 ) -> dict[str, Preview]:
-    """Look into tables at their Delta versions; counting reads no data, only Delta's log."""
+    """Preview tables at their Delta versions; the row counts come from the Delta log."""
 
-    def one(incarnation: str) -> Preview:
+    def preview(incarnation: str) -> Preview:
         table, version = CurrentTable(lake, incarnation), versions[incarnation]
         count = table.count(version)
         if not limit:
@@ -34,11 +34,11 @@ def preview_tables(
         frame = table.rows(version).limit(limit)
         texts = (f"substring(CAST({_text(*c)} AS string), 1, {_WIDTH + 1})" for c in frame.dtypes)
         rows = frame.selectExpr(*texts).collect()
-        shown = tuple(tuple(_cut(value) for value in row) for row in rows)
-        return Preview(count, tuple(frame.columns), shown)
+        cut_rows = tuple(tuple(_cut(value) for value in row) for row in rows)
+        return Preview(count, tuple(frame.columns), cut_rows)
 
     with ThreadPoolExecutor() as pool:
-        return dict(zip(versions, pool.map(one, versions), strict=True))
+        return dict(zip(versions, pool.map(preview, versions), strict=True))
 
 
 def _text(name: str, type: str) -> str:
