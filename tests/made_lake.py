@@ -1,4 +1,4 @@
-"""Lakes made without Spark: their own small tables, just as far as definitions and sensors look."""
+"""Lakes made without Spark: the small tables that definitions and sensors read."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ def schema(database: str, table: str, *columns: str) -> TableSchema:
 
 def write_snapshot(lake: Lake, snapshot_id: int, ts: int, versions: Mapping[str, int] = {}) -> None:
     """Append a row to `applied`."""
-    line = {
+    row = {
         "snapshot_id": snapshot_id,
         "committed_at": datetime.now(UTC),
         "resolved_ts": ts,
@@ -35,12 +35,12 @@ def write_snapshot(lake: Lake, snapshot_id: int, ts: int, versions: Mapping[str,
         "replayed_from": None,
         "state_snapshot_id": 1,
     }
-    rows = pa.Table.from_pylist([line], schema=arrow_schema(APPLIED))
+    rows = pa.Table.from_pylist([row], schema=arrow_schema(APPLIED))
     write_deltalake(lake.path("applied"), rows, mode="append")
 
 
 def write_tables(lake: Lake, schemas: Iterable[TableSchema], **statuses: str) -> None:
-    """Write what tables there are, in place of those that were; by name how one is."""
+    """Write the catalog anew; `statuses` by table name."""
     schemas = list(schemas)
     tables, history = [], []
     for number, one in enumerate(schemas):

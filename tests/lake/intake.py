@@ -108,8 +108,9 @@ def count_events(events: Iterable[Event]) -> Counter[bytes]:
     others: Counter[bytes] = Counter()
     for event in events:
         if isinstance(event, Watermark):
-            at = event.position
-            place = ("topic", at.topic, str(at.partition)) if isinstance(at, TopicPosition) else ()
+            position = event.position
+            is_topic = isinstance(position, TopicPosition)
+            place = ("topic", position.topic, str(position.partition)) if is_topic else ()
             resolved[place] = max(event.ts, resolved.get(place, 0))
             continue
         if isinstance(event, RowChange) and event.observed is not None:

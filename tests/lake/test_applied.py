@@ -1,4 +1,4 @@
-"""The lines of `applied`: every one can be read again, whatever it has to tell."""
+"""Every snapshot of the applied log can be read again."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.asof import as_of
 
 
-def test_a_changefeed_may_say_how_far_it_is_before_it_has_a_table(
+def test_a_watermark_before_the_first_table_makes_a_snapshot(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)

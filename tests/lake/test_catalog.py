@@ -1,4 +1,4 @@
-"""What a run has changed, told from the catalog before and after it."""
+"""A run's changes are the differences between the catalog before and after it."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ def catalog(
     return LakeCatalog({t.incarnation: t for t in tables}, line(1), versions, steps)
 
 
-def test_only_what_is_not_as_it_was_has_changed() -> None:
+def test_tables_that_did_not_change_are_left_out() -> None:
     kept, grown, gone = table("a", "kept"), table("b", "grown"), table("c", "gone")
     before = catalog(kept, grown, gone, versions={"a": 1, "b": 1, "c": 1})
     came, made = table("d", "came"), SchemaVersionEntry("d", "shop", "came", 5, "3", "CREATE")
@@ -51,7 +51,7 @@ def test_only_what_is_not_as_it_was_has_changed() -> None:
     assert found["d"].steps == (made,)
 
 
-def test_rows_that_changed_nothing_are_told_of_too() -> None:
+def test_a_table_with_quarantined_rows_only_counts_as_changed() -> None:
     one = table("a", "one")
     same = catalog(one, versions={"a": 1})
 
@@ -61,14 +61,14 @@ def test_rows_that_changed_nothing_are_told_of_too() -> None:
     )
 
 
-def test_a_new_name_is_a_change() -> None:
+def test_a_rename_is_a_change() -> None:
     before = catalog(table("a", "old"), versions={"a": 1})
     after = catalog(table("a", "new"), versions={"a": 1})
 
     assert table_changes(before, after, [])["a"].renamed
 
 
-def test_of_one_name_the_youngest_that_is_there_counts() -> None:
+def test_the_youngest_live_table_has_a_name() -> None:
     tables = (table("a", "t", "dropped", 1), table("b", "T", "live", 2), table("c", "t", "live", 3))
 
     named = catalog(*tables, versions={}).named()

@@ -1,4 +1,4 @@
-"""Raw holds what the source holds, each thing once, whoever else is at it."""
+"""`raw` holds all input of the source once, even with concurrent runs."""
 
 import dataclasses
 import os
@@ -18,7 +18,7 @@ FOLDER = dataclasses.replace(
 )
 
 
-def test_records_are_kept_as_they_came_and_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_records_are_stored_once_as_they_came(spark: SparkSession, tmp_path: Path) -> None:
     intake = Intake(spark, tmp_path, TOPIC)
     sent = [
         Message("t", 0, 7, b"\0k", None, 1_700_000_000_123),
@@ -42,7 +42,7 @@ def test_records_are_kept_as_they_came_and_once(spark: SparkSession, tmp_path: P
     assert intake.count("raw") == 5
 
 
-def test_of_two_runs_that_take_in_the_same_one_counts(
+def test_one_of_two_concurrent_ingests_counts(
     spark: SparkSession, tmp_path: Path, monkeypatch
 ) -> None:
     intake = Intake(spark, tmp_path, TOPIC)
@@ -58,7 +58,7 @@ def test_of_two_runs_that_take_in_the_same_one_counts(
     assert sorted(row["offset"] for row in offsets) == list(range(10))
 
 
-def test_a_folder_is_taken_in_by_what_changes(spark: SparkSession, tmp_path: Path) -> None:
+def test_new_and_changed_files_are_ingested(spark: SparkSession, tmp_path: Path) -> None:
     intake = Intake(spark, tmp_path, FOLDER)
     schema = "db/t/meta/schema_470608603860172800_0000000001.json"
     data = "db/t/470608603860172800/CDC00000000000000000001.json"

@@ -1,4 +1,4 @@
-"""The ledger adds up over what was sent twice, and does not over a lake that was tampered with."""
+"""The ledger adds up over repetitions, and not over a lake that was tampered with."""
 
 import shutil
 from collections import Counter
@@ -54,7 +54,7 @@ def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     return kept
 
 
-def test_it_adds_up_and_its_input_is_what_the_folder_holds(kept: Kept) -> None:
+def test_the_ledger_adds_up_to_the_rows_in_the_folder(kept: Kept) -> None:
     done = kept.build_ledger()
     assert done.adds_up, done
     folder = open_sink_folder(kept.lake.feed)
@@ -73,7 +73,7 @@ def test_it_adds_up_and_its_input_is_what_the_folder_holds(kept: Kept) -> None:
     assert sum(table.superseded + table.repeated for table in done.tables) > 0
 
 
-def test_it_says_where_the_lake_was_tampered_with(kept: Kept, tmp_path: Path) -> None:
+def test_the_ledger_reports_where_a_lake_was_tampered_with(kept: Kept, tmp_path: Path) -> None:
     copy = kept.copied(tmp_path / "copy")
     lake = copy.lake
     events, applied = lake.sql("events"), lake.sql("applied")

@@ -1,4 +1,4 @@
-"""Two runs at one lake: the second one is told who is at it, and a dead one holds nothing."""
+"""Of two concurrent runs the second learns who has the lock; a dead process has none."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ with locked(Lake(sys.argv[1], "feed")):
 """
 
 
-def test_a_second_run_is_refused_until_the_first_is_killed(tmp_path: Path) -> None:
+def test_a_second_run_fails_until_the_first_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     project = Path(__file__).resolve().parents[2]
     environment = {**os.environ, "PYTHONPATH": str(project)}
@@ -37,11 +37,11 @@ def test_a_second_run_is_refused_until_the_first_is_killed(tmp_path: Path) -> No
         assert first.stdout is not None
         assert first.stdout.readline() == b"locked\n"
         lake = Lake(str(tmp_path), "feed")
-        said = f"process {first.pid} on "
-        with pytest.raises(ConfigError, match=said) as refused, locked(lake):
+        message = f"process {first.pid} on "
+        with pytest.raises(ConfigError, match=message) as error, locked(lake):
             pass
-        assert "since 20" in str(refused.value)
-        # Another changefeed's part of the lake is another's.
+        assert "since 20" in str(error.value)
+        # Another changefeed has a lock of its own.
         with locked(Lake(str(tmp_path), "other")):
             pass
         first.send_signal(signal.SIGKILL)
@@ -50,7 +50,7 @@ def test_a_second_run_is_refused_until_the_first_is_killed(tmp_path: Path) -> No
         pass
 
 
-def test_the_same_process_holds_it_once_and_gives_it_back(tmp_path: Path) -> None:
+def test_a_process_takes_the_lock_once_and_releases_it(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "deep" / "lake"), "feed")
     with locked(lake), pytest.raises(ConfigError, match=f"process {os.getpid()} "), locked(lake):
         pass
@@ -58,8 +58,8 @@ def test_the_same_process_holds_it_once_and_gives_it_back(tmp_path: Path) -> Non
         pass
 
 
-def test_without_a_lock_who_comes_second_is_told_so(spark: SparkSession, tmp_path: Path) -> None:
-    """In an object store a run is kept from doing twice what another does, by Delta."""
+def test_without_a_lock_the_second_commit_fails(spark: SparkSession, tmp_path: Path) -> None:
+    """Delta's transaction versions keep concurrent runs from committing twice."""
     path, begun, go_on = (str(tmp_path / name) for name in ("table", "begun", "go on"))
     rows = spark.range(0, 1, 1, numPartitions=1)
     rows.write.format("delta").save(path)

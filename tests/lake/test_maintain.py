@@ -1,4 +1,4 @@
-"""Maintenance changes files, and no picture; a run that comes after it goes on from there."""
+"""Maintenance changes files but no snapshot; later runs continue from it."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from ticdc_assets.protocols.message import Message
 
 
 @pytest.mark.slow
-def test_files_are_joined_and_every_picture_stays(spark: SparkSession, tmp_path: Path) -> None:
+def test_compacting_files_keeps_every_snapshot(spark: SparkSession, tmp_path: Path) -> None:
     lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
     messages: list[Message] = []
 
@@ -52,7 +52,7 @@ def test_files_are_joined_and_every_picture_stays(spark: SparkSession, tmp_path:
         assert lines == [b'{"id":"%d"}\n' % id for id in (10, 20, 30) if id <= ts]
 
 
-def test_a_retention_that_is_not_safe_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_unsafe_retention_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
     with pytest.raises(ConfigError, match="--retain-days: 7 at least"):
         maintain(lake, None, retain_days=6)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The lake's own tables are as their contracts say, wherever the lake lies."""
+"""The lake's own tables match their contracts, wherever the lake is."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def root(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("of_records", [True, False])
-def test_tables_are_made_once_and_as_stated(
+def test_tables_are_created_once_by_their_contracts(
     spark: SparkSession, root: str, of_records: bool
 ) -> None:
     uri = "kafka://h:9092/t?protocol=simple" if of_records else "file:///d?protocol=csv"
