@@ -1,7 +1,7 @@
-"""Schemas from rows alone: for tables whose CREATE was never seen, and to notice a missed DDL.
+"""Inferring schemas from rows: of tables whose CREATE was not observed, or after a missed DDL.
 
-Rows show column names and base types (and in Open Protocol NOT NULL), and often the key; never
-lengths, scales or enum members.  What is built here is marked as inferred.
+Rows state column names and base types (in Open Protocol also NOT NULL) and often the key; never
+lengths, scales or enum members.  An inferred schema has the origin `inferred`.
 """
 
 from functools import lru_cache
@@ -21,7 +21,7 @@ _decode = msgspec.json.Decoder(dict[str, str]).decode
 
 @lru_cache(maxsize=4096)
 def parse_observed_columns(observed: str) -> tuple[Column, ...]:
-    """The columns that a row says it has."""
+    """Parse the column names and types that a row states."""
     return tuple(
         Column(name, parse_type(text), nullable=not text.lower().endswith(_NOT_NULL))
         for name, text in _decode(observed).items()
@@ -29,7 +29,7 @@ def parse_observed_columns(observed: str) -> tuple[Column, ...]:
 
 
 def infer_schema(change: RowChange) -> TableSchema | None:
-    """Build a table from one of its rows, or None where the row says nothing of its columns."""
+    """Infer a table's schema from one of its rows; None if the row states no types."""
     if change.observed is None:
         return None
     keys = change.key_columns or ()
@@ -71,7 +71,7 @@ def merge_observed_columns(
 
 
 def find_type_changes(before: TableSchema, after: TableSchema) -> tuple[ColumnConverted, ...]:
-    """What becomes of the rows that are there when a row shows other types than were known."""
+    """List the conversions of existing rows after a row showed new column types."""
     return tuple(
         ColumnConverted(new.name, old.type, new.type)
         for old, new in zip(before.columns, after.columns, strict=False)
@@ -80,7 +80,7 @@ def find_type_changes(before: TableSchema, after: TableSchema) -> tuple[ColumnCo
 
 
 def _in_row_order(columns: tuple[Column, ...], change: RowChange) -> tuple[Column, ...]:
-    """Canal-JSON lists types in random order; the row itself has the table's."""
+    """Sort columns as in the row image; Canal-JSON lists types in random order."""
     image = change.after or change.before
     order = {name: i for i, name in enumerate(load(image))} if image is not None else {}
     return tuple(sorted(columns, key=lambda c: order.get(c.name, len(order))))

@@ -1,8 +1,8 @@
-"""A schema that a message or schema file states, completed by what DDL text says beyond it.
+"""Reconciling the schema that a protocol states with the schema that DDL text gives.
 
-Stated schemas are believed for what they state.  They leave things out: classic Simple sorts
-columns by id, no one marks generated columns or says partitions, storage schema files know no keys
-but the primary one, and classic ones no enum members.
+A stated schema is authoritative for what it states, and the DDL adds the rest: classic Simple sorts
+columns by id, no protocol states generated columns or partitions, storage schema files state only
+the primary key, and classic ones no enum members.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _HIDDEN = "_v$_"
 
 
 def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
-    """Join the schema built from statements with the one stated for the same moment."""
+    """Join the schema replayed from DDL with the one stated for the same commit ts."""
     completed = {c.name: _column(replayed.column(c.name), c) for c in stated.columns}
     return replace(
         stated,
@@ -30,14 +30,14 @@ def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
 
 
 def mark_hidden_columns(stated: TableSchema) -> TableSchema:
-    """A schema that nothing is known beyond."""
+    """Mark TiDB's hidden columns as virtual in a schema that no DDL completes."""
     return replace(stated, columns=tuple(_column(None, c) for c in stated.columns))
 
 
 def adopt_stated_types(
     steps: Sequence[ColumnChange], schema: TableSchema
 ) -> tuple[ColumnChange, ...]:
-    """Give steps the types that columns have in the schema stated for after them.
+    """Replace the types in column changes by those of the stated schema after them.
 
     A statement leaves out what the table decides, such as its charset, which makes a VARCHAR a
     VARBINARY; and it has a TIMESTAMP default in its session's time zone, where a stated one is UTC.

@@ -1,8 +1,7 @@
-"""What a DDL makes of the rows that are already there: MODIFY COLUMN and ADD COLUMN.
+"""Converting existing rows: MODIFY COLUMN and ADD COLUMN.
 
-No row messages are sent for such rows; what TiDB does to them has to be done again.  One dispatch
-table; the rules of each target kind live in `number`, `text`, `time` and
-`json_text`.
+One dispatch table by the kind of the target type; `number`, `text`, `time` and `json_text` hold the
+rules of each kind.
 """
 
 from collections.abc import Callable
@@ -31,20 +30,19 @@ Conversion = Callable[[Value, ColumnType, ColumnType], Value]
 
 
 def convert_value(value: Value, old: ColumnType, new: ColumnType) -> Value:
-    """Convert a value as a change of its column's type does; see `make_converter` for many."""
+    """Convert a value as a change of its column's type does; use `make_converter` for many."""
     return make_converter(old, new)(value)
 
 
 @lru_cache(1024)
 def make_converter(old: ColumnType, new: ColumnType) -> Callable[[Value], Value]:
-    """Make the conversion between two types; raise `InvalidValue` where TiDB knows none.
+    """Return the conversion between two types; raise `InvalidValue` if TiDB has none.
 
-    The DDL succeeded upstream, so in strict mode every value fits; without it TiDB clips, and so
-    does this.  NULL stays NULL (where a column becomes TIMESTAMP NOT NULL, TiDB puts the moment at
-    which it ran, which nobody else knows).
+    NULL converts to NULL.  TiDB converts NULL to the time of the DDL if the column becomes
+    TIMESTAMP NOT NULL, a time that the stream does not state.
     """
     old_kind, new_kind = describe(old).kind, describe(new).kind
-    if any(old_kind in sources and new_kind in targets for sources, targets in _REFUSED) or (
+    if any(old_kind in sources and new_kind in targets for sources, targets in _UNSUPPORTED) or (
         "vector" in (old_kind, new_kind) and old_kind != new_kind
     ):
         raise InvalidValue(f"no conversion from {old.name} to {new.name}")
@@ -63,7 +61,7 @@ def _same(value: Value) -> Value:
 
 
 def keeps_values(old: ColumnType, new: ColumnType) -> bool:
-    """Tell whether the types differ in nothing that a value could show."""
+    """Whether no value changes between the two types."""
     kind = describe(old).kind
     if kind in ("json", "date", "vector"):
         return old.name == new.name
@@ -75,7 +73,7 @@ def keeps_values(old: ColumnType, new: ColumnType) -> bool:
 
 
 def only_widens(old: ColumnType, new: ColumnType) -> bool:
-    """Tell whether every value of the old type is, as it is, one of the new."""
+    """Whether every value of the old type is a value of the new type, unchanged."""
     if keeps_values(old, new):
         return True
     ours, theirs = describe(old), describe(new)
@@ -97,8 +95,8 @@ def _is_longer(old: ColumnType, new: ColumnType) -> bool:
 
 _TIMES: tuple[Kind, ...] = ("date", "datetime", "time", "year")
 
-# What TiDB refuses to convert, as (from, to).
-_REFUSED: tuple[tuple[tuple[Kind, ...], tuple[Kind, ...]], ...] = (
+# The conversions that TiDB does not support, as (from, to).
+_UNSUPPORTED: tuple[tuple[tuple[Kind, ...], tuple[Kind, ...]], ...] = (
     ((*_TIMES, "text", "binary", "json"), ("bit",)),
     ((*_TIMES, "decimal", "float", "json", "bit"), ("enum", "set")),
     (("enum", "set", "bit", "decimal", "float"), ("date", "datetime")),
@@ -170,7 +168,7 @@ _TODAY = ("current_date", "curdate")
 
 
 def backfill(column: Column, commit_ts: int) -> Value:
-    """Give the value that rows have in a column that was added after them.
+    """Return the value of existing rows in an added column.
 
     CURRENT_TIMESTAMP is the time of the statement upstream, for DATETIME in the session's time
     zone; the commit ts, in UTC, is as near as the stream allows.
@@ -178,7 +176,7 @@ def backfill(column: Column, commit_ts: int) -> Value:
     type, text = column.type, column.default
     kind = describe(type).kind
     if column.generated is not None:
-        raise InvalidValue("what a generated column holds is not known", column=column.name)
+        raise InvalidValue("the values of a generated column are unknown", column=column.name)
     if text is None:
         return None if column.nullable else _zero(type, kind)
     if kind in ("date", "datetime"):
@@ -197,7 +195,7 @@ def backfill(column: Column, commit_ts: int) -> Value:
 
 
 def _zero(type: ColumnType, kind: Kind) -> Value:
-    """Give what NOT NULL without a default means."""
+    """Return the implicit default of a NOT NULL column."""
     match kind:
         case "binary":
             return to_binary(b"", type, type)

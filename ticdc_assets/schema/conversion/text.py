@@ -71,7 +71,7 @@ def to_enum(value: Value, old: ColumnType, new: ColumnType) -> Value:
     if kind == "integer":
         return _member(elements, str(value))
     if kind == "enum" and old.elements is None:
-        # Members can only be added at the end: the number stays.
+        # Members can only be appended, so the number does not change.
         return _member(elements, str(value))
     text = as_text(value, old)
     found = _find(elements, text, new.collation)

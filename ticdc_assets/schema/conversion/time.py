@@ -61,7 +61,7 @@ def to_moment(value: Value, old: ColumnType, new: ColumnType) -> Value:
         case "text" | "binary" | "json":
             moment = _read_moment(_text(value, old), 0 if new.name == "date" else digits)
         case kind:
-            # TIME would need the day on which the DDL ran, and TiDB refuses the others.
+            # TIME needs the day on which the DDL ran, and TiDB does not convert the other kinds.
             raise InvalidValue(f"no {new.name} can be made of a {kind}")
     if new.name == "date":
         # The time is cut off, not rounded.
@@ -219,7 +219,7 @@ def _round_fraction(fraction: str, digits: int) -> tuple[int, str]:
     """Round digits behind the point half up: the seconds to carry, and as many digits."""
     if len(fraction) <= digits:
         return 0, fraction.ljust(digits, "0")
-    # Digits behind the one that decides are not looked at.
+    # Digits after the deciding one have no effect.
     carried, kept = divmod((int(fraction[: digits + 1]) + 5) // 10, 10**digits)
     return carried, f"{kept:0{digits}}" if digits else ""
 

@@ -1,7 +1,6 @@
-"""Dates and times as MySQL's calendar functions see them.
+"""MySQL's calendar functions on the parts of DATE, DATETIME and TIME values.
 
-The texts of values are taken apart here and numbers are made of the parts; no SQL is read.  A date
-of zeros, or with a zero month or day, has no day number: functions that need one give NULL for it.
+A date with a zero month or day has no day number; functions that need one return NULL for it.
 """
 
 from collections.abc import Callable
@@ -12,12 +11,14 @@ from typing import NamedTuple
 from ticdc_assets.errors import InvalidValue
 
 _UNIX_EPOCH_DAY = 719528
-# UNIX_TIMESTAMP gives 0 outside of these.
+# UNIX_TIMESTAMP returns 0 outside this range.
 _FIRST_UNIX_MICROSECOND = 10**6
 _LAST_UNIX_MICROSECOND = 32536771199999999
 
 
-class Moment(NamedTuple):
+class MysqlDatetime(NamedTuple):
+    """The parts of a DATE, DATETIME or TIMESTAMP; months and days may be zero."""
+
     year: int
     month: int
     day: int
@@ -31,8 +32,8 @@ class Moment(NamedTuple):
         return day_number(self.year, self.month, self.day) if self.month and self.day else None
 
 
-class Clock(NamedTuple):
-    """A TIME, or the time of day of a moment."""
+class MysqlTime(NamedTuple):
+    """The parts of a TIME, or the time of day of a DATETIME."""
 
     negative: bool
     hour: int
@@ -48,8 +49,8 @@ class Clock(NamedTuple):
 
 
 def day_number(year: int, month: int, day: int) -> int:
-    """Count days as TO_DAYS does: 1 is 0000-01-01; days behind a month's end run on."""
-    # Counted from March, a year has its leap day at the end.  The year 0 is none to MySQL.
+    """Return the day number of TO_DAYS: 1 is 0000-01-01; a day past its month's end is valid."""
+    # In a year that starts in March the leap day is the last day.  MySQL has no leap year 0.
     march_year = year if month > 2 else year - 1
     leap_days = march_year // 4 - march_year // 100 + march_year // 400 if march_year > 0 else 0
     days_before_month = (153 * ((month + 9) % 12) + 2) // 5
@@ -59,28 +60,30 @@ def day_number(year: int, month: int, day: int) -> int:
 # --- reading -----------------------------------------------------------------
 
 
-def read_moment(text: str) -> Moment:
-    """Read the MySQL text of a date, datetime or timestamp value."""
+def parse_datetime(text: str) -> MysqlDatetime:
+    """Parse the MySQL text of a date, datetime or timestamp."""
     try:
         date = int(text[:4]), int(text[5:7]), int(text[8:10])
         if len(text) == 10:
-            return Moment(*date)
-        return Moment(
+            return MysqlDatetime(*date)
+        return MysqlDatetime(
             *date, int(text[11:13]), int(text[14:16]), int(text[17:19]), _fraction(text[20:])
         )
     except ValueError:
         raise InvalidValue(f"{text[:80]!r} is not a date") from None
 
 
-def read_clock(text: str) -> Clock:
-    """Read the MySQL text of a time value, or the time of day of a datetime's."""
+def parse_time(text: str) -> MysqlTime:
+    """Parse the MySQL text of a time, or the time of day in that of a datetime."""
     if len(text) > 10 and text[4] == "-":
-        moment = read_moment(text)
-        return Clock(False, *moment[3:])
+        value = parse_datetime(text)
+        return MysqlTime(False, *value[3:])
     try:
         hour, minute, second = text.lstrip("-").split(":")
         whole, _, fraction = second.partition(".")
-        return Clock(text.startswith("-"), int(hour), int(minute), int(whole), _fraction(fraction))
+        return MysqlTime(
+            text.startswith("-"), int(hour), int(minute), int(whole), _fraction(fraction)
+        )
     except ValueError:
         raise InvalidValue(f"{text[:80]!r} is not a time") from None
 
@@ -93,33 +96,33 @@ def _fraction(digits: str) -> int:
 
 
 def _weekday(number: int) -> int:
-    """0 is Monday."""
+    """Return the weekday of a day number; 0 is Monday."""
     return (number + 5) % 7
 
 
-def _to_seconds(moment: Moment) -> int | None:
-    number = moment.day_number
+def _to_seconds(value: MysqlDatetime) -> int | None:
+    number = value.day_number
     if number is None:
         return None
-    return ((number * 24 + moment.hour) * 60 + moment.minute) * 60 + moment.second
+    return ((number * 24 + value.hour) * 60 + value.minute) * 60 + value.second
 
 
-def _day_of_year(moment: Moment) -> int | None:
-    number = moment.day_number
-    return None if number is None else number - day_number(moment.year, 1, 1) + 1
+def _day_of_year(value: MysqlDatetime) -> int | None:
+    number = value.day_number
+    return None if number is None else number - day_number(value.year, 1, 1) + 1
 
 
-def _day_of_week(moment: Moment) -> int | None:
-    number = moment.day_number
+def _day_of_week(value: MysqlDatetime) -> int | None:
+    number = value.day_number
     return None if number is None else (_weekday(number) + 1) % 7 + 1
 
 
-def _weekday_of(moment: Moment) -> int | None:
-    number = moment.day_number
+def _weekday_of(value: MysqlDatetime) -> int | None:
+    number = value.day_number
     return None if number is None else _weekday(number)
 
 
-DATE_FUNCTIONS: dict[str, Callable[[Moment], int | None]] = {
+DATE_FUNCTIONS: dict[str, Callable[[MysqlDatetime], int | None]] = {
     "year": lambda m: m.year,
     "quarter": lambda m: (m.month + 2) // 3,
     "month": lambda m: m.month,
@@ -133,12 +136,12 @@ DATE_FUNCTIONS: dict[str, Callable[[Moment], int | None]] = {
 }
 
 
-def year_week(moment: Moment, mode: int) -> int | None:
-    """Compute YEARWEEK: the year times 100 plus the week, both by the rules of a WEEK mode."""
-    number = moment.day_number
+def year_week(value: MysqlDatetime, mode: int) -> int | None:
+    """Compute YEARWEEK, the year times 100 plus the week, by the rules of a WEEK mode."""
+    number = value.day_number
     if number is None:
         return None
-    year = moment.year
+    year = value.year
     if number >= _first_week(year + 1, mode):
         year += 1
     elif number < _first_week(year, mode):
@@ -147,9 +150,9 @@ def year_week(moment: Moment, mode: int) -> int | None:
 
 
 def _first_week(year: int, mode: int) -> int:
-    """Find the day on which the first week of a year starts."""
+    """Return the day number on which the first week of a year starts."""
     monday_first = bool(mode & 1)
-    # Bit 4 swaps the rule, and weeks that start on Sunday have it swapped already.
+    # Bit 4 inverts the rule, which is already inverted for weeks that start on Sunday.
     four_days_make_a_week = bool(mode & 4) != monday_first
     new_year = day_number(year, 1, 1)
     into_week = _weekday(new_year) if monday_first else (_weekday(new_year) + 1) % 7
@@ -158,16 +161,16 @@ def _first_week(year: int, mode: int) -> int:
     return new_year - into_week + 7
 
 
-def unix_timestamp(moment: Moment, zone: tzinfo | None) -> Decimal:
-    """Compute UNIX_TIMESTAMP of a moment in a zone; None is UTC, for any date."""
-    number = moment.day_number
-    seconds = _to_seconds(moment)
+def unix_timestamp(value: MysqlDatetime, zone: tzinfo | None) -> Decimal:
+    """Compute UNIX_TIMESTAMP of a datetime in a time zone; None is UTC."""
+    number = value.day_number
+    seconds = _to_seconds(value)
     if number is None or seconds is None:
         return Decimal(0)
-    total = (seconds - _UNIX_EPOCH_DAY * 86400) * 10**6 + moment.microsecond
+    total = (seconds - _UNIX_EPOCH_DAY * 86400) * 10**6 + value.microsecond
     if zone is not None:
         try:
-            offset = datetime(*moment, tzinfo=zone).utcoffset() or timedelta()
+            offset = datetime(*value, tzinfo=zone).utcoffset() or timedelta()
         except ValueError:
             return Decimal(0)
         total -= offset // timedelta(microseconds=1)
@@ -178,7 +181,7 @@ def unix_timestamp(moment: Moment, zone: tzinfo | None) -> Decimal:
 
 # --- functions of a time -----------------------------------------------------
 
-CLOCK_FUNCTIONS: dict[str, Callable[[Clock], int]] = {
+TIME_FUNCTIONS: dict[str, Callable[[MysqlTime], int]] = {
     "hour": lambda c: c.hour,
     "minute": lambda c: c.minute,
     "second": lambda c: c.second,
@@ -186,37 +189,37 @@ CLOCK_FUNCTIONS: dict[str, Callable[[Clock], int]] = {
     "time_to_sec": lambda c: (-1 if c.negative else 1) * ((c.hour * 60 + c.minute) * 60 + c.second),
 }
 
-_CLOCK_UNITS = ("hour", "minute", "second", "microsecond")
+_TIME_UNITS = ("hour", "minute", "second", "microsecond")
 
-EXTRACT_FROM_DATE: dict[str, Callable[[Moment], int | None]] = {
+EXTRACT_FROM_DATE: dict[str, Callable[[MysqlDatetime], int | None]] = {
     "year_month": lambda m: m.year * 100 + m.month,
     **{unit: DATE_FUNCTIONS[unit] for unit in ("year", "quarter", "month", "day")},
 }
 
 
-def _extract_clock(first: int, last: int) -> Callable[[Clock], int]:
-    def extract(clock: Clock) -> int:
+def _extract_time(first: int, last: int) -> Callable[[MysqlTime], int]:
+    def extract(time: MysqlTime) -> int:
         total = 0
         for at in range(first, last + 1):
-            total = total * (10**6 if at == 3 else 100) + clock[at + 1]
-        return -total if clock.negative else total
+            total = total * (10**6 if at == 3 else 100) + time[at + 1]
+        return -total if time.negative else total
 
     return extract
 
 
-def _extract_day_clock(last: int) -> Callable[[Moment], int]:
-    clock_part = _extract_clock(0, last)
+def _extract_day_time(last: int) -> Callable[[MysqlDatetime], int]:
+    time_part = _extract_time(0, last)
     scale = 100 ** min(last + 1, 3) * (10**6 if last == 3 else 1)
-    return lambda m: m.day * scale + clock_part(Clock(False, *m[3:]))
+    return lambda m: m.day * scale + time_part(MysqlTime(False, *m[3:]))
 
 
-EXTRACT_FROM_CLOCK: dict[str, Callable[[Clock], int]] = {
-    first if at == to else f"{first}_{last}": _extract_clock(at, to)
-    for at, first in enumerate(_CLOCK_UNITS)
-    for to, last in enumerate(_CLOCK_UNITS)
+EXTRACT_FROM_TIME: dict[str, Callable[[MysqlTime], int]] = {
+    first if at == to else f"{first}_{last}": _extract_time(at, to)
+    for at, first in enumerate(_TIME_UNITS)
+    for to, last in enumerate(_TIME_UNITS)
     if at <= to
 }
 
-EXTRACT_FROM_DATETIME: dict[str, Callable[[Moment], int]] = {
-    f"day_{last}": _extract_day_clock(to) for to, last in enumerate(_CLOCK_UNITS)
+EXTRACT_FROM_DATETIME: dict[str, Callable[[MysqlDatetime], int]] = {
+    f"day_{last}": _extract_day_time(to) for to, last in enumerate(_TIME_UNITS)
 }

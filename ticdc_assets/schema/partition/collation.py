@@ -1,8 +1,9 @@
-"""How texts compare under a collation, as far as partitioning asks for it.
+"""Comparing and hashing texts under a collation, as partitioning needs it.
 
-Comparison keys are exact for the `_bin` collations and for `general_ci` over common scripts.  The
-collations of the Unicode algorithm and the Chinese `_ci` ones are approximated: accents and case do
-not count, punctuation comes before digits, digits before letters.  Hash keys are exact or refused.
+Sort keys are exact for the `_bin` collations and for `general_ci` in common scripts.  Those of the
+Unicode Collation Algorithm and of the Chinese `_ci` collations are approximate: accents and case do
+not count, punctuation sorts before digits, digits before letters.  A hash key is exact, or there is
+none.
 """
 
 import unicodedata
@@ -13,7 +14,7 @@ from typing import Any
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 
-# TiDB's defaults, for columns whose schema names a charset only.
+# TiDB's default collations, for columns that state only a charset.
 _DEFAULTS = {
     "ascii": "ascii_bin",
     "binary": "binary",
@@ -25,19 +26,19 @@ _DEFAULTS = {
 }
 
 
-def collation_of(type: ColumnType) -> str:
-    """Name the collation of a text column."""
+def get_collation(type: ColumnType) -> str:
+    """Return the collation of a text column."""
     name = type.collation or _DEFAULTS.get(type.charset or "", "utf8mb4_bin")
     return name.lower().replace("utf8mb3_", "utf8_")
 
 
-def sort_key(collation: str) -> Callable[[str], Any]:
-    """Make the function whose results sort, and are equal, as the texts do."""
+def make_collation_sort_key(collation: str) -> Callable[[str], Any]:
+    """Return the function that computes the sort key of a text."""
     return _SORT_KEYS.get(_family(collation), _unicode_key)
 
 
-def hash_key(collation: str) -> Callable[[str], bytes] | None:
-    """Make the function that gives TiDB's collation key of a text; None where it is not known."""
+def make_hash_key(collation: str) -> Callable[[str], bytes] | None:
+    """Return the function that computes TiDB's collation key of a text; None if it is unknown."""
     return _HASH_KEYS.get(_family(collation))
 
 
@@ -50,11 +51,11 @@ def _family(collation: str) -> str:
 
 
 def encode(text: str) -> bytes:
-    """Give the bytes TiDB keeps of a text."""
+    """Return the bytes that TiDB stores for a text."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise InvalidValue(f"{text[:80]!r} has a surrogate that stands for no byte") from None
+        raise InvalidValue(f"{text[:80]!r} contains a surrogate that is no escaped byte") from None
 
 
 def _padded(text: str) -> bytes:
@@ -73,13 +74,13 @@ def _general_hash(text: str) -> bytes:
     for char in _up_to_invalid(text.rstrip(" ")):
         weight, exact = _general_weight(char)
         if not exact:
-            raise InvalidValue(f"the weight of {char!r} under general_ci is not known")
+            raise InvalidValue(f"the weight of {char!r} under general_ci is unknown")
         parts.append(weight)
     return b"".join(parts)
 
 
 def _up_to_invalid(text: str) -> str:
-    """Cut a text at its first invalid byte, where TiDB stops to compare."""
+    """Cut a text at its first invalid byte, where TiDB stops comparing."""
     for at, char in enumerate(text):
         if "\ud800" <= char <= "\udfff":
             return text[:at]
@@ -88,14 +89,14 @@ def _up_to_invalid(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _general_weight(char: str) -> tuple[bytes, bool]:
-    """Give a character's weight (its capital without accents), and whether that is certain."""
+    """Return a character's weight, its capital without accents, and whether it is exact."""
     code = ord(char)
     if code > 0xFFFF:
         return b"\xff\xfd", True
     block = code >> 8
     if block not in _CASED_BLOCKS:
         return code.to_bytes(2), True
-    exact = any(first <= code <= last for first, last in _CERTAIN)
+    exact = any(first <= code <= last for first, last in _EXACT_RANGES)
     if char == "ß":
         base = "S"
     elif char in "Йй" or block in (0x21, 0x24, 0xFF):
@@ -106,10 +107,10 @@ def _general_weight(char: str) -> tuple[bytes, bool]:
     return ord(upper if len(upper) == 1 else base).to_bytes(2), exact
 
 
-# In all other blocks every character weighs its own code.
+# In all other blocks a character's weight is its code.
 _CASED_BLOCKS = frozenset((0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x1E, 0x1F, 0x21, 0x24, 0xFF))
-# Where capitals and accents are the same in the Unicode of general_ci and in that of Python.
-_CERTAIN = (
+# Ranges in which Python's Unicode version has the capitals and accents of general_ci.
+_EXACT_RANGES = (
     (0x0000, 0x017F),
     (0x0388, 0x03CE),
     (0x0400, 0x045F),
@@ -154,7 +155,7 @@ def _unicode_weights(text: str) -> tuple[tuple[int, str], ...]:
     return tuple(weights)
 
 
-# Blanks, punctuation, symbols, digits, letters; marks and controls weigh nothing.
+# Spaces, punctuation, symbols, digits, letters; marks and controls have no weight.
 _GROUPS = {"Z": 0, "P": 1, "S": 2, "N": 3, "L": 4}
 
 _SORT_KEYS: dict[str, Callable[[str], Any]] = {

@@ -1,8 +1,7 @@
-"""Partition expressions: SQL text compiled to a function of a row.
+"""Partition expressions: SQL compiled to a function of a row.
 
-The text is parsed once, by sqlglot with its own readings of functions switched off, and only what
-TiDB allows in a partition expression is understood; all else is `UnsupportedDdl`, never a guess.
-Which partition a result belongs to is decided in `partition`.
+sqlglot parses the text, without its own interpretation of functions.  Only what TiDB allows in a
+partition expression is compiled; anything else raises `UnsupportedDdl`.
 """
 
 from collections.abc import Callable
@@ -22,13 +21,13 @@ from ticdc_assets.schema.partition.function import Constant, Kind, Row, Term
 from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.schema.types.value import Value
 
-# Deeper ones are no expression anybody wrote.
-_DEEPEST = 100
-_LONGEST_NUMBER = 40
+# The deepest nesting of an expression; a limit for hostile input.
+_MAX_DEPTH = 100
+_MAX_NUMBER_LENGTH = 40
 
 
 class _PlainFunctions(MySQL):
-    """MySQL in which YEAR(d) stays a call of YEAR, whatever other dialects make of it."""
+    """MySQL in which YEAR(d) remains a call of YEAR, not a node of another dialect."""
 
     class Parser(MySQLParser):
         FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
@@ -37,15 +36,15 @@ class _PlainFunctions(MySQL):
 def compile_integer(
     text: str, schema: TableSchema | None, zone: tzinfo
 ) -> Callable[[Row], int | None]:
-    """Compile an expression that gives an integer; without a schema it may name no column."""
+    """Compile an integer expression; without a schema it must not name a column."""
     term = _compile(text, schema, zone)
     if term.kind != "integer":
-        raise UnsupportedDdl("the expression does not give an integer", text)
+        raise UnsupportedDdl("the partition expression is not an integer", text)
     return term.evaluate
 
 
-def integer_constant(text: str, zone: tzinfo) -> int | None:
-    """Compute an expression that names no column and gives an integer."""
+def evaluate_integer(text: str, zone: tzinfo) -> int | None:
+    """Evaluate an integer expression that names no column."""
     evaluate = compile_integer(text, None, zone)
     try:
         return evaluate({})
@@ -53,17 +52,17 @@ def integer_constant(text: str, zone: tzinfo) -> int | None:
         raise UnsupportedDdl(problem.reason, text) from None
 
 
-def constant(text: str, zone: tzinfo) -> Constant:
-    """Compute an expression that names no column and gives an integer, a text or bytes."""
+def evaluate_constant(text: str, zone: tzinfo) -> Constant:
+    """Evaluate an expression that names no column."""
     term = _compile(text, None, zone)
     if term.kind in ("text", "bytes"):
         result: Constant = term.evaluate({})
         return result
-    return integer_constant(text, zone)
+    return evaluate_integer(text, zone)
 
 
-def read_column(column: Column) -> Callable[[Row], Any]:
-    """Make the function that takes a column's value from a row, whatever the case of its name."""
+def make_column_reader(column: Column) -> Callable[[Row], Any]:
+    """Return the function that reads a column's value from a row, in any case of its name."""
     name = column.name
     folded = name.casefold()
 
@@ -74,7 +73,7 @@ def read_column(column: Column) -> Callable[[Row], Any]:
             for spelled, value in row.items():
                 if spelled.casefold() == folded:
                     return value
-        raise InvalidValue("the row lacks the column, which its partition depends on", column=name)
+        raise InvalidValue("the row lacks this partitioning column", column=name)
 
     return read
 
@@ -86,11 +85,11 @@ def _compile(text: str, schema: TableSchema | None, zone: tzinfo) -> Term:
     except InvalidValue as problem:
         raise UnsupportedDdl(problem.reason, text) from None
     except (SqlglotError, RecursionError):
-        raise UnsupportedDdl("the expression cannot be read", text) from None
+        raise UnsupportedDdl("the partition expression cannot be parsed", text) from None
 
 
 class _Compiler:
-    """Turns the nodes of one expression into terms; what it cannot is a `InvalidValue`."""
+    """Compiles the nodes of one expression; raises `InvalidValue` for an unsupported one."""
 
     def __init__(self, schema: TableSchema | None, zone: tzinfo) -> None:
         self._schema = schema
@@ -103,7 +102,7 @@ class _Compiler:
             what = node.key if isinstance(node, exp.Expression) else str(node)
             raise InvalidValue(f"{what} is not allowed in a partition expression")
         self._depth += 1
-        if self._depth > _DEEPEST:
+        if self._depth > _MAX_DEPTH:
             raise InvalidValue("the expression is nested too deeply")
         term = make(self, node)
         self._depth -= 1
@@ -116,7 +115,7 @@ class _Compiler:
         text: str = node.this
         if node.is_string:
             return function.literal("text", text)
-        if not text.isascii() or not text.isdigit() or len(text) > _LONGEST_NUMBER:
+        if not text.isascii() or not text.isdigit() or len(text) > _MAX_NUMBER_LENGTH:
             raise InvalidValue(f"{text[:80]} is not an integer")
         return function.literal("integer", int(text))
 
@@ -134,18 +133,18 @@ class _Compiler:
         try:
             return function.literal("bytes", bytes.fromhex("0" * (len(digits) % 2) + digits))
         except ValueError:
-            raise InvalidValue("a broken hexadecimal literal") from None
+            raise InvalidValue("an invalid hexadecimal literal") from None
 
     def bits(self, node: exp.BitString) -> Term:
         digits: str = node.this
         if not digits or digits.strip("01"):
-            raise InvalidValue("a broken bit literal")
+            raise InvalidValue("an invalid bit literal")
         return function.literal("bytes", int(digits, 2).to_bytes((len(digits) + 7) // 8))
 
-    def introduced(self, node: exp.Introducer) -> Term:
+    def introducer(self, node: exp.Introducer) -> Term:
         term = self.compile(node.expression)
         if term.kind not in ("text", "bytes"):
-            raise InvalidValue("a charset introducer before what is no text")
+            raise InvalidValue("a charset introducer before a literal that is not text")
         return term
 
     def column(self, node: exp.Column) -> Term:
@@ -159,8 +158,10 @@ class _Compiler:
         if column.type.name == "timestamp":
             kind = "timestamp"
         if kind is None:
-            raise InvalidValue(f"column {name!r} is a {column.type.name}")
-        return Term(kind, read_column(column), column.type.decimals or 0)
+            raise InvalidValue(
+                f"a partition expression over {name!r}, a {column.type.name}, is not supported"
+            )
+        return Term(kind, make_column_reader(column), column.type.decimals or 0)
 
     def negative(self, node: exp.Neg) -> Term:
         return function.negation(self.compile(node.this))
@@ -169,12 +170,12 @@ class _Compiler:
         left, right = self.compile(node.this), self.compile(node.expression)
         return function.operation(_OPERATORS[type(node)], left, right)
 
-    def rounded(self, node: exp.Func) -> Term:
-        # sqlglot reads these two before it looks functions up, with more arguments than MySQL's.
+    def rounding(self, node: exp.Func) -> Term:
+        # sqlglot parses FLOOR and CEIL itself, with more arguments than MySQL has.
         arguments = [value for value in node.args.values() if value is not None]
         return self._call(node.key, arguments)
 
-    def called(self, node: exp.Anonymous) -> Term:
+    def function_call(self, node: exp.Anonymous) -> Term:
         return self._call(str(node.this).lower(), node.expressions)
 
     def _call(self, name: str, arguments: list[Any]) -> Term:
@@ -210,12 +211,12 @@ _NODES: dict[type, Callable[[_Compiler, Any], Term]] = {
     exp.National: _Compiler.national,
     exp.HexString: _Compiler.hexadecimal,
     exp.BitString: _Compiler.bits,
-    exp.Introducer: _Compiler.introduced,
+    exp.Introducer: _Compiler.introducer,
     exp.Column: _Compiler.column,
     exp.Neg: _Compiler.negative,
     **dict.fromkeys(_OPERATORS, _Compiler.operation),
-    exp.Floor: _Compiler.rounded,
-    exp.Ceil: _Compiler.rounded,
+    exp.Floor: _Compiler.rounding,
+    exp.Ceil: _Compiler.rounding,
     exp.Extract: _Compiler.extract,
-    exp.Anonymous: _Compiler.called,
+    exp.Anonymous: _Compiler.function_call,
 }

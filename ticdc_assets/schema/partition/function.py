@@ -1,7 +1,7 @@
-"""What partition expressions are built of: operators and functions over computed terms.
+"""The operators and functions of partition expressions.
 
-Here lives what each function takes and gives; how SQL text becomes calls of them is read in
-`partition_expression`.  A term of a kind that a function does not take is a `InvalidValue`.
+Each takes and returns terms.  An argument of a kind that a function does not accept raises
+`InvalidValue`.  `expression` compiles SQL into calls of these functions.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,15 +13,15 @@ from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.conversion.convert import convert_value
 from ticdc_assets.schema.partition.calendar import (
-    CLOCK_FUNCTIONS,
     DATE_FUNCTIONS,
-    EXTRACT_FROM_CLOCK,
     EXTRACT_FROM_DATE,
     EXTRACT_FROM_DATETIME,
-    Clock,
-    Moment,
-    read_clock,
-    read_moment,
+    EXTRACT_FROM_TIME,
+    TIME_FUNCTIONS,
+    MysqlDatetime,
+    MysqlTime,
+    parse_datetime,
+    parse_time,
     unix_timestamp,
     year_week,
 )
@@ -31,16 +31,17 @@ Row = Mapping[str, Value]
 Constant = int | str | bytes | None
 Kind = Literal["integer", "decimal", "date", "datetime", "timestamp", "time", "text", "bytes"]
 
-# Constants become dates and times as values of a text column do.
+# A constant is converted to a date or time as a value of a text column is.
 _TEXT = ColumnType("varchar")
 _DATETIME = ColumnType("datetime", decimals=6)
 _TIME = ColumnType("time", decimals=6)
 
 
 class Term(NamedTuple):
-    """A part of an expression: what kind of value it gives, and how that is computed of a row.
+    """A part of an expression: the kind of its value, and the function that computes it.
 
-    Only a constant is a `text` or `bytes`.  `decimals` is the number of fractional digits of times.
+    Only a constant has the kind `text` or `bytes`.  `decimals` counts the fractional digits of a
+    time type.
     """
 
     kind: Kind
@@ -49,19 +50,19 @@ class Term(NamedTuple):
 
 
 def literal(kind: Kind, value: Constant) -> Term:
-    """Make a term of a constant."""
+    """Return the term of a constant."""
     return Term(kind, lambda row: value)
 
 
 def call(name: str, arguments: list[Term], zone: tzinfo) -> Term:
-    """Apply a function; `zone` is where constants of UNIX_TIMESTAMP are at home."""
+    """Apply a function; `zone` is the time zone of constants in UNIX_TIMESTAMP."""
     if name == "unix_timestamp" and len(arguments) == 1:
         return _unix_timestamp(arguments[0], zone)
     least, most, make = _FUNCTIONS.get(name, (0, -1, None))
     if make is None:
         raise InvalidValue(f"function {name} is not allowed in a partition expression")
     if not least <= len(arguments) <= most:
-        raise InvalidValue(f"function {name} with {len(arguments)} arguments")
+        raise InvalidValue(f"function {name} does not take {len(arguments)} arguments")
     return make(name, *arguments)
 
 
@@ -69,11 +70,11 @@ def extract(unit: str, argument: Term) -> Term:
     """Apply EXTRACT."""
     what = f"extract({unit})"
     if unit in EXTRACT_FROM_DATE:
-        return _of(EXTRACT_FROM_DATE[unit], _moment(what, argument))
-    if unit in EXTRACT_FROM_CLOCK:
-        return _of(EXTRACT_FROM_CLOCK[unit], _clock(what, argument))
+        return _of(EXTRACT_FROM_DATE[unit], _as_datetime(what, argument))
+    if unit in EXTRACT_FROM_TIME:
+        return _of(EXTRACT_FROM_TIME[unit], _as_time(what, argument))
     if unit in EXTRACT_FROM_DATETIME:
-        return _of(EXTRACT_FROM_DATETIME[unit], _moment(what, argument))
+        return _of(EXTRACT_FROM_DATETIME[unit], _as_datetime(what, argument))
     raise InvalidValue(f"{what} is not allowed in a partition expression")
 
 
@@ -94,11 +95,11 @@ def negation(operand: Term) -> Term:
     return _of(lambda value: -value, _integer("-", operand))
 
 
-# --- what functions take -----------------------------------------------------
+# --- arguments ---------------------------------------------------------------
 
 
 def _apply(compute: Callable[[Any], Any], inner: Callable[[Row], Any]) -> Callable[[Row], Any]:
-    """Compute something of a part's value; NULL stays NULL."""
+    """Apply a function to a term's value; NULL gives NULL."""
 
     def evaluate(row: Row) -> Any:
         value = inner(row)
@@ -117,39 +118,39 @@ def _integer(what: str, term: Term) -> Callable[[Row], int | None]:
     return term.evaluate
 
 
-def _moment(what: str, term: Term) -> Callable[[Row], Moment | None]:
+def _as_datetime(what: str, term: Term) -> Callable[[Row], MysqlDatetime | None]:
     if term.kind in ("date", "datetime"):
-        return _apply(read_moment, term.evaluate)
+        return _apply(parse_datetime, term.evaluate)
     if term.kind == "text":
-        return _apply(_read_moment_literal, term.evaluate)
+        return _apply(_parse_datetime_literal, term.evaluate)
     raise InvalidValue(f"{what} of a {term.kind}")
 
 
-def _clock(what: str, term: Term) -> Callable[[Row], Clock | None]:
+def _as_time(what: str, term: Term) -> Callable[[Row], MysqlTime | None]:
     if term.kind in ("time", "datetime"):
-        return _apply(read_clock, term.evaluate)
+        return _apply(parse_time, term.evaluate)
     if term.kind == "text":
-        return _apply(_read_clock_literal, term.evaluate)
+        return _apply(_parse_time_literal, term.evaluate)
     raise InvalidValue(f"{what} of a {term.kind}")
 
 
-def _read_moment_literal(text: str) -> Moment:
-    return read_moment(str(convert_value(text, _TEXT, _DATETIME)))
+def _parse_datetime_literal(text: str) -> MysqlDatetime:
+    return parse_datetime(str(convert_value(text, _TEXT, _DATETIME)))
 
 
-def _read_clock_literal(text: str) -> Clock:
-    return read_clock(str(convert_value(text, _TEXT, _TIME)))
+def _parse_time_literal(text: str) -> MysqlTime:
+    return parse_time(str(convert_value(text, _TEXT, _TIME)))
 
 
 # --- functions ---------------------------------------------------------------
 
 
 def _of_date(name: str, argument: Term) -> Term:
-    return _of(DATE_FUNCTIONS[name], _moment(name, argument))
+    return _of(DATE_FUNCTIONS[name], _as_datetime(name, argument))
 
 
-def _of_clock(name: str, argument: Term) -> Term:
-    return _of(CLOCK_FUNCTIONS[name], _clock(name, argument))
+def _of_time(name: str, argument: Term) -> Term:
+    return _of(TIME_FUNCTIONS[name], _as_time(name, argument))
 
 
 def _round(name: str, argument: Term) -> Term:
@@ -169,16 +170,16 @@ def _date_difference(name: str, left: Term, right: Term) -> Term:
 
 
 def _of_day(name: str, argument: Term) -> Term:
-    return _of(lambda moment: moment.day_number, _moment(name, argument))
+    return _of(lambda value: value.day_number, _as_datetime(name, argument))
 
 
 def _year_week(name: str, argument: Term, mode: Term | None = None) -> Term:
-    moment_of = _moment(name, argument)
+    datetime_of = _as_datetime(name, argument)
     mode_of = _integer(name, mode or literal("integer", 0))
 
     def evaluate(row: Row) -> int | None:
-        moment = moment_of(row)
-        return None if moment is None else year_week(moment, (mode_of(row) or 0) & 7)
+        value = datetime_of(row)
+        return None if value is None else year_week(value, (mode_of(row) or 0) & 7)
 
     return Term("integer", evaluate)
 
@@ -186,11 +187,11 @@ def _year_week(name: str, argument: Term, mode: Term | None = None) -> Term:
 def _unix_timestamp(argument: Term, zone: tzinfo) -> Term:
     if argument.kind == "timestamp":
         fractional = argument.decimals > 0
-        seconds = _apply(lambda text: unix_timestamp(read_moment(text), None), argument.evaluate)
+        seconds = _apply(lambda text: unix_timestamp(parse_datetime(text), None), argument.evaluate)
     elif argument.kind == "text":
         fractional = "." in argument.evaluate({})
         seconds = _apply(
-            lambda text: unix_timestamp(_read_moment_literal(text), zone), argument.evaluate
+            lambda text: unix_timestamp(_parse_datetime_literal(text), zone), argument.evaluate
         )
     else:
         raise InvalidValue(f"unix_timestamp of a {argument.kind} depends on the session's zone")
@@ -199,7 +200,7 @@ def _unix_timestamp(argument: Term, zone: tzinfo) -> Term:
 
 _FUNCTIONS: dict[str, tuple[int, int, Callable[..., Term] | None]] = {
     **dict.fromkeys(DATE_FUNCTIONS, (1, 1, _of_date)),
-    **dict.fromkeys(CLOCK_FUNCTIONS, (1, 1, _of_clock)),
+    **dict.fromkeys(TIME_FUNCTIONS, (1, 1, _of_time)),
     "abs": (1, 1, _absolute),
     "ceil": (1, 1, _round),
     "ceiling": (1, 1, _round),

@@ -1,9 +1,4 @@
-"""Which partition TiDB keeps a row in.
-
-Needed because DROP, TRUNCATE and EXCHANGE PARTITION remove or swap rows that the stream never
-mentions.  Nothing is guessed: what cannot be decided is `UnsupportedDdl` (the partitioning) or
-`InvalidValue` (a row).  What happens to the rows is not decided here.
-"""
+"""Locating the partition of a row, one function per partitioning method."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
@@ -17,12 +12,12 @@ from msgspec import Struct
 
 from ticdc_assets.errors import InvalidValue, UnsupportedDdl
 from ticdc_assets.events import Column, Partition, Partitioning, TableSchema
-from ticdc_assets.schema.partition.column import comparison, convert_bound, hashing
+from ticdc_assets.schema.partition.column import convert_bound, make_hash, make_sort_key
 from ticdc_assets.schema.partition.expression import (
     compile_integer,
-    constant,
-    integer_constant,
-    read_column,
+    evaluate_constant,
+    evaluate_integer,
+    make_column_reader,
 )
 from ticdc_assets.schema.partition.function import Row
 from ticdc_assets.schema.types.value import Value
@@ -32,7 +27,7 @@ Locate = Callable[[Row], str | None]
 _LEAST_INTEGER = -(1 << 63)
 _BEYOND_INTEGER = 1 << 64
 
-# Keys of columns sort by their first member: NULL below all values, MAXVALUE above.
+# Sort keys of columns: NULL sorts below all values, MAXVALUE above.
 _NULL_KEY: tuple[Any, ...] = (0,)
 _MAXVALUE_KEY: tuple[Any, ...] = (2,)
 
@@ -40,29 +35,29 @@ _MAXVALUE_KEY: tuple[Any, ...] = (2,)
 def locate_partition(
     partitioning: Partitioning, schema: TableSchema, row: Mapping[str, Value]
 ) -> str | None:
-    """Name the partition of one row; None if no partition takes it."""
+    """Return the partition of one row; None if no partition holds it."""
     return make_locator(partitioning, schema)(row)
 
 
 def make_locator(
     partitioning: Partitioning, schema: TableSchema, *, session_zone: tzinfo = UTC
 ) -> Locate:
-    """Make the function that names the partitions of a table's rows.
+    """Return the function that locates the partition of a row of this table.
 
-    `session_zone` is the time zone in which the statement ran that declared the partitions: only
-    UNIX_TIMESTAMP of a constant depends on it.
+    `session_zone` is the time zone of the session that declared the partitions; only UNIX_TIMESTAMP
+    of a constant depends on it.
     """
-    cut = _Cut(partitioning, schema, session_zone)
+    table = _PartitionedTable(partitioning, schema, session_zone)
     if not partitioning.partitions:
-        cut.fail("no partitions")
+        table.fail("the partitioning has no partitions")
     try:
-        return _LOCATORS[partitioning.kind](cut)
+        return _LOCATORS[partitioning.kind](table)
     except InvalidValue as problem:
-        raise UnsupportedDdl(str(problem), cut.text) from None
+        raise UnsupportedDdl(str(problem), table.text) from None
 
 
-class _Cut(Struct, frozen=True):
-    """A partitioning, its table, and the look-ups that every kind needs."""
+class _PartitionedTable(Struct, frozen=True):
+    """A table and its partitioning, with the lookups that several methods share."""
 
     partitioning: Partitioning
     schema: TableSchema
@@ -80,27 +75,27 @@ class _Cut(Struct, frozen=True):
     def fail(self, reason: str) -> NoReturn:
         raise UnsupportedDdl(reason, self.text)
 
-    def expression(self) -> Callable[[Row], int | None]:
+    def compile_expression(self) -> Callable[[Row], int | None]:
         """Compile the partitioning expression, with its result in the range of BIGINT."""
         text = self.partitioning.expression
         if not text:
-            self.fail("no partitioning expression")
+            self.fail("the partitioning has no expression")
         evaluate = compile_integer(text, self.schema, self.zone)
 
         def in_range(row: Row) -> int | None:
             value = evaluate(row)
             if value is not None and not _LEAST_INTEGER <= value < _BEYOND_INTEGER:
-                raise InvalidValue(f"{text} gives {value}, beyond BIGINT")
+                raise InvalidValue(f"{text} is {value}, which exceeds BIGINT")
             return value
 
         return in_range
 
-    def columns(self) -> list[Column]:
+    def partitioning_columns(self) -> list[Column]:
         names = self.partitioning.columns
         if not names and self.partitioning.kind == "key":
             names = next((i.columns for i in self.schema.indexes if i.primary), ())
         if not names:
-            self.fail("no partitioning columns")
+            self.fail("the partitioning has no columns")
         columns = []
         for name in names:
             column = self.schema.column(name)
@@ -109,9 +104,12 @@ class _Cut(Struct, frozen=True):
             columns.append(column)
         return columns
 
-    def keys(self) -> Callable[[Row], tuple[Any, ...]]:
-        """Make the function that gives the keys of a row's partitioning columns."""
-        parts = [(read_column(column), comparison(column)) for column in self.columns()]
+    def make_row_key(self) -> Callable[[Row], tuple[Any, ...]]:
+        """Return the function that computes the sort key of a row's partitioning columns."""
+        parts = [
+            (make_column_reader(column), make_sort_key(column))
+            for column in self.partitioning_columns()
+        ]
 
         def keys_of(row: Row) -> tuple[Any, ...]:
             keys = []
@@ -123,11 +121,11 @@ class _Cut(Struct, frozen=True):
         return keys_of
 
     def bound_key(self, text: str, column: Column) -> tuple[Any, ...]:
-        value = convert_bound(constant(text, self.zone), column)
-        return _NULL_KEY if value is None else (1, comparison(column)(value))
+        value = convert_bound(evaluate_constant(text, self.zone), column)
+        return _NULL_KEY if value is None else (1, make_sort_key(column)(value))
 
-    def bounds(self) -> list[tuple[str, ...]]:
-        """List the upper bounds, each as long as there are columns; MAXVALUE may stand for all."""
+    def upper_bounds(self) -> list[tuple[str, ...]]:
+        """List the upper bounds, one value per column; a single MAXVALUE stands for all columns."""
         width = len(self.partitioning.columns) or 1
         bounds = []
         for partition in self.partitioning.partitions:
@@ -139,19 +137,19 @@ class _Cut(Struct, frozen=True):
             bounds.append(bound)
         return bounds
 
-    def lists(self) -> list[tuple[Partition, list[tuple[str, ...]]]]:
+    def list_values(self) -> list[tuple[Partition, list[tuple[str, ...]]]]:
         """List the values of each partition, without DEFAULT."""
         width = len(self.partitioning.columns) or 1
         lists = []
         for partition in self.partitioning.partitions:
             tuples = [v for v in partition.values or () if not _is_default(v)]
             if any(len(v) != width for v in tuples):
-                self.fail(f"partition {partition.name} has values that are not {width} wide")
+                self.fail(f"partition {partition.name} has values of another number than {width}")
             lists.append((partition, tuples))
         return lists
 
-    def default(self) -> str | None:
-        """Name the partition that takes what no other does."""
+    def default_partition(self) -> str | None:
+        """Return the DEFAULT partition, if there is one."""
         for partition in self.partitioning.partitions:
             if any(_is_default(v) for v in partition.values or ()):
                 return partition.name
@@ -169,19 +167,19 @@ def _is_default(values: tuple[str, ...]) -> bool:
 # --- range -------------------------------------------------------------------
 
 
-def _by_range(cut: _Cut) -> Locate:
-    evaluate = cut.expression()
+def _locate_by_range(table: _PartitionedTable) -> Locate:
+    evaluate = table.compile_expression()
     bounds: list[float] = []
-    for (text,) in cut.bounds():
+    for (text,) in table.upper_bounds():
         if _is_word(text, "MAXVALUE"):
             bounds.append(inf)
             continue
-        bound = integer_constant(text, cut.zone)
+        bound = evaluate_integer(text, table.zone)
         if bound is None:
-            cut.fail(f"bound {text} is NULL")
+            table.fail(f"bound {text} is NULL")
         bounds.append(bound)
-    _check_ascending(bounds, cut)
-    names = [*cut.names, None]
+    _check_ascending(bounds, table)
+    names = [*table.names, None]
 
     def find(row: Row) -> str | None:
         value = evaluate(row)
@@ -190,72 +188,75 @@ def _by_range(cut: _Cut) -> Locate:
     return find
 
 
-def _by_range_columns(cut: _Cut) -> Locate:
-    columns = cut.columns()
-    keys_of = cut.keys()
+def _locate_by_range_columns(table: _PartitionedTable) -> Locate:
+    columns = table.partitioning_columns()
+    keys_of = table.make_row_key()
     bounds = [
         tuple(
-            _MAXVALUE_KEY if _is_word(text, "MAXVALUE") else cut.bound_key(text, column)
+            _MAXVALUE_KEY if _is_word(text, "MAXVALUE") else table.bound_key(text, column)
             for text, column in zip(bound, columns, strict=True)
         )
-        for bound in cut.bounds()
+        for bound in table.upper_bounds()
     ]
-    _check_ascending(bounds, cut)
-    names = [*cut.names, None]
+    _check_ascending(bounds, table)
+    names = [*table.names, None]
     return lambda row: names[bisect_right(bounds, keys_of(row))]
 
 
-def _check_ascending(bounds: list[Any], cut: _Cut) -> None:
+def _check_ascending(bounds: list[Any], table: _PartitionedTable) -> None:
     if any(low >= high for low, high in pairwise(bounds)):
-        cut.fail("the bounds do not ascend")
+        table.fail("the partition bounds do not ascend")
 
 
 # --- list --------------------------------------------------------------------
 
 
-def _by_list(cut: _Cut) -> Locate:
-    evaluate = cut.expression()
+def _locate_by_list(table: _PartitionedTable) -> Locate:
+    evaluate = table.compile_expression()
     names: dict[int | None, str] = {}
-    for partition, values in cut.lists():
+    for partition, values in table.list_values():
         for (text,) in values:
-            names[integer_constant(text, cut.zone)] = partition.name
-    default = cut.default()
+            names[evaluate_integer(text, table.zone)] = partition.name
+    default = table.default_partition()
     return lambda row: names.get(evaluate(row), default)
 
 
-def _by_list_columns(cut: _Cut) -> Locate:
-    columns = cut.columns()
-    keys_of = cut.keys()
+def _locate_by_list_columns(table: _PartitionedTable) -> Locate:
+    columns = table.partitioning_columns()
+    keys_of = table.make_row_key()
     names: dict[Any, str] = {}
-    for partition, tuples in cut.lists():
+    for partition, tuples in table.list_values():
         for texts in tuples:
-            keys = (cut.bound_key(t, c) for t, c in zip(texts, columns, strict=True))
+            keys = (table.bound_key(t, c) for t, c in zip(texts, columns, strict=True))
             names[tuple(keys)] = partition.name
-    default = cut.default()
+    default = table.default_partition()
     return lambda row: names.get(keys_of(row), default)
 
 
 # --- hash and key ------------------------------------------------------------
 
 
-def _by_hash(cut: _Cut) -> Locate:
-    evaluate = cut.expression()
-    names = cut.names
+def _locate_by_hash(table: _PartitionedTable) -> Locate:
+    evaluate = table.compile_expression()
+    names = table.names
     count = len(names)
 
     def find(row: Row) -> str | None:
         value = evaluate(row) or 0
         if value >= 1 << 63:
-            # TiDB takes the 64 bits of an unsigned number for a signed one.
+            # TiDB reads the 64 bits of an unsigned number as a signed one.
             value -= 1 << 64
         return names[abs(value) % count]
 
     return find
 
 
-def _by_key(cut: _Cut) -> Locate:
-    parts = [(read_column(column), hashing(column)) for column in dict.fromkeys(cut.columns())]
-    names = cut.names
+def _locate_by_key(table: _PartitionedTable) -> Locate:
+    parts = [
+        (make_column_reader(column), make_hash(column))
+        for column in dict.fromkeys(table.partitioning_columns())
+    ]
+    names = table.names
     count = len(names)
 
     def find(row: Row) -> str | None:
@@ -267,11 +268,11 @@ def _by_key(cut: _Cut) -> Locate:
     return find
 
 
-_LOCATORS: dict[str, Callable[[_Cut], Locate]] = {
-    "range": _by_range,
-    "range columns": _by_range_columns,
-    "list": _by_list,
-    "list columns": _by_list_columns,
-    "hash": _by_hash,
-    "key": _by_key,
+_LOCATORS: dict[str, Callable[[_PartitionedTable], Locate]] = {
+    "range": _locate_by_range,
+    "range columns": _locate_by_range_columns,
+    "list": _locate_by_list,
+    "list columns": _locate_by_list_columns,
+    "hash": _locate_by_hash,
+    "key": _locate_by_key,
 }

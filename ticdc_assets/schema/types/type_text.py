@@ -12,9 +12,9 @@ _NATIONAL = ("nchar", "nvarchar", "national")
 
 
 def parse_type(text: str) -> ColumnType:
-    """Take a MySQL type text apart.
+    """Parse a MySQL type text.
 
-    What the text leaves out stays None; NULL and NOT NULL behind the type are passed over.
+    An attribute that the text omits is None; NULL and NOT NULL after the type are skipped.
     """
     return _TypeText(text).read()
 
