@@ -42,7 +42,7 @@ Worker = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 _MAX_ROWS_PER_BATCH = 10_000
 _MAX_IMAGE_CHARS_PER_BATCH = 16 << 20
 
-# The input of a file decoder: one row per file; files of one `task` go to one worker.
+# The input of a file worker: one row per file; files of one `task` are decoded together.
 FILE_TASKS = pa.schema(
     [
         ("task", pa.int32()),
@@ -148,7 +148,7 @@ def make_record_worker(
     return run
 
 
-# The input of a record decoder, in this order.
+# The input of a record worker, in this order.
 RECORD_COLUMNS = (
     *("batch", "seq", "topic", "partition", "offset", "unix_millis(timestamp) as ms"),
     *("key", "value", "path", "line", "problem"),

@@ -12,6 +12,7 @@ from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Bootstrap, Column, SchemaChange, TableSchema
 from ticdc_assets.lake.columns.types import format_mysql_type
 from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
+from ticdc_assets.lake.events.schema_files import TableVersion
 from ticdc_assets.lake.log.applied import Snapshot
 from ticdc_assets.lake.store.contracts import SCHEMA_HISTORY, TABLES
 from ticdc_assets.lake.store.lake import LakeSession
@@ -23,8 +24,6 @@ from ticdc_assets.schema.reconciliation import reconcile
 from ticdc_assets.schema.types.mysql_type import delta_type
 from ticdc_assets.stream.schema_versions import complete_schema_versions
 
-# A table at one of its versions.
-TableVersion = tuple[str, str, int]
 _FIELDS = (
     *("incarnation", "database", "table", "valid_from", "valid_to", "schema_version"),
     *("origin", "ddl_type", "sql", "columns", "key", "schema"),
