@@ -140,7 +140,7 @@ def test_what_is_not_there_is_said(shop: Shop, run: Run, tmp_path: Path) -> None
         (("events", "shop.nothing"), "nothing has come of shop.nothing"),
         (("schema", "shop.nothing"), "no table shop.nothing"),
         (("resume", TABLE), f"{TABLE} is live"),
-        (("maintain", "--retain-days", 1), "7 at least"),
+        (("maintain", "--retain-days", 1), "must be at least 7"),
     ):
         code, out, err = run(*words, *shop.options)
         assert (code, out, len(err)) == (2, b"", 1), words

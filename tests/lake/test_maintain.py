@@ -54,5 +54,5 @@ def test_compacting_files_keeps_every_snapshot(spark: SparkSession, tmp_path: Pa
 
 def test_an_unsafe_retention_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
-    with pytest.raises(ConfigError, match="--retain-days: 7 at least"):
+    with pytest.raises(ConfigError, match="--retain-days: must be at least 7"):
         maintain(lake, None, retain_days=6)  # type: ignore[arg-type]
