@@ -305,7 +305,7 @@ class TestWhichChangefeed:
         code, out, err = run("decode")
         assert (code, out) == (2, b"")
         assert err == [
-            "ticdc-assets: changefeeds.toml: declares first, second: name one with --changefeed"
+            "ticdc-assets: changefeeds.toml: declares first, second: choose one with --changefeed"
         ]
 
 

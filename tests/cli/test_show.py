@@ -137,7 +137,7 @@ def test_what_is_not_there_is_said(shop: Shop, run: Run, tmp_path: Path) -> None
     for words, reason in (
         (("show", "shop.nothing"), "no table shop.nothing"),
         (("show", TABLE, "--at", beyond), f"{beyond} is not applied yet"),
-        (("events", "shop.nothing"), "nothing has come of shop.nothing"),
+        (("events", "shop.nothing"), "no events of shop.nothing"),
         (("schema", "shop.nothing"), "no table shop.nothing"),
         (("resume", TABLE), f"{TABLE} is live"),
         (("maintain", "--retain-days", 1), "must be at least 7"),

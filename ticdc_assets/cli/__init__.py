@@ -1,7 +1,8 @@
-"""The command line, `ticdc-assets`: one file a group of commands.
+"""The command line, `ticdc-assets`: one module per group of commands.
 
-Commands only wire rooms together: they find the changefeed and the lake, call a stage, and print.
-Results go to standard output, everything about the run to standard error.
+Rules of this package: a command finds the changefeed and the lake, calls a stage and prints what it
+returns; it has no logic of its own.  Results go to standard output, messages about the run to
+standard error.  Only the module of `replay` imports the reference model.
 """
 
 from ticdc_assets.cli.command_line import main

@@ -1,4 +1,4 @@
-"""All commands and their options on one screen; what a command does is loaded when it runs."""
+"""Define all commands and their options, and run one; its module is imported only then."""
 
 import argparse
 import importlib
@@ -13,192 +13,202 @@ from ticdc_assets.errors import ConfigError
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are a line, and never repeat the secrets of a URI out of its place."""
+    """A parser that reports an error on one line, without the secrets of a misplaced URI."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {texts.safe(message)}; see {self.prog} --help\n")
+        self.exit(2, f"{self.prog}: {texts.redact(message)}; see {self.prog} --help\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
-    options = parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     try:
-        # Spark is loaded only by commands that need it.
-        room = importlib.import_module(f"ticdc_assets.cli.{options.room}")
-        run = cast(Callable[[argparse.Namespace], int], getattr(room, options.command))
+        # Importing Spark takes seconds, so only the commands that need it do.
+        module = importlib.import_module(f"ticdc_assets.cli.{options.module}")
+        run = cast(Callable[[argparse.Namespace], int], getattr(module, options.command))
         code = run(options)
         sys.stdout.flush()
     except ConfigError as error:
-        print(f"ticdc-assets: {texts.safe(str(error))}", file=sys.stderr)
+        print(f"ticdc-assets: {texts.redact(str(error))}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # The reader of our output (head, less) has had enough.
+        # The program that reads the output, such as head or less, has ended.
         sys.stdout = None
         return 0
     except KeyboardInterrupt:
-        print("ticdc-assets: interrupted; run it again to go on", file=sys.stderr)
+        print(f"ticdc-assets: {texts.INTERRUPTED}", file=sys.stderr)
         return 130
     except OSError as error:
-        # What cannot be read was said as a ConfigError or an event; this is our own output.
+        # Input that cannot be read raises ConfigError or becomes an event: this is our output.
         sys.stdout = None
         print(f"ticdc-assets: standard output: {error.strerror or error}", file=sys.stderr)
         return 2
     except Exception as error:
-        reason = _spark_failure(error)
+        reason = _describe_spark_failure(error)
         if reason is None:
             raise
-        print(f"ticdc-assets: Spark failed: {texts.safe(reason)}", file=sys.stderr)
+        print(f"ticdc-assets: Spark failed: {texts.redact(reason)}", file=sys.stderr)
         print(f"ticdc-assets: {texts.AFTER_SPARK}", file=sys.stderr)
         return 2
     return code
 
 
-def _spark_failure(error: Exception) -> str | None:
-    """What Spark failed at; None for an error of ours, or where Spark's log was asked for."""
+def _describe_spark_failure(error: Exception) -> str | None:
+    """Describe a failure of Spark; None for another error, or if Spark's log is switched on."""
     from resources.spark import LOG, describe_failure
 
     return None if os.environ.get(LOG) else describe_failure(error)
 
 
-def parser() -> Parser:
-    """The whole command line."""
-    whole = Parser(
+def make_parser() -> Parser:
+    """Return the parser of the whole command line."""
+    parser = Parser(
         prog="ticdc-assets",
         description=texts.ALL,
         epilog=texts.EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = whole.add_subparsers(required=True, metavar="COMMAND")
-    _reading(commands)
-    _running(commands)
-    _showing(commands)
-    _mending(commands)
-    demo = _command(commands, "demo", "demo", "a simulated changefeed through the whole lake")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_reading(commands)
+    _add_running(commands)
+    _add_showing(commands)
+    _add_repairing(commands)
+    _add_simulating(commands)
+    return parser
+
+
+def _add_simulating(commands: "argparse._SubParsersAction[Parser]") -> None:
+    demo = _add_command(commands, "demo", "demo", "take a simulated changefeed through a lake")
     demo.add_argument("--protocol", choices=texts.DEMO_PROTOCOLS, default="csv")
-    demo.add_argument("--dir", metavar="DIR", type=Path, help="where to (default: a new folder)")
-    simulate = _command(commands, "dev", "simulate", "a simulated changefeed that keeps writing")
-    simulate.add_argument("dir", metavar="DIR", type=Path, help="where to: a new folder")
-    _of_simulation(simulate)
-    dev = _command(commands, "dev", "dev", "the same, with Dagster's UI beside it")
-    dev.add_argument("--dir", metavar="DIR", type=Path, help="where to (default: a new folder)")
-    dev.add_argument("--port", metavar="N", type=int, default=3000, help="the UI's (default: 3000)")
-    _of_simulation(dev)
-    return whole
+    demo.add_argument(
+        "--dir", metavar="DIR", type=Path, help="folder to create (default: a temporary one)"
+    )
+    simulate = _add_command(commands, "dev", "simulate", "simulate a changefeed in real time")
+    simulate.add_argument("dir", metavar="DIR", type=Path, help="folder to create")
+    _add_simulation(simulate)
+    dev = _add_command(commands, "dev", "dev", "the same, with Dagster and its UI beside it")
+    dev.add_argument(
+        "--dir", metavar="DIR", type=Path, help="folder to create (default: a temporary one)"
+    )
+    dev.add_argument(
+        "--port", metavar="N", type=int, default=3000, help="port of the UI (default: 3000)"
+    )
+    _add_simulation(dev)
 
 
-def _of_simulation(command: Parser) -> None:
+def _add_simulation(command: Parser) -> None:
     command.add_argument("--protocol", choices=texts.DEMO_PROTOCOLS, default="csv")
     command.add_argument(
-        "--rate", metavar="N", type=float, default=4.0, help="transactions a second (default: 4)"
+        "--rate", metavar="N", type=float, default=4.0, help="transactions per second (default: 4)"
     )
 
 
-def _reading(commands: "argparse._SubParsersAction[Parser]") -> None:
-    decode = _command(commands, "read", "decode", "print events as JSON lines")
-    _of_changefeed(decode)
-    replay = _command(commands, "read", "replay", "print tables as they were at a TSO")
-    _of_changefeed(replay)
-    _at(replay, "the commit ts to show tables at, itself included (default: the resolved ts)")
-    what = replay.add_mutually_exclusive_group(required=True)
-    what.add_argument("--table", metavar="DB.TABLE", help="print this table's rows")
-    _out(what)
+def _add_reading(commands: "argparse._SubParsersAction[Parser]") -> None:
+    decode = _add_command(commands, "read", "decode", "print events as JSON lines")
+    _add_changefeed(decode)
+    replay = _add_command(commands, "read", "replay", "print tables as they were at a TSO")
+    _add_changefeed(replay)
+    _add_at(replay, "print tables as of this TSO, inclusive (default: the resolved ts)")
+    output = replay.add_mutually_exclusive_group(required=True)
+    output.add_argument("--table", metavar="DB.TABLE", help="print this table's rows")
+    _add_out(output)
 
 
-def _running(commands: "argparse._SubParsersAction[Parser]") -> None:
-    advance = _command(commands, "lake", "advance", "bring the lake to the newest checkpoint")
-    _of_lake(advance)
-    maintain = _command(commands, "lake", "maintain", "join small files, remove what is not needed")
-    _of_lake(maintain)
+def _add_running(commands: "argparse._SubParsersAction[Parser]") -> None:
+    advance = _add_command(commands, "lake", "advance", "bring the lake to the newest checkpoint")
+    _add_lake(advance)
+    maintain = _add_command(commands, "lake", "maintain", "compact small files, remove old data")
+    _add_lake(maintain)
     maintain.add_argument(
         "--retain-days",
         metavar="N",
-        type=_days,
-        help="give up pictures that are older, 7 days at least (default: keep all)",
+        type=_parse_days,
+        help="drop older snapshots, at least 7 days (default: keep all)",
     )
     maintain.add_argument(
         "--expire-days",
         metavar="N",
-        type=_days,
-        help="delete decoded records of topics from `raw` that are older (default: keep all)",
+        type=_parse_days,
+        help="delete older decoded records of topics from `raw` (default: keep all)",
     )
 
 
-def _showing(commands: "argparse._SubParsersAction[Parser]") -> None:
-    tables = _command(commands, "show", "tables", "the lake's tables: rows, lag, state")
-    _of_lake(tables)
-    tables.add_argument("--all", action="store_true", help="dropped tables too")
-    show = _command(commands, "show", "show", "the rows of a table, or of all, at any TSO")
-    _of_lake(show)
-    _at(show, "the commit ts to show tables at (default: the newest that is applied)")
-    what = show.add_mutually_exclusive_group(required=True)
-    what.add_argument("table", metavar="DB.TABLE", nargs="?", help="print this table's rows")
-    _out(what)
-    _format(show, ("table", "jsonl", "csv"))
-    _limit(show, "print so many rows at most")
-    events = _command(commands, "show", "events", "what has come of a table, by commit ts")
-    _of_lake(events)
+def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
+    tables = _add_command(commands, "show", "tables", "list tables with their rows, lag and status")
+    _add_lake(tables)
+    tables.add_argument("--all", action="store_true", help="include dropped tables")
+    show = _add_command(commands, "show", "show", "print or write tables as of any TSO")
+    _add_lake(show)
+    _add_at(show, "print tables as of this TSO (default: the newest applied one)")
+    output = show.add_mutually_exclusive_group(required=True)
+    output.add_argument("table", metavar="DB.TABLE", nargs="?", help="print this table's rows")
+    _add_out(output)
+    _add_format(show, ("table", "jsonl", "csv"))
+    _add_limit(show, "print at most N rows")
+    events = _add_command(commands, "show", "events", "print the events of a table by commit ts")
+    _add_lake(events)
     events.add_argument("table", metavar="DB.TABLE")
-    _format(events, ("text", "jsonl"))
-    _limit(events, "the last N only")
-    schema = _command(commands, "show", "schema", "the history of a table's schema")
-    _of_lake(schema)
+    _add_format(events, ("text", "jsonl"))
+    _add_limit(events, "print only the last N events")
+    schema = _add_command(commands, "show", "schema", "print the schema history of a table")
+    _add_lake(schema)
     schema.add_argument("table", metavar="DB.TABLE")
-    ledger = _command(commands, "show", "ledger", "account for every input")
-    _of_lake(ledger)
+    ledger = _add_command(commands, "show", "ledger", "account for every input")
+    _add_lake(ledger)
 
 
-def _mending(commands: "argparse._SubParsersAction[Parser]") -> None:
-    resume = _command(commands, "lake", "resume", "let a paused table go on")
-    _of_lake(resume)
+def _add_repairing(commands: "argparse._SubParsersAction[Parser]") -> None:
+    resume = _add_command(commands, "lake", "resume", "resume a paused table")
+    _add_lake(resume)
     resume.add_argument("table", metavar="DB.TABLE")
-    how = resume.add_mutually_exclusive_group()
-    how.add_argument("--skip-ddl", action="store_true", help="without the DDL it stopped at")
-    how.add_argument("--rebuild", action="store_true", help="from its first event on")
-    rebuild = _command(commands, "lake", "rebuild", "make a table anew from all its events")
-    _of_lake(rebuild)
+    mode = resume.add_mutually_exclusive_group()
+    mode.add_argument("--skip-ddl", action="store_true", help="skip the DDL at which it stopped")
+    mode.add_argument("--rebuild", action="store_true", help="rebuild it from its first event")
+    rebuild = _add_command(commands, "lake", "rebuild", "rebuild a table from all its events")
+    _add_lake(rebuild)
     rebuild.add_argument("table", metavar="DB.TABLE")
 
 
-def _command(
-    commands: "argparse._SubParsersAction[Parser]", room: str, name: str, summary: str
+def _add_command(
+    commands: "argparse._SubParsersAction[Parser]", module: str, name: str, summary: str
 ) -> Parser:
     command = commands.add_parser(
         name,
         help=summary,
-        description=texts.OF[name],
+        description=texts.DESCRIPTIONS[name],
         epilog=texts.EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.set_defaults(room=room, command=name)
+    command.set_defaults(module=module, command=name)
     return command
 
 
-def _of_changefeed(command: Parser) -> None:
-    source = command.add_argument_group("which changefeed")
+def _add_changefeed(command: Parser) -> None:
+    source = command.add_argument_group("changefeed")
     source.add_argument(
         "--changefeeds",
         metavar="FILE",
         type=Path,
-        help="the declarations (default: $TICDC_CHANGEFEEDS, else ./changefeeds.toml)",
+        help="declarations (default: $TICDC_CHANGEFEEDS, else ./changefeeds.toml)",
     )
-    source.add_argument("--changefeed", metavar="ID", help="optional where FILE has only one")
-    source.add_argument("--sink-uri", metavar="URI", help="a sink URI alone, not FILE and ID")
+    source.add_argument("--changefeed", metavar="ID", help="required if FILE declares several")
+    source.add_argument("--sink-uri", metavar="URI", help="a sink URI, instead of FILE and ID")
 
 
-def _of_lake(command: Parser) -> None:
-    _of_changefeed(command)
-    lake = command.add_argument_group("which lake")
+def _add_lake(command: Parser) -> None:
+    _add_changefeed(command)
+    lake = command.add_argument_group("lake")
     lake.add_argument(
         "--lake", metavar="DIR", help="path or URI (default: $TICDC_LAKE, else ./lake)"
     )
 
 
-def _at(command: Parser, what: str) -> None:
-    command.add_argument("--at", metavar="TSO[,TSO...]", type=_tsos, help=what)
+def _add_at(command: Parser, help_text: str) -> None:
+    command.add_argument("--at", metavar="TSO[,TSO...]", type=_parse_tsos, help=help_text)
 
 
-def _out(what: "argparse._MutuallyExclusiveGroup") -> None:
-    what.add_argument(
+def _add_out(group: "argparse._MutuallyExclusiveGroup") -> None:
+    group.add_argument(
         "--out",
         metavar="DIR",
         type=Path,
@@ -206,34 +216,34 @@ def _out(what: "argparse._MutuallyExclusiveGroup") -> None:
     )
 
 
-def _format(command: Parser, formats: tuple[str, ...]) -> None:
+def _add_format(command: Parser, formats: tuple[str, ...]) -> None:
     command.add_argument(
         "--format", choices=formats, default=formats[0], help="default: %(default)s"
     )
 
 
-def _limit(command: Parser, what: str) -> None:
-    command.add_argument("--limit", metavar="N", type=_count, help=what)
+def _add_limit(command: Parser, help_text: str) -> None:
+    command.add_argument("--limit", metavar="N", type=_parse_count, help=help_text)
 
 
-def _count(text: str) -> int:
+def _parse_count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 31):
-        raise argparse.ArgumentTypeError("must be a number from 1 on")
+        raise argparse.ArgumentTypeError("must be a positive number")
     return int(text)
 
 
-def _days(text: str) -> int:
-    days = _count(text)
+def _parse_days(text: str) -> int:
+    days = _parse_count(text)
     if days > 36_500:
         raise argparse.ArgumentTypeError("must be at most 36500")
     return days
 
 
-def _tsos(text: str) -> list[int]:
+def _parse_tsos(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
-        raise argparse.ArgumentTypeError("must be a TSO, or several with commas in between")
+        raise argparse.ArgumentTypeError("must be a TSO, or several separated by commas")
     tsos = sorted({int(part) for part in parts})
     if tsos[-1] >= 1 << 63:
-        raise argparse.ArgumentTypeError("a TSO has 63 bits")
+        raise argparse.ArgumentTypeError("must be below 2^63")
     return tsos

@@ -1,4 +1,4 @@
-"""`simulate`, `dev`: a changefeed that keeps writing, and Dagster's UI beside it to watch."""
+"""`simulate` and `dev`: a changefeed in real time, and Dagster beside it."""
 
 import argparse
 import json
@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from resources.catalog import read_catalog
 from resources.lake import LAKE
@@ -21,164 +22,204 @@ from ticdc_assets.demo import Options, prepare
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.lake import Lake
 
-# For years.
+# Enough for years.
 _TRANSACTIONS = 1 << 30
-# Seconds between two checkpoints, and between two changes of a schema.
-_FLUSH, _STATEMENT = 5, 45
-# So many seconds for something to begin, or to end.
-_PATIENCE = 20
-# Seconds between two looks at which tables there are.
-_LOOK = 2.0
+_SECONDS_PER_CHECKPOINT, _SECONDS_PER_DDL = 5, 45
+# Seconds to wait for a process to start or to end.
+_TIMEOUT = 20
+_SECONDS_BETWEEN_RELOADS = 2.0
 _RELOAD = 'mutation { reloadRepositoryLocation(repositoryLocationName: "ticdc") { __typename } }'
+_INTERRUPTED = "ticdc-assets: interrupted; stopping the simulation and Dagster"
+
+Process = subprocess.Popen[bytes]
 
 
 def simulate(options: argparse.Namespace) -> int:
-    """Write a changefeed in real time until it is told to stop."""
+    """Write a changefeed in real time until the process is interrupted."""
     rate: float = options.rate
-    topic = options.protocol in ("simple", "open-protocol")
+    is_topic = options.protocol in ("simple", "open-protocol")
     simulation = prepare(
         options.dir,
         Options(
             protocol=options.protocol,
-            transport="dump" if topic else "storage",
+            transport="dump" if is_topic else "storage",
             transactions=_TRANSACTIONS,
             rate=rate,
-            flush_every=max(round(_FLUSH * rate), 1),
-            statement_every=max(round(_STATEMENT * rate), 1),
+            flush_every=max(round(_SECONDS_PER_CHECKPOINT * rate), 1),
+            statement_every=max(round(_SECONDS_PER_DDL * rate), 1),
             history=False,
         ),
     )
     for step in simulation:
         print(
-            f"checkpoint {step.checkpoint} ({texts.moment(step.checkpoint)}):"
-            f" {texts.count(step.rows, 'row change')} so far",
+            f"checkpoint {step.checkpoint} ({texts.format_time(step.checkpoint)}):"
+            f" {texts.format_count(step.rows, 'row change')} so far",
             flush=True,
         )
     return 0
 
 
 def dev(options: argparse.Namespace) -> int:
-    """Simulate, and show what becomes of it in Dagster's UI."""
+    """Simulate a changefeed and run Dagster on it until the process is interrupted."""
     settings = Path("dagster.yaml")
     if not settings.is_file():
-        raise ConfigError("is not here: run it where the project is", file=str(settings))
+        raise ConfigError("not found: run this in the project folder", file=str(settings))
     folder: Path = (options.dir or Path(tempfile.mkdtemp(prefix="ticdc-dev-"))).absolute()
-    # An instance of its own: one that remembers runs of another lake would go on with them.
+    # An instance of its own: a shared one would resume runs of another lake.
     home = folder / "dagster"
     home.mkdir(parents=True, exist_ok=True)
     shutil.copy(settings, home)
-    upstream = folder / "upstream"
-    program = [sys.executable, "-m", "ticdc_assets.cli"]
-    writer = [*program, "simulate", str(upstream), "--rate", str(options.rate)]
-    writer += ["--protocol", options.protocol]
+    changefeeds = folder / "upstream" / "changefeeds.toml"
     environment = {
-        # A tick every few seconds, so that there is something to see.
+        # A tick every 5 seconds, to keep up with the checkpoints.
         "TICDC_SENSOR_SECONDS": "5",
         **os.environ,
-        "TICDC_CHANGEFEEDS": str(upstream / "changefeeds.toml"),
+        "TICDC_CHANGEFEEDS": str(changefeeds),
         LAKE: str(folder / "lake"),
         "DAGSTER_HOME": str(home),
-        # As an activated environment has it; `dg` asks for that.
+        # `dg` requires an activated environment.
         "VIRTUAL_ENV": sys.prefix,
     }
-    ui = [str(Path(sys.executable).with_name("dg")), "dev", "--port", str(options.port)]
-    print(f"A shop, and what TiCDC writes of it as {options.protocol}, in {folder}")
+    print(f"A simulated shop and its changefeed ({options.protocol}) in {folder}")
     print(f"Dagster's UI: http://localhost:{options.port}; Ctrl-C stops both\n", flush=True)
-    processes: list[subprocess.Popen[bytes]] = []
-    before = _stoppable()
+    processes = ProcessGroups(environment)
+    handlers = _interrupt_on_signals()
     try:
-        processes.append(_started(writer, environment, quiet=True))
-        _wait(upstream / "changefeeds.toml", processes[0])
-        processes.append(_started(ui, environment))
-        feed = next(iter(load_changefeeds(upstream / "changefeeds.toml")))
+        simulation = processes.start(_simulate_command(options, changefeeds.parent), quiet=True)
+        _wait_for(changefeeds, simulation)
+        dagster = processes.start(
+            [str(Path(sys.executable).with_name("dg")), "dev", "--port", str(options.port)]
+        )
+        feed = next(iter(load_changefeeds(changefeeds)))
         graph = _Graph(Lake(environment[LAKE], feed), options.port)
-        while all(process.poll() is None for process in processes):
-            time.sleep(_LOOK)
-            graph.follow()
-        stopped = "the simulation" if processes[1].poll() is None else "Dagster"
+        while simulation.poll() is None and dagster.poll() is None:
+            time.sleep(_SECONDS_BETWEEN_RELOADS)
+            graph.reload_if_changed()
+    except KeyboardInterrupt:
+        processes.mute()
+        print(_INTERRUPTED, file=sys.stderr, flush=True)
+        return 130
     finally:
-        _end(processes)
-        for number, handler in before.items():
+        processes.stop()
+        for number, handler in handlers.items():
             signal.signal(number, handler)
-    print(f"ticdc-assets: {stopped} has ended by itself", file=sys.stderr)
+    ended = "the simulation" if dagster.poll() is None else "Dagster"
+    print(f"ticdc-assets: {ended} ended unexpectedly", file=sys.stderr)
     return 1
 
 
+def _simulate_command(options: argparse.Namespace, folder: Path) -> list[str]:
+    program = [sys.executable, "-m", "ticdc_assets.cli", "simulate", str(folder)]
+    return [*program, "--rate", str(options.rate), "--protocol", options.protocol]
+
+
 class _Graph:
-    """Has the code location loaded again when tables have come or gone, as a person would."""
+    """Reloads Dagster's code location when tables appear or disappear."""
 
     def __init__(self, lake: Lake, port: int) -> None:
         self._lake = lake
         self._url = f"http://localhost:{port}/graphql"
-        self._shown: set[tuple[str, str]] = set()
+        self._loaded: set[tuple[str, str]] = set()
 
-    def follow(self) -> None:
+    def reload_if_changed(self) -> None:
         try:
-            there = set(read_catalog(self._lake).named())
+            tables = set(read_catalog(self._lake).named())
         except ConfigError:
-            # It is being written; there is a next time.
+            # A run is writing the catalog; the next call reads it.
             return
-        if there != self._shown and self._reload():
-            self._shown = there
+        if tables != self._loaded and self._reload():
+            self._loaded = tables
 
     def _reload(self) -> bool:
         headers = {"Content-Type": "application/json"}
         query = json.dumps({"query": _RELOAD}).encode()
         request = urllib.request.Request(self._url, query, headers)
         try:
-            with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
                 return b"WorkspaceLocationEntry" in answer.read()
         except OSError:
-            # It is not up yet.
+            # The web server has not started yet.
             return False
 
 
-def _wait(file: Path, writing: "subprocess.Popen[bytes]") -> None:
-    for _ in range(10 * _PATIENCE):
+def _wait_for(file: Path, simulation: Process) -> None:
+    for _ in range(10 * _TIMEOUT):
         if file.exists():
             return
-        if writing.poll() is not None:
+        if simulation.poll() is not None:
             break
         time.sleep(0.1)
-    raise ConfigError("the simulation has not begun", file=str(file.parent))
+    raise ConfigError("the simulation did not start", file=str(file.parent))
 
 
-def _stoppable() -> dict[signal.Signals, Any]:
-    """End in good order however one is told to, also where a shell has Ctrl-C ignored."""
+def _interrupt_on_signals() -> dict[signal.Signals, Any]:
+    """Raise KeyboardInterrupt on SIGINT and SIGTERM, even where the shell ignores SIGINT."""
 
-    def end(_: int, __: object) -> None:
+    def interrupt(_: int, __: object) -> None:
         raise KeyboardInterrupt
 
-    return {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    return {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
 
 
-def _started(
-    command: list[str], environment: dict[str, str], *, quiet: bool = False
-) -> "subprocess.Popen[bytes]":
-    """A process that leads a group, so that what it starts ends with it."""
-    out = subprocess.DEVNULL if quiet else None
-    return subprocess.Popen(command, env=environment, stdout=out, start_new_session=True)
+class ProcessGroups:
+    """Child processes that each lead a process group, so that what they start ends with them.
+
+    Their output passes through this process.  After Ctrl-C it can therefore be muted: what
+    interrupted children print then are stack traces of an end that is intended.
+    """
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._environment = environment
+        self._processes: list[Process] = []
+        self._is_muted = threading.Event()
+
+    def start(self, command: list[str], *, quiet: bool = False) -> Process:
+        """Start a process; `quiet` drops its standard output, but not its standard error."""
+        process = subprocess.Popen(
+            command,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL if quiet else subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._processes.append(process)
+        for source, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
+            if source is not None:
+                arguments = (source, target.buffer)
+                threading.Thread(target=self._forward, args=arguments, daemon=True).start()
+        return process
+
+    def _forward(self, source: IO[bytes], target: IO[bytes]) -> None:
+        # Read to the end even when muted: a full pipe would block the process.
+        for line in source:
+            if not self._is_muted.is_set():
+                target.write(line)
+                target.flush()
+
+    def mute(self) -> None:
+        """Drop all further output of the processes."""
+        self._is_muted.set()
+
+    def stop(self) -> None:
+        """Stop every group with SIGINT, then SIGTERM, then SIGKILL; ignore further Ctrl-C."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            alive = [process for process in self._processes if _send_signal(process, number)]
+            deadline = time.monotonic() + _TIMEOUT
+            while alive and time.monotonic() < deadline:
+                time.sleep(0.2)
+                alive = [process for process in alive if _send_signal(process, 0)]
+            if not alive:
+                break
 
 
-def _end(processes: "list[subprocess.Popen[bytes]]") -> None:
-    """Ask all groups to end, then tell them to; who asks again meanwhile is not heard."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    for how in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        there = [process for process in processes if _signalled(process, how)]
-        until = time.monotonic() + _PATIENCE
-        while there and time.monotonic() < until:
-            time.sleep(0.2)
-            there = [process for process in there if _signalled(process, 0)]
-        if not there:
-            break
-
-
-def _signalled(process: "subprocess.Popen[bytes]", how: int) -> bool:
-    """Whether anything of a group was there to be signalled."""
-    process.poll()
+def _send_signal(leader: Process, number: int) -> bool:
+    """Send a signal to a process group; return whether any process of it is alive."""
+    leader.poll()
     try:
-        os.killpg(process.pid, how)
+        os.killpg(leader.pid, number)
     except ProcessLookupError:
         return False
     return True

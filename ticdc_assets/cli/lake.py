@@ -1,4 +1,4 @@
-"""`advance`, `resume`, `rebuild`, `maintain`: what changes a lake."""
+"""`advance`, `resume`, `rebuild`, `maintain`: the commands that change a lake."""
 
 import argparse
 import sys
@@ -50,102 +50,104 @@ def advance(options: argparse.Namespace) -> int:
             done = advance_lake(lake, source, progress=progress)
         finally:
             progress.end()
-    for line in summary(lake.feed, done):
+    for line in summarize(lake.feed, done):
         print(line)
     print(f"  in {progress.seconds:.1f} s")
     for note in describe_limits(lake.feed):
         print(f"note: {note}", file=sys.stderr)
-    state = read_last_snapshot(lake).state
-    stopped = [t for t in state.incarnations.values() if t.status == "paused"]
-    code = _said(done.applied.problems, done.decoded.quarantined)
-    if stopped:
-        how = format_command(options, "tables")
-        print(f"{texts.count(len(stopped), 'paused table')}: see {how}", file=sys.stderr)
-    return 1 if stopped else code
+    incarnations = read_last_snapshot(lake).state.incarnations.values()
+    number_paused = sum(table.status == "paused" for table in incarnations)
+    code = _report(done.applied.problems, done.decoded.quarantined)
+    if number_paused:
+        paused = texts.format_count(number_paused, "paused table")
+        print(f"{paused}: see {format_command(options, 'tables')}", file=sys.stderr)
+    return 1 if number_paused else code
 
 
-def _say(text: str) -> None:
+def _print_status(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def summary(feed: Changefeed, done: AdvanceResult) -> list[str]:
-    """What a run did, stage by stage."""
-    took, read, made = done.ingested, done.decoded, done.applied
-    things = texts.count(took.items, "file" if feed.transport == "storage" else "record")
-    ts = made.resolved_ts
-    at = f"{ts} ({texts.moment(ts)}), {texts.lag(ts)} behind"
+def summarize(feed: Changefeed, done: AdvanceResult) -> list[str]:
+    """Summarize a run, one line per stage."""
+    ingested, decoded, applied = done.ingested, done.decoded, done.applied
+    noun = "file" if feed.transport == "storage" else "record"
+    ts = applied.resolved_ts
     events = [
-        texts.count(read.rows, "row change"),
-        texts.count(read.ddls, "DDL or schema", "DDLs and schemas"),
-        f"{read.quarantined:,} quarantined",
+        texts.format_count(decoded.rows, "row change"),
+        texts.format_count(decoded.ddls, "DDL or schema", "DDLs and schemas"),
+        f"{decoded.quarantined:,} quarantined",
     ]
-    if read.waiting:
-        events.append(f"{texts.count(len(read.waiting), 'file')} waiting")
+    if decoded.waiting:
+        events.append(f"{texts.format_count(len(decoded.waiting), 'file')} waiting")
     tables = [
-        f"{texts.count(made.tables, 'table')} changed",
-        texts.count(made.rows, "row change"),
-        f"{made.quarantined:,} quarantined",
+        f"{texts.format_count(applied.tables, 'table')} changed",
+        texts.format_count(applied.rows, "row change"),
+        f"{applied.quarantined:,} quarantined",
     ]
-    if made.replayed:
-        tables.append(f"{made.replayed:,} replayed")
+    if applied.replayed:
+        tables.append(f"{applied.replayed:,} replayed")
+    ingested_items = texts.format_count(ingested.items, noun)
+    progress = f"applied up to {ts} ({texts.format_time(ts)}), {texts.format_lag(ts)} behind"
     return [
-        f"{feed.id}: applied up to {at}" if ts else f"{feed.id}: nothing is resolved yet",
-        f"  raw     {things}, {texts.size(took.bytes)}",
+        f"{feed.id}: {progress if ts else 'nothing is resolved yet'}",
+        f"  raw     {ingested_items}, {texts.format_size(ingested.bytes)}",
         f"  events  {', '.join(events)}",
         f"  tables  {', '.join(tables)}",
     ]
 
 
-def _said(problems: list[Problem], quarantined: int = 0) -> int:
-    """Say every problem; the exit code."""
+def _report(problems: list[Problem], quarantined: int = 0) -> int:
+    """Print every problem and return the exit code."""
     for problem in problems:
         print(problem.describe(), file=sys.stderr)
     return 1 if quarantined or any(problem.data_may_differ for problem in problems) else 0
 
 
 def resume(options: argparse.Namespace) -> int:
-    """Let a paused table go on."""
+    """Resume a paused table."""
     lake = open_lake(options)
-    with locked(lake.location, waiting=_say):
+    with locked(lake.location, waiting=_print_status):
         applied = read_existing_snapshot(lake)
         table = find_table(applied.state, options.table)
         if not table.is_stopped:
-            raise ConfigError(f"{options.table} is {table.status}", setting="DB.TABLE")
+            raise ConfigError(f"{options.table} is {table.status}, not paused", setting="DB.TABLE")
         replay = ReplayRequest(
             frozenset((table.id,)), 0 if options.rebuild else table.stopped_snapshot_id or 0
         )
         if options.skip_ddl:
-            found = find_blocking_ddl(lake, applied.state, table)
-            if found is None:
-                reason = f"{options.table} did not stop at a statement: {table.reason}"
+            ddl = find_blocking_ddl(lake, applied.state, table)
+            if ddl is None:
+                reason = f"no DDL stopped {options.table}; the reason is: {table.reason}"
                 raise ConfigError(reason, setting="--skip-ddl")
-            print(f"skipped at commit ts {found[0]}: {texts.one_line(found[1][0])}")
-            replay = ReplayRequest(replay.incarnations, replay.snapshot_id, skip=(found,))
-        return _replayed(lake, applied, replay, options)
+            print(f"skipped at commit ts {ddl[0]}: {texts.escape_control(ddl[1][0])}")
+            replay = ReplayRequest(replay.incarnations, replay.snapshot_id, skip=(ddl,))
+        return _replay(lake, applied, replay, options)
 
 
 def rebuild(options: argparse.Namespace) -> int:
-    """Make a table anew."""
+    """Rebuild a table from its first event."""
     lake = open_lake(options)
-    with locked(lake.location, waiting=_say):
+    with locked(lake.location, waiting=_print_status):
         applied = read_existing_snapshot(lake)
         table = find_table(applied.state, options.table)
-        return _replayed(lake, applied, ReplayRequest(frozenset((table.id,)), 0), options)
+        return _replay(lake, applied, ReplayRequest(frozenset((table.id,)), 0), options)
 
 
-def _replayed(
-    lake: LakeSession, applied: Snapshot, replay: ReplayRequest, options: argparse.Namespace
+def _replay(
+    lake: LakeSession, applied: Snapshot, request: ReplayRequest, options: argparse.Namespace
 ) -> int:
-    """Replay what is in the lake already; nothing new is taken in."""
+    """Replay tables from the events in the lake, without ingesting new input."""
     progress = Progress()
     try:
-        done = replay_tables(lake, applied, replay, progress)
+        done = replay_tables(lake, applied, request, progress)
     finally:
         progress.end()
-    code = _said(done.problems)
+    code = _report(done.problems)
     table = find_table(read_existing_snapshot(lake).state, options.table)
-    what = f"{texts.count(done.replayed, 'table')}, {texts.count(done.rows, 'row change')}"
-    print(f"{options.table}: {table.status} at {done.resolved_ts}, replayed {what}")
+    replayed = texts.format_count(done.replayed, "table")
+    rows = texts.format_count(done.rows, "row change")
+    print(f"{options.table}: {table.status} at {done.resolved_ts}, replayed {replayed}, {rows}")
     if table.is_stopped:
         print(f"{table.status}: {options.table}: {table.reason}", file=sys.stderr)
         return 1
@@ -153,19 +155,19 @@ def _replayed(
 
 
 def maintain(options: argparse.Namespace) -> int:
-    """Look after the lake's files."""
+    """Compact the lake's files and remove old data."""
     lake = open_lake(options)
-    with locked(lake.location, waiting=_say):
+    with locked(lake.location, waiting=_print_status):
         done = maintain_lake(
             lake,
             read_existing_snapshot(lake),
             retain_days=options.retain_days,
             expire_days=options.expire_days,
         )
-    joined = texts.count(done.compacted, "table")
-    print(f"files: {done.files_before:,} before, {done.files_after:,} now, in {joined}")
+    compacted = texts.format_count(done.compacted, "table")
+    print(f"files: {done.files_before:,} before, {done.files_after:,} after, in {compacted}")
     if options.retain_days is not None:
-        print(f"vacuumed: pictures older than {options.retain_days} days may not be readable now")
+        print(f"vacuumed: snapshots older than {options.retain_days} days may be unreadable now")
     if options.expire_days is not None:
-        print(f"expired: {texts.count(done.expired, 'record')} of raw")
+        print(f"expired: {texts.format_count(done.expired, 'record')} of raw")
     return 0

@@ -1,43 +1,43 @@
-"""How far a run has got, on standard error: a live line on a terminal, else a line now and then."""
+"""Show the progress of a run on standard error: a live line on a terminal, else a line per 10 s."""
 
 import sys
 import time
 
 from ticdc_assets.cli import texts
 
-_EVERY = 10.0
+_SECONDS_BETWEEN_LINES = 10.0
 
 
 class Progress:
-    """Told of each stage as it goes on."""
+    """Shows the stage of a run and how much of it is done."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
-        self._begun = self._said = time.monotonic()
-        self._shown = 0
+        self._start = self._last_line = time.monotonic()
+        self._width = 0
 
-    def __call__(self, stage: str, done: int, of: int | None) -> None:
-        text = f"{stage}: {_done(stage, done, of)}, {self.seconds:.0f} s"
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        text = f"{stage}: {_format_done(stage, done, total)}, {self.seconds:.0f} s"
         if self._terminal:
-            print(f"\r{text:<{self._shown}}", end="", file=sys.stderr, flush=True)
-            self._shown = len(text)
-        elif time.monotonic() - self._said >= _EVERY:
+            print(f"\r{text:<{self._width}}", end="", file=sys.stderr, flush=True)
+            self._width = len(text)
+        elif time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
             print(text, file=sys.stderr, flush=True)
-            self._said = time.monotonic()
+            self._last_line = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """Since the run began."""
-        return time.monotonic() - self._begun
+        """Seconds since the run started."""
+        return time.monotonic() - self._start
 
     def end(self) -> None:
-        """Leave the line to others."""
-        if self._shown:
-            print(f"\r{'':<{self._shown}}\r", end="", file=sys.stderr, flush=True)
-            self._shown = 0
+        """Clear the live line."""
+        if self._width:
+            print(f"\r{'':<{self._width}}\r", end="", file=sys.stderr, flush=True)
+            self._width = 0
 
 
-def _done(stage: str, done: int, of: int | None) -> str:
+def _format_done(stage: str, done: int, total: int | None) -> str:
     if stage == "ingest":
-        return texts.size(done)
-    return f"{done:,}" if of is None else f"{done:,} of {texts.count(of, 'table')}"
+        return texts.format_size(done)
+    return f"{done:,}" if total is None else f"{done:,} of {texts.format_count(total, 'table')}"

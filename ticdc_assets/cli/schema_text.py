@@ -1,4 +1,4 @@
-"""A table's schema history in words: version by version, and what each changed."""
+"""Format the schema history of a table: every version and what it changed."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,77 +8,79 @@ from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.columns.types import format_mysql_type
 from ticdc_assets.lake.views.overview import SchemaVersionRow
 
-_RENAMING = ("RENAME", "CHANGE")
+_RENAMING_KEYWORDS = ("RENAME", "CHANGE")
 
 
-def schema_lines(versions: Sequence[SchemaVersionRow]) -> Iterator[str]:
-    """The lines to print."""
+def format_schema_history(versions: Sequence[SchemaVersionRow]) -> Iterator[str]:
+    """Yield the lines to print."""
     before: SchemaVersionRow | None = None
     for line in versions:
         if before is None or before.incarnation != line.incarnation:
             yield f"{line.schema.database}.{line.schema.table} ({line.incarnation})"
             before = None
         number = "" if line.schema.version is None else f"  version {line.schema.version}"
-        came = line.ddl_type or line.origin
-        yield f"  {line.valid_from}  {texts.moment(line.valid_from)}{number}  {came}"
+        origin = line.ddl_type or line.origin
+        yield f"  {line.valid_from}  {texts.format_time(line.valid_from)}{number}  {origin}"
         if line.sql:
             yield f"      {line.sql}"
         if line.ends:
-            yield "      the end of the table"
+            yield "      the table ends here"
         elif before is None:
-            yield from (f"      + {_described(column)}" for column in line.schema.columns)
-            yield f"      key: {_key(line.schema)}"
+            yield from (f"      + {_describe_column(column)}" for column in line.schema.columns)
+            yield f"      key: {_format_key(line.schema)}"
         else:
-            yield from (f"      {text}" for text in changes(before.schema, line.schema, line.sql))
+            yield from (
+                f"      {text}" for text in describe_changes(before.schema, line.schema, line.sql)
+            )
         before = line
 
 
-def changes(before: TableSchema, after: TableSchema, sql: str) -> list[str]:
-    """What is different between two versions of a table."""
-    said = []
+def describe_changes(before: TableSchema, after: TableSchema, sql: str) -> list[str]:
+    """Describe what changed between two versions of a table."""
+    lines = []
     if (before.database, before.table) != (after.database, after.table):
         names = [f"{schema.database}.{schema.table}" for schema in (before, after)]
-        said.append(f"renamed: {' → '.join(names)}")
-    was = {folded(column.name): column for column in before.columns}
-    now = {folded(column.name): column for column in after.columns}
-    gone = [column for name, column in was.items() if name not in now]
-    new = [column for name, column in now.items() if name not in was]
-    for old, column in _renamed(before, after, gone, new, sql):
-        gone.remove(old)
-        new.remove(column)
-        said.append(f"~ {old.name} → {_described(column)}")
-    said += [f"- {_described(column)}" for column in gone]
-    said += [f"+ {_described(column)}" for column in new]
-    for name, column in now.items():
-        old_text = _described(was[name]) if name in was else None
-        if old_text is not None and old_text != _described(column):
-            said.append(f"~ {old_text} → {_described(column)}")
-    if _key(before) != _key(after):
-        said.append(f"key: {_key(before)} → {_key(after)}")
-    return said or ["no column changed"]
+        lines.append(f"renamed: {' → '.join(names)}")
+    old_columns = {folded(column.name): column for column in before.columns}
+    new_columns = {folded(column.name): column for column in after.columns}
+    dropped = [column for name, column in old_columns.items() if name not in new_columns]
+    added = [column for name, column in new_columns.items() if name not in old_columns]
+    for old, column in _find_renamed(before, after, dropped, added, sql):
+        dropped.remove(old)
+        added.remove(column)
+        lines.append(f"~ {old.name} → {_describe_column(column)}")
+    lines += [f"- {_describe_column(column)}" for column in dropped]
+    lines += [f"+ {_describe_column(column)}" for column in added]
+    for name, column in new_columns.items():
+        old_text = _describe_column(old_columns[name]) if name in old_columns else None
+        if old_text is not None and old_text != _describe_column(column):
+            lines.append(f"~ {old_text} → {_describe_column(column)}")
+    if _format_key(before) != _format_key(after):
+        lines.append(f"key: {_format_key(before)} → {_format_key(after)}")
+    return lines or ["no column changed"]
 
 
-def _renamed(
+def _find_renamed(
     before: TableSchema,
     after: TableSchema,
-    gone: Sequence[Column],
-    new: Sequence[Column],
+    dropped: Sequence[Column],
+    added: Sequence[Column],
     sql: str,
 ) -> list[tuple[Column, Column]]:
-    """Columns that have another name at their place, where the statement renames any."""
-    if not any(word in sql.upper() for word in _RENAMING):
+    """Pair dropped and added columns by position, if the DDL renames any."""
+    if not any(keyword in sql.upper() for keyword in _RENAMING_KEYWORDS):
         return []
-    places = {column.name: place for place, column in enumerate(after.columns)}
-    by_place = {places[column.name]: column for column in new}
-    was = {column.name: place for place, column in enumerate(before.columns)}
-    pairs = [(old, by_place.get(was[old.name])) for old in gone]
-    found = [(old, column) for old, column in pairs if column is not None]
-    if not found and len(gone) == len(new) == 1:
-        found = [(gone[0], new[0])]
-    return found
+    new_places = {column.name: place for place, column in enumerate(after.columns)}
+    added_by_place = {new_places[column.name]: column for column in added}
+    old_places = {column.name: place for place, column in enumerate(before.columns)}
+    pairs = [(old, added_by_place.get(old_places[old.name])) for old in dropped]
+    renamed = [(old, column) for old, column in pairs if column is not None]
+    if not renamed and len(dropped) == len(added) == 1:
+        renamed = [(dropped[0], added[0])]
+    return renamed
 
 
-def _described(column: Column) -> str:
+def _describe_column(column: Column) -> str:
     text = f"{column.name} {format_mysql_type(column.type)}"
     if not column.nullable:
         text += " not null"
@@ -87,5 +89,5 @@ def _described(column: Column) -> str:
     return f"{text} ({column.generated} generated)" if column.generated else text
 
 
-def _key(schema: TableSchema) -> str:
+def _format_key(schema: TableSchema) -> str:
     return ", ".join(schema.key) or "none"

@@ -1,4 +1,4 @@
-"""Which changefeed and which lake a command is about, and how the changefeed's output is read."""
+"""Find the changefeed of a command and read its output."""
 
 import argparse
 import hashlib
@@ -21,20 +21,22 @@ from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 
 def find_changefeed(options: argparse.Namespace) -> Changefeed:
-    """The changefeed that the options name."""
+    """Return the changefeed that the options name."""
     if options.sink_uri is not None:
         if options.changefeeds is not None or options.changefeed is not None:
-            raise ConfigError("goes without --changefeeds and --changefeed", setting="--sink-uri")
+            raise ConfigError(
+                "cannot be combined with --changefeeds or --changefeed", setting="--sink-uri"
+            )
         feed = changefeed_from_uri(options.sink_uri)
-        # In a lake, two sink URIs never share a folder.
-        where = hashlib.sha256(f"{feed.transport} {feed.location}".encode()).hexdigest()[:8]
-        return changefeed_from_uri(options.sink_uri, id=f"adhoc-{where}")
+        # Two sink URIs must never share a folder of a lake.
+        digest = hashlib.sha256(f"{feed.transport} {feed.location}".encode()).hexdigest()[:8]
+        return changefeed_from_uri(options.sink_uri, id=f"adhoc-{digest}")
     file = find_changefeeds_file(options.changefeeds)
     feeds = load_changefeeds(file)
     if options.changefeed is None:
         if len(feeds) != 1:
             raise ConfigError(
-                f"declares {', '.join(feeds)}: name one with --changefeed", file=str(file)
+                f"declares {', '.join(feeds)}: choose one with --changefeed", file=str(file)
             )
         return next(iter(feeds.values()))
     if options.changefeed not in feeds:
@@ -43,7 +45,7 @@ def find_changefeed(options: argparse.Namespace) -> Changefeed:
 
 
 def format_command(options: argparse.Namespace, command: str, *arguments: str) -> str:
-    """The command line of another command on the same changefeed and lake."""
+    """Format the command line of another command on the same changefeed and lake."""
     words = ["ticdc-assets", command]
     if options.lake is not None:
         words += ["--lake", options.lake]
@@ -57,7 +59,7 @@ def format_command(options: argparse.Namespace, command: str, *arguments: str) -
 
 
 def read_events(feed: Changefeed) -> Iterator[Event]:
-    """Open a changefeed's output and decode all of it."""
+    """Open the output of a changefeed and decode all of it."""
     match feed.transport:
         case "dump":
             return read_topic_events(

@@ -1,4 +1,4 @@
-"""What commands say of themselves, and how values are written for people."""
+"""The help texts of the commands, and how values are formatted for people."""
 
 import re
 import unicodedata
@@ -8,112 +8,115 @@ from ticdc_assets.events.tso import to_datetime
 
 EXIT_CODES = """\
 exit codes:
-  0  everything was read and honoured
-  1  done, but something could not be honoured: each such thing is a line on standard error
-  2  nothing was done: a wrong command line, changefeed declaration or --at, or a lake at work;
-     or Spark failed half-way, and running it again goes on
+  0  success
+  1  finished with problems: each one is a line on standard error
+  2  not run: a wrong command line, changefeed declaration or --at, or another run holds the lake;
+     or Spark failed half-way, in which case run the command again to continue
+  130  interrupted with Ctrl-C: run the command again to continue
 """
 
 AFTER_SPARK = (
-    "what was committed stays: run it again to go on; TICDC_SPARK_LOG=error shows all that Spark"
-    " says of it"
+    "everything committed so far is kept: run the command again to continue; set"
+    " TICDC_SPARK_LOG=error to see Spark's own log"
 )
 
+INTERRUPTED = "interrupted; everything committed so far is kept: run the command again to continue"
+
 ALL = """\
-Turn what TiCDC wrote into a lake of Delta tables that equal upstream's (advance), look into it
-(tables, show, events, schema, ledger) and mend it (resume, rebuild, maintain); or read a small
-changefeed without a lake (decode, replay).
+Turn the output of TiCDC into a lake of Delta tables that equal the upstream tables (advance),
+inspect it (tables, show, events, schema, ledger) and repair it (resume, rebuild, maintain); or read
+a small changefeed without a lake (decode, replay).
 """
 
 DEMO_PROTOCOLS = ("csv", "canal-json", "simple", "open-protocol")
 
-OF = {
+DESCRIPTIONS = {
     "decode": """\
 Print every event of a changefeed as a JSON line, in the order it was read.
 
-Row changes carry their row images, schema changes their SQL, watermarks their ts; input that cannot
-be decoded is a line of its own, "event": "quarantined", with its position and the reason.
+Row changes carry their row images, schema changes their SQL, watermarks their ts.  Input that
+cannot be decoded is a line of its own, "event": "quarantined", with its position and the reason.
 """,
     "replay": """\
-Run the reference model over a changefeed's whole output and print a table as TiDB had it.
+Run the reference model over the whole output of a changefeed and print a table as it was in TiDB.
 
-Rows are JSON lines {column: text or null}: texts as MySQL prints them, binary as lower-case
-hexadecimal, TIMESTAMP in UTC.  Virtual generated columns never travel and are left out.
+Rows are JSON lines {column: text or null}: texts as MySQL prints them, binary values as lower-case
+hexadecimal, TIMESTAMP in UTC.  Virtual generated columns are left out: TiCDC never sends them.
 """,
     "advance": """\
-Take in what the changefeed has written since, decode it, and bring every table to the newest
-resolved ts.  A run that was killed is taken up where it was; what is done is not done again.
+Ingest and decode what the changefeed has written since the last run, and bring every table to the
+newest resolved ts.  A run that was killed continues where it stopped: nothing is applied twice.
 """,
     "maintain": """\
-Join small files of the lake's tables.  By default every picture that was ever applied stays
-readable.  With --retain-days older ones do not: `show --at` reaches back so far and no further, and
-rows that come later than that can no longer be put right but by `rebuild`.
+Compact small files of the lake's tables.  By default every snapshot stays readable.  With
+--retain-days, older snapshots do not: `show --at` reaches no further back, and a row that arrives
+later than that can only be corrected by `rebuild`.
 """,
     "tables": """\
-List the lake's tables: how many rows, up to when they are applied, how far that lies behind, and
-for a table that is stopped why, and the command to go on with.
+List the lake's tables: row count, the time up to which they are applied, how far that lags behind,
+and for a stopped table the reason and the command that resumes it.
 """,
     "show": """\
-Print the rows of a table, or write all tables, as TiDB had them at a TSO: any up to the newest that
-is applied.  Formats: aligned columns; JSON lines and files exactly as `replay` has them; CSV, in
-which NULL is nothing and an empty text is "".
+Print the rows of a table, or write all tables, as they were in TiDB at any applied TSO.  Formats:
+aligned columns; JSON lines and files exactly as `replay` writes them; CSV, in which NULL is an
+empty field and an empty text is "".
 """,
     "events": """\
-Print what has come of a table under this name, in order of commit ts: row changes and DDL.
+Print the events of a table under this name, in order of commit ts: row changes and DDLs.
 """,
     "schema": """\
-Print every version of a table's schema: from when on, by which statement, and what it changed.
+Print every version of a table's schema: since when it is valid, by which DDL, and what it changed.
 """,
     "ledger": """\
-Recount what has come and what became of it: every row event that is in the lake was applied,
-superseded by a later one, sent again, waits, or is in quarantine; every file and record was decoded
-or waits.  Exit code 1 where that does not add up.
+Account for every input.  Every row event in the lake was applied, superseded by a later one, a
+repetition, waiting or quarantined; every file and record was decoded or is waiting.  Exit code 1 if
+the ledger does not balance.
 """,
     "resume": """\
-Let a paused table go on from where it stopped: after keys were declared, or with a newer version of
-this software.  With --skip-ddl the statement it stopped at is left out; that is kept in the lake,
-and said.  With --rebuild it is made anew from its first event on.
+Resume a paused table where it stopped, after you have declared its keys or installed a newer
+version of this software.  With --skip-ddl, the DDL at which it stopped is skipped; the lake records
+that.  With --rebuild, the table is rebuilt from its first event.
 """,
     "rebuild": """\
-Make a table anew from all its events; other tables are left alone, but for those it has exchanged
-rows with.
+Rebuild a table from all its events.  Other tables do not change, except those it exchanged rows
+with.
 """,
     "simulate": """\
-Simulate a shop in real time and write its changefeed into a folder, a checkpoint every few seconds,
-until it is stopped.
+Simulate a shop in real time and write its changefeed into a folder, with a checkpoint every few
+seconds, until you stop it with Ctrl-C.
 """,
     "dev": """\
-Simulate a shop in real time, and start Dagster beside it: its sensor brings a new lake to every
-checkpoint, which can be watched in the UI.  Ctrl-C stops both.
+Simulate a shop in real time and start Dagster beside it: its sensor advances a new lake to every
+checkpoint, and you watch that in the UI.  Ctrl-C stops both.
 """,
     "demo": """\
-Simulate a shop and its changefeed in a new folder, bring a lake up to it step by step, and compare
-every table with the source.
+Simulate a shop and its changefeed in a new folder, advance a lake in several runs, and compare
+every table with the shop.
 """,
 }
 
-# What looks like a URI may hold credentials in front of its host and behind its question mark; a
-# path made of it has lost a slash.
+# A URI may hold credentials before its host and after its question mark.  A single slash matches,
+# too: a URI that was taken for a path has lost the other one.
 _USER = re.compile(r"(?<=:/)\S*@")
 _PARAMETERS = re.compile(r"(:/[^?]*\?).*")
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
-def safe(message: str) -> str:
-    """A message on one line, without the credentials that a misplaced URI may hold."""
+def redact(message: str) -> str:
+    """Return a message on one line, without the credentials that a misplaced URI may hold."""
     return _PARAMETERS.sub(r"\1…", _USER.sub("", " ".join(message.split())))
 
 
-def moment(ts: int) -> str:
-    """The time of a TSO."""
+def format_time(ts: int) -> str:
+    """Format the time of a TSO."""
     try:
         return f"{to_datetime(ts):%Y-%m-%d %H:%M:%S} UTC"
     except OverflowError:
         return "after the year 9999"
 
 
-def lag(ts: int, now: datetime | None = None) -> str:
-    """How far a TSO lies behind."""
+def format_lag(ts: int, now: datetime | None = None) -> str:
+    """Format how far a TSO lags behind the present."""
     try:
         seconds = max(((now or datetime.now(UTC)) - to_datetime(ts)).total_seconds(), 0)
     except OverflowError:
@@ -124,34 +127,34 @@ def lag(ts: int, now: datetime | None = None) -> str:
     return f"{seconds:.0f} s"
 
 
-def size(count: int) -> str:
-    """A number of bytes."""
+def format_size(count: int) -> str:
+    """Format a number of bytes."""
     for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB")):
         if count >= unit:
             return f"{count / unit:,.1f} {name}"
     return f"{count} bytes"
 
 
-def count(number: int, one: str, more: str | None = None) -> str:
-    """A number of things."""
-    return f"{number:,} {one if number == 1 else more or one + 's'}"
+def format_count(number: int, singular: str, plural: str | None = None) -> str:
+    """Format a number with its noun in the singular or plural."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
-def aligned(rows: list[list[str]], right: frozenset[int] = frozenset()) -> list[str]:
-    """Rows in columns; those in `right` are numbers."""
+def align_columns(rows: list[list[str]], numeric: frozenset[int] = frozenset()) -> list[str]:
+    """Align rows in columns, the columns in `numeric` to the right."""
     widths = [max(map(_width, column), default=0) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
         cells = []
         for place, (text, width) in enumerate(zip(row, widths, strict=True)):
-            space = " " * (width - _width(text))
-            cells.append(space + text if place in right else text + space)
+            padding = " " * (width - _width(text))
+            cells.append(padding + text if place in numeric else text + padding)
         lines.append("  ".join(cells).rstrip())
     return lines
 
 
-def one_line(text: str) -> str:
-    """A text with what would break a line written out."""
+def escape_control(text: str) -> str:
+    """Return a text on one line, with unprintable characters escaped."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text

@@ -1,0 +1,56 @@
+"""Ctrl-C in `dev` ends it with one line, whatever its child processes print."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+# Stands in for the simulation and for `dg dev`: prints a stack trace when it is interrupted.
+CHILD = f"""#!{sys.executable}
+import sys, time
+from pathlib import Path
+if "simulate" in sys.argv:
+    folder = Path(sys.argv[sys.argv.index("simulate") + 1])
+    folder.mkdir(parents=True)
+    uri = f"file://{{folder}}/data?protocol=csv"
+    text = f'[[changefeed]]\\nid = "shop"\\nsink-uri = "{{uri}}"\\n'
+    (folder / "new").write_text(text)
+    (folder / "new").rename(folder / "changefeeds.toml")
+else:
+    print("dagster has started", flush=True)
+time.sleep(60)
+"""
+DEV = """
+import sys
+from ticdc_assets.cli import main
+sys.executable = sys.argv[1]
+sys.exit(main(["dev", "--dir", sys.argv[2], "--port", "1"]))
+"""
+
+
+def test_ctrl_c_prints_one_line_and_no_stack_trace(tmp_path: Path) -> None:
+    for name in ("python", "dg"):
+        (tmp_path / name).write_text(CHILD)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "dagster.yaml").touch()
+    dev = subprocess.Popen(
+        [sys.executable, "-c", DEV, tmp_path / "python", tmp_path / "folder"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        start_new_session=True,
+    )
+    assert dev.stdout is not None
+    while "dagster has started" not in (line := dev.stdout.readline()):
+        assert line, dev.communicate()
+    os.killpg(dev.pid, signal.SIGINT)
+    out, err = dev.communicate(timeout=60)
+
+    assert dev.returncode == 130
+    assert out == ""
+    assert err == "ticdc-assets: interrupted; stopping the simulation and Dagster\n"
