@@ -70,7 +70,7 @@ class TestErrors:
         assert "changefeeds.toml: no such file" in fails("decode")
         uri = f"dump://{tmp_path}/nowhere.jsonl?protocol=simple"
         said = fails("decode", "--sink-uri", uri)
-        assert f"{tmp_path}/nowhere.jsonl: sink-uri: No such file" in said
+        assert f"{tmp_path}/nowhere.jsonl: sink-uri: cannot read the dump: No such file" in said
         uri = f"file://{tmp_path}/nowhere?protocol=csv"
         assert f"no such folder: {tmp_path}/nowhere" in fails("decode", "--sink-uri", uri)
         uri = f"file://{feeds}?protocol=csv"

@@ -116,7 +116,7 @@ def test_what_spark_fails_at_is_a_line_and_how_to_go_on(
     assert len(err) == 2
     assert err[0].startswith("ticdc-assets: Spark failed: ")
     assert file.name in err[0]
-    assert "run it again" in err[1]
+    assert "run the command again" in err[1]
     with monkeypatch.context() as patch:
         patch.setenv("TICDC_SPARK_LOG", "error")
         with pytest.raises(Exception, match=file.name):

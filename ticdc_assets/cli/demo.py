@@ -12,6 +12,7 @@ from resources.reading import open_source
 from resources.spark import get_session
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
+from ticdc_assets.cli.interrupt import keep_interrupt_handler
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.schema_text import format_schema_history
 from ticdc_assets.cli.show import format_tables
@@ -36,7 +37,8 @@ def demo(options: argparse.Namespace) -> int:
     location = Lake(str((folder / "lake").absolute()), feed.id)
     print(f"A simulated shop and its changefeed ({feed.protocol}) in {folder}")
     start = time.monotonic()
-    lake = LakeSession(get_session(location.root), location, feed)
+    with keep_interrupt_handler():
+        lake = LakeSession(get_session(location.root), location, feed)
     print(f"Spark started in {time.monotonic() - start:.0f} s\n")
     runs: list[AdvanceResult] = []
     source = None

@@ -9,6 +9,7 @@ from resources.reading import open_source
 from resources.spark import get_session
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.cli import texts
+from ticdc_assets.cli.interrupt import keep_interrupt_handler
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.source import find_changefeed, format_command
 from ticdc_assets.errors import ConfigError
@@ -37,7 +38,9 @@ def open_lake(options: argparse.Namespace, *, must_exist: bool = True) -> LakeSe
     is_local = "://" not in location.root
     if must_exist and is_local and not Path(location.path("applied")).is_dir():
         raise missing_lake_error(location)
-    return LakeSession(get_session(location.root), location, feed)
+    with keep_interrupt_handler():
+        spark = get_session(location.root)
+    return LakeSession(spark, location, feed)
 
 
 def advance(options: argparse.Namespace) -> int:

@@ -1,0 +1,21 @@
+"""Ctrl-C while Spark works."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def keep_interrupt_handler() -> Iterator[None]:
+    """Restore the handler of SIGINT after the block, which starts Spark.
+
+    PySpark installs a handler that calls the JVM to cancel its jobs.  That fails with stack traces
+    if Ctrl-C comes while another call waits for the JVM, which is nearly always.  Without that
+    handler, Ctrl-C raises KeyboardInterrupt, and the JVM ends together with this process.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
