@@ -1,10 +1,10 @@
-"""Measure how fast a lake ingests CSV files, and whether the cost of a change follows its size.
+"""Measure how fast a lake loads CSV files, and what a change costs in lakes of different sizes.
 
-Run as `python -m bench.lake`; the sizes are options.  One advance of a warm session brings all
-files of a simulated changefeed into current tables.  Plain Spark and DuckDB get the same files in
-the same run, and Spark once more with every row written as JSON in between, as a lake's events
-are.  Then a change of fixed size is applied to lakes that differ in everything else.  Nothing here
-passes or fails; a difference between the rows of the three is printed.
+Run as `python -m bench.lake`; the options set the sizes.  One advance of a warm session loads all
+files of a simulated changefeed into current tables.  For comparison, plain Spark and DuckDB load
+the same files in the same run, and Spark once more with every row stored as JSON in between, as the
+events of a lake are.  Then a change of a fixed size is applied to lakes of different sizes.
+Nothing passes or fails, but the output says if the results differ.
 """
 
 import argparse
@@ -19,22 +19,22 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from bench.lake_baselines import files_of, in_duckdb, plain_spark, plain_spark_twice
-from bench.lake_changes import Size, changes, show_growth
+from bench.lake_baselines import find_data_files, in_duckdb, plain_spark, plain_spark_twice
+from bench.lake_changes import Size, measure_changes, show_growth
 from bench.lake_work import STAGES, Work
 from resources.spark import get_session
-from ticdc_assets.demo import Options
+from ticdc_assets.demo import SimulationOptions
 
-# Small enough that every core has a file to read.
+# Small enough to give every core a file to read.
 _FILE_SIZE = 8 << 20
-# Enough rows for the JIT to optimize the code on their way.
+# Enough for the JIT compiler to optimize the code the rows pass through.
 _WARM_UP_LOAD = 200_000
 _WARM_UP_ROWS = 2000
 
 
 @dataclass(frozen=True)
 class Load:
-    """A changefeed to ingest as a whole."""
+    """A changefeed to load at once."""
 
     name: str
     tables: int
@@ -43,7 +43,7 @@ class Load:
 
 
 def parse_options() -> argparse.Namespace:
-    """Parse the sizes."""
+    """Parse the sizes from the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.lake", description=__doc__)
     whole = parser.add_argument_group("all files at once")
     whole.add_argument("--rows", type=int, default=300_000, help="rows of the single table")
@@ -54,10 +54,10 @@ def parse_options() -> argparse.Namespace:
     change = parser.add_argument_group("a change")
     change.add_argument("--change", type=int, default=1000, help="rows that change")
     change.add_argument(
-        "--times", type=int, default=3, help="changes to measure; the median is printed"
+        "--times", type=int, default=3, help="number of changes; the median is printed"
     )
     change.add_argument(
-        "--target", type=int, default=50_000, help="rows of the table before, and ten times that"
+        "--target", type=int, default=50_000, help="rows in the table, and ten times that"
     )
     change.add_argument("--others", type=int, default=10, help="other tables, and ten times that")
     parser.add_argument("--only", choices=("loads", "changes"))
@@ -65,17 +65,19 @@ def parse_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     chosen = parse_options()
     if isinstance(sys.stdout, TextIOWrapper):
-        # Print each result at once, also into a pipe.
+        # Show every line at once, also through a pipe.
         sys.stdout.reconfigure(line_buffering=True)
-    begun = time.monotonic()
+    start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="bench-lake-") as made:
         folder = Path(made)
         spark = get_session(str(folder))
         _warm_up(spark, folder / "warm")
-        print(f"{platform.machine()}, {os.cpu_count()} cores, load {_load()} after warming up")
+        print(
+            f"{platform.machine()}, {os.cpu_count()} cores, load average {_load()} after warming up"
+        )
         if chosen.only != "changes":
             many = chosen.rows_of_many
             for load in (
@@ -84,23 +86,25 @@ def main() -> None:
                 Load(f"{chosen.tables} tables, inserts", chosen.tables, many, 0.0),
                 Load(f"{chosen.tables} tables, 10% updates", chosen.tables, many, 0.1),
             ):
-                _measure_load(spark, folder / f"load-{load.tables}-{load.updates}", load)
+                _load_all(spark, folder / f"load-{load.tables}-{load.updates}", load)
         if chosen.only != "loads":
-            _measure_growth(spark, folder, chosen)
+            _grow(spark, folder, chosen)
         spark.stop()
-    print("\nx lake: the lake's value divided by this one; processor: all processes together")
-    print(f"{time.monotonic() - begun:.0f} s in all; load {_load()} at the end")
+    print(
+        "\nx lake: speed or CPU economy as a multiple of the lake's; CPU s: all processes together"
+    )
+    print(f"{time.monotonic() - start:.0f} s in total; load average {_load()} at the end")
 
 
 def _load() -> str:
     return f"{os.getloadavg()[0]:.1f}"
 
 
-def _options(load: Load) -> Options:
+def _options(load: Load) -> SimulationOptions:
     # Several transactions per table, because only existing rows can be updated.
     each = max(min(load.rows // load.tables // 3, 1000), 1)
     transactions = load.rows // each
-    return Options(
+    return SimulationOptions(
         workload="bulk",
         transactions=transactions,
         flush_every=transactions,
@@ -114,7 +118,7 @@ def _options(load: Load) -> Options:
 
 def _warm_up(spark: SparkSession, folder: Path) -> None:
     """Run every code path once: a table that is created, and one that is merged into."""
-    changes(spark, folder / "lake", Size(2, _WARM_UP_ROWS), _WARM_UP_ROWS, 0)
+    measure_changes(spark, folder / "lake", Size(2, _WARM_UP_ROWS), _WARM_UP_ROWS, 0)
     work = Work(spark, folder / "load", _options(Load("warming up", 1, _WARM_UP_LOAD, 0.1)))
     work.write(work.simulation.options.transactions)
     work.advance()
@@ -123,56 +127,57 @@ def _warm_up(spark: SparkSession, folder: Path) -> None:
     in_duckdb(work.data, folder / "duckdb")
 
 
-def _measure_load(spark: SparkSession, folder: Path, load: Load) -> None:
+def _load_all(spark: SparkSession, folder: Path, load: Load) -> None:
     work = Work(spark, folder, _options(load))
     work.write(work.simulation.options.transactions)
-    files = [Path(file) for files in files_of(work.data).values() for file in files]
+    files = [Path(file) for files in find_data_files(work.data).values() for file in files]
     size = sum(file.stat().st_size for file in files)
     rows = work.simulation.rows
     print(f"\n{load.name}: {rows:,} events in {len(files)} files, {size / 1e6:.0f} MB")
     run = work.advance()
-    copied, keys = plain_spark(spark, work.data, folder / "spark")
+    spark_once, keys = plain_spark(spark, work.data, folder / "spark")
     twice = plain_spark_twice(spark, work.data, folder / "twice")
-    deduplicated, expected = in_duckdb(work.data, folder / "duckdb")
-    took = {
-        "lake": (run.seconds, run.processor),
-        "plain Spark": copied,
+    duckdb_run, expected = in_duckdb(work.data, folder / "duckdb")
+    results = {
+        "lake": (run.seconds, run.cpu),
+        "plain Spark": spark_once,
         "twice, as JSON": twice,
-        "DuckDB": deduplicated,
+        "DuckDB": duckdb_run,
     }
-    print(f"  {'':14}{'s':>8}{'events/s':>12}{'x lake':>8}{'processor s':>13}{'x lake':>8}")
-    for name, (seconds, processor) in took.items():
+    print(f"  {'':14}{'s':>8}{'events/s':>12}{'x lake':>8}{'CPU s':>13}{'x lake':>8}")
+    for name, (seconds, cpu) in results.items():
         print(
             f"  {name:14}{seconds:8.2f}{rows / seconds:12,.0f}{run.seconds / seconds:8.1f}"
-            f"{processor:13.2f}{run.processor / processor:8.1f}"
+            f"{cpu:13.2f}{run.cpu / cpu:8.1f}"
         )
     stages = ", ".join(f"{name} {run.stages[name]:.2f}" for name in STAGES)
-    print(f"  seconds: {stages}; commits: {run.current_commits} of current tables,", end=" ")
-    print(f"{run.other_commits} others; load {_load()}")
+    print(f"  seconds: {stages}; Delta commits: {run.current_commits} to current tables,", end=" ")
+    print(f"{run.other_commits} to others; load average {_load()}")
     got = work.totals()
     if run.events != rows:
         print(f"  DIFFERENT: {rows:,} events were written, {run.events:,} decoded")
     if got != expected or got[0] != keys:
         print(f"  DIFFERENT: lake {got}, DuckDB {expected}, keys of plain Spark {keys:,}")
     else:
-        print(f"  the same {got[0]:,} rows in all three")
+        print(f"  the same {got[0]:,} rows in all of them")
 
 
-def _measure_growth(spark: SparkSession, folder: Path, chosen: argparse.Namespace) -> None:
+def _grow(spark: SparkSession, folder: Path, chosen: argparse.Namespace) -> None:
     change, times = chosen.change, chosen.times
     print(f"\nA change of {change:,} rows in one table, median of {times}")
     rows = Size(1, chosen.target), Size(1, 10 * chosen.target)
     tables = Size(chosen.others, change), Size(10 * chosen.others, change)
-    for what, (small, large) in {"The table's rows": rows, "Other tables": tables}.items():
+    for title, (small, large) in {"Rows in the table": rows, "Other tables": tables}.items():
         runs = {}
         for size in (small, large):
             place = folder / f"change-{size.tables}-{size.rows_each}"
-            runs[size] = changes(spark, place, size, change, times)
-        show_growth(what, small, large, runs)
+            runs[size] = measure_changes(spark, place, size, change, times)
+        show_growth(title, small, large, runs)
         own = max(run.current_commits for run in runs[large])
         others = max(run.other_commits for run in runs[large])
         print(
-            f"  Delta commits of one advance: {own} of the table, {others} others; load {_load()}"
+            f"  Delta commits per advance: {own} to the table, {others} to others;"
+            f" load average {_load()}"
         )
 
 

@@ -1,6 +1,6 @@
-"""Baselines on the same CSV files: plain Spark, which merges nothing, and DuckDB.
+"""Baselines that load the same CSV files: plain Spark without merging, and DuckDB.
 
-All know the schema of the simulated tables; the lake has to read it from the changefeed.
+They know the schema of the simulated tables in advance; the lake reads it from the changefeed.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ import duckdb
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.lake_work import Clock, Totals, added
+from bench.lake_work import Clock, Totals, sum_totals
 
 _META = {
     "#op": "string",
@@ -33,40 +33,40 @@ _COLUMNS = {
     "created_at": "timestamp_ntz",
     "updated_at": "timestamp",
 }
-# Wall-clock seconds, and processor seconds.
-Took = tuple[float, float]
+# Wall-clock seconds and CPU seconds.
+Seconds = tuple[float, float]
 
 
-def files_of(data: Path) -> dict[str, list[str]]:
-    """List the data files of each table."""
+def find_data_files(data: Path) -> dict[str, list[str]]:
+    """Return the data files of each table."""
     found = defaultdict(list)
     for path in sorted(data.glob("*/*/*/*/CDC*.csv")):
         found[path.relative_to(data).parts[1]].append(str(path))
     return found
 
 
-def plain_spark(spark: SparkSession, data: Path, out: Path) -> tuple[Took, int]:
-    """Copy every row to Parquet, typed; return the time and the number of distinct keys."""
+def plain_spark(spark: SparkSession, data: Path, out: Path) -> tuple[Seconds, int]:
+    """Read and write every row unchanged; return the time and the number of distinct keys."""
 
     def copy(table: str, files: list[str]) -> None:
         rows = _rows(spark, files, {**_META, **_COLUMNS})
         rows.select("#op", "#ts", *_COLUMNS).write.parquet(str(out / table))
 
-    took = _each_table(data, copy)
+    seconds = _copy_tables(data, copy)
     with duckdb.connect() as db:
-        # The folder of a row identifies its table.
-        keys = _one(
+        # The folder of a file is its table.
+        keys = _fetch_row(
             db,
             "SELECT count(DISTINCT (parse_path(filename)[-2], id))"
             f" FROM read_parquet('{out}/*/*.parquet', filename = true)",
         )
-    return took, int(keys[0])
+    return seconds, int(keys[0])
 
 
-def plain_spark_twice(spark: SparkSession, data: Path, out: Path) -> Took:
-    """Do the least that a lake with events has to do: write rows as JSON, then typed.
+def plain_spark_twice(spark: SparkSession, data: Path, out: Path) -> Seconds:
+    """Write rows as JSON, then read and type them: what any lake with an event log must do.
 
-    Nothing is validated, deduplicated or merged, so the lake cannot be faster than this.
+    It checks no value, drops no repetition and merges nothing, so the lake cannot be faster.
     """
     texts = dict.fromkeys({**_META, **_COLUMNS}, "string")
 
@@ -78,7 +78,7 @@ def plain_spark_twice(spark: SparkSession, data: Path, out: Path) -> Took:
         read = spark.read.parquet(events).select("#op", "#ts", typed)
         read.select("#op", "#ts", "row.*").write.parquet(rows)
 
-    return _each_table(data, copy)
+    return _copy_tables(data, copy)
 
 
 def _rows(spark: SparkSession, files: list[str], columns: dict[str, str]) -> DataFrame:
@@ -90,24 +90,24 @@ def _ddl(columns: dict[str, str]) -> str:
     return ", ".join(f"`{name}` {type}" for name, type in columns.items())
 
 
-def _each_table(data: Path, copy: Callable[[str, list[str]], None]) -> Took:
+def _copy_tables(data: Path, copy: Callable[[str, list[str]], None]) -> Seconds:
     clock = Clock()
-    tables = files_of(data)
-    # As many tables at once as the lake.
+    tables = find_data_files(data)
+    # The lake works on as many tables at once.
     with ThreadPoolExecutor() as pool:
         list(pool.map(copy, tables, tables.values()))
     return clock.read()
 
 
-def in_duckdb(data: Path, out: Path) -> tuple[Took, Totals]:
-    """Write the newest row of every key that is not deleted, to one file per table."""
+def in_duckdb(data: Path, out: Path) -> tuple[Seconds, Totals]:
+    """Write the newest row of every key that is not deleted, one file per table."""
     types = {"string": "varchar", "timestamp_ntz": "timestamp"}
     columns = {n: types.get(t, t) for n, t in {**_META, **_COLUMNS}.items()}
     chosen = ", ".join(_COLUMNS)
     out.mkdir(parents=True)
     with duckdb.connect() as db:
         clock = Clock()
-        for table, files in files_of(data).items():
+        for table, files in find_data_files(data).items():
             db.execute(
                 f"""COPY (
                     SELECT {chosen}, "#ts" AS _commit_ts
@@ -118,15 +118,15 @@ def in_duckdb(data: Path, out: Path) -> tuple[Took, Totals]:
                         PARTITION BY id ORDER BY "#ts" DESC, "#op" = 'D') = 1
                 ) TO '{out}/{table}.parquet'"""
             )
-        took = clock.read()
-        totals = _one(
+        seconds = clock.read()
+        totals = _fetch_row(
             db,
             f"SELECT count(*), sum(quantity), sum(amount) FROM read_parquet('{out}/*.parquet')",
         )
-    return took, added([totals])
+    return seconds, sum_totals([totals])
 
 
-def _one(db: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
-    found = db.execute(query).fetchone()
-    assert found is not None
-    return found
+def _fetch_row(db: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
+    row = db.execute(query).fetchone()
+    assert row is not None
+    return row

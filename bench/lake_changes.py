@@ -1,4 +1,4 @@
-"""Measure what a small change costs, which should not grow with the data it leaves alone."""
+"""Measure what a small change costs as the unchanged part of a lake grows: it should not grow."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,15 +7,15 @@ from statistics import median
 from pyspark.sql import SparkSession
 
 from bench.lake_work import STAGES, Run, Work
-from ticdc_assets.demo import Options
+from ticdc_assets.demo import SimulationOptions
 
-# A share of updates, so that the change has to be merged.
+# A share of updates, so that the change needs a merge.
 _UPDATES = 0.1
 
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a lake before a change; a few of its rows are updates of others."""
+    """The size of a lake before the change."""
 
     tables: int
     rows_each: int
@@ -24,12 +24,14 @@ class Size:
         return f"{self.tables:,} x {self.rows_each:,} rows"
 
 
-def changes(spark: SparkSession, folder: Path, size: Size, change: int, times: int) -> list[Run]:
-    """Apply changes of `change` rows in one table to a lake, one after the other."""
+def measure_changes(
+    spark: SparkSession, folder: Path, size: Size, change: int, times: int
+) -> list[Run]:
+    """Apply a change of `change` rows in one table to a lake, several times, and measure each."""
     begin = size.tables * max(size.rows_each // change, 1)
-    options = Options(
+    options = SimulationOptions(
         workload="bulk",
-        # One more, to finish warming up the session.
+        # One more, to warm the session up.
         transactions=begin + times + 1,
         flush_every=1,
         tables=size.tables,
@@ -45,17 +47,17 @@ def changes(spark: SparkSession, folder: Path, size: Size, change: int, times: i
     return runs[2:]
 
 
-def show_growth(what: str, small: Size, large: Size, of: dict[Size, list[Run]]) -> None:
-    """Print what the same change costs in a small and in a large lake."""
-    print(f"\n{what}: {small} and {large}")
+def show_growth(title: str, small: Size, large: Size, results: dict[Size, list[Run]]) -> None:
+    """Print what the same change costs in two lakes."""
+    print(f"\n{title}: {small} and {large}")
     typical = {}
     for size in (small, large):
-        runs = of[size]
-        typical[size] = [median(run.seconds for run in runs), median(r.processor for r in runs)]
-        seconds, processor = typical[size]
+        runs = results[size]
+        typical[size] = [median(run.seconds for run in runs), median(run.cpu for run in runs)]
+        seconds, cpu = typical[size]
         each = ", ".join(f"{run.seconds:.2f}" for run in runs)
-        print(f"  {size!s:>24}{seconds:8.2f} s ({each}), {processor:.2f} s of processors")
+        print(f"  {size!s:>24}{seconds:8.2f} s ({each}), {cpu:.2f} s of CPU time")
         stages = ", ".join(f"{s} {median(run.stages[s] for run in runs):.2f}" for s in STAGES)
         print(f"  {'':24}  {stages}")
-    seconds, processor = (b / a for a, b in zip(typical[small], typical[large], strict=True))
-    print(f"  {'ratio':>24}{seconds:8.2f}; of processor time {processor:.2f}")
+    seconds, cpu = (b / a for a, b in zip(typical[small], typical[large], strict=True))
+    print(f"  {'ratio':>24}{seconds:8.2f}; CPU time {cpu:.2f}")

@@ -1,7 +1,7 @@
-"""A simulated changefeed and the lake that follows it: what it took, stage by stage.
+"""A simulated changefeed and a lake that follows it, timed stage by stage.
 
-Processor time is told beside the time on the wall, for a busy machine changes it less.  Stages are
-timed by a clock around the functions that an advance calls, so the lake knows nothing of it.
+CPU time is measured beside wall-clock time, because a busy machine distorts it less.  Stages are
+timed by wrapping the functions that an advance calls, so the lake has no code for it.
 """
 
 import os
@@ -22,51 +22,47 @@ from pyspark.sql import functions as F
 
 from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import load_changefeeds
-from ticdc_assets.demo import Options, prepare
+from ticdc_assets.demo import SimulationOptions, prepare
 from ticdc_assets.lake.advance import FolderSource, advance
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 
-# The functions that make up a stage, by the module of the lake that calls them.
-_STAGES = {
+# The functions that make up each stage, by the module that calls them.
+TIMED_FUNCTIONS = {
     "start": {"advance": ["create_tables", "read_last_snapshot"]},
     "ingest": {"advance": ["ingest_folder"]},
     "decode": {"advance": ["decode"]},
     "plan": {"apply.apply": ["read_control_events", "find_late_rows", "prepare_window"]},
     "apply": {"apply.apply": ["apply_table_work"]},
     "record": {
-        "apply.apply": [
-            *("write_quarantined_rows", "write_history", "write_tables", "write_snapshot"),
-        ]
+        "apply.apply": ["write_quarantined_rows", "write_history", "write_tables", "write_snapshot"]
     },
 }
-STAGES = (*_STAGES, "rest")
+STAGES = (*TIMED_FUNCTIONS, "rest")
 _COMMIT = re.compile(r"\d{20}\.json")
 
-# Rows, and sums that tell whether they are the same ones.
+# Row count and two sums, to compare the content of tables.
 Totals = tuple[int, int, str]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One advance: seconds, in all and by stage, and Delta commits, of current tables and others.
+    """One advance: seconds in all and per stage, CPU seconds, and Delta commits.
 
-    `processor` is the time that all processors together were at work for it.
-
-    Stages that work on several tables at once count by the clock on the wall.
+    A stage that works on several tables in parallel counts wall-clock time.
     """
 
     events: int
     seconds: float
-    processor: float
+    cpu: float
     stages: dict[str, float]
     current_commits: int
     other_commits: int
 
 
 class Work:
-    """A changefeed in a folder of its own, and its lake; the source is written step by step."""
+    """A simulated changefeed, written step by step, and its lake."""
 
-    def __init__(self, spark: SparkSession, folder: Path, options: Options) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, options: SimulationOptions) -> None:
         self.simulation = prepare(folder / "upstream", options)
         self.data = self.simulation.folder / "data"
         self._steps = iter(self.simulation)
@@ -76,70 +72,70 @@ class Work:
         self._source = FolderSource(opened(), opened)
 
     def write(self, transactions: int) -> None:
-        """Have the source go on until so many transactions have happened in all."""
+        """Write the source up to this total number of transactions."""
         for step in self._steps:
             if step.transactions >= transactions:
                 return
 
     def advance(self) -> Run:
-        """Bring the lake to where the source is."""
+        """Advance the lake to the end of the source and measure it."""
         before = self._commits()
         with _timed() as spans:
             clock = Clock()
             done = advance(self.lake, self._source)
-            seconds, processor = clock.read()
+            seconds, cpu = clock.read()
         for problem in done.applied.problems:
             print(f"PROBLEM: {problem.describe()}")
-        stages = {name: _covered(spans[name]) for name in _STAGES}
+        stages = {name: _union_seconds(spans[name]) for name in TIMED_FUNCTIONS}
         stages["rest"] = seconds - sum(stages.values())
         new = self._commits() - before
         current = sum("current" in path.parts for path in new)
         others = len(new) - current
-        return Run(done.decoded.rows, seconds, processor, stages, current, others)
+        return Run(done.decoded.rows, seconds, cpu, stages, current, others)
 
     def _commits(self) -> set[Path]:
         logs = Path(self.lake.path("")).glob("**/_delta_log/*.json")
         return {path for path in logs if _COMMIT.fullmatch(path.name)}
 
     def totals(self) -> Totals:
-        """What is in the current tables."""
+        """Return the totals of all current tables."""
         tables = self.lake.read("tables").select("location").collect()
 
-        def of(location: str) -> Any:
+        def total(location: str) -> Any:
             rows = self.lake.spark.read.format("delta").load(self.lake.path(location))
             return rows.agg(F.count("*"), F.sum("quantity"), F.sum("amount")).collect()[0]
 
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(of, [row["location"] for row in tables]))
-        return added(found)
+            totals = list(pool.map(total, [row["location"] for row in tables]))
+        return sum_totals(totals)
 
 
-def added(totals: list[Any]) -> Totals:
-    """The totals of all tables."""
+def sum_totals(totals: list[Any]) -> Totals:
+    """Add up the totals of tables."""
     counts, quantities, amounts = zip(*totals, strict=True)
     return sum(counts), int(sum(quantities)), str(sum(amounts))
 
 
 class Clock:
-    """Seconds since it was made: on the wall, and of processors (nan where there is no /proc)."""
+    """Measures wall-clock and CPU seconds since its creation (CPU: nan without /proc)."""
 
     def __init__(self) -> None:
-        self._processor = _processor_time()
-        self._begun = time.perf_counter()
+        self._cpu = _cpu_time()
+        self._start = time.perf_counter()
 
     def read(self) -> tuple[float, float]:
-        return time.perf_counter() - self._begun, _processor_time() - self._processor
+        return time.perf_counter() - self._start, _cpu_time() - self._cpu
 
 
-def _processor_time() -> float:
-    """What this process and all below it have used: the JVM, and the JVM's Python workers."""
+def _cpu_time() -> float:
+    """Return the CPU time of this process and its descendants: the JVM and its Python workers."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
-            # It has just ended; its parent has its time.
+            # The process has just ended; its parent accounts for its time.
             continue
         pid = int(path.parent.name)
         parents[pid] = int(fields[1])
@@ -153,11 +149,11 @@ def _processor_time() -> float:
 
 @contextmanager
 def _timed() -> Iterator[dict[str, list[tuple[float, float]]]]:
-    """When each stage's functions were at work."""
+    """Record when the functions of each stage ran."""
     spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    untimed: list[tuple[Any, str, Any]] = []
+    originals: list[tuple[Any, str, Any]] = []
 
-    def clocked(work: Callable[..., Any], stage: str) -> Callable[..., Any]:
+    def time_calls(work: Callable[..., Any], stage: str) -> Callable[..., Any]:
         def run(*args: Any, **named: Any) -> Any:
             begun = time.perf_counter()
             try:
@@ -168,21 +164,21 @@ def _timed() -> Iterator[dict[str, list[tuple[float, float]]]]:
         return run
 
     try:
-        for stage, places in _STAGES.items():
+        for stage, places in TIMED_FUNCTIONS.items():
             for place, names in places.items():
                 module = import_module(f"ticdc_assets.lake.{place}")
                 for name in names:
                     work = getattr(module, name)
-                    untimed.append((module, name, work))
-                    setattr(module, name, clocked(work, stage))
+                    originals.append((module, name, work))
+                    setattr(module, name, time_calls(work, stage))
         yield spans
     finally:
-        for module, name, work in untimed:
+        for module, name, work in originals:
             setattr(module, name, work)
 
 
-def _covered(spans: list[tuple[float, float]]) -> float:
-    """The time during which at least one was at work."""
+def _union_seconds(spans: list[tuple[float, float]]) -> float:
+    """Return the time during which at least one function ran."""
     covered = until = 0.0
     for begun, ended in sorted(spans):
         covered += max(ended - max(begun, until), 0.0)
