@@ -23,7 +23,7 @@ from tests.lake.conftest import spark
 from ticdc_assets import definitions, naming
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.checks.invariants import TABLE_INVARIANTS
-from ticdc_assets.demo import Options, Simulation, SimulationStep, encode_truth, prepare
+from ticdc_assets.demo import Simulation, SimulationOptions, SimulationStep, encode_truth, prepare
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.log.catalog import table_changes
@@ -77,7 +77,7 @@ class Shop:
 @pytest.fixture(scope="module")
 def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     folder = tmp_path_factory.mktemp("shop")
-    simulation = prepare(folder / "upstream", Options(transactions=64, flush_every=8))
+    simulation = prepare(folder / "upstream", SimulationOptions(transactions=64, flush_every=8))
     feed = load_changefeeds(simulation.changefeeds)["shop"]
     with pytest.MonkeyPatch.context() as patch, dg.DagsterInstance.ephemeral() as instance:
         patch.setattr(deployment, "get_session", lambda *_, **__: spark)

@@ -5,7 +5,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
-from ticdc_assets.demo.change import RowChange
+from ticdc_assets.demo.change import ChangedRow
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 
 Texts = tuple[str | None, ...]
@@ -128,7 +128,7 @@ def canal_invalid(message: dict[str, Any]) -> bool:
     return any(row[name] == "0" for row in rows for name in enums)
 
 
-def canal_row(message: dict[str, Any]) -> RowChange:
+def canal_row(message: dict[str, Any]) -> ChangedRow:
     """A row whose types are what the message says of them; members are called by their numbers."""
     columns = []
     for name in message["data"][0]:
@@ -159,8 +159,8 @@ def canal_row(message: dict[str, Any]) -> RowChange:
     data = texts(message["data"][0])
     match message["type"]:
         case "INSERT":
-            return RowChange(schema, None, data)
+            return ChangedRow(schema, None, data)
         case "DELETE":
-            return RowChange(schema, data, None)
+            return ChangedRow(schema, data, None)
         case _:
-            return RowChange(schema, texts(message["old"][0]), data)
+            return ChangedRow(schema, texts(message["old"][0]), data)

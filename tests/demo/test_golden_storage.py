@@ -17,10 +17,10 @@ from tests.demo.golden_tables import (
 from tests.golden import GOLDEN, datasets, meta, storage_tree
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.demo.canal_json import CanalLines
-from ticdc_assets.demo.change import RowChange as Change
+from ticdc_assets.demo.change import ChangedRow as Change
 from ticdc_assets.demo.csv_lines import CsvLines
 from ticdc_assets.demo.number import exponent_form
-from ticdc_assets.demo.schema_file import database_schema_file, table_schema_file
+from ticdc_assets.demo.schema_file import encode_database_schema, encode_table_schema
 from ticdc_assets.events import FilePosition, RowChange, TableSchema, row_image
 from ticdc_assets.storage_sink.path import Layout, TableSchemaPath, parse
 from ticdc_assets.stream.folder_files import make_layout
@@ -47,9 +47,9 @@ def test_schema_files_and_their_names(dataset: str) -> None:
         stated = json.loads(tree[path])
         about = stated["TableVersion"], stated["Query"], stated["Type"], Layout()
         if stated["Table"]:
-            written = table_schema_file(of_schema_file(stated), *about)
+            written = encode_table_schema(of_schema_file(stated), *about)
         else:
-            written = database_schema_file(stated["Schema"], *about)
+            written = encode_database_schema(stated["Schema"], *about)
         assert written == (path, tree[path])
 
 

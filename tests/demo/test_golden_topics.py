@@ -20,12 +20,12 @@ from tests.demo.golden_tables import (
 from tests.golden import records
 from tests.protocols import simple_avro_messages as avro
 from ticdc_assets.demo.canal_json import CanalJson
-from ticdc_assets.demo.change import Ddl, DdlKind, RowChange
+from ticdc_assets.demo.change import ChangedRow, Ddl, DdlKind
 from ticdc_assets.demo.open_protocol import OpenProtocol
-from ticdc_assets.demo.send_order import Row
+from ticdc_assets.demo.send_order import SentRow
 from ticdc_assets.demo.simple_avro import SimpleAvro
 from ticdc_assets.demo.simple_json import SimpleJson
-from ticdc_assets.demo.topic import Codec, Dispatch, Dispatcher, Record
+from ticdc_assets.demo.topic import Codec, Dispatch, PartitionDispatcher, Record
 from ticdc_assets.events import ColumnType, TableSchema
 from ticdc_assets.protocols.open_protocol.go_quote import unquote
 
@@ -35,13 +35,13 @@ Schemas = dict[tuple[str, str, int], TableSchema]
 
 def row_change(
     schema: TableSchema, old: dict[str, Any] | None, new: dict[str, Any] | None
-) -> RowChange:
+) -> ChangedRow:
     def texts(row: dict[str, Any] | None) -> tuple[str | None, ...] | None:
         if row is None:
             return None
         return tuple(mysql_text(row[c.name], c.type) for c in schema.columns)
 
-    return RowChange(schema, texts(old), texts(new))
+    return ChangedRow(schema, texts(old), texts(new))
 
 
 def rows_again(
@@ -54,7 +54,7 @@ def rows_again(
         return None
     travelling = only(schema, list(row), table_id=message["tableID"])
     change = row_change(travelling, old, new)
-    return codec.rows([Row(message["commitTs"], change)], build_ms)
+    return codec.rows([SentRow(message["commitTs"], change)], build_ms)
 
 
 def ddl_of(message: dict[str, Any], code: int = 0) -> Ddl:
@@ -178,7 +178,7 @@ def test_canal_json(workload: str) -> None:
             continue
         else:
             change = canal_row(message)
-            again = codec.rows([Row(extension["commitTs"], change)], build_ms)
+            again = codec.rows([SentRow(extension["commitTs"], change)], build_ms)
         assert canonical(again.value) == canonical(record.value)
         told += 1
     assert told > 600
@@ -251,7 +251,7 @@ def open_row(codec: Codec, schema: TableSchema, row: dict[str, Any], ts: int) ->
 
     new = texts(row.get("u"))
     old = texts(row.get("d") or row.get("p"))
-    return codec.rows([Row(ts, RowChange(travelling, old, new))], 0)
+    return codec.rows([SentRow(ts, ChangedRow(travelling, old, new))], 0)
 
 
 def open_text(value: Any, kind: ColumnType) -> str | None:
@@ -287,6 +287,6 @@ def test_rows_go_to_the_partition_they_went_to(dataset: str, dispatch: Dispatch)
         if all(kinds[name].endswith(("int", "char")) for name in schema.key):
             schema = only(schema, [c.name for c in schema.columns if c.name in row])
             change = row_change(schema, None, row)
-            assert Dispatcher(schema, 3, dispatch)(change) == record.partition
+            assert PartitionDispatcher(schema, 3, dispatch)(change) == record.partition
             told += 1
     assert told > 200

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.changefeed import load_changefeeds
-from ticdc_assets.demo import Options, prepare, simulate
+from ticdc_assets.demo import SimulationOptions, prepare, simulate
 from ticdc_assets.errors import ConfigError
 
 FEW = {"transactions": 120, "flush_every": 20}
 ALL = [
-    Options(**FEW, replays=0.3),
-    Options(**FEW, protocol="canal-json"),
-    Options(**FEW, transport="dump", protocol="simple", replays=0.3, duplicates=0.1),
-    Options(**FEW, transport="dump", protocol="simple", encoding="avro"),
-    Options(**FEW, transport="dump", protocol="canal-json"),
-    Options(**FEW, transport="dump", protocol="open-protocol"),
-    Options(**FEW, workload="bulk", updates=0.2, rows_each=5),
+    SimulationOptions(**FEW, replays=0.3),
+    SimulationOptions(**FEW, protocol="canal-json"),
+    SimulationOptions(**FEW, transport="dump", protocol="simple", replays=0.3, duplicates=0.1),
+    SimulationOptions(**FEW, transport="dump", protocol="simple", encoding="avro"),
+    SimulationOptions(**FEW, transport="dump", protocol="canal-json"),
+    SimulationOptions(**FEW, transport="dump", protocol="open-protocol"),
+    SimulationOptions(**FEW, workload="bulk", updates=0.2, rows_each=5),
 ]
 
 
@@ -34,7 +34,7 @@ def written(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("options", ALL, ids=lambda o: f"{o.workload} {o.protocol} {o.encoding}")
-def test_the_same_options_give_the_same_bytes(options: Options, tmp_path: Path) -> None:
+def test_the_same_options_give_the_same_bytes(options: SimulationOptions, tmp_path: Path) -> None:
     for name in ("one", "two"):
         simulate(tmp_path / name, options)
     other = simulate(tmp_path / "three", replace(options, seed=2))
@@ -45,7 +45,7 @@ def test_the_same_options_give_the_same_bytes(options: Options, tmp_path: Path) 
 
 def test_metadata_only_grows_and_is_never_ahead_of_the_data(tmp_path: Path) -> None:
     """Whatever is written for a checkpoint later is of after it, unless it is written again."""
-    simulation = prepare(tmp_path, Options(**FEW, statement_every=7, file_size=3000))
+    simulation = prepare(tmp_path, SimulationOptions(**FEW, statement_every=7, file_size=3000))
     before: dict[str, bytes] = {}
     last = 0
     for step in simulation:
@@ -72,7 +72,7 @@ def timestamps(path: str, content: bytes) -> list[int]:
 
 
 def test_the_index_names_the_last_file_of_its_directory(tmp_path: Path) -> None:
-    simulate(tmp_path, Options(**FEW, replays=0.5))
+    simulate(tmp_path, SimulationOptions(**FEW, replays=0.5))
     indexes = list((tmp_path / "data").rglob("CDC.index"))
 
     assert len(indexes) > 5
@@ -83,7 +83,7 @@ def test_the_index_names_the_last_file_of_its_directory(tmp_path: Path) -> None:
 
 
 def test_watermarks_keep_their_word_on_every_partition(tmp_path: Path) -> None:
-    options = Options(**FEW, transport="dump", protocol="canal-json", partitions=4)
+    options = SimulationOptions(**FEW, transport="dump", protocol="canal-json", partitions=4)
     simulation = simulate(tmp_path, options)
     seen = [0] * 4
     offsets = [0] * 4
@@ -106,7 +106,7 @@ def test_watermarks_keep_their_word_on_every_partition(tmp_path: Path) -> None:
 def test_simple_states_every_schema_before_its_rows_on_every_partition(
     tables_exist: bool, tmp_path: Path
 ) -> None:
-    options = Options(
+    options = SimulationOptions(
         transport="dump",
         protocol="simple",
         transactions=200,
@@ -141,7 +141,9 @@ def test_simple_states_every_schema_before_its_rows_on_every_partition(
 
 
 @pytest.mark.parametrize("options", ALL[:-1], ids=lambda o: f"{o.protocol} {o.encoding}")
-def test_the_declaration_is_what_the_project_reads(options: Options, tmp_path: Path) -> None:
+def test_the_declaration_is_what_the_project_reads(
+    options: SimulationOptions, tmp_path: Path
+) -> None:
     simulation = prepare(tmp_path, options)
     (feed,) = load_changefeeds(simulation.changefeeds).values()
 
@@ -154,7 +156,7 @@ def test_the_declaration_is_what_the_project_reads(options: Options, tmp_path: P
 
 def test_a_rate_is_kept(tmp_path: Path) -> None:
     begun = time.monotonic()
-    simulation = simulate(tmp_path, Options(transactions=40, rate=200.0))
+    simulation = simulate(tmp_path, SimulationOptions(transactions=40, rate=200.0))
 
     assert time.monotonic() - begun >= 0.19
     ms = [ts >> 18 for ts in simulation.checkpoints]
@@ -163,7 +165,7 @@ def test_a_rate_is_kept(tmp_path: Path) -> None:
 
 def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not go with"):
-        prepare(tmp_path, Options(protocol="simple"))
-    simulate(tmp_path, Options(transactions=1))
+        prepare(tmp_path, SimulationOptions(protocol="simple"))
+    simulate(tmp_path, SimulationOptions(transactions=1))
     with pytest.raises(ConfigError, match="already"):
-        prepare(tmp_path, Options())
+        prepare(tmp_path, SimulationOptions())

@@ -9,7 +9,7 @@ import pytest
 
 from tests.demo.golden_tables import of_simple
 from tests.golden import records
-from ticdc_assets.demo.change import Commit, Ddl
+from ticdc_assets.demo.change import CommittedTransaction, Ddl
 from ticdc_assets.demo.column_type import column, column_sql
 from ticdc_assets.demo.statement import Session
 from ticdc_assets.demo.upstream import Upstream
@@ -100,7 +100,7 @@ def test_a_transaction_is_the_sum_of_its_changes_in_the_order_of_ticdc() -> None
     second.commit()
 
     (commit,) = upstream.drain()
-    assert isinstance(commit, Commit)
+    assert isinstance(commit, CommittedTransaction)
     assert [(change.old, change.new) for change in commit.rows] == [
         (("2", "2@x", "1.00"), None),
         (("3", "3@x", "1.00"), None),

@@ -8,7 +8,7 @@ import pytest
 from resources.dump import read_dump
 from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import CsvDialect, load_changefeeds
-from ticdc_assets.demo import Options, Simulation, prepare, simulate
+from ticdc_assets.demo import Simulation, SimulationOptions, prepare, simulate
 from ticdc_assets.demo import encode_truth as truth_lines
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.reference.row_lines import encode_rows
@@ -24,26 +24,28 @@ CSV_ODD = CsvDialect(
     binary_encoding="hex",
 )
 MANNERS = {
-    "csv": Options(),
-    "csv odd": Options(csv=CSV_ODD, date_separator="none", file_size=2000),
-    "csv replayed": Options(replays=0.3, file_size=5000),
-    "csv existing": Options(tables_exist=True, date_separator="month"),
-    "storage canal": Options(protocol="canal-json", replays=0.2),
-    "storage canal existing": Options(protocol="canal-json", tables_exist=True),
-    "simple json": Options(transport="dump", protocol="simple"),
-    "simple json existing": Options(transport="dump", protocol="simple", tables_exist=True),
-    "simple json replayed": Options(
+    "csv": SimulationOptions(),
+    "csv odd": SimulationOptions(csv=CSV_ODD, date_separator="none", file_size=2000),
+    "csv replayed": SimulationOptions(replays=0.3, file_size=5000),
+    "csv existing": SimulationOptions(tables_exist=True, date_separator="month"),
+    "storage canal": SimulationOptions(protocol="canal-json", replays=0.2),
+    "storage canal existing": SimulationOptions(protocol="canal-json", tables_exist=True),
+    "simple json": SimulationOptions(transport="dump", protocol="simple"),
+    "simple json existing": SimulationOptions(
+        transport="dump", protocol="simple", tables_exist=True
+    ),
+    "simple json replayed": SimulationOptions(
         transport="dump", protocol="simple", replays=0.3, duplicates=0.05, partitions=5
     ),
-    "simple avro": Options(
+    "simple avro": SimulationOptions(
         transport="dump", protocol="simple", encoding="avro", replays=0.2, duplicates=0.05
     ),
-    "canal": Options(transport="dump", protocol="canal-json"),
-    "canal replayed": Options(
+    "canal": SimulationOptions(transport="dump", protocol="canal-json"),
+    "canal replayed": SimulationOptions(
         transport="dump", protocol="canal-json", replays=0.3, duplicates=0.05, dispatch="table"
     ),
-    "open": Options(transport="dump", protocol="open-protocol"),
-    "open replayed": Options(
+    "open": SimulationOptions(transport="dump", protocol="open-protocol"),
+    "open replayed": SimulationOptions(
         transport="dump", protocol="open-protocol", replays=0.3, duplicates=0.05
     ),
 }
@@ -85,7 +87,7 @@ def test_a_replay_gives_the_truth_at_every_checkpoint_looked_at(
 
 
 def test_csv_without_commit_ts_gives_the_truth_at_the_end(tmp_path: Path) -> None:
-    simulation = simulate(tmp_path, Options(csv=CSV_DEFAULT, transactions=400))
+    simulation = simulate(tmp_path, SimulationOptions(csv=CSV_DEFAULT, transactions=400))
     replay = replayed(simulation)
 
     replay.advance(simulation.checkpoints[-1])
@@ -94,7 +96,7 @@ def test_csv_without_commit_ts_gives_the_truth_at_the_end(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("transport", ["storage", "dump"])
 def test_bulk_gives_the_truth(transport: str, tmp_path: Path) -> None:
-    options = Options(
+    options = SimulationOptions(
         protocol="canal-json",
         workload="bulk",
         transactions=40,

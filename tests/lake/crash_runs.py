@@ -22,7 +22,7 @@ from resources.reading import open_source
 from resources.storage import open_sink_folder
 from tests.servers import SHORT_LIVED_JVM
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
-from ticdc_assets.demo import Options, Simulation, SimulationStep, encode_truth, prepare
+from ticdc_assets.demo import Simulation, SimulationOptions, SimulationStep, encode_truth, prepare
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
@@ -45,7 +45,7 @@ _TIMEOUT_SECONDS = 900
 class Runs:
     """A changefeed that continues, and the runs that follow it."""
 
-    def __init__(self, root: Path, options: Options, seed: int) -> None:
+    def __init__(self, root: Path, options: SimulationOptions, seed: int) -> None:
         self.random = Random(seed)
         self.simulation: Simulation = prepare(root / "feed", options)
         self.feed: Changefeed = next(iter(load_changefeeds(self.simulation.changefeeds).values()))

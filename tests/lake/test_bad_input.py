@@ -12,6 +12,7 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.demo import FULL_CSV, encode_truth
 from ticdc_assets.demo.column_type import column
 from ticdc_assets.demo.csv_lines import CsvLines
+from ticdc_assets.demo.delivery import Delivery
 from ticdc_assets.demo.statement import Session
 from ticdc_assets.demo.storage import StorageWriter
 from ticdc_assets.demo.upstream import Upstream
@@ -49,7 +50,7 @@ class Damaged:
             self._right,
             partial(CsvLines, dialect=FULL_CSV),
             LAYOUT,
-            start_ts=self.upstream.start_ts,
+            Delivery(self.upstream.start_ts),
         )
         config = root / "changefeed.toml"
         config.write_text(CONFIG)

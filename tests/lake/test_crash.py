@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.lake.crash_runs import Runs
-from ticdc_assets.demo import Options
+from ticdc_assets.demo import SimulationOptions
 
 # Long enough for every statement of the shop: ADD COLUMN with a default, RENAME, TRUNCATE, DROP…
-SHOP = Options(transactions=168, flush_every=12, statement_every=6, replays=0.3)
+SHOP = SimulationOptions(transactions=168, flush_every=12, statement_every=6, replays=0.3)
 CHANGEFEEDS = {
     "csv": SHOP,
     "storage canal": replace(SHOP, protocol="canal-json", file_size=3000),
@@ -19,7 +19,7 @@ CHANGEFEEDS = {
     "canal": replace(SHOP, protocol="canal-json", transport="dump", duplicates=0.05),
 }
 # Few tables and no statements, for short runs.
-SMALL = Options(
+SMALL = SimulationOptions(
     workload="bulk", tables=3, transactions=60, flush_every=4, rows_each=5, updates=0.4, replays=0.3
 )
 KILLS_PER_STAGE = 3
@@ -27,7 +27,7 @@ SEEDS = range(3)
 
 
 def kill_and_resume(
-    spark: SparkSession, root: Path, options: Options, stages: list[str], seed: int
+    spark: SparkSession, root: Path, options: SimulationOptions, stages: list[str], seed: int
 ) -> None:
     runs = Runs(root, replace(options, seed=seed + 1), seed)
     if stages[0] != "create":

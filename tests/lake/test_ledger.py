@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from resources.storage import open_sink_folder
 from tests.lake.canal import FEED, ddl, placed, row, watermark
 from ticdc_assets.changefeed import load_changefeeds
-from ticdc_assets.demo import Options, prepare
+from ticdc_assets.demo import SimulationOptions, prepare
 from ticdc_assets.events import RowChange
 from ticdc_assets.lake.advance import FolderSource, RecordSource, advance
 from ticdc_assets.lake.apply.pending_rows import Window, find_late_rows
@@ -44,7 +44,7 @@ class Kept(NamedTuple):
 def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     """A lake of a small shop whose sender goes back after every checkpoint."""
     folder = tmp_path_factory.mktemp("ledger")
-    options = Options(transactions=30, flush_every=15, statements=False, replays=1.0)
+    options = SimulationOptions(transactions=30, flush_every=15, statements=False, replays=1.0)
     simulation = prepare(folder / "feed", options)
     feed = next(iter(load_changefeeds(simulation.changefeeds).values()))
     kept = Kept(LakeSession(spark, Lake(str(folder / "lake"), feed.id), feed))

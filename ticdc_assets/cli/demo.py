@@ -16,7 +16,7 @@ from ticdc_assets.cli.interrupt import keep_interrupt_handler
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.schema_text import format_schema_history
 from ticdc_assets.cli.show import format_tables
-from ticdc_assets.demo import Options, Simulation, encode_truth, prepare
+from ticdc_assets.demo import SimulationOptions, Simulation, encode_truth, prepare
 from ticdc_assets.lake.advance import AdvanceResult, advance
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.lock import locked
@@ -75,9 +75,9 @@ def demo(options: argparse.Namespace) -> int:
     return 0 if are_equal and not data_may_differ else 1
 
 
-def _options(protocol: str) -> Options:
+def _options(protocol: str) -> SimulationOptions:
     start = datetime.now(UTC) - timedelta(seconds=_TRANSACTIONS * 0.03)
-    options = Options(transactions=_TRANSACTIONS, flush_every=_FLUSH_EVERY, start=start)
+    options = SimulationOptions(transactions=_TRANSACTIONS, flush_every=_FLUSH_EVERY, start=start)
     match protocol:
         case "canal-json":
             return replace(options, protocol="canal-json")

@@ -18,7 +18,7 @@ from resources.catalog import read_catalog
 from resources.lake import LAKE
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
-from ticdc_assets.demo import Options, prepare
+from ticdc_assets.demo import SimulationOptions, prepare
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.lake import Lake
 
@@ -40,7 +40,7 @@ def simulate(options: argparse.Namespace) -> int:
     is_topic = options.protocol in ("simple", "open-protocol")
     simulation = prepare(
         options.dir,
-        Options(
+        SimulationOptions(
             protocol=options.protocol,
             transport="dump" if is_topic else "storage",
             transactions=_TRANSACTIONS,

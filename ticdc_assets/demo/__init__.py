@@ -1,18 +1,19 @@
-"""A simulated changefeed: a database at work, and its output written byte for byte as TiCDC would.
+"""A simulated changefeed: a small database, and its changes written byte for byte as TiCDC does.
 
-Rules of this room: the upstream computes its truth with its own arithmetic, so that it can be an
-oracle; conventions are those of the new-architecture server; the same options give the same bytes.
+Rules of this package: the upstream computes its truth with its own arithmetic, so that tests can
+use it as an oracle; the formats are those of the new-architecture server; the same options give the
+same bytes.
 
-    simulation = simulate(folder, Options(protocol="csv", transactions=2000))
-    for step in prepare(folder, Options(rate=10.0)): ...   # a consistent prefix after each step
+    simulation = simulate(folder, SimulationOptions(protocol="csv", transactions=2000))
+    for step in prepare(folder, SimulationOptions(rate=10.0)): ...  # a consistent prefix per step
     simulation.truth(simulation.checkpoints[3])
 """
 
 from ticdc_assets.demo.change import encode_truth
 from ticdc_assets.demo.simulation import (
     FULL_CSV,
-    Options,
     Simulation,
+    SimulationOptions,
     SimulationStep,
     prepare,
     simulate,
@@ -20,8 +21,8 @@ from ticdc_assets.demo.simulation import (
 
 __all__ = [
     "FULL_CSV",
-    "Options",
     "Simulation",
+    "SimulationOptions",
     "SimulationStep",
     "encode_truth",
     "prepare",

@@ -1,13 +1,14 @@
-"""Plain inserts, and a share of updates, into many tables: the load of benchmarks.
+"""Inserts, and a share of updates, into several tables: the load of benchmarks.
 
-A row follows from its table, its number and how often it was updated, so that nothing but a count a
-row is kept, however many there are; the truth at any moment is worked out again from the start.
+A row is computed from its table, its number and its update count, so the workload keeps one byte
+per row.  The truth at a ts is computed again from the start.
 """
 
 from collections.abc import Iterator, Sequence
 from random import Random
+from typing import Protocol
 
-from ticdc_assets.demo.change import Change, Commit, Row, RowChange, Truth
+from ticdc_assets.demo.change import Change, ChangedRow, CommittedTransaction, RowTexts, Truth
 from ticdc_assets.demo.column_type import column
 from ticdc_assets.demo.statement import Session
 from ticdc_assets.demo.upstream import Upstream
@@ -25,33 +26,35 @@ _COLUMNS = (
     column("created_at", "datetime(3)", nullable=False),
     column("updated_at", "timestamp"),
 )
-_STATES = ("new", "paid", "shipped")
+_STATUSES = ("new", "paid", "shipped")
 _NOTES = (None, "plain", 'with "quotes", commas', "süß 日本語", "two\nlines")
 
 
-class Bulk:
-    """The workload: `transactions` of `rows_each` rows, each in one of `tables` in turn."""
+class BulkOptions(Protocol):
+    """The settings of the workload: transactions of `rows_each` rows, one table after the other."""
 
-    def __init__(
-        self,
-        *,
-        seed: int = 1,
-        transactions: int = 1000,
-        tables: int = 4,
-        rows_each: int = 100,
-        updates: float = 0.0,
-        start_ms: int,
-        ms_between: float = 20.0,
-    ) -> None:
-        self._seed = seed
-        self._transactions = transactions
-        self._rows_each = rows_each
-        self._updates = updates
+    @property
+    def seed(self) -> int: ...
+    @property
+    def transactions(self) -> int: ...
+    @property
+    def tables(self) -> int: ...
+    @property
+    def rows_each(self) -> int: ...
+    @property
+    def updates(self) -> float: ...
+
+
+class Bulk:
+    """The workload: `opening`, then `running`; a step is one transaction."""
+
+    def __init__(self, options: BulkOptions, start_ms: int, ms_between: float) -> None:
+        self._options = options
         self._step = int(ms_between * (1 << 18))
         self._upstream = Upstream(start_ms, history=False)
         session = Session(self._upstream, DATABASE)
         session.create_database()
-        for number in range(1, tables + 1):
+        for number in range(1, options.tables + 1):
             session.create_table(f"t{number}", _COLUMNS, primary=("id",))
         self._opening = self._upstream.drain()
         self._schemas = [table.schema for table in self._upstream.tables.values()]
@@ -70,10 +73,10 @@ class Bulk:
         for ts, place, touched in self._touched(versions):
             schema = self._schemas[place]
             self._now = ts
-            yield [Commit(ts, [_changed(schema, place, *one) for one in touched])]
+            yield [CommittedTransaction(ts, [_make_change(schema, place, *row) for row in touched])]
 
     def truth(self, ts: int | None = None) -> Truth:
-        """All tables after every change up to `ts`, which is now if not given."""
+        """Return all tables after every change up to `ts` (default: now)."""
         ts = self._now if ts is None else ts
         versions = [bytearray() for _ in self._schemas]
         done = (ts - self._begin) // self._step if ts >= self._begin else 0
@@ -82,7 +85,7 @@ class Bulk:
         names = [column.name for column in _COLUMNS]
         return {
             (DATABASE, schema.table): [
-                dict(zip(names, _row(place, number, version), strict=True))
+                dict(zip(names, _make_row(place, number, version), strict=True))
                 for number, version in enumerate(versions[place], 1)
             ]
             for place, schema in enumerate(self._schemas)
@@ -93,22 +96,22 @@ class Bulk:
         return next(
             change.ts
             for change in self._opening
-            if not isinstance(change, Commit) and change.after is schema
+            if not isinstance(change, CommittedTransaction) and change.after is schema
         )
 
     def _touched(
         self, versions: list[bytearray]
     ) -> Iterator[tuple[int, int, list[tuple[int, int, bool]]]]:
-        """Commit ts, table, and rows as (number, version, whether new); versions are counted up."""
-        chance = Random(self._seed).random
-        for number in range(1, self._transactions + 1):
+        """Yield commit ts, table, and rows as (number, version, is_new); count versions up."""
+        chance = Random(self._options.seed).random
+        for number in range(1, self._options.transactions + 1):
             place = number % len(versions)
             rows = versions[place]
             before = len(rows)
             touched: list[tuple[int, int, bool]] = []
             updated: set[int] = set()
-            for _ in range(self._rows_each):
-                if before and chance() < self._updates:
+            for _ in range(self._options.rows_each):
+                if before and chance() < self._options.updates:
                     row = int(chance() * before)
                     if row not in updated and rows[row] < 255:
                         updated.add(row)
@@ -117,7 +120,7 @@ class Bulk:
                 else:
                     rows.append(0)
                     touched.append((len(rows), 0, True))
-            # As TiCDC sorts a transaction: updates before inserts.
+            # TiCDC sorts a transaction: updates before inserts.
             touched.sort(key=_is_insert)
             yield self._begin + number * self._step, place, touched
 
@@ -126,17 +129,19 @@ def _is_insert(touched: tuple[int, int, bool]) -> bool:
     return touched[2]
 
 
-def _changed(schema: TableSchema, place: int, number: int, version: int, is_new: bool) -> RowChange:
-    new = _row(place, number, version)
-    return RowChange(schema, None if is_new else _row(place, number, version - 1), new)
+def _make_change(
+    schema: TableSchema, place: int, number: int, version: int, is_new: bool
+) -> ChangedRow:
+    new = _make_row(place, number, version)
+    return ChangedRow(schema, None if is_new else _make_row(place, number, version - 1), new)
 
 
-def _row(place: int, number: int, version: int) -> Row:
+def _make_row(place: int, number: int, version: int) -> RowTexts:
     mixed = (number * 2654435761 + version * 40503 + place * 97) & 0xFFFFFFFF
     return (
         str(number),
         f"name {place}-{number}-{mixed:x}",
-        _STATES[version % 3],
+        _STATUSES[version % 3],
         str(mixed % 1000),
         f"{mixed % 1000000}.{mixed % 100:02}",
         f"0.{mixed % 997 + 1000}5",

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from ticdc_assets.demo.change import Ddl, RowChange
-from ticdc_assets.demo.change import Row as Values
+from ticdc_assets.demo.change import ChangedRow, Ddl, RowTexts
 from ticdc_assets.demo.column_type import INTEGERS, TEXTS
 from ticdc_assets.demo.go_json import easy_string
 from ticdc_assets.demo.per_table import PerTable
-from ticdc_assets.demo.send_order import Row
+from ticdc_assets.demo.send_order import SentRow
 from ticdc_assets.demo.topic import Record
-from ticdc_assets.demo.wire import is_binary, member_number
+from ticdc_assets.demo.wire import is_binary, make_member_numberer
 from ticdc_assets.events import Column, TableSchema
 
 # Codes of java.sql.Types.
@@ -19,7 +18,7 @@ _SQL_TYPES = {
     "varchar": 12, "enum": 4, "set": -7, "year": 12, "json": 12, "vector": 12,
 }  # fmt: skip
 _TEXT_CODE, _BINARY_CODE = 2005, 2004
-# Unsigned integers above the signed range have the code of a greater type.
+# Unsigned values above the signed range have the code of a wider type.
 _PROMOTED = {
     "tinyint": ((1 << 7) - 1, 5),
     "smallint": ((1 << 15) - 1, 4),
@@ -36,9 +35,9 @@ class CanalJson:
     ddl_to_all = False
 
     def __init__(self) -> None:
-        self._tables = PerTable(_Table)
+        self._tables = PerTable(_CanalTable)
 
-    def rows(self, rows: Sequence[Row], build_ms: int) -> Record:
+    def rows(self, rows: Sequence[SentRow], build_ms: int) -> Record:
         (row,) = rows
         table = self._tables(row.change.table)
         return Record(None, table.message(row.change, row.ts, build_ms).encode())
@@ -71,15 +70,15 @@ class CanalLines:
     header = ""
 
     def __init__(self, schema: TableSchema) -> None:
-        self._table = _Table(schema)
+        self._table = _CanalTable(schema)
 
-    def __call__(self, change: RowChange, commit_ts: int, build_ms: int = 0) -> str:
+    def __call__(self, change: ChangedRow, commit_ts: int, build_ms: int = 0) -> str:
         return self._table.message(change, commit_ts, build_ms) + "\r\n"
 
 
-class _Table:
+class _CanalTable:
     def __init__(self, schema: TableSchema) -> None:
-        # Kept, so that the schema's identity stays its own.
+        # Kept alive: callers refer to the schema by its identity.
         self.schema = schema
         primary = next((index.columns for index in schema.indexes if index.primary), ())
         keys = "[" + ",".join(map(easy_string, primary)) + "]"
@@ -87,7 +86,7 @@ class _Table:
             op: _head(schema.database, schema.table, keys, op, is_ddl=False)
             for op in ("INSERT", "UPDATE", "DELETE")
         }
-        self._columns = [(easy_string(c.name) + ":", _value(c)) for c in schema.columns]
+        self._columns = [(easy_string(c.name) + ":", _make_value_writer(c)) for c in schema.columns]
         self._codes = [_sql_type(column) for column in schema.columns]
         self._promoted = [
             (place, *_PROMOTED[column.type.name])
@@ -101,7 +100,7 @@ class _Table:
         )
         self._middle = f'"mysqlType":{{{names}}},"old":'
 
-    def message(self, change: RowChange, ts: int, build_ms: int) -> str:
+    def message(self, change: ChangedRow, ts: int, build_ms: int) -> str:
         _, old, new = change
         row = new or old or ()
         op = "INSERT" if old is None else "DELETE" if new is None else "UPDATE"
@@ -112,14 +111,14 @@ class _Table:
             f'"data":[{self._object(row)}],"_tidb":{{"commitTs":{ts}}}}}'
         )
 
-    def _object(self, row: Values) -> str:
+    def _object(self, row: RowTexts) -> str:
         cells = [
             name + ("null" if text is None else write(text))
             for text, (name, write) in zip(row, self._columns, strict=True)
         ]
         return "{" + ",".join(cells) + "}"
 
-    def _types_of(self, row: Values) -> str:
+    def _types_of(self, row: RowTexts) -> str:
         codes = self._codes
         for place, most, code in self._promoted:
             text = row[place]
@@ -138,12 +137,12 @@ def _head(database: str, table: str, keys: str, op: str, *, is_ddl: bool) -> str
     return f'{{"id":0,{names},"pkNames":{keys},"isDdl":{flag},"type":"{op}",'
 
 
-def _value(column: Column) -> Callable[[str], str]:
-    number = member_number(column)
+def _make_value_writer(column: Column) -> Callable[[str], str]:
+    number = make_member_numberer(column)
     if number is not None:
         return lambda text: f'"{number(text)}"'
     if is_binary(column):
-        # Each byte as the code point of its number.
+        # Each byte becomes the code point of the same number.
         return lambda text: easy_string(bytes.fromhex(text).decode("latin-1"))
     if column.type.name in TEXTS or column.type.name == "json":
         return easy_string

@@ -1,4 +1,4 @@
-"""What happens upstream, in commit order: transactions and statements."""
+"""The changes of the upstream in commit order: transactions and DDLs."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,34 +10,34 @@ from ticdc_assets.events import TableSchema
 
 # A row in the table's column order, every value as MySQL prints it: binary types in lower-case
 # hexadecimal, ENUM and SET by their members, TIMESTAMP in UTC.
-Row = tuple[str | None, ...]
-# Tables by (database, name), each a list of rows by column.
+RowTexts = tuple[str | None, ...]
+# The rows of every table, by database and name; a row maps columns to texts.
 Truth = dict[tuple[str, str], list[dict[str, str | None]]]
 
 
 def encode_truth(truth: Truth) -> dict[tuple[str, str], list[bytes]]:
-    """Tables as sorted JSON lines `{column: text or null}`, as `ticdc-assets replay` has them."""
+    """Encode tables as sorted JSON lines `{column: text or null}`, as `replay` prints them."""
     encode = msgspec.json.encode
     return {name: sorted(encode(row) + b"\n" for row in rows) for name, rows in truth.items()}
 
 
-class RowChange(NamedTuple):
+class ChangedRow(NamedTuple):
     """One row as a changefeed sees it: an insert has no `old`, a delete no `new`."""
 
     table: TableSchema
-    old: Row | None
-    new: Row | None
+    old: RowTexts | None
+    new: RowTexts | None
 
 
-class Commit(NamedTuple):
+class CommittedTransaction(NamedTuple):
     """A transaction: its rows table by table, in each deletes, updates, inserts."""
 
     ts: int
-    rows: Sequence[RowChange]
+    rows: Sequence[ChangedRow]
 
 
 class DdlKind(NamedTuple):
-    """A statement's number in TiDB, and its type in Simple and Canal-JSON."""
+    """The number of a DDL in TiDB, and its type in Simple and Canal-JSON."""
 
     code: int
     name: str
@@ -57,7 +57,7 @@ RENAME_TABLE = DdlKind(14, "RENAME")
 
 
 class Ddl(Struct, frozen=True):
-    """A statement as the new-architecture server words it; databases have no table."""
+    """A DDL in the wording of the new-architecture server; a DDL of a database has no table."""
 
     ts: int
     kind: DdlKind
@@ -68,8 +68,8 @@ class Ddl(Struct, frozen=True):
 
     @property
     def stated(self) -> TableSchema | None:
-        """The schema that messages carry: a dropped table's is the last it had."""
+        """The schema that messages carry; for a dropped table, its last one."""
         return self.after or self.before
 
 
-Change = Commit | Ddl
+Change = CommittedTransaction | Ddl

@@ -30,7 +30,7 @@ _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 
 
 def column_type(text: str) -> ColumnType:
-    """Read a type as a person writes it, in lower case: `int unsigned`, `enum('a','b')`."""
+    """Parse a type in lower-case SQL: `int unsigned`, `enum('a','b')`."""
     match = _TYPE.fullmatch(text)
     if match is None:
         raise ValueError(f"no type of the simulated upstream: {text!r}")
@@ -68,12 +68,12 @@ def column_type(text: str) -> ColumnType:
 def column(
     name: str, type_text: str, *, nullable: bool = True, default: str | None = None
 ) -> Column:
-    """A column; the default is the text that TiDB keeps of it."""
+    """Make a column; the default is the text that TiDB stores."""
     return Column(name, column_type(type_text), nullable=nullable, default=default)
 
 
 def stated_length(kind: ColumnType) -> int | None:
-    """The length that schema messages state; TiDB computes it for times, ENUM and SET."""
+    """Return the length that schema messages state; TiDB computes it for times, ENUM and SET."""
     fraction = kind.decimals + 1 if kind.decimals else 0
     match kind.name:
         case "date":
@@ -91,18 +91,18 @@ def stated_length(kind: ColumnType) -> int | None:
 
 
 def is_unsigned(kind: ColumnType) -> bool:
-    """Whether TiDB flags the column unsigned: it does so of every BIT and YEAR."""
+    """Return whether TiDB flags the column unsigned, as it does every BIT and YEAR."""
     return kind.unsigned or kind.name in ("bit", "year")
 
 
 def bit_default(text: str) -> bytes:
-    """A BIT's default as TiDB keeps it: the fewest raw bytes."""
+    """Return the default of a BIT as TiDB stores it: the fewest raw bytes."""
     number = int(text)
     return number.to_bytes(max((number.bit_length() + 7) // 8, 1), "big")
 
 
 def type_sql(kind: ColumnType) -> str:
-    """The type as TiCDC prints it in a statement."""
+    """Format a type as TiCDC prints it in a DDL."""
     name = kind.name.upper()
     if kind.elements is not None:
         members = ",".join("'" + member.replace("'", "''") + "'" for member in kind.elements)
@@ -121,7 +121,7 @@ def type_sql(kind: ColumnType) -> str:
 
 
 def column_sql(column: Column) -> str:
-    """A column's definition as TiCDC prints it."""
+    """Format the definition of a column as TiCDC prints it."""
     parts = [identifier(column.name), type_sql(column.type)]
     if not column.nullable:
         parts.append("NOT NULL")
@@ -140,5 +140,5 @@ def _default_sql(column: Column) -> str:
 
 
 def identifier(name: str) -> str:
-    """A name in back quotes."""
+    """Quote a name with back quotes."""
     return "`" + name.replace("`", "``") + "`"

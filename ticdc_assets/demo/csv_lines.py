@@ -4,7 +4,7 @@ from base64 import b64encode
 from collections.abc import Callable
 
 from ticdc_assets.changefeed import CsvDialect
-from ticdc_assets.demo.change import Row, RowChange
+from ticdc_assets.demo.change import ChangedRow, RowTexts
 from ticdc_assets.demo.column_type import BINARY, FLOATS, INTEGERS
 from ticdc_assets.demo.number import exponent_form
 from ticdc_assets.events import TableSchema
@@ -17,14 +17,16 @@ class CsvLines:
 
     def __init__(self, schema: TableSchema, dialect: CsvDialect) -> None:
         self._dialect = dialect
-        self._columns = [_column(column.type.name, dialect) for column in schema.columns]
-        quote = _quoter(dialect)
+        self._columns = [
+            _make_column_writer(column.type.name, dialect) for column in schema.columns
+        ]
+        quote = _make_quoter(dialect)
         names = dialect.delimiter.join((quote(schema.table), quote(schema.database)))
         self._heads = {op: quote(op) + dialect.delimiter + names for op in "IUD"}
         self.header = self._header(schema) if dialect.field_header else ""
 
-    def __call__(self, change: RowChange, commit_ts: int, build_ms: int = 0) -> str:
-        """The line of a row; an update with its old values is two."""
+    def __call__(self, change: ChangedRow, commit_ts: int, build_ms: int = 0) -> str:
+        """Return the line of a row; an update with old values is two lines."""
         _, old, new = change
         if old is None:
             assert new is not None
@@ -35,7 +37,7 @@ class CsvLines:
             return self._line("U", commit_ts, "false", new)
         return self._line("D", commit_ts, "true", old) + self._line("I", commit_ts, "true", new)
 
-    def _line(self, op: str, commit_ts: int, is_update: str, row: Row) -> str:
+    def _line(self, op: str, commit_ts: int, is_update: str, row: RowTexts) -> str:
         dialect = self._dialect
         cells = [self._heads[op]]
         if dialect.include_commit_ts:
@@ -56,7 +58,7 @@ class CsvLines:
         return self._dialect.delimiter.join(cells) + self._dialect.terminator
 
 
-def _quoter(dialect: CsvDialect) -> Callable[[str], str]:
+def _make_quoter(dialect: CsvDialect) -> Callable[[str], str]:
     quote = dialect.quote
     if quote:
         doubled = quote * 2
@@ -78,13 +80,13 @@ def _quoter(dialect: CsvDialect) -> Callable[[str], str]:
     return escaped
 
 
-def _column(name: str, dialect: CsvDialect) -> Callable[[str], str] | None:
-    """How values of a type are written; None: as they are."""
+def _make_column_writer(name: str, dialect: CsvDialect) -> Callable[[str], str] | None:
+    """Return how values of a type are written; None if unchanged."""
     if name in _BARE:
         return None
     if name in FLOATS:
         return exponent_form
-    quote = _quoter(dialect)
+    quote = _make_quoter(dialect)
     if name not in BINARY:
         return quote
     if dialect.binary_encoding == "hex":

@@ -1,4 +1,4 @@
-"""How an owner would declare the simulated changefeed: sink URI, changefeed TOML, the rest."""
+"""Declare the simulated changefeed as its owner would: sink URI and changefeed TOML."""
 
 import json
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from urllib.parse import quote
 from ticdc_assets.changefeed import CsvDialect
 
 
-class Declared(Protocol):
-    """The options that a declaration speaks of."""
+class DeclarationOptions(Protocol):
+    """The options that a declaration states."""
 
     @property
     def protocol(self) -> str: ...
@@ -30,8 +30,10 @@ class Declared(Protocol):
     def workload(self) -> str: ...
 
 
-def declaration(folder: Path, options: Declared, keys: Mapping[str, tuple[str, ...]]) -> str:
-    """The text of a changefeeds.toml that lies in the folder."""
+def format_declaration(
+    folder: Path, options: DeclarationOptions, keys: Mapping[str, tuple[str, ...]]
+) -> str:
+    """Format the `changefeeds.toml` of a folder."""
     lines = [
         "[[changefeed]]",
         f"id = {json.dumps(options.workload)}",
@@ -45,8 +47,8 @@ def declaration(folder: Path, options: Declared, keys: Mapping[str, tuple[str, .
     return "\n".join(lines) + "\n"
 
 
-def changefeed_toml(options: Declared) -> str:
-    """The text of the file given to `cdc cli changefeed create --config`."""
+def format_changefeed_toml(options: DeclarationOptions) -> str:
+    """Format the file for `cdc cli changefeed create --config`."""
     if options.transport == "dump":
         rule = f'{{matcher = ["*.*"], partition = "{options.dispatch}"}}'
         return f"[sink]\ndispatchers = [{rule}]\n"
@@ -69,7 +71,7 @@ def changefeed_toml(options: Declared) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _sink_uri(folder: Path, options: Declared) -> str:
+def _sink_uri(folder: Path, options: DeclarationOptions) -> str:
     parameters = {"protocol": options.protocol}
     if options.protocol == "canal-json":
         parameters["enable-tidb-extension"] = "true"

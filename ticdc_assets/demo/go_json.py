@@ -1,4 +1,4 @@
-"""JSON as Go writes it: what is escaped, and how it is indented."""
+"""Write JSON as Go does: its escapes and its indentation."""
 
 import json
 import re
@@ -9,19 +9,19 @@ _ESCAPES = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def escaped(text: str) -> str:
-    """Escape what Go escapes for the sake of HTML, in whole messages or parts of them."""
+    """Escape the characters that Go escapes for HTML, in a message or a part of it."""
     if _HTML.search(text) is None:
         return text
     return _HTML.sub(lambda match: _ESCAPES[match[0]], text)
 
 
 def string(text: str) -> str:
-    """A string as `encoding/json` writes it."""
+    """Encode a string as `encoding/json` does."""
     return escaped(encode_basestring(text))
 
 
 def raw_string(text: str) -> str:
-    """A string with fewer short escapes than Go's own encoder has, and HTML left alone."""
+    """Encode a string with fewer short escapes than `encoding/json`, and without HTML escapes."""
     quoted = encode_basestring(text)
     if "\b" not in text and "\f" not in text:
         return quoted
@@ -31,15 +31,15 @@ def raw_string(text: str) -> str:
 
 
 def easy_string(text: str) -> str:
-    """A string as `easyjson` writes it."""
+    """Encode a string as `easyjson` does."""
     return escaped(raw_string(text))
 
 
 def indented(value: object) -> str:
-    """A document with four blanks a level."""
+    """Encode a document with four spaces per level."""
     return escaped(json.dumps(value, indent=4, ensure_ascii=False))
 
 
 def compact(value: object) -> str:
-    """A document without blanks."""
+    """Encode a document without spaces."""
     return escaped(json.dumps(value, separators=(",", ":"), ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""What the shop is made of: its tables, its goods, the names of its customers."""
+"""The content of the shop: its tables, goods and customer names."""
 
 from typing import Any, NamedTuple
 
@@ -62,7 +62,7 @@ ORDER_ITEMS = TableDefinition(
     ),
     {"primary": ("order_id", "line")},
 )
-# No primary key: rows are told apart by a unique key over NOT NULL columns.
+# No primary key: a unique key over NOT NULL columns identifies the rows.
 INVENTORY = TableDefinition(
     "inventory",
     (
@@ -90,7 +90,7 @@ SESSIONS = TableDefinition(
     {"primary": ("id",)},
 )
 TABLES = (CUSTOMERS, ORDERS, ORDER_ITEMS, INVENTORY, SESSIONS)
-# Comes while the shop runs.
+# Created while the shop runs.
 REVIEWS = TableDefinition(
     "reviews",
     (

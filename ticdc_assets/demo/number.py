@@ -1,21 +1,21 @@
-"""Numbers as Go prints them, from the plain decimal text in which the upstream keeps them."""
+"""Print numbers as Go does, from the plain decimal text of the upstream."""
 
 
 def exponent_form(text: str) -> str:
     """Print a float as Go does by default: with an exponent from 1e+06 on and below 1e-04."""
-    return _printed(text, -4, 6)
+    return _print_digits(text, -4, 6)
 
 
 def json_number(text: str) -> str:
     """Print a float as Go does in JSON: with an exponent from 1e+21 on and below 1e-06."""
-    return _printed(text, -6, 21)
+    return _print_digits(text, -6, 21)
 
 
-def _printed(text: str, least: int, most: int) -> str:
+def _print_digits(text: str, least: int, most: int) -> str:
     """Print a number with an exponent if that is not from `least` to below `most`."""
     sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
     whole, _, fraction = digits.partition(".")
-    # The commonest ones are spared the rest.
+    # A short cut for the most common numbers.
     if len(whole) <= most and (whole != "0" or not fraction.startswith("0000")):
         return text
     significant = (whole + fraction).lstrip("0")

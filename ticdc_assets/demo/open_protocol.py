@@ -3,15 +3,14 @@
 import struct
 from collections.abc import Callable, Sequence
 
-from ticdc_assets.demo.change import Ddl, RowChange
-from ticdc_assets.demo.change import Row as Values
+from ticdc_assets.demo.change import ChangedRow, Ddl, RowTexts
 from ticdc_assets.demo.column_type import FLOATS, INTEGERS
 from ticdc_assets.demo.go_json import raw_string
 from ticdc_assets.demo.number import json_number
 from ticdc_assets.demo.per_table import PerTable
-from ticdc_assets.demo.send_order import Row
+from ticdc_assets.demo.send_order import SentRow
 from ticdc_assets.demo.topic import Record
-from ticdc_assets.demo.wire import base64_of, is_binary, member_number
+from ticdc_assets.demo.wire import encode_base64, is_binary, make_member_numberer
 from ticdc_assets.events import Column, TableSchema
 from ticdc_assets.protocols.open_protocol.go_quote import quote
 
@@ -36,9 +35,9 @@ class OpenProtocol:
     ddl_to_all = True
 
     def __init__(self) -> None:
-        self._tables = PerTable(_Table)
+        self._tables = PerTable(_OpenProtocolTable)
 
-    def rows(self, rows: Sequence[Row], build_ms: int) -> Record:
+    def rows(self, rows: Sequence[SentRow], build_ms: int) -> Record:
         keys: list[bytes] = [_VERSION]
         values: list[bytes] = []
         for ts, change in rows:
@@ -65,20 +64,21 @@ def _single(key: str, value: str) -> Record:
     return Record(_VERSION + _length(len(octets)) + octets, _length(len(content)) + content)
 
 
-class _Table:
+class _OpenProtocolTable:
     def __init__(self, schema: TableSchema) -> None:
-        # Kept, so that the schema's identity stays its own.
+        # Kept alive: callers refer to the schema by its identity.
         self.schema = schema
         names = f'"scm":{raw_string(schema.database)},"tbl":{raw_string(schema.table)},"t":1}}'
         self._key = "," + names
         self._columns = [
-            (_described(column, schema), _value(column), column) for column in schema.columns
+            (_describe_column(column, schema), _make_value_writer(column), column)
+            for column in schema.columns
         ]
 
     def key(self, ts: int) -> str:
         return f'{{"ts":{ts}{self._key}'
 
-    def value(self, change: RowChange) -> str:
+    def value(self, change: ChangedRow) -> str:
         _, old, new = change
         if new is None:
             return f'{{"d":{self._object(old or ())}}}'
@@ -86,7 +86,7 @@ class _Table:
             return f'{{"u":{self._object(new)}}}'
         return f'{{"u":{self._object(new)},"p":{self._object(old)}}}'
 
-    def _object(self, row: Values) -> str:
+    def _object(self, row: RowTexts) -> str:
         cells = [
             f"{head}null}}" if text is None else f"{head}{write(text)}}}"
             for text, (head, write, _) in zip(row, self._columns, strict=True)
@@ -94,14 +94,14 @@ class _Table:
         return "{" + ",".join(cells) + "}"
 
 
-def _described(column: Column, schema: TableSchema) -> str:
+def _describe_column(column: Column, schema: TableSchema) -> str:
     handle = '"h":true,' if column.name in schema.key else ""
     code, flags = _CODES[column.type.name], column_flags(column, schema)
     return f'{raw_string(column.name)}:{{"t":{code},{handle}"f":{flags},"v":'
 
 
 def column_flags(column: Column, schema: TableSchema) -> int:
-    """A column's flags: what TiDB says of it and of the indexes it is in."""
+    """Return the flags of a column: those of its type and of the indexes it belongs to."""
     kind = column.type
     flags = _BINARY * (kind.charset == "binary") | _NULLABLE * column.nullable
     flags |= _UNSIGNED * (kind.unsigned or kind.name in ("bit", "year"))
@@ -118,8 +118,8 @@ def column_flags(column: Column, schema: TableSchema) -> int:
     return flags
 
 
-def _value(column: Column) -> Callable[[str], str]:
-    number = member_number(column)
+def _make_value_writer(column: Column) -> Callable[[str], str]:
+    number = make_member_numberer(column)
     if number is not None:
         return number
     name = column.type.name
@@ -130,7 +130,7 @@ def _value(column: Column) -> Callable[[str], str]:
     if name in ("binary", "varbinary"):
         return lambda text: raw_string(quote(bytes.fromhex(text)))
     if is_binary(column):
-        return lambda text: f'"{base64_of(text)}"'
+        return lambda text: f'"{encode_base64(text)}"'
     if name.endswith("text"):
-        return lambda text: f'"{base64_of(text.encode().hex())}"'
+        return lambda text: f'"{encode_base64(text.encode().hex())}"'
     return raw_string

@@ -1,4 +1,4 @@
-"""What is made of a table's schema once, and used for every row that comes with it."""
+"""Compute something once per table schema and reuse it for every row."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -9,11 +9,11 @@ Made = TypeVar("Made")
 
 
 class PerTable(Generic[Made]):
-    """Schemas are told apart by identity, for a row holds its own: comparing them costs more."""
+    """A cache by the identity of schemas; comparing them by value would cost more."""
 
     def __init__(self, make: Callable[[TableSchema], Made]) -> None:
         self._make = make
-        # The schema is kept beside it, so that no other one gets its identity.
+        # The value keeps the schema alive, so that no other schema gets its identity.
         self._made: dict[int, tuple[TableSchema, Made]] = {}
 
     def __call__(self, schema: TableSchema) -> Made:

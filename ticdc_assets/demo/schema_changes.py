@@ -1,4 +1,4 @@
-"""What a person does to the shop's schema while it runs, one statement after the other."""
+"""The DDLs that run while the shop is open, one after the other."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -8,12 +8,12 @@ from ticdc_assets.demo import goods
 from ticdc_assets.demo.column_type import column
 from ticdc_assets.demo.statement import Session
 
-# How many there are before they repeat themselves.
+# The number of DDLs before they repeat.
 STATEMENTS = 14
 
 
 def schema_changes(session: Session) -> Iterator[Callable[[], None]]:
-    """The statements in order, each run when called; after them a column comes and goes."""
+    """Yield the DDLs in order, each run when called; then add and drop a column forever."""
     channel = column("channel", "enum('web','app','store')", nullable=False, default="web")
     checked = column("checked_at", "datetime", default="2026-01-01 00:00:00")
     campaign = goods.TableDefinition(

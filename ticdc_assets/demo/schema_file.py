@@ -1,4 +1,4 @@
-"""Schema files of the storage sink, as the new-architecture server writes them, and their names."""
+"""The schema files of the storage sink, as the new-architecture server names and writes them."""
 
 import zlib
 from typing import Any
@@ -16,42 +16,42 @@ from ticdc_assets.storage_sink.path import (
 _WITHOUT_PRECISION = frozenset({"date", "datetime", "timestamp", "time", "json", "vector"})
 
 
-def table_schema_file(
+def encode_table_schema(
     schema: TableSchema, version: int, sql: str, code: int, layout: Layout
 ) -> tuple[str, bytes]:
-    """The path and the bytes of a table's schema file; a snapshot has no statement and code 0."""
+    """Return path and content of a table's schema file; a bootstrap has no SQL and code 0."""
     key = _primary_key(schema)
     columns = [_column(column, column.name in key) for column in schema.columns]
-    content, checksum = _content(schema.database, schema.table, version, sql, code, columns)
+    ddl = {"TableVersion": version, "Query": sql, "Type": code}
+    content, checksum = _encode_content(schema.database, schema.table, ddl, columns)
     path = TableSchemaPath(
         database=schema.database, table=schema.table, version=version, checksum=checksum
     )
     return build(path, layout), content
 
 
-def database_schema_file(
+def encode_database_schema(
     database: str, version: int, sql: str, code: int, layout: Layout
 ) -> tuple[str, bytes]:
-    """The path and the bytes of a database's schema file."""
-    content, checksum = _content(database, "", version, sql, code, None)
+    """Return path and content of a database's schema file."""
+    ddl = {"TableVersion": version, "Query": sql, "Type": code}
+    content, checksum = _encode_content(database, "", ddl, None)
     path = DatabaseSchemaPath(database=database, version=version, checksum=checksum)
     return build(path, layout), content
 
 
-def _content(
-    database: str, table: str, version: int, sql: str, code: int, columns: list[Any] | None
+def _encode_content(
+    database: str, table: str, ddl: dict[str, Any], columns: list[Any] | None
 ) -> tuple[bytes, int]:
     total = len(columns or ())
     names = {"Table": table, "Schema": database}
     content = names | {
         "Version": 1,
-        "TableVersion": version,
-        "Query": sql,
-        "Type": code,
+        **ddl,
         "TableColumns": columns,
         "TableColumnsTotal": total,
     }
-    # The shape alone, whatever made it.
+    # The checksum covers names and columns, not the DDL.
     shape = names | {
         "Version": 0,
         "TableColumns": sorted(columns or (), key=lambda column: column["ColumnName"].encode()),

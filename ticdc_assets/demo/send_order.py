@@ -1,34 +1,34 @@
-"""In which order a topic gets what happened between two watermarks.
+"""Order the changes between two watermarks as TiCDC sends them to a topic.
 
-TiCDC sends every table on its own: all rows of a table up to a statement go before it, those after
-it behind it, but the rows of other tables know nothing of that statement and may be ahead of it.
+TiCDC sends every table independently: the rows of a table up to a DDL are sent before it and later
+rows after it, but the rows of other tables may be sent before a DDL that precedes them.
 """
 
 from collections.abc import Iterable, Iterator
 from random import Random
 from typing import NamedTuple
 
-from ticdc_assets.demo.change import Change, Ddl, RowChange
+from ticdc_assets.demo.change import Change, ChangedRow, Ddl
 
 
-class Row(NamedTuple):
-    """A row on its way."""
+class SentRow(NamedTuple):
+    """A row to send."""
 
     ts: int
-    change: RowChange
+    change: ChangedRow
 
 
-# Rows of one schema each, by the identity of that schema.
-_Tables = dict[int, list[Row]]
+# Rows by the identity of their schema.
+_Tables = dict[int, list[SentRow]]
 
 
-def arranged(
+def arrange_changes(
     changes: Iterable[Change], random: Random, ahead: float
-) -> Iterator[list[list[Row]] | Ddl]:
-    """Give statements in order, and what goes between them: rows table by table, in some order."""
+) -> Iterator[list[list[SentRow]] | Ddl]:
+    """Yield DDLs in order and, between them, rows table by table in random order."""
     stretches: list[_Tables] = [{}]
     ddls: list[Ddl] = []
-    # In which stretch the rows of a schema may come first, and where the latest of them went.
+    # The first stretch that may hold rows of a schema, and the stretch of its latest rows.
     earliest: dict[int, int] = {}
     chosen: dict[tuple[int, int], int] = {}
     for change in changes:
@@ -46,7 +46,7 @@ def arranged(
                 if first < place and random.random() < ahead:
                     place = first + int(random.random() * (place - first))
                 chosen[schema, len(ddls)] = earliest[schema] = place
-            stretches[place].setdefault(schema, []).append(Row(change.ts, row))
+            stretches[place].setdefault(schema, []).append(SentRow(change.ts, row))
     for place, stretch in enumerate(stretches):
         tables = list(stretch.values())
         random.shuffle(tables)

@@ -1,23 +1,23 @@
-"""A shop at work: customers, orders, stock, and a person who changes the schema while it runs.
+"""A shop: customers, orders and stock, with DDLs while it runs.
 
-Everything follows from the seed.  A workload yields what happens upstream in commit order, a step
-at a time, and knows the truth.
+Everything is computed from the seed.  A workload yields the changes of the upstream in commit
+order, step by step, and knows the truth.
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from ticdc_assets.demo import goods
 from ticdc_assets.demo.change import Change, Truth
 from ticdc_assets.demo.schema_changes import STATEMENTS, schema_changes
 from ticdc_assets.demo.statement import Session
-from ticdc_assets.demo.upstream import Table, Transaction, Upstream
+from ticdc_assets.demo.upstream import Transaction, Upstream, UpstreamTable
 
 DATABASE = "shop"
-# Handle keys of the tables whose schema files state none.
+# Handle keys of the tables whose schema files do not state them.
 KEYS = {f"{DATABASE}.inventory": ("sku", "warehouse")}
 
 _NEXT = {"new": "paid", "paid": "shipped", "shipped": "delivered"}
@@ -25,32 +25,38 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _T = TypeVar("_T")
 
 
-class Shop:
-    """The workload: `opening`, then `running`; a step is one transaction or statement."""
+class ShopOptions(Protocol):
+    """The settings of the workload."""
 
-    def __init__(
-        self,
-        *,
-        seed: int = 1,
-        transactions: int = 2000,
-        start_ms: int,
-        ms_between: float = 20.0,
-        history: bool = True,
-        statements: bool = True,
-        statement_every: int | None = None,
-    ) -> None:
-        self.upstream = Upstream(start_ms, history=history)
-        self._random = Random(seed)
-        self._transactions = transactions
+    @property
+    def seed(self) -> int: ...
+    @property
+    def transactions(self) -> int: ...
+    @property
+    def history(self) -> bool: ...
+    @property
+    def statements(self) -> bool: ...
+    @property
+    def statement_every(self) -> int | None: ...
+
+
+class Shop:
+    """The workload: `opening`, then `running`; a step is one transaction or one DDL."""
+
+    def __init__(self, options: ShopOptions, start_ms: int, ms_between: float) -> None:
+        self.upstream = Upstream(start_ms, history=options.history)
+        self._random = Random(options.seed)
+        self._transactions = options.transactions
         self._ms = ms_between
         self._session = Session(self.upstream, DATABASE)
-        self._script = schema_changes(self._session) if statements else iter(())
-        self._every = statement_every or max(transactions // (STATEMENTS + 1), 1)
+        self._script = schema_changes(self._session) if options.statements else iter(())
+        spread_evenly = max(options.transactions // (STATEMENTS + 1), 1)
+        self._every = options.statement_every or spread_evenly
         self._customers = 0
         self._orders = 0
         self._reviews = 0
         self._visits = 0
-        # Orders on their way: number and how many lines.
+        # Orders not yet delivered: their number and count of lines.
         self._active: list[tuple[int, int]] = []
         self._actions = (
             (0.34, self._order),
@@ -68,11 +74,11 @@ class Shop:
         return self.upstream.now
 
     def truth(self, ts: int | None = None) -> Truth:
-        """All tables after every change up to `ts`, which is now if not given."""
+        """Return all tables after every change up to `ts` (default: now)."""
         return self.upstream.truth(ts)
 
     def opening(self) -> Iterator[Sequence[Change]]:
-        """The database and its tables, still empty."""
+        """Yield the creation of the database and its tables."""
         self._session.create_database()
         yield self.upstream.drain()
         for table in goods.TABLES:
@@ -294,10 +300,10 @@ class Shop:
     def _pick(self, choices: Sequence[_T]) -> _T:
         return choices[int(self._random.random() * len(choices))]
 
-    def _table(self, name: str) -> Table:
+    def _table(self, name: str) -> UpstreamTable:
         return self.upstream.tables[DATABASE, name]
 
-    def _maybe(self, name: str) -> Table | None:
+    def _maybe(self, name: str) -> UpstreamTable | None:
         return self.upstream.tables.get((DATABASE, name))
 
     def _moment(self, digits: int) -> str:
@@ -307,7 +313,7 @@ class Shop:
         text = f"{moment:%Y-%m-%d %H:%M:%S.%f}"
         return text[: 20 + digits] if digits else text[:19]
 
-    def _scaled(self, table: Table, column: str, text: str) -> str:
+    def _scaled(self, table: UpstreamTable, column: str, text: str) -> str:
         """A price with as many decimals as its column has by now."""
         found = table.schema.column(column)
         digits = found.type.decimals if found is not None and found.type.decimals else 2

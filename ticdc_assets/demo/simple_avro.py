@@ -9,14 +9,13 @@ from typing import Any
 
 import fastavro
 
-from ticdc_assets.demo.change import Ddl, RowChange
-from ticdc_assets.demo.change import Row as Values
+from ticdc_assets.demo.change import ChangedRow, Ddl, RowTexts
 from ticdc_assets.demo.column_type import FLOATS, INTEGERS, bit_default, is_unsigned, stated_length
 from ticdc_assets.demo.per_table import PerTable
-from ticdc_assets.demo.send_order import Row
+from ticdc_assets.demo.send_order import SentRow
 from ticdc_assets.demo.simple_json import indexes
 from ticdc_assets.demo.topic import Record
-from ticdc_assets.demo.wire import is_binary, member_number
+from ticdc_assets.demo.wire import is_binary, make_member_numberer
 from ticdc_assets.events import Column, TableSchema
 from ticdc_assets.protocols.simple.avro_schema import SCHEMA, type_name
 
@@ -43,7 +42,7 @@ class SimpleAvro:
     def __init__(self) -> None:
         self._tables = PerTable(_Table)
 
-    def rows(self, rows: Sequence[Row], build_ms: int) -> Record:
+    def rows(self, rows: Sequence[SentRow], build_ms: int) -> Record:
         (row,) = rows
         table = self._tables(row.change.table)
         return Record(None, table.message(row.change, row.ts, build_ms))
@@ -105,11 +104,11 @@ def _column(column: Column) -> dict[str, Any]:
 
 class _Table:
     def __init__(self, schema: TableSchema) -> None:
-        # Kept, so that the schema's identity stays its own.
+        # Kept alive: callers refer to the schema by its identity.
         self._schema = schema
         self._columns = [(column.name, _choose_branch(column)) for column in schema.columns]
 
-    def message(self, change: RowChange, ts: int, build_ms: int) -> bytes:
+    def message(self, change: ChangedRow, ts: int, build_ms: int) -> bytes:
         _, old, new = change
         schema = self._schema
         payload = {
@@ -128,7 +127,7 @@ class _Table:
         }
         return _write("DML", "DML", payload)
 
-    def _map(self, row: Values) -> dict[str, Branch | None]:
+    def _map(self, row: RowTexts) -> dict[str, Branch | None]:
         return {
             name: None if text is None else branch(text)
             for text, (name, branch) in zip(row, self._columns, strict=True)
@@ -137,7 +136,7 @@ class _Table:
 
 def _choose_branch(column: Column) -> Callable[[str], Branch]:
     """Return how a column's text becomes the branch of an Avro value."""
-    number = member_number(column)
+    number = make_member_numberer(column)
     if number is not None:
         return lambda text: ("long", int(number(text)))
     kind = column.type

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ticdc_assets.demo.change import Ddl, RowChange
-from ticdc_assets.demo.change import Row as Values
+from ticdc_assets.demo.change import ChangedRow, Ddl, RowTexts
 from ticdc_assets.demo.column_type import FLOATS, TEXTS, is_unsigned, stated_length
 from ticdc_assets.demo.go_json import compact, string
 from ticdc_assets.demo.per_table import PerTable
-from ticdc_assets.demo.send_order import Row
+from ticdc_assets.demo.send_order import SentRow
 from ticdc_assets.demo.topic import Record
-from ticdc_assets.demo.wire import HANDLE, base64_of, is_binary, member_number
+from ticdc_assets.demo.wire import HANDLE, encode_base64, is_binary, make_member_numberer
 from ticdc_assets.events import Column, Index, TableSchema
 
 
@@ -21,9 +20,9 @@ class SimpleJson:
     ddl_to_all = True
 
     def __init__(self) -> None:
-        self._tables = PerTable(_Table)
+        self._tables = PerTable(_SimpleTable)
 
-    def rows(self, rows: Sequence[Row], build_ms: int) -> Record:
+    def rows(self, rows: Sequence[SentRow], build_ms: int) -> Record:
         (row,) = rows
         table = self._tables(row.change.table)
         return Record(None, table.message(row.change, row.ts, build_ms).encode())
@@ -56,7 +55,7 @@ class SimpleJson:
 
 
 def table_schema(schema: TableSchema) -> dict[str, Any]:
-    """The `tableSchema` of a message, keys in the server's order."""
+    """Return the `tableSchema` of a message, with keys in the server's order."""
     return {
         "schema": schema.database,
         "table": schema.table,
@@ -68,11 +67,11 @@ def table_schema(schema: TableSchema) -> dict[str, Any]:
 
 
 def indexes(schema: TableSchema) -> list[dict[str, Any]]:
-    """All indexes; what TiCDC makes up of the rows' handle comes last."""
+    """Return all indexes; the one that TiCDC makes up for the row handle comes last."""
     nullable = {column.name: column.nullable for column in schema.columns}
     stated = list(schema.indexes)
     if schema.key and not any(index.primary for index in stated):
-        # The unique key that tells rows apart is stated once more, as a primary key.
+        # The unique key that identifies rows is repeated as a primary key.
         stated.append(Index(HANDLE, schema.key, unique=True, primary=True))
     stated.sort(key=lambda index: index.name == HANDLE)
     return [
@@ -115,9 +114,9 @@ def _column(column: Column) -> dict[str, Any]:
     }
 
 
-class _Table:
+class _SimpleTable:
     def __init__(self, schema: TableSchema) -> None:
-        # Kept, so that the schema's identity stays its own.
+        # Kept alive: callers refer to the schema by its identity.
         self.schema = schema
         self._heads = {
             op: (
@@ -128,9 +127,11 @@ class _Table:
         }
         # Go sorts the keys of a map.
         order = sorted(enumerate(schema.columns), key=lambda place: place[1].name.encode())
-        self._columns = [(n, string(column.name) + ":", _value(column)) for n, column in order]
+        self._columns = [
+            (n, string(column.name) + ":", _make_value_writer(column)) for n, column in order
+        ]
 
-    def message(self, change: RowChange, ts: int, build_ms: int) -> str:
+    def message(self, change: ChangedRow, ts: int, build_ms: int) -> str:
         _, old, new = change
         op = "INSERT" if old is None else "DELETE" if new is None else "UPDATE"
         data = f',"data":{self._object(new)}' if new is not None else ""
@@ -140,7 +141,7 @@ class _Table:
             f'"schemaVersion":{self.schema.version}{data}{before}}}'
         )
 
-    def _object(self, row: Values) -> str:
+    def _object(self, row: RowTexts) -> str:
         cells = [
             name + ("null" if (text := row[place]) is None else write(text))
             for place, name, write in self._columns
@@ -148,12 +149,12 @@ class _Table:
         return "{" + ",".join(cells) + "}"
 
 
-def _value(column: Column) -> Callable[[str], str]:
-    number = member_number(column)
+def _make_value_writer(column: Column) -> Callable[[str], str]:
+    number = make_member_numberer(column)
     if number is not None:
         return lambda text: f'"{number(text)}"'
     if is_binary(column):
-        return lambda text: f'"{base64_of(text)}"'
+        return lambda text: f'"{encode_base64(text)}"'
     if column.type.name == "timestamp":
         return lambda text: f'{{"location":"UTC","value":"{text}"}}'
     if column.type.name in TEXTS or column.type.name == "json":

@@ -1,4 +1,4 @@
-"""A simulated changefeed in a folder: what it wrote, what is true, and how to declare it."""
+"""Simulate a changefeed into a folder: its output, its truth and its declaration."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,8 @@ from ticdc_assets.demo.bulk import Bulk
 from ticdc_assets.demo.canal_json import CanalJson, CanalLines
 from ticdc_assets.demo.change import Change, Truth
 from ticdc_assets.demo.csv_lines import CsvLines
-from ticdc_assets.demo.declaration import changefeed_toml, declaration
+from ticdc_assets.demo.declaration import format_changefeed_toml, format_declaration
+from ticdc_assets.demo.delivery import Delivery
 from ticdc_assets.demo.open_protocol import OpenProtocol
 from ticdc_assets.demo.shop import KEYS, Shop
 from ticdc_assets.demo.simple_avro import SimpleAvro
@@ -24,7 +25,7 @@ from ticdc_assets.demo.topic import Codec, TopicWriter
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.storage_sink.path import Layout
 
-# Everything on, that a consumer may tell order and keys.
+# All options on: a consumer then knows commit ts, old values and column names.
 FULL_CSV = CsvDialect(include_commit_ts=True, output_old_value=True, field_header=True)
 _PROTOCOLS = {
     "storage": ("csv", "canal-json"),
@@ -34,39 +35,39 @@ _START = datetime(2026, 3, 14, 8, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What to simulate; the same options give the same bytes, unless a rate ties it to the clock.
+class SimulationOptions:
+    """What to simulate; without a rate, the same options give the same bytes.
 
-    A `rate` is transactions a second, in real time from now on; without one everything happens at
-    once, in simulated time.  Without `history` the truth is known at present only.
+    `rate` is transactions per second in real time; without it, time is simulated and nothing waits.
+    Without `history`, only the present truth is known.
     """
 
     protocol: Literal["csv", "canal-json", "simple", "open-protocol"] = "csv"
     transport: Literal["storage", "dump"] = "storage"
-    # Of Simple.
+    # Of the Simple protocol
     encoding: Literal["json", "avro"] = "json"
     workload: Literal["shop", "bulk"] = "shop"
     seed: int = 1
     transactions: int = 2000
     rate: float | None = None
-    # Transactions between two checkpoints.
+    # Transactions per checkpoint.
     flush_every: int = 50
     start: datetime | None = None
-    # The changefeed starts when the tables are there, empty: their CREATE is not in it.
+    # Whether the empty tables exist before the changefeed starts, so that it lacks their CREATE.
     tables_exist: bool = False
-    # Schema changes while the shop runs.
+    # Whether DDLs run while the shop is open.
     statements: bool = True
-    # Transactions between two of them; spread evenly if not given.
+    # Transactions per DDL; by default the DDLs are spread evenly.
     statement_every: int | None = None
     history: bool = True
-    # At least once: the chance that a checkpoint is followed by what came before it once more, and
-    # that a record of a topic comes twice.
+    # Delivery at least once: the chance that the output before a checkpoint is repeated after it,
+    # and that a record of a topic is sent twice.
     replays: float = 0.0
     duplicates: float = 0.0
     # Topics
     partitions: int = 3
     dispatch: Literal["index-value", "table"] = "index-value"
-    # The chance that rows go ahead of earlier statements about other tables.
+    # The chance that rows are sent before earlier DDLs of other tables.
     ahead: float = 0.3
     # Storage
     csv: CsvDialect = FULL_CSV
@@ -80,7 +81,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class SimulationStep:
-    """What is on disk up to a checkpoint."""
+    """The output up to a checkpoint."""
 
     checkpoint: int
     rows: int
@@ -88,7 +89,7 @@ class SimulationStep:
 
 
 class Workload(Protocol):
-    """Where changes come from."""
+    """Produces changes in commit order."""
 
     @property
     def now(self) -> int: ...
@@ -98,7 +99,7 @@ class Workload(Protocol):
 
 
 class Writer(Protocol):
-    """Where they go."""
+    """Writes changes as TiCDC does."""
 
     rows: int
 
@@ -108,47 +109,47 @@ class Writer(Protocol):
 
 @dataclass(slots=True)
 class Simulation:
-    """A changefeed that is written step by step; iterate over it, or `run` it to its end."""
+    """A changefeed written step by step: iterate over it, or `run` it to its end."""
 
     folder: Path
-    options: Options
-    # The file to give to `ticdc-assets --changefeeds`, and its text.
+    options: SimulationOptions
+    # The file for `ticdc-assets --changefeeds`, and its text.
     changefeeds: Path
     feed_toml: str
     workload: Workload
     checkpoints: list[int] = field(default_factory=list)
     rows: int = 0
-    _begun: bool = False
+    _has_started: bool = False
 
     def truth(self, ts: int | None = None) -> Truth:
-        """All tables after every change up to `ts`; now if not given."""
+        """Return all tables after every change up to `ts` (default: now)."""
         return self.workload.truth(ts)
 
     def __iter__(self) -> Iterator[SimulationStep]:
-        if self._begun:
-            raise RuntimeError("a simulation happens once")
-        self._begun = True
+        if self._has_started:
+            raise RuntimeError("a simulation runs once")
+        self._has_started = True
         options = self.options
         early = [change for changes in self.workload.opening() for change in changes]
         start_ts = early[-1].ts if options.tables_exist else early[0].ts - 1
-        writer = _writer(self.folder, options, start_ts)
+        writer = _make_writer(self.folder, options, start_ts)
         for change in early:
             writer.take(change)
         yield self._flush(writer, 0)
-        begun = time.monotonic()
+        started_at = time.monotonic()
         done = 0
         for done, changes in enumerate(self.workload.running(), 1):
             for change in changes:
                 writer.take(change)
             if options.rate:
-                time.sleep(max(begun + done / options.rate - time.monotonic(), 0))
+                time.sleep(max(started_at + done / options.rate - time.monotonic(), 0))
             if done % options.flush_every == 0:
                 yield self._flush(writer, done)
         if done % options.flush_every:
             yield self._flush(writer, done)
 
     def run(self) -> "Simulation":
-        """Write all of it."""
+        """Run the simulation to its end."""
         for _ in self:
             pass
         return self
@@ -161,83 +162,61 @@ class Simulation:
         return SimulationStep(checkpoint, writer.rows, done)
 
 
-def simulate(folder: Path, options: Options = Options()) -> Simulation:
-    """Simulate a changefeed into a folder, to its end."""
+def simulate(folder: Path, options: SimulationOptions = SimulationOptions()) -> Simulation:
+    """Simulate a whole changefeed into a folder."""
     return prepare(folder, options).run()
 
 
-def prepare(folder: Path, options: Options = Options()) -> Simulation:
-    """Set a simulation up: declare the changefeed, write nothing of it yet.
+def prepare(folder: Path, options: SimulationOptions = SimulationOptions()) -> Simulation:
+    """Write the declaration of a simulated changefeed, but none of its output.
 
-    Raise `ConfigError` for options that do not go together, and for a folder already written to.
+    Raise `ConfigError` for options that exclude each other and for a folder that has output.
     """
     if options.protocol not in _PROTOCOLS[options.transport]:
-        reason = f"{options.protocol} does not go with {options.transport}"
+        reason = f"{options.protocol} cannot be written to {options.transport}"
         raise ConfigError(reason, setting="protocol")
     folder = folder.absolute()
     if (folder / "data").exists() or (folder / "records.jsonl").exists():
-        raise ConfigError("holds the output of a changefeed already", file=str(folder))
+        raise ConfigError("already holds the output of a changefeed", file=str(folder))
     folder.mkdir(parents=True, exist_ok=True)
     keys = KEYS if options.workload == "shop" else {}
-    toml = declaration(folder, options, keys)
-    (folder / "changefeed.toml").write_text(changefeed_toml(options))
+    toml = format_declaration(folder, options, keys)
+    (folder / "changefeed.toml").write_text(format_changefeed_toml(options))
     changefeeds = folder / "changefeeds.toml"
     changefeeds.write_text(toml)
-    return Simulation(folder, options, changefeeds, toml, _workload(options))
+    return Simulation(folder, options, changefeeds, toml, _make_workload(options))
 
 
-def _workload(options: Options) -> Workload:
+def _make_workload(options: SimulationOptions) -> Workload:
     start = options.start or (datetime.now(UTC) if options.rate else _START)
     start_ms = int(start.timestamp() * 1000)
-    between = 1000 / options.rate if options.rate else 20.0
+    ms_between = 1000 / options.rate if options.rate else 20.0
     if options.workload == "bulk":
-        return Bulk(
-            seed=options.seed,
-            transactions=options.transactions,
-            tables=options.tables,
-            rows_each=options.rows_each,
-            updates=options.updates,
-            start_ms=start_ms,
-            ms_between=between,
-        )
-    return Shop(
-        seed=options.seed,
-        transactions=options.transactions,
-        start_ms=start_ms,
-        ms_between=between,
-        history=options.history,
-        statements=options.statements,
-        statement_every=options.statement_every,
-    )
+        return Bulk(options, start_ms, ms_between)
+    return Shop(options, start_ms, ms_between)
 
 
-def _writer(folder: Path, options: Options, start_ts: int) -> Writer:
+def _make_writer(folder: Path, options: SimulationOptions, start_ts: int) -> Writer:
     random = Random(options.seed)
     if options.transport == "storage":
-        csv = options.protocol == "csv"
+        is_csv = options.protocol == "csv"
         return StorageWriter(
             folder / "data",
-            partial(CsvLines, dialect=options.csv) if csv else CanalLines,
-            Layout(date_separator=options.date_separator, extension=".csv" if csv else ".json"),
-            start_ts=start_ts,
+            partial(CsvLines, dialect=options.csv) if is_csv else CanalLines,
+            Layout(date_separator=options.date_separator, extension=".csv" if is_csv else ".json"),
+            Delivery(start_ts, random, options.replays),
             file_size=options.file_size,
-            replays=options.replays,
-            random=random,
         )
     return TopicWriter(
         folder / "records.jsonl",
-        _codec(options),
-        start_ts=start_ts,
+        _make_codec(options),
+        Delivery(start_ts, random, options.replays, options.duplicates, options.ahead),
         partitions=options.partitions,
         dispatch=options.dispatch,
-        ahead=options.ahead,
-        replays=options.replays,
-        duplicates=options.duplicates,
-        random=random,
     )
 
 
-def _codec(options: Options) -> Codec:
+def _make_codec(options: SimulationOptions) -> Codec:
     match options.protocol:
         case "simple":
             return SimpleAvro() if options.encoding == "avro" else SimpleJson()

@@ -1,4 +1,4 @@
-"""The statements of the simulated upstream: what each does, and how the new server words it.
+"""The DDLs of the simulated upstream: their effect, and their wording by the new server.
 
 What a person types is normalised: upper-case keywords, back quotes, `_UTF8MB4'…'`.  RENAME and DROP
 TABLE come fully qualified, the others as typed in a session that uses the database.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from ticdc_assets.demo import change
-from ticdc_assets.demo.change import Ddl, DdlKind, Row
+from ticdc_assets.demo.change import Ddl, DdlKind, RowTexts
 from ticdc_assets.demo.column_type import INTEGERS, column_sql, column_type, identifier
 from ticdc_assets.demo.upstream import Upstream
 from ticdc_assets.demo.wire import HANDLE
@@ -17,7 +17,7 @@ from ticdc_assets.events import Column, Index, TableSchema
 
 
 class Session:
-    """A person at a SQL prompt, using one database."""
+    """A SQL session that uses one database."""
 
     def __init__(self, upstream: Upstream, database: str) -> None:
         self._upstream = upstream
@@ -79,7 +79,7 @@ class Session:
         before = self._schema(table)
 
         def truncate(version: int) -> TableSchema:
-            # The schema's version stays; only the table is another one.
+            # The schema version does not change; only the table does.
             return self._upstream.create(before)
 
         self._execute(
@@ -90,7 +90,7 @@ class Session:
         before = self._schema(table)
 
         def rename(version: int) -> TableSchema:
-            # The schema's version stays, here too.
+            # The schema version does not change here either.
             after = before.renamed(self.database, name)
             self._upstream.replace((self.database, table), after)
             return after
@@ -127,7 +127,7 @@ class Session:
         )
 
     def modify_column(self, table: str, name: str, type_text: str) -> None:
-        """Give a column a type that holds all it held: wider, or with more decimals."""
+        """Change a column to a type that holds all its values: wider, or with more decimals."""
         schema = self._schema(table)
         place = self._place(schema, name)
         old = schema.columns[place]
@@ -137,7 +137,7 @@ class Session:
             change.MODIFY_COLUMN,
             replace(schema, columns=columns),
             f"MODIFY COLUMN {column_sql(new)}",
-            _rescaled(place, old, new),
+            _make_rescaler(place, old, new),
         )
 
     def add_index(self, table: str, name: str, columns: tuple[str, ...]) -> None:
@@ -161,7 +161,7 @@ class Session:
         kind: DdlKind,
         after: TableSchema,
         action: str,
-        row: Callable[[Row], Row] | None = None,
+        row: Callable[[RowTexts], RowTexts] | None = None,
     ) -> None:
         def alter(version: int) -> TableSchema:
             stated = replace(after, version=version)
@@ -179,7 +179,7 @@ class Session:
         act: Callable[[int], TableSchema | None],
     ) -> None:
         catalog = dict(self._upstream.tables)
-        # A schema's version is the start of the job, so less than its commit ts.
+        # The schema version is the start ts of the job, so it is below its commit ts.
         version = self._upstream.next_ts()
         self._upstream.advance(2)
         after = act(version)
@@ -201,8 +201,8 @@ def _names(columns: Iterable[str]) -> str:
     return ", ".join(map(identifier, columns))
 
 
-def _rescaled(place: int, old: Column, new: Column) -> Callable[[Row], Row] | None:
-    """What more decimals do to a value: zeros follow.  Nothing else changes a text here."""
+def _make_rescaler(place: int, old: Column, new: Column) -> Callable[[RowTexts], RowTexts] | None:
+    """Return how more decimals change a value: zeros follow; None if texts do not change."""
     if new.type.name != "decimal":
         return None
     had, has = old.type.decimals or 0, new.type.decimals or 0
@@ -210,7 +210,7 @@ def _rescaled(place: int, old: Column, new: Column) -> Callable[[Row], Row] | No
         raise ValueError("the simulated upstream does not round")
     tail = ("." if not had and has else "") + "0" * (has - had)
 
-    def rescale(row: Row) -> Row:
+    def rescale(row: RowTexts) -> RowTexts:
         text = row[place]
         if text is None:
             return row

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from random import Random
 from typing import Protocol
 
-from ticdc_assets.demo.change import DROP_DATABASE, Change, Commit, Ddl, RowChange
-from ticdc_assets.demo.schema_file import database_schema_file, table_schema_file
+from ticdc_assets.demo.change import DROP_DATABASE, Change, ChangedRow, CommittedTransaction, Ddl
+from ticdc_assets.demo.delivery import Delivery
+from ticdc_assets.demo.schema_file import encode_database_schema, encode_table_schema
 from ticdc_assets.events import TableSchema
 from ticdc_assets.storage_sink.path import DataPath, IndexPath, Layout, build
 
@@ -26,12 +26,12 @@ class LineWriter(Protocol):
 
     header: str
 
-    def __call__(self, change: RowChange, commit_ts: int, build_ms: int = 0) -> str: ...
+    def __call__(self, change: ChangedRow, commit_ts: int, build_ms: int = 0) -> str: ...
 
 
 @dataclass(slots=True)
 class _Version:
-    """A table version that rows are being written to."""
+    """A table version with its buffered rows."""
 
     schema: TableSchema
     version: int
@@ -44,37 +44,33 @@ class _Version:
 
 
 class StorageWriter:
-    """Takes changes in commit order; `flush` makes them durable and moves the checkpoint."""
+    """Takes changes in commit order; `flush` writes them and advances the checkpoint."""
 
     def __init__(
         self,
         folder: Path,
         lines: Callable[[TableSchema], LineWriter],
         layout: Layout,
+        delivery: Delivery,
         *,
-        start_ts: int,
         file_size: int = 64 << 20,
-        replays: float = 0.0,
-        random: Random | None = None,
     ) -> None:
         self._folder = folder
         self._new_lines = lines
         self._layout = layout
-        self._start_ts = start_ts
+        self._delivery = delivery
         self._file_size = file_size
-        self._replays = replays
-        self._random = random or Random(0)
         # By the identity of the schema that rows come with.
         self._versions: dict[int, _Version] = {}
         self._current: dict[tuple[str, str], _Version] = {}
-        # What was written since the last checkpoint: what a restart may write again.
+        # The lines written since the last checkpoint, which a restart may write again.
         self._sent: list[tuple[_Version, list[str]]] = []
         self._written = 0
         self.rows = 0
 
     def take(self, change: Change) -> None:
-        if change.ts <= self._start_ts:
-            # Before the changefeed: its tables are met when they have rows.
+        if change.ts <= self._delivery.start_ts:
+            # From before the changefeed: the schema file is written with the first row.
             return
         if isinstance(change, Ddl):
             self._ddl(change)
@@ -82,19 +78,19 @@ class StorageWriter:
             self._rows(change)
 
     def flush(self, ts: int) -> None:
-        """Write all that is buffered, then the checkpoint."""
+        """Write all buffered rows, then the checkpoint."""
         for version in self._current.values():
             self._cut(version, ts)
-        if self._replays and self._random.random() < self._replays:
+        if self._delivery.happens(self._delivery.replays):
             self._replay(ts)
         self._sent = []
         self._put("metadata", f'{{"checkpoint-ts":{ts}}}'.encode())
 
-    def _rows(self, commit: Commit) -> None:
+    def _rows(self, commit: CommittedTransaction) -> None:
         ts = commit.ts
         build_ms = (ts >> 18) + 20
         for change in commit.rows:
-            version = self._versions.get(id(change.table)) or self._meet(change.table)
+            version = self._versions.get(id(change.table)) or self._start_existing(change.table)
             line = version.write(change, ts, build_ms)
             version.lines.append(line)
             version.size += len(line)
@@ -102,11 +98,11 @@ class StorageWriter:
                 self._cut(version, ts)
         self.rows += len(commit.rows)
 
-    def _meet(self, schema: TableSchema) -> _Version:
-        """A table from before the changefeed: its version is the start ts, its file a snapshot."""
-        path, content = table_schema_file(schema, self._start_ts, "", 0, self._layout)
+    def _start_existing(self, schema: TableSchema) -> _Version:
+        """Start a table from before the changefeed: its version is the start ts."""
+        path, content = encode_table_schema(schema, self._delivery.start_ts, "", 0, self._layout)
         self._put(path, content)
-        return self._begin(schema, self._start_ts, path)
+        return self._begin(schema, self._delivery.start_ts, path)
 
     def _begin(self, schema: TableSchema, ts: int, path: str) -> _Version:
         checksum = path.rpartition("_")[2].partition(".")[0]
@@ -124,11 +120,11 @@ class StorageWriter:
         if ddl.stated is None:
             if ddl.kind == DROP_DATABASE:
                 self._end_database(ddl)
-            path, content = database_schema_file(
+            path, content = encode_database_schema(
                 ddl.database, ddl.ts, ddl.sql, ddl.kind.code, self._layout
             )
         else:
-            path, content = table_schema_file(
+            path, content = encode_table_schema(
                 ddl.stated, ddl.ts, ddl.sql, ddl.kind.code, self._layout
             )
         self._put(path, content)
@@ -145,7 +141,7 @@ class StorageWriter:
         if version.lines:
             lines, version.lines, version.size = version.lines, [], 0
             self._write(version, lines, ts)
-            if self._replays:
+            if self._delivery.replays:
                 self._sent.append((version, lines))
 
     def _replay(self, ts: int) -> None:

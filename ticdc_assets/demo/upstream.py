@@ -1,7 +1,7 @@
-"""A small database that knows its truth at any moment.
+"""A small database that knows its truth at any ts.
 
-Rows are tuples of MySQL texts; what happens to them here is plain and its own, so that it can be an
-oracle for whatever reads the changefeed.
+Rows are tuples of MySQL texts.  This module shares no code with the readers of the changefeed, so
+that it can be their oracle.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,118 +10,118 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ticdc_assets.demo.change import Change, Commit, Row, RowChange, Truth
+from ticdc_assets.demo.change import Change, ChangedRow, CommittedTransaction, RowTexts, Truth
 from ticdc_assets.events import TableSchema
 
 _Name = tuple[str, str]
-# Rows as they were before a transaction.
-_Undo = list[tuple["Table", Any, Row | None]]
+# The rows before a transaction.
+_Undo = list[tuple["UpstreamTable", Any, RowTexts | None]]
 
 
-class Table:
-    """A table at one schema: rows by key.  A statement makes a new one, this stays as it was."""
+class UpstreamTable:
+    """The rows of a table under one schema, by key; a DDL makes a new object."""
 
     __slots__ = ("_defaults", "_keys_of_others", "key", "rows", "schema")
 
-    def __init__(self, schema: TableSchema, rows: dict[Any, Row]) -> None:
+    def __init__(self, schema: TableSchema, rows: dict[Any, RowTexts]) -> None:
         self.schema = schema
         self.rows = rows
         places = {column.name: place for place, column in enumerate(schema.columns)}
-        self.key: Callable[[Row], Any] = itemgetter(*(places[name] for name in schema.key))
+        self.key: Callable[[RowTexts], Any] = itemgetter(*(places[name] for name in schema.key))
         unique = {name for index in schema.indexes if index.unique for name in index.columns}
         self._keys_of_others = [places[name] for name in unique]
         self._defaults = {column.name: column.default for column in schema.columns}
 
-    def row(self, values: Mapping[str, str | None]) -> Row:
-        """A row from values by column, defaults filled in; the table may lack some columns."""
+    def row(self, values: Mapping[str, str | None]) -> RowTexts:
+        """Make a row from values by column, with defaults; ignore unknown columns."""
         return tuple([values.get(name, default) for name, default in self._defaults.items()])
 
-    def changed(self, row: Row, values: Mapping[str, str | None]) -> Row:
+    def changed(self, row: RowTexts, values: Mapping[str, str | None]) -> RowTexts:
         pairs = zip(self._defaults, row, strict=True)
         return tuple([values.get(name, text) for name, text in pairs])
 
-    def value(self, row: Row, column: str) -> str | None:
+    def value(self, row: RowTexts, column: str) -> str | None:
         return row[list(self._defaults).index(column)]
 
-    def moves(self, old: Row, new: Row) -> bool:
-        """Whether an update changes a column of any unique index: TiCDC splits it then."""
+    def moves(self, old: RowTexts, new: RowTexts) -> bool:
+        """Return whether an update changes a unique index: TiCDC splits such updates."""
         return any(old[place] != new[place] for place in self._keys_of_others)
 
 
 class Transaction:
-    """Row changes that commit together; of one key only the sum of them counts."""
+    """Row changes that commit together; only the net change per key counts."""
 
     def __init__(self, upstream: "Upstream") -> None:
         self._upstream = upstream
-        # What each touched key was before.
-        self._touched: dict[Table, dict[Any, Row | None]] = {}
+        # The row of every changed key before the transaction.
+        self._touched: dict[UpstreamTable, dict[Any, RowTexts | None]] = {}
 
-    def insert(self, table: Table, **values: str | None) -> None:
+    def insert(self, table: UpstreamTable, **values: str | None) -> None:
         self.put(table, table.row(values))
 
-    def put(self, table: Table, row: Row) -> None:
+    def put(self, table: UpstreamTable, row: RowTexts) -> None:
         key = table.key(row)
         self._remember(table, key)
         table.rows[key] = row
 
-    def update(self, table: Table, key: Any, **values: str | None) -> None:
-        """Change columns of a row, its key among them or not."""
+    def update(self, table: UpstreamTable, key: Any, **values: str | None) -> None:
+        """Change columns of a row, which may include its key."""
         new = table.changed(table.rows[key], values)
         if table.key(new) != key:
             self.delete(table, key)
         self.put(table, new)
 
-    def delete(self, table: Table, key: Any) -> None:
+    def delete(self, table: UpstreamTable, key: Any) -> None:
         self._remember(table, key)
         table.rows.pop(key, None)
 
     def commit(self) -> None:
         undo: _Undo = []
-        rows: list[RowChange] = []
+        rows: list[ChangedRow] = []
         for table, before in self._touched.items():
-            deletes: list[RowChange] = []
-            updates: list[RowChange] = []
-            inserts: list[RowChange] = []
-            split: list[RowChange] = []
+            deletes: list[ChangedRow] = []
+            updates: list[ChangedRow] = []
+            inserts: list[ChangedRow] = []
+            split: list[ChangedRow] = []
             for key, old in before.items():
                 new = table.rows.get(key)
                 if old == new:
                     continue
                 undo.append((table, key, old))
                 if old is None:
-                    inserts.append(RowChange(table.schema, None, new))
+                    inserts.append(ChangedRow(table.schema, None, new))
                 elif new is None:
-                    deletes.append(RowChange(table.schema, old, None))
+                    deletes.append(ChangedRow(table.schema, old, None))
                 elif table.moves(old, new):
-                    deletes.append(RowChange(table.schema, old, None))
-                    split.append(RowChange(table.schema, None, new))
+                    deletes.append(ChangedRow(table.schema, old, None))
+                    split.append(ChangedRow(table.schema, None, new))
                 else:
-                    updates.append(RowChange(table.schema, old, new))
+                    updates.append(ChangedRow(table.schema, old, new))
             rows += deletes + updates + inserts + split
         if rows:
             self._upstream.committed(rows, undo)
 
-    def _remember(self, table: Table, key: Any) -> None:
+    def _remember(self, table: UpstreamTable, key: Any) -> None:
         before = self._touched.setdefault(table, {})
         if key not in before:
             before[key] = table.rows.get(key)
 
 
 class Upstream:
-    """Databases and tables, a clock of TSOs, and a journal to look back with.
+    """Databases and tables, a TSO clock, and a journal of past states.
 
-    Without `history` the journal is not kept, and the truth is known at present only.
+    Without `history`, there is no journal, and only the present truth is known.
     """
 
     def __init__(self, start_ms: int, *, history: bool = True) -> None:
         self.start_ts = start_ms << 18
-        self.tables: dict[_Name, Table] = {}
+        self.tables: dict[_Name, UpstreamTable] = {}
         self._ts = self.start_ts
         self._clock_ms = float(start_ms)
         self._ids = 100
         self._history = history
-        # By commit ts what was before: rows of a transaction, the whole catalog of a statement.
-        self._journal: list[tuple[int, _Undo | dict[_Name, Table]]] = []
+        # The state before each commit ts: the rows of a transaction, or all tables before a DDL.
+        self._journal: list[tuple[int, _Undo | dict[_Name, UpstreamTable]]] = []
         self._changes: list[Change] = []
 
     @property
@@ -129,7 +129,7 @@ class Upstream:
         return self._ts
 
     def advance(self, ms: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self._clock_ms += ms
         self._ts = max(self._ts, int(self._clock_ms) << 18)
 
@@ -145,41 +145,41 @@ class Upstream:
         return Transaction(self)
 
     def drain(self) -> list[Change]:
-        """Hand over what happened since the last time."""
+        """Return the changes since the last call."""
         changes, self._changes = self._changes, []
         return changes
 
-    def committed(self, rows: list[RowChange], undo: _Undo) -> None:
+    def committed(self, rows: list[ChangedRow], undo: _Undo) -> None:
         ts = self.next_ts()
         if self._history:
             self._journal.append((ts, undo))
-        self._changes.append(Commit(ts, rows))
+        self._changes.append(CommittedTransaction(ts, rows))
 
-    def executed(self, change: Change, before: dict[_Name, Table]) -> None:
-        """A statement replaced tables: keep how they were."""
+    def executed(self, change: Change, before: dict[_Name, UpstreamTable]) -> None:
+        """Record a DDL and the tables before it."""
         if self._history:
             self._journal.append((change.ts, before))
         self._changes.append(change)
 
     def replace(
-        self, name: _Name, schema: TableSchema, row: Callable[[Row], Row] | None = None
+        self, name: _Name, schema: TableSchema, row: Callable[[RowTexts], RowTexts] | None = None
     ) -> None:
-        """Put a new schema in a table's place, every row converted."""
+        """Replace a table by one with a new schema, and convert every row."""
         rows = self.tables.pop(name).rows
         converted = dict(rows) if row is None else {key: row(old) for key, old in rows.items()}
-        self.tables[schema.database, schema.table] = Table(schema, converted)
+        self.tables[schema.database, schema.table] = UpstreamTable(schema, converted)
 
     def create(self, schema: TableSchema) -> TableSchema:
         schema = replace(schema, table_id=self.next_id())
-        self.tables[schema.database, schema.table] = Table(schema, {})
+        self.tables[schema.database, schema.table] = UpstreamTable(schema, {})
         return schema
 
     def truth(self, ts: int | None = None) -> Truth:
-        """All tables after every change up to `ts`, which is now if not given."""
+        """Return all tables after every change up to `ts` (default: now)."""
         tables = dict(self.tables)
         if ts is not None and ts < self._ts and not self._history:
             raise ValueError("the upstream keeps no history")
-        rows_of: dict[int, dict[Any, Row]] = {}
+        rows_of: dict[int, dict[Any, RowTexts]] = {}
         for changed, undo in reversed(self._journal):
             if ts is None or changed <= ts:
                 break

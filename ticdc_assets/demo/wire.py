@@ -1,4 +1,4 @@
-"""Values that every topic protocol writes otherwise than MySQL prints them."""
+"""Values that all topic protocols write in another form than MySQL prints."""
 
 from base64 import b64encode
 from collections.abc import Callable
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from ticdc_assets.demo.column_type import BINARY
 from ticdc_assets.events import Column
 
-# A primary key that is the rows' handle is no index in TiDB; TiCDC makes one up, of this name.
+# TiDB has no index for a primary key that is the row handle; TiCDC makes up one of this name.
 HANDLE = "primary"
 
 Convert = Callable[[str], str]
 
 
-def member_number(column: Column) -> Convert | None:
-    """ENUM and SET by number: the 1-based index, the bitmask."""
+def make_member_numberer(column: Column) -> Convert | None:
+    """Return how ENUM and SET become numbers: the 1-based index, the bitmask."""
     elements = column.type.elements
     if elements is None:
         return None
@@ -24,11 +24,11 @@ def member_number(column: Column) -> Convert | None:
     return lambda text: str(sum(bits[element] for element in text.split(",")) if text else 0)
 
 
-def base64_of(text: str) -> str:
-    """Hexadecimal digits as standard base64."""
+def encode_base64(text: str) -> str:
+    """Convert hexadecimal digits to standard base64."""
     return b64encode(bytes.fromhex(text)).decode("ascii")
 
 
 def is_binary(column: Column) -> bool:
-    """Whether the column holds bytes, not text."""
+    """Return whether a column holds bytes, not text."""
     return column.type.name in BINARY
