@@ -1,4 +1,4 @@
-"""How `decode` and `replay` end when they cannot do what they are asked, and as processes."""
+"""How `decode` and `replay` fail, and how they end as processes."""
 
 import json
 import os

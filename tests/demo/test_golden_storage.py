@@ -132,7 +132,7 @@ def test_floats_as_go_prints_them(plain: str, printed: str) -> None:
 
 @pytest.mark.parametrize("dataset", datasets("newarch-storage-canal-json"))
 def test_canal_json_files(dataset: str) -> None:
-    told = 0
+    checked = 0
     for path, content in storage_tree(dataset).items():
         if not path.endswith(".json") or "/schema_" in path:
             continue
@@ -145,5 +145,5 @@ def test_canal_json_files(dataset: str) -> None:
             change = canal_row(message)
             again = CanalLines(change.table)(change, message["_tidb"]["commitTs"], message["ts"])
             assert canonical(again.encode()) == canonical(line + b"\r\n")
-            told += 1
-    assert told > 250
+            checked += 1
+    assert checked > 250

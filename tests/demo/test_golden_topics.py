@@ -75,7 +75,7 @@ def differing(stated: dict[str, Any] | None) -> bool:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_simple_json(workload: str) -> None:
-    codec, schemas, told = SimpleJson(), {}, 0
+    codec, schemas, checked = SimpleJson(), {}, 0
     for record in records(f"{workload}/newarch-simple-json"):
         assert record.value is not None
         message = json.loads(record.value)
@@ -98,13 +98,13 @@ def test_simple_json(workload: str) -> None:
             schemas[stated["schema"], stated["table"], stated["version"]] = of_simple(stated)
         if again is not None:
             assert again.value.decode() == record.value.decode()
-            told += 1
-    assert told > 600
+            checked += 1
+    assert checked > 600
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_simple_avro(workload: str) -> None:
-    codec, schemas, told = SimpleAvro(), {}, 0
+    codec, schemas, checked = SimpleAvro(), {}, 0
     for record in records(f"{workload}/newarch-simple-avro"):
         assert record.value is not None
         try:
@@ -128,8 +128,8 @@ def test_simple_avro(workload: str) -> None:
             schemas[stated["database"], stated["table"], stated["version"]] = of_simple(stated)
         if again is not None:
             assert again.value == record.value, message
-            told += 1
-    assert told > 600
+            checked += 1
+    assert checked > 600
 
 
 def avro_row(codec: Codec, schema: TableSchema, message: dict[str, Any]) -> Record | None:
@@ -161,7 +161,7 @@ def plain(row: dict[str, Any] | None, schema: TableSchema) -> dict[str, Any] | N
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_canal_json(workload: str) -> None:
-    codec, told = CanalJson(), 0
+    codec, checked = CanalJson(), 0
     for record in records(f"{workload}/newarch-canal-json-ext"):
         assert record.value is not None
         message = json.loads(record.value)
@@ -180,8 +180,8 @@ def test_canal_json(workload: str) -> None:
             change = canal_row(message)
             again = codec.rows([SentRow(extension["commitTs"], change)], build_ms)
         assert canonical(again.value) == canonical(record.value)
-        told += 1
-    assert told > 600
+        checked += 1
+    assert checked > 600
 
 
 def test_open_protocol() -> None:
@@ -191,7 +191,7 @@ def test_open_protocol() -> None:
     """
     schemas, altered = created("types/newarch-simple-json")
     altered.add(("types_db", "t_gen"))
-    codec, told = OpenProtocol(), 0
+    codec, checked = OpenProtocol(), 0
     for record in records("types/newarch-open-protocol"):
         assert record.key is not None
         assert record.value is not None
@@ -213,8 +213,8 @@ def test_open_protocol() -> None:
                     continue
                 assert again.key[8:] == struct.pack(">Q", len(key)) + key
                 assert again.value[8:].decode() == value.decode()
-            told += 1
-    assert told > 700
+            checked += 1
+    assert checked > 700
 
 
 def created(dataset: str) -> tuple[dict[tuple[str, str], TableSchema], set[tuple[str, str]]]:
@@ -273,7 +273,7 @@ def open_text(value: Any, kind: ColumnType) -> str | None:
 def test_rows_go_to_the_partition_they_went_to(dataset: str, dispatch: Dispatch) -> None:
     """By table, or by key where the key is numbers and texts."""
     schemas: Schemas = {}
-    told = 0
+    checked = 0
     for record in records(dataset):
         assert record.value is not None
         message = json.loads(record.value)
@@ -288,5 +288,5 @@ def test_rows_go_to_the_partition_they_went_to(dataset: str, dispatch: Dispatch)
             schema = only(schema, [c.name for c in schema.columns if c.name in row])
             change = row_change(schema, None, row)
             assert PartitionDispatcher(schema, 3, dispatch)(change) == record.partition
-            told += 1
-    assert told > 200
+            checked += 1
+    assert checked > 200

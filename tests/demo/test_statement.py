@@ -27,7 +27,7 @@ def statements(workload: str) -> Iterator[dict[str, Any]]:
 
 
 def test_create_table_is_worded_as_the_server_does() -> None:
-    told = 0
+    checked = 0
     for message in statements("random_1"):
         sql = message["sql"]
         if message["type"] != "CREATE" or OTHERWISE.search(sql):
@@ -46,13 +46,13 @@ def test_create_table_is_worded_as_the_server_does() -> None:
         assert ddl.sql == sql.replace(f"`{schema.database}`.", "")
         assert ddl.after is not None
         assert ddl.after.indexes == schema.indexes
-        told += 1
-    assert told >= 5
+        checked += 1
+    assert checked >= 5
 
 
 @pytest.mark.parametrize("workload", ["lifecycle", "types", "random_1"])
 def test_columns_are_worded_as_the_server_does(workload: str) -> None:
-    told = 0
+    checked = 0
     for message in statements(workload):
         found = re.fullmatch(
             r"ALTER TABLE \S+ (?:ADD|MODIFY) COLUMN (`(\w+)` .*?)(?: FIRST| AFTER `\w+`)?",
@@ -63,8 +63,8 @@ def test_columns_are_worded_as_the_server_does(workload: str) -> None:
         stated = of_simple(message["tableSchema"]).column(found[2])
         assert stated is not None
         assert column_sql(stated) == found[1]
-        told += 1
-    assert told >= 7
+        checked += 1
+    assert checked >= 7
 
 
 def shop() -> tuple[Upstream, Session]:

@@ -21,12 +21,12 @@ from pyspark.sql import SparkSession
 from resources.storage import open_claim_check_folder, open_sink_folder
 from tests.golden import GOLDEN, meta, open_lines, storage_tree
 from tests.reference.golden_feeds import (
-    DROPPED_STAY,
+    DROPPED_REMAIN,
     EARLIER_ROWS,
     END_STATE_ONLY,
     PARTITIONED_DIFFER,
     PAUSED_REPORTED,
-    REJECTED_REPORTED,
+    QUARANTINED_REPORTED,
     ROWS_REPORTED,
     allowed,
     difference,
@@ -52,7 +52,7 @@ _THREADS = 4
 _DATES = ("date", "datetime", "timestamp")
 _KINDS = {
     "paused": PAUSED_REPORTED,
-    "quarantined": REJECTED_REPORTED,
+    "quarantined": QUARANTINED_REPORTED,
     "incomplete": ROWS_REPORTED,
 }
 
@@ -185,7 +185,7 @@ def compare(golden: GoldenLake, ts: int, sample: Random | None = None) -> None:
     tables = {(t.schema.database, t.schema.table): t for t in shown.tables()}
     assert set(expected) <= set(tables)
     surplus = set(tables) - set(expected)
-    assert not surplus or (DROPPED_STAY in may and surplus <= in_dropped_databases(workload))
+    assert not surplus or (DROPPED_REMAIN in may and surplus <= in_dropped_databases(workload))
     chosen = sorted(tables)
     if sample is not None:
         chosen = sample.sample(chosen, min(3, len(chosen)))

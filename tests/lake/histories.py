@@ -8,7 +8,8 @@ from random import Random
 import msgspec
 
 from tests.reference.changefeeds import DATABASE, MANNERS, Teller, put
-from tests.reference.random_upstream import KINDS, Column, Shown, World
+from tests.reference.random_tables import KINDS, Column
+from tests.reference.random_upstream import Shown, World
 from ticdc_assets.events import Event, RowChange
 
 
@@ -116,7 +117,7 @@ class History:
     def picture(self, ts: int) -> Shown | None:
         """What was there upstream; None where the ts is inside of a step of several statements."""
         steps = bisect_right(self.times, ts)
-        return self.world.pictures.get(steps) if steps else {}
+        return self.world.states.get(steps) if steps else {}
 
 
 def _sender(event: Event) -> tuple[str, str, int | None] | None:

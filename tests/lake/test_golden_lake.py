@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.golden import GOLDEN, datasets, meta, open_lines
 from tests.lake.golden_runs import GoldenLake, compare, cuts, list_truth_points, unexpected_problems
-from tests.reference.golden_feeds import DROPPED_STAY, UNUSABLE, allowed, replicated
+from tests.reference.golden_feeds import DROPPED_REMAIN, UNUSABLE, allowed, replicated
 from tests.truth import truth
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.schema.ddl.reader import read_ddl
@@ -155,5 +155,5 @@ def _ddls(dataset: str) -> list[dict[str, Any]]:
         if ddl["commit_ts"] > about["changefeed_start_ts"]
         and not any(word in ddl["type"] for word in _NO_TABLES)
         and f"{ddl['schema']}.{ddl['table']}" not in silent
-        and not (DROPPED_STAY in allowed(dataset) and not ddl["table"])
+        and not (DROPPED_REMAIN in allowed(dataset) and not ddl["table"])
     ]

@@ -64,7 +64,7 @@ class Unkeyed(World):
     def keep(self) -> None:
         texts = ([v if v is None else str(v) for v in row.values()] for row in self.rows)
         rows = sorted((tuple(row) for row in texts), key=str)
-        self.pictures[len(self.steps)] = {TITLE: rows}
+        self.states[len(self.steps)] = {TITLE: rows}
 
     def _transaction(self) -> None:
         picked = self.random.sample(range(len(self.rows)), min(len(self.rows), 3))

@@ -17,12 +17,12 @@ from resources.storage import open_claim_check_folder
 from tests.golden import GOLDEN, datasets, meta, open_lines, storage_tree
 from tests.plan.engine import Engine
 from tests.reference.golden_feeds import (
-    DROPPED_STAY,
+    DROPPED_REMAIN,
     EARLIER_ROWS,
     END_STATE_ONLY,
     PARTITIONED_DIFFER,
     PAUSED_REPORTED,
-    REJECTED_REPORTED,
+    QUARANTINED_REPORTED,
     ROWS_REPORTED,
     UNUSABLE,
     allowed,
@@ -101,7 +101,7 @@ def test_windows_give_what_tidb_had(dataset: str) -> None:
     compare(engine, dataset, points[-1])
     assert compared or END_STATE_ONLY in allowed(dataset)
     assert engine.replays == 0 or END_STATE_ONLY in allowed(dataset)
-    kinds = {"paused": PAUSED_REPORTED, "quarantined": REJECTED_REPORTED}
+    kinds = {"paused": PAUSED_REPORTED, "quarantined": QUARANTINED_REPORTED}
     problems = [p for p in engine.problems if p.data_may_differ]
     assert [p.describe() for p in problems if kinds.get(p.kind) not in allowed(dataset)] == []
     assert engine.now.unknown_tables == []
@@ -121,7 +121,7 @@ def compare(engine: Engine, dataset: str, ts: int) -> None:
     stopped = engine.stopped()
     assert not stopped or PAUSED_REPORTED in may, stopped
     surplus = (set(tables) | set(stopped)) - set(expected)
-    assert not surplus or (DROPPED_STAY in may and surplus <= in_dropped_databases(workload))
+    assert not surplus or (DROPPED_REMAIN in may and surplus <= in_dropped_databases(workload))
     for name, true in expected.items():
         if name in stopped:
             continue

@@ -57,9 +57,9 @@ def test_windows_cut_anywhere_give_what_upstream_had(seed: int, manner: str) -> 
         assert engine.stopped() == {}
         assert shown(engine) == of_model(model)
         steps = bisect_right(times, ts)
-        if steps in world.pictures and not more:
-            assert shown(engine) == world.pictures[steps]
-    assert shown(engine) == world.pictures[len(world.steps)]
+        if steps in world.states and not more:
+            assert shown(engine) == world.states[steps]
+    assert shown(engine) == world.states[len(world.steps)]
     assert engine.replays == 0
 
 
@@ -82,7 +82,7 @@ def test_what_comes_too_late_is_mended(seed: int, manner: str) -> None:
     engine.advance(pieces[-1][0] + 1, more_may_come=True)
     assert engine.stopped() == {}
     assert engine.now.unknown_tables == []
-    assert shown(engine) == world.pictures[len(world.steps)]
+    assert shown(engine) == world.states[len(world.steps)]
 
 
 @pytest.mark.parametrize("manner", ["canal", "canal-new", "storage", "storage-new"])
@@ -102,7 +102,7 @@ def test_rows_without_a_commit_ts_are_applied_as_they_come(seed: int, manner: st
         engine.advance(piece[-1][1], more_may_come=True)
     engine.advance(engine.now.ts + 1, more_may_come=True)
     assert engine.stopped() == {}
-    assert shown(engine) == world.pictures[len(world.steps)]
+    assert shown(engine) == world.states[len(world.steps)]
     assert engine.replays == 0
 
 

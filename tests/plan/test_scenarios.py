@@ -14,7 +14,8 @@ from tests.reference import (
     test_ddl_pauses,
     test_ddl_scenarios,
 )
-from tests.reference.changefeeds import DATABASE, MANNERS, Step, Teller, paused
+from tests.reference.changefeeds import DATABASE, MANNERS, Step, Teller
+from tests.reference.model_runs import paused
 from ticdc_assets.events import Event, RowChange
 from ticdc_assets.reference.model import Model
 from ticdc_assets.stream.problem import Problem

@@ -23,8 +23,8 @@ from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 END_STATE_ONLY = "only the last truth point can be compared"
 ROWS_REPORTED = "rows reported as incomplete are absent"
 PAUSED_REPORTED = "tables reported as paused differ"
-REJECTED_REPORTED = "rows are reported as rejected"
-DROPPED_STAY = "tables of dropped databases stay"
+QUARANTINED_REPORTED = "rows are reported as quarantined"
+DROPPED_REMAIN = "tables of dropped databases remain"
 EARLIER_ROWS = "rows committed before the start are absent"
 PARTITIONED_DIFFER = "partitioned tables differ"
 UNUSABLE = "not replayed"
@@ -53,12 +53,12 @@ BY_NATURE = [
     ),
     (
         "*/*-table-id-path",
-        DROPPED_STAY,
+        DROPPED_REMAIN,
         "the server writes no database-level DDL in this layout",
     ),
     (
         "lifecycle/simple-avro*",
-        REJECTED_REPORTED,
+        QUARANTINED_REPORTED,
         "a server bug: values of a copied table are under wrong names until it is truncated",
     ),
     (

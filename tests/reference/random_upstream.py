@@ -1,10 +1,9 @@
-"""A naive upstream that random workloads are made on, to hold the model and the lake against.
+"""A naive upstream for random workloads, to compare the model and the lake with.
 
 It knows tables as lists of rows and partitions by arithmetic; it reads no SQL.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 
 from tests.reference.changefeeds import (
@@ -18,100 +17,13 @@ from tests.reference.changefeeds import (
     rename_all,
     together,
 )
+from tests.reference.random_tables import KINDS, Column, RandomTable
 
-# The rows of tables; a title has the columns too.
+# Rows by table and columns.
 Shown = dict[str, list[tuple[str | None, ...]]]
 
 STEPS = 60
 NAMES = ("a", "b", "c", "archive/a", "archive/d")
-# How a column is declared, and what rows that were there get in it.
-KINDS: dict[str, Value] = {
-    "int": None,
-    "int default 3": 3,
-    "int not null": 0,
-    "bigint not null default 4": 4,
-    "varchar(20) default 'x,y'": "x,y",
-    "varchar(20) not null": "",
-    "enum('p','q','r') default 'q'": 2,
-    "set('p','q')": None,
-    "bit(4) default b'101'": 5,
-    "decimal(8,2) default 1.5": "1.50",
-    # These never travel.
-    "int as (`id` + 1) virtual": None,
-}
-ENUM, SET = ("", "p", "q", "r"), ("", "p", "q", "p,q")
-
-
-@dataclass
-class Column:
-    name: str
-    kind: str
-
-    @property
-    def type(self) -> str:
-        return self.kind.split(" ")[0].split("(")[0]
-
-    @property
-    def travels(self) -> bool:
-        return not self.kind.endswith("virtual")
-
-
-@dataclass
-class Upstream:
-    """One table as it is upstream."""
-
-    columns: list[Column]
-    key: tuple[str, ...]
-    rows: list[dict[str, Value]] = field(default_factory=list)
-    # Upper bounds by name (the last one None), or a number of hash partitions, or neither.
-    bounds: dict[str, int | None] | None = None
-    hashes: int | None = None
-
-    def definition(self) -> str:
-        columns = [f"`{c.name}` {c.kind}" for c in self.columns]
-        if self.key:
-            columns.append(f"primary key ({', '.join(self.key)}) nonclustered")
-        return ", ".join(columns)
-
-    def by(self) -> str:
-        if self.hashes is not None:
-            return f" PARTITION BY HASH (`id`) PARTITIONS {self.hashes}"
-        if self.bounds is None:
-            return ""
-        parts = ",".join(self.part(name) for name in self.bounds)
-        return f" PARTITION BY RANGE (`id`) ({parts})"
-
-    def part(self, name: str) -> str:
-        assert self.bounds is not None
-        bound = self.bounds[name]
-        return f"PARTITION `{name}` VALUES LESS THAN ({'MAXVALUE' if bound is None else bound})"
-
-    def partitions(self) -> list[str]:
-        if self.hashes is not None:
-            return [f"p{n}" for n in range(self.hashes)]
-        return list(self.bounds or ())
-
-    def partition_of(self, row: dict[str, Value]) -> str:
-        number = int(row["id"])  # type: ignore[arg-type]
-        if self.hashes is not None:
-            return f"p{number % self.hashes}"
-        assert self.bounds is not None
-        return next(n for n, bound in self.bounds.items() if bound is None or number < bound)
-
-    def sent(self) -> list[Column]:
-        return [column for column in self.columns if column.travels]
-
-    def shown(self) -> list[tuple[str | None, ...]]:
-        rows = (tuple(_shown(row[c.name], c.type) for c in self.sent()) for row in self.rows)
-        return sorted(rows, key=str)
-
-
-def _shown(value: Value, kind: str) -> str | None:
-    if value is None:
-        return None
-    if kind in ("enum", "set"):
-        return (ENUM if kind == "enum" else SET)[int(value)]
-    return str(value)
 
 
 class World:
@@ -120,10 +32,10 @@ class World:
     def __init__(self, random: Random, length: int = STEPS) -> None:
         self.random = random
         self.length = length
-        self.tables: dict[str, Upstream] = {}
+        self.tables: dict[str, RandomTable] = {}
         self.steps: list[Step] = []
-        # What the tables were like after so many steps.
-        self.pictures: dict[int, Shown] = {}
+        # The rows of the tables, by the number of steps.
+        self.states: dict[int, Shown] = {}
         self.numbers = iter(range(1, 10_000))
 
     def actions(self) -> list[Callable[[], None]]:
@@ -144,12 +56,12 @@ class World:
             self.keep()
 
     def keep(self) -> None:
-        self.pictures[len(self.steps)] = {
+        self.states[len(self.steps)] = {
             f"{name}({', '.join(c.name for c in table.sent())})": table.shown()
             for name, table in self.tables.items()
         }
 
-    def some(self) -> tuple[str, Upstream] | None:
+    def some(self) -> tuple[str, RandomTable] | None:
         return self.random.choice(list(self.tables.items())) if self.tables else None
 
     def free(self) -> str | None:
@@ -161,8 +73,8 @@ class World:
         definition = self.tables[name].definition() if now else None
         self.steps.append(Ddl(sql.replace("@", table), name, definition))
 
-    def partition(self) -> Upstream:
-        new = Upstream([Column("id", "int not null")], ("id",))
+    def partition(self) -> RandomTable:
+        new = RandomTable([Column("id", "int not null")], ("id",))
         match self.random.randrange(3):
             case 0:
                 new.bounds = {"p0": 20, "p1": 50, "p2": None}
@@ -236,7 +148,7 @@ class World:
         if (found := self.some()) is None or (name := self.free()) is None:
             return
         source, table = found
-        self.tables[name] = Upstream(
+        self.tables[name] = RandomTable(
             [Column(c.name, c.kind) for c in table.columns],
             table.key,
             bounds=dict(table.bounds) if table.bounds else None,
@@ -297,7 +209,7 @@ class World:
             row[new.name] = KINDS[new.kind]
         self.say(f"ALTER TABLE @ ADD COLUMN `{new.name}` {new.kind}{where}", name)
 
-    def other_column(self, table: Upstream) -> Column | None:
+    def other_column(self, table: RandomTable) -> Column | None:
         free = [c for c in table.columns if c.name not in (*table.key, "id")]
         return self.random.choice(free) if free else None
 
@@ -324,7 +236,7 @@ class World:
                 value = row[column.name]
                 row[column.name] = value if value is None else str(value)
 
-    def _retype(self, found: tuple[str, Upstream], column: Column, kind: str) -> None:
+    def _retype(self, found: tuple[str, RandomTable], column: Column, kind: str) -> None:
         old, column.name, column.kind = column.name, f"c{next(self.numbers)}", kind
         for row in found[1].rows:
             row[column.name] = row.pop(old)
@@ -366,9 +278,7 @@ class World:
         columns = ", ".join(table.key)
         self.say(f"ALTER TABLE @ DROP PRIMARY KEY, ADD PRIMARY KEY ({columns}) NONCLUSTERED", name)
 
-    # Partitions
-
-    def some_parted(self) -> tuple[str, Upstream] | None:
+    def some_parted(self) -> tuple[str, RandomTable] | None:
         parted = [(n, t) for n, t in self.tables.items() if t.partitions()]
         return self.random.choice(parted) if parted else None
 
@@ -431,9 +341,9 @@ class World:
         table.rows = [row for row in table.rows if table.partition_of(row) != partition]
         self.steps.append(exchange(name, partition, other))
 
-    def like(self, table: Upstream, name: str) -> Upstream:
-        """A new table with the columns of another one, and no partitions."""
-        fresh = Upstream([Column(c.name, c.kind) for c in table.columns], table.key)
+    def like(self, table: RandomTable, name: str) -> RandomTable:
+        """Create a table with the columns of another one and no partitions."""
+        fresh = RandomTable([Column(c.name, c.kind) for c in table.columns], table.key)
         self.tables[name] = fresh
         self.say(f"CREATE TABLE @ ({fresh.definition()})", name)
         return fresh

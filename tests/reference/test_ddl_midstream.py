@@ -10,13 +10,11 @@ from tests.reference.changefeeds import (
     cut,
     edit,
     exchange,
-    paused,
-    played,
     put,
     rename,
-    tables,
     together,
 )
+from tests.reference.model_runs import paused, played, tables
 from ticdc_assets.events import Bootstrap, TopicPosition
 from ticdc_assets.reference.model import Model
 

@@ -2,20 +2,8 @@
 
 import pytest
 
-from tests.reference.changefeeds import (
-    MANNERS,
-    Ddl,
-    Step,
-    Teller,
-    cut,
-    edit,
-    exchange,
-    played,
-    put,
-    rename,
-    replays,
-    tables,
-)
+from tests.reference.changefeeds import MANNERS, Ddl, Step, Teller, cut, edit, exchange, put, rename
+from tests.reference.model_runs import played, replays, tables
 
 Expected = dict[str, list[tuple[str | None, ...]]]
 

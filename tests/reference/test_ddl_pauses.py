@@ -1,21 +1,10 @@
-"""Statements that cannot be carried out stop the tables they concern, and no other; all is said."""
+"""DDLs that cannot be applied pause the affected tables and no others, and are reported."""
 
 import pytest
 from msgspec.structs import replace
 
-from tests.reference.changefeeds import (
-    MANNERS,
-    Ddl,
-    Step,
-    Teller,
-    cut,
-    exchange,
-    paused,
-    played,
-    put,
-    rename,
-    tables,
-)
+from tests.reference.changefeeds import MANNERS, Ddl, Step, Teller, cut, exchange, put, rename
+from tests.reference.model_runs import paused, played, tables
 from ticdc_assets.events import SchemaChange, TopicPosition
 
 T = "id int primary key, v varchar(10)"
@@ -51,7 +40,7 @@ SCENARIOS: dict[str, tuple[list[Step], dict[str, str], Expected]] = {
         {"t": UNREADABLE},
         {"u(id, v)": left(1, 2)},
     ),
-    "a paused table stays so under its next names": (
+    "a paused table remains paused under its next names": (
         [
             *BOTH,
             Ddl(UNREADABLE, "t"),
@@ -63,7 +52,7 @@ SCENARIOS: dict[str, tuple[list[Step], dict[str, str], Expected]] = {
         {"archive/z": "FROBNICATE"},
         {"u(id, v)": left(1)},
     ),
-    "an empty table stays paused when it is renamed": (
+    "an empty table remains paused when it is renamed": (
         [create("t"), Ddl(UNREADABLE, "t"), rename("t", "w"), *rows("w", 1)],
         {"w": "FROBNICATE"},
         {},

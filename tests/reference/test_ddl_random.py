@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from tests.reference.changefeeds import MANNERS, Teller, played, tables
+from tests.reference.changefeeds import MANNERS, Teller
+from tests.reference.model_runs import played, tables
 from tests.reference.random_upstream import World
 
 
@@ -13,7 +14,7 @@ from tests.reference.random_upstream import World
 def test_a_random_workload_ends_as_upstream(seed: int, manner: str) -> None:
     world = World(Random(seed))
     world.run()
-    expected = world.pictures[len(world.steps)]
+    expected = world.states[len(world.steps)]
     events = Teller(manner).tell(world.steps)
     # In whichever order they arrive.
     for _ in range(2):

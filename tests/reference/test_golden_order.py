@@ -1,6 +1,6 @@
 """Order is by commit ts: however real changefeeds arrive, the tables are those that upstream had.
 
-They come in pieces, a piece at a time carried out as far as it is resolved.
+They arrive in pieces, and each piece is applied as far as it is resolved.
 """
 
 from functools import cache
@@ -21,10 +21,10 @@ from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 # Rows of every table; None for a paused one.
-Picture = dict[tuple[str, str], tuple[bytes, ...] | None]
+ModelState = dict[tuple[str, str], tuple[bytes, ...] | None]
 
 
-def picture(replay: ModelReplay) -> Picture:
+def capture_state(replay: ModelReplay) -> ModelState:
     return {
         (table.schema.database, table.schema.table): (
             tuple(encode_rows(table)) if table.pause_reason is None else None
@@ -46,31 +46,31 @@ def points(dataset: str) -> list[int]:
 
 
 @cache
-def at_once(dataset: str) -> tuple[dict[int, Picture], set[str]]:
+def at_once(dataset: str) -> tuple[dict[int, ModelState], set[str]]:
     """The tables at every truth point, and what is said, when everything is there at once."""
     replay = ModelReplay(feed_of(dataset))
     replay.add(events_of(dataset))
-    pictures = {}
+    states = {}
     for ts in points(dataset):
         replay.advance(ts)
-        pictures[ts] = picture(replay)
+        states[ts] = capture_state(replay)
     assert replay.default_ts == points(dataset)[-1]
-    return pictures, said(replay)
+    return states, said(replay)
 
 
 def in_pieces(dataset: str, events: list[Event], random: Random) -> tuple[dict, set[str]]:
     """The same, when the model goes along with what arrives."""
     replay = ModelReplay(feed_of(dataset))
-    pictures = {}
+    states = {}
     for piece in cut(events, random):
         replay.add(piece)
         resolved = replay.default_ts
         for ts in points(dataset):
             if replay.model.applied_ts < ts <= resolved:
                 replay.advance(ts)
-                pictures[ts] = picture(replay)
+                states[ts] = capture_state(replay)
         replay.advance(resolved)
-    return pictures, said(replay)
+    return states, said(replay)
 
 
 @pytest.mark.parametrize(
@@ -146,6 +146,6 @@ def test_a_folder_may_be_read_while_it_grows(dataset: str) -> None:
             replay.check_resolved([step["ts"]])
             for side in (replay, whole):
                 side.advance(step["ts"])
-            assert picture(replay) == picture(whole)
+            assert capture_state(replay) == capture_state(whole)
             compared += 1
     assert compared == len(points(dataset))

@@ -5,12 +5,12 @@ import pytest
 
 from tests.golden import datasets, meta
 from tests.reference.golden_feeds import (
-    DROPPED_STAY,
+    DROPPED_REMAIN,
     EARLIER_ROWS,
     END_STATE_ONLY,
     PARTITIONED_DIFFER,
     PAUSED_REPORTED,
-    REJECTED_REPORTED,
+    QUARANTINED_REPORTED,
     ROWS_REPORTED,
     UNUSABLE,
     allowed,
@@ -42,7 +42,7 @@ def test_replay_gives_what_tidb_had_at_every_truth_point(dataset: str) -> None:
         tables = {(t.schema.database, t.schema.table): t for t in replay.model.tables}
         assert set(expected) <= set(tables)
         surplus = set(tables) - set(expected)
-        assert not surplus or (DROPPED_STAY in may and surplus <= in_dropped_databases(workload))
+        assert not surplus or (DROPPED_REMAIN in may and surplus <= in_dropped_databases(workload))
         for name, true in expected.items():
             table = tables[name]
             lines = [msgspec.json.decode(line) for line in encode_rows(table)]
@@ -65,7 +65,7 @@ def test_replay_gives_what_tidb_had_at_every_truth_point(dataset: str) -> None:
     kinds = {
         "paused": PAUSED_REPORTED,
         "incomplete": ROWS_REPORTED,
-        "quarantined": REJECTED_REPORTED,
+        "quarantined": QUARANTINED_REPORTED,
     }
     problems = [p for p in replay.problems() if p.data_may_differ]
     assert [p.describe() for p in problems if kinds.get(p.kind) not in may] == []

@@ -151,7 +151,9 @@ def text(row: Row | None) -> str:
     return "" if row is None else str(sorted(row.items()))
 
 
-def told(transactions: list[Transaction], random: Random, *, raw: bool) -> list[list[Event]]:
+def make_partitions(
+    transactions: list[Transaction], random: Random, *, raw: bool
+) -> list[list[Event]]:
     """What the two partitions hear of it: rows of a stretch of time in any order, a watermark."""
     partitions: list[list[Event]] = [[], []]
     for number, partition in enumerate(partitions):
@@ -231,7 +233,7 @@ def test_tables_with_a_key_are_as_upstream_at_whatever_is_resolved(
 ) -> None:
     random = Random(seed)
     transactions = list(keyed_transactions(length, random))
-    partitions = told(transactions, random, raw=raw)
+    partitions = make_partitions(transactions, random, raw=raw)
     arriving = list(delivered(partitions, random, twice=True))
     follow(transactions, arriving, random)
 
@@ -241,7 +243,7 @@ def test_tables_with_a_key_are_as_upstream_at_whatever_is_resolved(
 def test_tables_without_a_key_count_their_rows(length: int, seed: int) -> None:
     random = Random(seed)
     transactions = list(keyless_transactions(length, random))
-    partitions = told(transactions, random, raw=True)
+    partitions = make_partitions(transactions, random, raw=True)
     arriving = list(delivered(partitions, random, back_to=earlier))
     follow(transactions, arriving, random)
 
