@@ -16,7 +16,7 @@ from ticdc_assets.cli.interrupt import keep_interrupt_handler
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.schema_text import format_schema_history
 from ticdc_assets.cli.show import format_tables
-from ticdc_assets.demo import SimulationOptions, Simulation, encode_truth, prepare
+from ticdc_assets.demo import Simulation, SimulationOptions, encode_truth, prepare
 from ticdc_assets.lake.advance import AdvanceResult, advance
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.lock import locked
