@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from ticdc_assets.changefeed import load_changefeeds
-from ticdc_assets.cli.command_line import parser
+from ticdc_assets.cli.command_line import make_parser
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -35,7 +35,7 @@ def test_command_lines_parse(line: str) -> None:
         {"TABLE": "shop.orders", "TSO": "447984124732375041", "<name>": "simple"}.get(w, w)
         for w in shlex.split(line)
     ]
-    parser().parse_args(words)
+    make_parser().parse_args(words)
 
 
 def test_the_table_of_commands_names_commands() -> None:
@@ -45,7 +45,7 @@ def test_the_table_of_commands_names_commands() -> None:
     for cell in named:
         for line in cell.split("`, `"):
             words = ["shop.orders" if w == "TABLE" else w for w in shlex.split(line)]
-            parser().parse_args(words)
+            make_parser().parse_args(words)
 
 
 def test_targets_are_in_the_makefile() -> None:
