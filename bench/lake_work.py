@@ -30,7 +30,7 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 TIMED_FUNCTIONS = {
     "start": {"advance": ["create_tables", "read_last_snapshot"]},
     "ingest": {"advance": ["ingest_folder"]},
-    "decode": {"advance": ["decode"]},
+    "decode": {"advance": ["decode_folder"]},
     "plan": {"apply.apply": ["read_control_events", "find_late_rows", "prepare_window"]},
     "apply": {"apply.apply": ["apply_table_work"]},
     "record": {
