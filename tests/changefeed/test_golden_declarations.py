@@ -71,9 +71,7 @@ def as_written(text: str) -> str | bool | int:
 
 
 @pytest.mark.parametrize("dataset", datasets())
-def test_a_golden_changefeed_loads_with_the_settings_of_its_uri_and_toml(
-    dataset: str, tmp_path: Path
-) -> None:
+def test_a_golden_changefeed_loads_as_declared(dataset: str, tmp_path: Path) -> None:
     config = GOLDEN / dataset / "changefeed.toml"
     uri, tz = meta(dataset)["sink-uri"], meta(dataset)["timezone"]
     (tmp_path / "changefeeds.toml").write_text(

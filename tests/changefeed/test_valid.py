@@ -96,6 +96,9 @@ def test_the_uri_wins_over_the_toml_and_either_may_set_a_value_alone(
     )
     assert files.large_message_handle_option == "none"  # files know no large messages
     assert files.large_message_handle_compression == "none"
+
+
+def test_open_protocol_is_the_default_on_kafka(declare: Callable[..., Changefeed]) -> None:
     assert declare("kafka://a:1/t").protocol == "open-protocol"
     assert declare("kafka://a:1/t?protocol=default").protocol == "open-protocol"
 

@@ -223,9 +223,11 @@ def _check(feed: Changefeed, settings: Settings) -> None:
     """Raise for settings that TiCDC does not allow together, or that hide data from a consumer."""
     if feed.delete_only_output_handle_key_columns:
         if feed.protocol == "csv":
-            raise settings.error("cannot be with csv: its deletes have all columns", _DELETE_ONLY)
+            raise settings.error(
+                "cannot be combined with csv: its deletes have all columns", _DELETE_ONLY
+            )
         if feed.force_replicate:
-            raise settings.error("cannot be with force-replicate", _DELETE_ONLY)
+            raise settings.error("cannot be combined with force-replicate", _DELETE_ONLY)
     option, name = feed.large_message_handle_option, f"{_LARGE}.large-message-handle-option"
     if option == "none":
         return
@@ -235,7 +237,9 @@ def _check(feed: Changefeed, settings: Settings) -> None:
         raise settings.error("needs enable-tidb-extension with canal-json", name)
     if option == "claim-check":
         if feed.claim_check_raw_value and feed.protocol == "open-protocol":
-            raise settings.error("cannot be with open-protocol", f"{_LARGE}.claim-check-raw-value")
+            raise settings.error(
+                "cannot be combined with open-protocol", f"{_LARGE}.claim-check-raw-value"
+            )
         if feed.claim_check_storage is None:
             reason = "is missing, and the changefeed has no claim-check-storage either"
             raise settings.error(reason, f"{_LARGE}.claim-check-storage-uri")

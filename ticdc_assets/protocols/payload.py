@@ -1,8 +1,8 @@
 """Claim checks: rows too large for a message, stored as objects in external storage.
 
-The message states a location; only its last path element counts, looked up in the storage that the
-owner declared.  This module opens nothing: callers pass a `PayloadStore`.  Errors name the object,
-never its location: a storage URI may hold credentials.
+The message states a location; only its last path element counts, as the name of an object in the
+storage that the owner declared.  This module opens nothing: callers pass a `PayloadStore`.  Errors
+name the object, never its location: a storage URI may hold credentials.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """The JSON shape of a Canal-JSON message: field names, types and bounds.
 
-Rows and their types stay raw text: most rows go into an image unparsed.  What a message means, and
-whether its fields fit together, is decided by the decoder.
+Rows and their types are kept as raw text: most rows go into an image unparsed.  The decoder decides
+what a message means, and whether its fields fit together.
 """
 
 from typing import Annotated
