@@ -14,7 +14,14 @@ from zoneinfo import ZoneInfo
 
 from ticdc_assets.changefeed.entry import ChangefeedEntry
 from ticdc_assets.changefeed.settings import Settings
-from ticdc_assets.changefeed.sink_uri import Options, Scheme, Transport, go_duration, nearest
+from ticdc_assets.changefeed.sink_uri import (
+    Options,
+    Scheme,
+    Transport,
+    go_duration,
+    list_choices,
+    nearest,
+)
 from ticdc_assets.changefeed.toml import ChangefeedToml, read_toml
 from ticdc_assets.errors import ConfigError
 
@@ -27,6 +34,7 @@ BinaryEncoding = Literal["base64", "hex"]
 
 # TiCDC's other name for a protocol.
 _ALIASES: dict[str, ProtocolName] = {"default": "open-protocol"}
+# Where each protocol can be written: the same as its decoders in `protocols.registry`.
 _ON_TOPICS: tuple[ProtocolName, ...] = ("simple", "canal-json", "open-protocol")
 _IN_FOLDERS: tuple[ProtocolName, ...] = ("csv", "canal-json")
 _UNSUPPORTED = ("avro", "flat-avro", "debezium", "canal", "maxwell", "craft", "outbox-json")
@@ -36,7 +44,7 @@ _LARGE_OPTIONS: tuple[LargeMessageHandleOption, ...] = ("none", "handle-key-only
 _LARGE_COMPRESSIONS: tuple[LargeMessageHandleCompression, ...] = ("none", "snappy", "lz4")
 _DATE_SEPARATORS: tuple[DateSeparator, ...] = ("day", "none", "year", "month")
 _BINARY_ENCODINGS: tuple[BinaryEncoding, ...] = ("base64", "hex")
-_DIGITS = "must be 6 to 20; with any other TiCDC writes 20: leave it out"
+_DIGITS = "must be 6 to 20: TiCDC takes 20 in place of any other number, so remove the setting"
 _CODEC = "sink.kafka-config.codec-config"
 _LARGE = "sink.kafka-config.large-message-handle"
 _STORAGE = "sink.cloud-storage-config"
@@ -129,13 +137,14 @@ def load_changefeeds(path: Path) -> dict[str, Changefeed]:
             raise ConfigError(reason, file=str(path), setting=name)
     entries = content.get("changefeed")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        reason = "there is none, or not as [[changefeed]]"
+        reason = "is missing or not a list: declare each changefeed as [[changefeed]]"
         raise ConfigError(reason, file=str(path), setting="changefeed")
     feeds: dict[str, Changefeed] = {}
     for number, entry in enumerate(entries, 1):
         feed = _declare(ChangefeedEntry(entry, path, number))
         if feed.id in feeds:
-            raise ConfigError("is declared twice", file=str(path), setting=f"changefeed {feed.id}")
+            reason = "is declared twice: give one of them another id"
+            raise ConfigError(reason, file=str(path), setting=f"changefeed {feed.id}")
         feeds[feed.id] = feed
     return feeds
 
@@ -223,25 +232,24 @@ def _check(feed: Changefeed, settings: Settings) -> None:
     """Raise for settings that TiCDC does not allow together, or that hide data from a consumer."""
     if feed.delete_only_output_handle_key_columns:
         if feed.protocol == "csv":
-            raise settings.error(
-                "cannot be combined with csv: its deletes have all columns", _DELETE_ONLY
-            )
+            reason = "cannot be combined with csv, whose deletes have all columns: remove it"
+            raise settings.error(reason, _DELETE_ONLY)
         if feed.force_replicate:
-            raise settings.error("cannot be combined with force-replicate", _DELETE_ONLY)
+            reason = "cannot be combined with force-replicate: set only one of them"
+            raise settings.error(reason, _DELETE_ONLY)
     option, name = feed.large_message_handle_option, f"{_LARGE}.large-message-handle-option"
     if option == "none":
         return
     if feed.protocol == "csv":
-        raise settings.error("is for Kafka, not for csv", name)
+        raise settings.error("works on Kafka only, not with csv: remove it", name)
     if feed.protocol == "canal-json" and not feed.enable_tidb_extension:
-        raise settings.error("needs enable-tidb-extension with canal-json", name)
+        raise settings.error("needs enable-tidb-extension = true with canal-json", name)
     if option == "claim-check":
         if feed.claim_check_raw_value and feed.protocol == "open-protocol":
-            raise settings.error(
-                "cannot be combined with open-protocol", f"{_LARGE}.claim-check-raw-value"
-            )
+            reason = "cannot be combined with open-protocol: remove it"
+            raise settings.error(reason, f"{_LARGE}.claim-check-raw-value")
         if feed.claim_check_storage is None:
-            reason = "is missing, and the changefeed has no claim-check-storage either"
+            reason = "is missing: set it, or claim-check-storage of the changefeed"
             raise settings.error(reason, f"{_LARGE}.claim-check-storage-uri")
 
 
@@ -263,7 +271,8 @@ def _read_protocol(
     text = settings.text("sink.protocol").lower()
     if not text:
         if transport == "storage":
-            reason = f"sets no protocol, nor does a config: {' or '.join(supported)}"
+            choices = list_choices([f"protocol={name}" for name in supported])
+            reason = f"sets no protocol: add {choices}, or set sink.protocol in the config"
             raise entry.error(reason, "sink-uri")
         return "open-protocol"
     for protocol in supported:
@@ -271,9 +280,9 @@ def _read_protocol(
             return protocol
     # Text that is not a protocol may be a credential: do not repeat it.
     is_protocol = text in (*_ON_TOPICS, *_IN_FOLDERS, *_ALIASES, *_UNSUPPORTED)
-    shown = text if is_protocol else "this"
-    known = ", ".join(supported)
-    raise settings.error(f"{shown} is not supported on {transport}, only {known}", "sink.protocol")
+    shown = text if is_protocol else "this protocol"
+    reason = f"{shown} is not supported on {transport}: use {list_choices(supported)}"
+    raise settings.error(reason, "sink.protocol")
 
 
 def _read_csv(settings: Settings) -> CsvDialect:
@@ -294,9 +303,9 @@ def _read_csv(settings: Settings) -> CsvDialect:
         raise settings.error("must be one ASCII character or empty", "sink.csv.quote")
     for text, name in ((dialect.delimiter, "delimiter"), (dialect.quote, "quote")):
         if "\r" in text or "\n" in text:
-            raise settings.error("must not be or have a line break", f"sink.csv.{name}")
+            raise settings.error("must not contain a line break", f"sink.csv.{name}")
     if dialect.quote and dialect.quote in dialect.delimiter:
-        raise settings.error("must not have the quote character in it", "sink.csv.delimiter")
+        raise settings.error("must not contain the quote character", "sink.csv.delimiter")
     return dialect
 
 
@@ -305,6 +314,6 @@ def _read_dispatchers(toml: ChangefeedToml) -> tuple[Dispatcher, ...]:
     for row in toml.rows("sink.dispatchers"):
         old, new = row.text("dispatcher") or "", row.text("partition") or ""
         if old and new:
-            raise row.error("is the old name of partition: give one of them", "dispatcher")
+            raise row.error("is the old name of partition: set only one of them", "dispatcher")
         dispatchers.append(Dispatcher(row.texts("matcher"), new or old, row.text("topic") or ""))
     return tuple(dispatchers)

@@ -34,7 +34,9 @@ class ChangefeedEntry:
         self._place = "" if file is None else f"changefeed {number}."
         id = self._text("id")
         if id is None or not _ID.fullmatch(id):
-            raise self.error("must be letters, digits, - and _, at most 128", "id")
+            raise self.error(
+                "must be 1 to 128 letters, digits, - and _, a letter or digit first", "id"
+            )
         self.id = id
         if file is not None:
             self._place = f"changefeed {id}."
@@ -46,7 +48,7 @@ class ChangefeedEntry:
     def sink_uri(self) -> SinkUri:
         text = self._text("sink-uri")
         if text is None:
-            raise self.error("is missing", "sink-uri")
+            raise self.error("is missing: give the one that TiCDC was given", "sink-uri")
         return parse_sink_uri(text, file=self._file, setting=self._place + "sink-uri")
 
     def config(self) -> ChangefeedToml:
@@ -81,13 +83,13 @@ class ChangefeedEntry:
         else:
             return None, Options()
         if uri.transport != "storage":
-            raise uri.error("must be a folder or a bucket")
+            raise uri.error("must be a folder or a bucket, such as s3://bucket/prefix")
         return uri.location, uri.options
 
     def keys(self) -> dict[str, tuple[str, ...]]:
         tables = self._content.get("keys", {})
         if not isinstance(tables, dict):
-            raise self.error("must be a table", "keys")
+            raise self.error('must be a table such as {"database.table" = ["column"]}', "keys")
         for table, columns in tables.items():
             database, _, rest = table.partition(".")
             if not database or not rest:

@@ -8,7 +8,7 @@ contradict each other.  No error quotes a value.
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ticdc_assets.changefeed.sink_uri import SinkUri
+from ticdc_assets.changefeed.sink_uri import SinkUri, list_choices
 from ticdc_assets.changefeed.toml import ChangefeedToml
 from ticdc_assets.errors import ConfigError
 
@@ -50,7 +50,7 @@ class Settings:
         for known in allowed:
             if value == known:
                 return known
-        raise self.error(f"must be {' or '.join(allowed)}", name)
+        raise self.error(f"must be {list_choices(allowed)}", name)
 
     def read(self, name: str, read: Callable[[str], T], default: T) -> T:
         """Read a text with a function that raises ValueError."""

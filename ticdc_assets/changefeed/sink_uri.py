@@ -6,7 +6,7 @@ could be one: a secret with an unescaped `/`, `?`, `&` or `@` can land anywhere.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal, TypeVar
@@ -103,7 +103,7 @@ def go_bool(text: str) -> bool:
         return True
     if text in _FALSE or not text:
         return False
-    raise ValueError("not true or false")
+    raise ValueError("must be true or false")
 
 
 def go_int(text: str) -> int:
@@ -111,24 +111,29 @@ def go_int(text: str) -> int:
     if not text:
         return 0
     if not _INTEGER.fullmatch(text):
-        raise ValueError("not an integer")
+        raise ValueError("must be a whole number")
     return int(text)
 
 
 def go_duration(text: str) -> float:
     """Read a positive Go duration such as `1h2m3.5s` or `30ms` as seconds."""
     if not _DURATION.fullmatch(text):
-        raise ValueError("not a duration such as 30s or 1m")
+        raise ValueError("must be a duration such as 30s or 1m")
     seconds = sum(float(n) * _SECONDS[unit] for n, unit in _DURATION_PART.findall(text))
     if not 0 < seconds < 1e9:
-        raise ValueError("must be more than nothing and less than decades")
+        raise ValueError("must be more than 0s and less than 1000000000s")
     return seconds
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Word a hint with the known name most like this one, or nothing."""
+    """Return a hint with the known name most like this one, or an empty text."""
     match = get_close_matches(name, sorted(known), n=1)
     return f"; did you mean {match[0]}?" if match else ""
+
+
+def list_choices(names: Sequence[str]) -> str:
+    """Join names as `a, b or c`."""
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +175,7 @@ class SinkUri:
 
 
 def parse_sink_uri(uri: str, *, file: str | None = None, setting: str = "sink-uri") -> SinkUri:
-    """Take a sink URI apart, refusing what TiCDC would misread or pass over."""
+    """Parse a sink URI; raise a `ConfigError` for what TiCDC would misread or ignore."""
     try:
         uri = uri.strip()
         if any(ord(char) <= 0x20 or ord(char) == 0x7F for char in uri):
@@ -181,9 +186,8 @@ def parse_sink_uri(uri: str, *, file: str | None = None, setting: str = "sink-ur
             raise ValueError("has a '%' that starts no escape: write it as %25")
         scheme_text, separator, rest = uri.partition("://")
         if not separator or scheme_text.lower() not in SCHEMES:
-            raise ValueError(
-                f"must start with one of {', '.join(f'{name}://' for name in SCHEMES)}"
-            )
+            choices = list_choices([f"{name}://" for name in SCHEMES])
+            raise ValueError(f"must start with {choices}")
         transport, scheme = SCHEMES[scheme_text.lower()]
         address, _, query = rest.partition("?")
         authority, _, path = address.partition("/")
@@ -207,14 +211,14 @@ def _locate(
     try:
         path = unquote(escaped_path, errors="strict")
     except UnicodeDecodeError:
-        raise ValueError("its path is not UTF-8") from None
+        raise ValueError("has a path that is not UTF-8: escape its bytes as UTF-8") from None
     if "\0" in path:
-        raise ValueError("its path has a NUL")
+        raise ValueError("has a NUL in its path: remove %00")
     if transport == "kafka":
         if not all(_BROKER.fullmatch(broker) for broker in host.split(",")):
-            raise ValueError("names brokers that are not host:port[,host:port...]")
+            raise ValueError("must name its brokers as host:port[,host:port...]")
         if not _TOPIC.fullmatch(path):
-            raise ValueError("names no topic behind the brokers, or one that Kafka does not allow")
+            raise ValueError("names no topic that Kafka allows: write kafka://host:port/topic")
         return host, path
     if scheme in ("dump", "file"):
         if host:
@@ -242,21 +246,23 @@ def _parameters(query: str, file: str | None, setting: str) -> dict[str, str]:
         elif name not in SINK_PARAMETERS and name not in KAFKA_CONNECTION:
             raise _unknown(name, previous, query, file, setting)
         if ";" in pair:
-            raise _error("has a ';', and TiCDC drops it: write it as %3B", file, setting, name)
+            reason = "has a ';', for which TiCDC drops the parameter: write it as %3B"
+            raise _error(reason, file, setting, name)
         value = unquote_plus(escaped_value)
         if parameters.setdefault(name, value) != value:
-            raise _error("is given twice, and differently", file, setting, name)
+            raise _error("is given twice with different values: keep one", file, setting, name)
         previous = name
     return parameters
 
 
 def _unknown(name: str, previous: str, query: str, file: str | None, setting: str) -> ConfigError:
     if previous in CONNECTION or previous == "schema-registry":
-        reason = "is followed by a parameter unknown to TiCDC; an & in a value is written %26"
+        reason = "is followed by a parameter unknown to TiCDC: write an & in a value as %26"
         return _error(reason, file, setting, previous)
     if not _NAME.fullmatch(name) or (not previous and "@" in query):
-        # The rest of a password with a ? in it, perhaps.
-        return _error("has a parameter that TiCDC does not know", file, setting)
-    hint = nearest(name, SINK_PARAMETERS | CONNECTION)
+        # The name may be the rest of a password with a ? in it: do not repeat it.
+        reason = "has a parameter unknown to TiCDC: percent-encode ?, & and @ in a value"
+        return _error(reason, file, setting)
+    hint = nearest(name, SINK_PARAMETERS | CONNECTION) or "; set it in the config or remove it"
     reason = "is not a setting that TiCDC reads from a sink URI"
     return _error(reason + hint, file, setting, name)

@@ -1,8 +1,8 @@
 """The changefeed's own TOML, as it was given to `cdc cli changefeed create --config`.
 
-Holds the table of every setting TiCDC knows there and hands out typed values.  A name that is not
-in the table is an error, as it is for TiCDC itself; a value is never quoted unless its setting is
-one of the few that are read.  What the settings mean is said in `changefeed`, not here.
+`KNOWN` lists every setting that TiCDC accepts there; any other name is an error here, as in TiCDC.
+`ChangefeedToml` checks the types of values; `declaration` decides which settings are used and what
+they mean.  No error of this module quotes a value.
 """
 
 import tomllib
@@ -13,7 +13,7 @@ from typing import Any
 from ticdc_assets.changefeed.sink_uri import KAFKA_CONNECTION, nearest
 from ticdc_assets.errors import ConfigError
 
-# Every table of the file and the names in it, of both TiCDC generations and back to v6.5.
+# Every table of the file with its settings, of both TiCDC generations and back to v6.5.
 KNOWN: dict[str, frozenset[str]] = {
     table: frozenset(names.split())
     for table, names in {
@@ -85,7 +85,7 @@ KNOWN: dict[str, frozenset[str]] = {
             """,
     }.items()
 }
-# Tables for sinks that are not ours; whatever they hold is TiCDC's to check.
+# Tables of sinks that this project does not read; their content is not checked.
 FOREIGN = frozenset(
     {
         "cyclic-replication",
@@ -99,9 +99,9 @@ FOREIGN = frozenset(
 
 
 class ChangefeedToml:
-    """The settings of one changefeed TOML by their dotted names; None is what the file leaves out.
+    """The settings of one changefeed TOML by their dotted names; None for a setting it leaves out.
 
-    It holds credentials and therefore prints none of its content.
+    It holds credentials and therefore never prints its content.
     """
 
     __slots__ = ("_content", "file")
@@ -115,43 +115,43 @@ class ChangefeedToml:
         return f"<changefeed TOML {self.file}>"
 
     def flag(self, name: str) -> bool | None:
-        value = self._value(name)
+        value = self._get(name)
         if value is not None and not isinstance(value, bool):
             raise self.error("must be true or false", name)
         return value
 
     def integer(self, name: str) -> int | None:
-        value = self._value(name)
+        value = self._get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise self.error("must be a whole number", name)
         return value
 
     def text(self, name: str) -> str | None:
-        value = self._value(name)
+        value = self._get(name)
         if value is not None and not isinstance(value, str):
             raise self.error("must be a string", name)
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        value = self._value(name) or []
+        value = self._get(name) or []
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise self.error("must be a list of strings", name)
         return tuple(value)
 
     def rows(self, name: str) -> "Iterator[ChangefeedRow]":
         """Yield the tables of a list of tables, such as the dispatchers."""
-        for number, row in enumerate(self._value(name) or ()):
+        for number, row in enumerate(self._get(name) or ()):
             yield ChangefeedRow(row, f"{name}[{number}]", self.file)
 
     def connection(self) -> dict[str, str]:
-        """Return how to reach Kafka, as `[sink.kafka-config]` says it, credentials included."""
-        found = ((name, self._value(f"sink.kafka-config.{name}")) for name in KAFKA_CONNECTION)
-        return {name: _as_text(value) for name, value in found if value is not None}
+        """Return the connection settings of `[sink.kafka-config]`, credentials included."""
+        values = ((name, self._get(f"sink.kafka-config.{name}")) for name in KAFKA_CONNECTION)
+        return {name: _as_text(value) for name, value in values if value is not None}
 
     def error(self, reason: str, name: str) -> ConfigError:
         return ConfigError(reason, file=self.file, setting=name)
 
-    def _value(self, name: str) -> Any:
+    def _get(self, name: str) -> Any:
         value: Any = self._content
         for part in name.split("."):
             if (value := value.get(part)) is None:
@@ -166,12 +166,12 @@ class ChangefeedToml:
                 raise self.error("is not a setting of TiCDC" + _hint(name, table), place)
             if path in ("sink.dispatchers", "sink.column-selectors", "filter.event-filters"):
                 if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
-                    raise self.error("must be a list of tables", place)
+                    raise self.error(f"must be a list of tables, written [[{path}]]", place)
                 for number, row in enumerate(value):
                     self._check(row, path, f"{place}[{number}]")
             elif path in KNOWN or path in FOREIGN:
                 if not isinstance(value, dict):
-                    raise self.error("must be a table", place)
+                    raise self.error(f"must be a table, written [{path}]", place)
                 if path in KNOWN:
                     self._check(value, path, place)
             elif isinstance(value, dict):
@@ -179,7 +179,7 @@ class ChangefeedToml:
 
 
 class ChangefeedRow(ChangefeedToml):
-    """One table of a list of tables, already checked."""
+    """One table of a list of tables, checked with the whole file."""
 
     __slots__ = ("_place",)
 
@@ -198,7 +198,7 @@ def read_changefeed_toml(path: Path) -> ChangefeedToml:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file, or say in one sentence why it cannot be."""
+    """Read a TOML file; raise a `ConfigError` with one sentence if that fails."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -206,7 +206,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(error.strerror or "cannot be read", file=str(path)) from None
     except UnicodeDecodeError:
-        raise ConfigError("is not UTF-8", file=str(path)) from None
+        raise ConfigError("is not UTF-8: save it as UTF-8", file=str(path)) from None
     except ValueError as error:
         # The parser names positions and keys, never values.
         raise ConfigError(f"is not TOML: {error}", file=str(path)) from None
@@ -215,11 +215,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _hint(name: str, table: str) -> str:
-    homes = [home for home, names in KNOWN.items() if name in names]
-    if homes:
-        return (
-            f"; it belongs in [{homes[0]}]" if homes[0] else "; it belongs at the top, in no table"
-        )
+    """Return a hint: the table in which the setting belongs, else the most similar setting."""
+    for home, names in KNOWN.items():
+        if name in names:
+            return f"; it belongs in [{home}]" if home else "; it belongs at the top of the file"
     return nearest(name, KNOWN[table])
 
 
