@@ -11,7 +11,8 @@
     │   └── ChecksumMismatch    content that differs from its stated checksum; used all the same
     ├── InvalidValue        a text that its column's type cannot hold
     ├── UnreadableDdl       a DDL statement that the reader does not understand; never guessed at
-    └── UnsupportedDdl      a DDL statement that the reader understands and the lake cannot apply
+    ├── UnsupportedDdl      a DDL statement that the reader understands and the lake cannot apply
+    └── TableCannotContinue a table that cannot be kept right from here on; a person must decide
 
 Raise the leaf, catch the branch.  An error carries fields, not only text, and never a credential.
 """
@@ -92,3 +93,11 @@ class UnsupportedDdl(TicdcError):
         self.reason = reason
         self.sql = sql
         super().__init__(f"{reason}: {sql}" if sql else reason)
+
+
+class TableCannotContinue(TicdcError):
+    """A table that cannot be kept right from here on, for a reason other than its DDL."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)

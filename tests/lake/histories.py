@@ -1,4 +1,4 @@
-"""Random workloads as a sender tells them: in pieces, cut anywhere, some of it twice or early."""
+"""Random workloads as a sender sends them: in pieces, cut anywhere, some twice or early."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -57,23 +57,23 @@ class Workload(World):
 
 
 class History:
-    """A workload as it was told, in databases and places of its own."""
+    """A workload as it was sent, in databases and partitions of its own."""
 
     def __init__(self, seed: int, manner: str, *, steps: int) -> None:
         self.seed = seed
         self.random = Random(seed)
-        # Equal rows of a table without a key are told apart by the order in which they come.
+        # Only the order of arrival distinguishes equal rows of a table without a key.
         self.in_order = self.random.random() < 0.4
         self.world = self._world(steps)
         self.world.run()
         self.prefix = f"h{seed}_"
         teller = Teller(manner, start=100 + seed % 10)
-        told = [teller.tell([step]) for step in self.world.steps]
-        self.times = [events[0].commit_ts for events in told]  # type: ignore[union-attr]
+        sent = [teller.tell([step]) for step in self.world.steps]
+        self.times = [events[0].commit_ts for events in sent]  # type: ignore[union-attr]
         # Bootstraps come with the statement before them.
         self.events = [
             (ts, self._own(event))
-            for ts, events in zip(self.times, told, strict=True)
+            for ts, events in zip(self.times, sent, strict=True)
             for event in events
         ]
 
@@ -114,14 +114,14 @@ class History:
         # Of a sender that repeats only its last transaction nothing shows that it went back.
         return [(ts, event) for ts, event in again if len(times[_sender(event)]) > 1]
 
-    def picture(self, ts: int) -> Shown | None:
+    def expected_at(self, ts: int) -> Shown | None:
         """What was there upstream; None where the ts is inside of a step of several statements."""
         steps = bisect_right(self.times, ts)
         return self.world.states.get(steps) if steps else {}
 
 
 def _sender(event: Event) -> tuple[str, str, int | None] | None:
-    """What a row came through, and of which table: of files each version has its own."""
+    """Return the sender and the table of a row; each table version has files of its own."""
     if isinstance(event, RowChange):
         return event.database, event.table, event.schema_version
     return None

@@ -1,4 +1,4 @@
-"""Histories that go through one lake, and what it shows of them."""
+"""Histories that go through one lake, and their contents there."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ IMAGE = "⌗image"
 FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="random")
 
 
-class Told:
+class HistoryLake:
     """Histories that go through one lake together."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Told:
         self._seq = 0
 
     def take(self, batch: int, events: list[Event], ts: int) -> None:
-        """Write a batch of events, and up to where all is told."""
+        """Write a batch of events and the resolved ts."""
         events = [*events, Watermark(ts=ts, position=FilePosition("metadata"))]
         arrivals = [Arrival(batch, self._seq + n, 0, event) for n, event in enumerate(events, 1)]
         self._seq += len(arrivals)
@@ -53,11 +53,11 @@ class Told:
 
     def check(self, ts: int, found: dict[str, Shown]) -> None:
         for history in self.histories:
-            expected = history.picture(ts)
+            expected = history.expected_at(ts)
             if expected is not None:
                 assert found.get(history.prefix, {}) == expected, (history.seed, ts)
 
-    def pictured(self, ts: int) -> tuple[dict[str, str], dict[str, Shown]]:
+    def contents_at(self, ts: int) -> tuple[dict[str, str], dict[str, Shown]]:
         """By history why tables are paused, and what is in the others, as the lake shows it."""
         seen = as_of(self.lake, ts)
         reasons, found = dict[str, str](), list[tuple[Incarnation, list[str]]]()
@@ -73,7 +73,7 @@ class Told:
 
 
 def shown(tables: Iterable[tuple[Incarnation, list[str]]]) -> dict[str, Shown]:
-    """Tables by history, as upstream shows them."""
+    """Return tables by history, in the form of upstream."""
     found: dict[str, Shown] = defaultdict(dict)
     for table, images in tables:
         assert not table.is_stopped, table.reason
@@ -88,5 +88,5 @@ def shown(tables: Iterable[tuple[Incarnation, list[str]]]) -> dict[str, Shown]:
 
 
 def _prefix(table: Incarnation) -> str:
-    """What the databases of a history begin with."""
+    """Return the prefix of a history's databases."""
     return table.schema.database.partition("_")[0] + "_"

@@ -1,4 +1,4 @@
-"""Tables of which a run that was killed left a log without a commit: made all the same."""
+"""A killed run left a Delta log without a commit: the next run creates the table."""
 
 import shutil
 from pathlib import Path
@@ -24,7 +24,7 @@ CAME = placed(
 
 
 def made(lake: LakeSession) -> dict[str, Any]:
-    """What an advance makes of the changefeed: every table of the lake as Delta describes it."""
+    """Advance the changefeed; return every table of the lake as Delta describes it."""
     done = advance(lake, RecordSource(lambda: CAME))
     assert done.applied.problems == []
     (table,) = as_of(lake).tables()
@@ -51,7 +51,7 @@ def described(spark: SparkSession, path: str) -> tuple[Any, ...]:
     return columns, detail["clusteringColumns"], properties, sorted(detail["tableFeatures"])
 
 
-def test_what_was_begun_and_not_committed_is_made(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_begun_and_not_committed_is_created(spark: SparkSession, tmp_path: Path) -> None:
     untouched, begun = (
         LakeSession(spark, Lake(str(tmp_path / name), FEED.id), FEED)
         for name in ("untouched", "begun")

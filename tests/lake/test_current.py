@@ -1,4 +1,4 @@
-"""Current tables: what Delta's log tells of their rows, and rows that no key tells apart."""
+"""Current tables: row counts from Delta's log, and rows without a key."""
 
 from collections import Counter
 from datetime import datetime
@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
-from ticdc_assets.lake.apply.current_table import CurrentTable, row_count_growth, row_counts
-from ticdc_assets.lake.apply.multiset import replaced
+from ticdc_assets.lake.apply.current_table import CurrentTable, count_growth, count_rows
+from ticdc_assets.lake.apply.multiset import list_replacements
 from ticdc_assets.lake.columns.types import list_delta_columns
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 
@@ -39,18 +39,18 @@ def test_growth_is_the_difference_of_counts(spark: SparkSession, tmp_path: Path)
         final.unionAll(final.selectExpr("true", "id + 100", "v", "_commit_ts")), SCHEMA, ["id"]
     )
     spark.sql(f"OPTIMIZE {table.sql}").collect()
-    told = table.version
+    version = table.version
     table.overwrite(rows.limit(7), SCHEMA)
     counts = [table.count(version) for version in range(table.version + 1)]
     assert counts[:4] == [0, 100, 90, 90]
     assert counts[-1] == 7
-    assert row_counts(lake, {"t1": 2}) == {"t1": 90}
+    assert count_rows(lake, {"t1": 2}) == {"t1": 90}
     for since, through in combinations_with_replacement(range(len(counts)), 2):
-        grew = row_count_growth(lake, {"t1": (since, through)})
+        grew = count_growth(lake, {"t1": (since, through)})
         right = {"t1": counts[through] - counts[since]}
         # What overwrites does not tell how many rows there were.
-        assert grew == right or (through > told and grew == {})
-    assert row_count_growth(lake, {}) == {}
+        assert grew == right or (through > version and grew == {})
+    assert count_growth(lake, {}) == {}
 
 
 # Each value may be any column's NULL, and names may be what a merge calls its own.
@@ -92,7 +92,7 @@ def test_rows_without_a_key_are_replaced_copy_by_copy(spark: SparkSession, tmp_p
     for ts in (6, 7):
         changes = {row: random.choice([-20, -3, -1, 0, 1, 4]) for row in random.sample(pool, 20)}
         table.merge(
-            replaced(
+            list_replacements(
                 table.rows(table.version),
                 spark.createDataFrame(
                     [(*row, count, ts) for row, count in changes.items()],
@@ -112,7 +112,7 @@ def test_rows_without_a_key_are_replaced_copy_by_copy(spark: SparkSession, tmp_p
         assert found == +there
 
 
-def test_only_files_with_rows_that_go_are_touched(spark: SparkSession, tmp_path: Path) -> None:
+def test_only_files_with_removed_rows_are_rewritten(spark: SparkSession, tmp_path: Path) -> None:
     table = CurrentTable(LakeSession(spark, Lake(str(tmp_path), "f"), FEED), "k2")
     schema = TableSchema("d", "k", (Column("v", ColumnType("int")),))
     table.create(schema)
@@ -122,7 +122,9 @@ def test_only_files_with_rows_that_go_are_touched(spark: SparkSession, tmp_path:
     before = set(table.rows(table.version).inputFiles())
     changes = spark.sql("SELECT 103 v, -1L `⌗copies`, 9L _commit_ts UNION ALL SELECT 999, 2L, 9L")
     table.merge(
-        replaced(table.rows(table.version), changes, list_delta_columns(schema)), schema, []
+        list_replacements(table.rows(table.version), changes, list_delta_columns(schema)),
+        schema,
+        [],
     )
     after = table.rows(table.version)
     # The file that 103 is in has a deletion vector now, and is not written again.

@@ -1,4 +1,4 @@
-"""Columns may be called anything; a table that Spark does not take all the same stops alone."""
+"""Columns may have any name; a table that Spark cannot take is paused alone."""
 
 import json
 from pathlib import Path
@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
-from ticdc_assets.lake.apply.apply import ReplayRequest
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.asof import as_of
+from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 
 # What Delta, Spark and the lake call columns of their own, and signs that mean something to them.
@@ -26,7 +26,7 @@ NAMES = [
 TABLE = "a/b.c\"d`'#"
 
 
-def test_columns_of_any_name_go_through_every_kind_of_change(
+def test_columns_of_any_name_survive_every_kind_of_change(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
@@ -79,13 +79,13 @@ def test_columns_of_any_name_go_through_every_kind_of_change(
 
 
 @pytest.mark.any_spark
-def test_a_table_that_spark_does_not_take_stops_alone(
+def test_a_table_that_spark_cannot_take_is_paused_alone(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
     create = CurrentTable.create
 
-    def refused(table: CurrentTable, schema: TableSchema) -> None:
+    def fail(table: CurrentTable, schema: TableSchema) -> None:
         if schema.table == "odd":
             spark.sql("SELECT nothing")
         create(table, schema)
@@ -98,7 +98,7 @@ def test_a_table_that_spark_does_not_take_stops_alone(
     even = {"id": "2", **{f"c{at}": str(at) for at in range(150)}}
     sent = [row("d", "odd", 5, id="1"), row("d", "even", 5, **even), watermark(9)]
     with monkeypatch.context() as patch:
-        patch.setattr(CurrentTable, "create", refused)
+        patch.setattr(CurrentTable, "create", fail)
         done = advance(lake, RecordSource(lambda: placed(sent))).applied
     (problem,) = done.problems
     assert (problem.kind, problem.table) == ("paused", "odd")

@@ -1,6 +1,6 @@
-"""Updates without their old rows, in tables without a key: found by unique keys, or said.
+"""Updates without old rows, in tables without a key: matched by unique keys, or reported.
 
-Upstream here are tables with unique keys over nullable columns, told as a storage sink with
+Upstream here are tables with unique keys over nullable columns, sent as by a storage sink with
 `force-replicate` and without `output-old-value` tells them.
 """
 
@@ -14,15 +14,15 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from tests.lake.histories import History
-from tests.lake.history_lake import Told
+from tests.lake.history_lake import HistoryLake
+from tests.plan.contents import contents as in_memory
+from tests.plan.contents import model_contents
 from tests.plan.engine import Engine
-from tests.plan.pictures import of_model
-from tests.plan.pictures import shown as in_memory
 from tests.reference.changefeeds import Ddl, Row, Step, Value, together
 from tests.reference.random_upstream import Shown, World
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Event, Op, RowChange
-from ticdc_assets.lake.apply.apply import apply
+from ticdc_assets.lake.apply.apply import DecodedBatches, apply
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.reference.model import Model
 from ticdc_assets.stream.problem import OLD_ROW_MISSING
@@ -39,7 +39,7 @@ _Row = dict[str, Value]
 
 
 class Unkeyed(World):
-    """One table, in transactions of a few rows; now and then an update that cannot be followed."""
+    """One table in transactions of a few rows; now and then an update that matches no row."""
 
     def __init__(self, random: Random) -> None:
         super().__init__(random, 40)
@@ -79,7 +79,9 @@ class Unkeyed(World):
             new = self._changed(old)
             rows[at] = new
             steps.append(Row("t", old, new))
-            is_lost |= any(old[name] != new[name] for name in self.unique) or not self._told(old)
+            is_lost |= any(
+                old[name] != new[name] for name in self.unique
+            ) or not self._is_identified(old)
         if self.trades and not steps and len(picked) > 1:
             steps = self.random.choice(self.trades)(rows, *picked[:2])
             is_lost = True
@@ -117,7 +119,7 @@ class Unkeyed(World):
         number = self.random.randrange(7)
         return number if number < 6 else None
 
-    def _told(self, row: _Row) -> bool:
+    def _is_identified(self, row: _Row) -> bool:
         return any(all(row[name] is not None for name in key) for key in self.keys)
 
     def _may_be(self, rows: Sequence[_Row]) -> bool:
@@ -129,7 +131,7 @@ class Unkeyed(World):
 
 
 class Forgetful(History):
-    """A workload told in order, and again where the sender went back, without old rows."""
+    """A workload sent in order, and again where the sender went back, without old rows."""
 
     world: Unkeyed
 
@@ -164,12 +166,12 @@ class Forgetful(History):
             assert OLD_ROW_MISSING in reason
             assert self.is_lost_by(ts)
             return False
-        assert found == self.picture(ts), (self.seed, ts)
+        assert found == self.expected_at(ts), (self.seed, ts)
         return True
 
 
 class InMemory:
-    """The model and the plan, over the same pieces."""
+    """The model and the plan over the same pieces."""
 
     def __init__(self, history: Forgetful) -> None:
         self.history, self.model, self.engine = history, Model(), Engine()
@@ -183,12 +185,12 @@ class InMemory:
         reason = next((table.pause_reason for table in self.model.tables), None)
         planned = next((table.reason for table in self.engine.now.incarnations.values()), None)
         check, titled = self.history.check, self.history.titled
-        is_right = check(ts, reason, titled(of_model(self.model)))
+        is_right = check(ts, reason, titled(model_contents(self.model)))
         assert check(ts, planned, titled(in_memory(self.engine))) == is_right
         return is_right
 
 
-def test_old_rows_are_found_or_their_table_pauses() -> None:
+def test_old_rows_are_matched_or_their_table_is_paused() -> None:
     right, paused, swapped = 0, 0, 0
     for seed in range(300):
         history = Forgetful(seed)
@@ -203,24 +205,26 @@ def test_old_rows_are_found_or_their_table_pauses() -> None:
     assert min(right, paused, swapped) > 10
 
 
-def test_the_lake_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_lake_matches_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     histories = [Forgetful(seed) for seed in SEEDS]
-    told = Told(spark, tmp_path, histories, FEED)
+    history_lake = HistoryLake(spark, tmp_path, histories, FEED)
     memories = [InMemory(history) for history in histories]
-    cuts = told.cuts(Random(0), 2)
+    cuts = history_lake.cuts(Random(0), 2)
     pieces = zip(*(history.pieces(cuts) for history in histories), strict=True)
     right = [True] * len(histories)
     for batch, (ts, piece) in enumerate(zip(cuts, pieces, strict=True), 1):
-        told.take(batch, [event for events in piece for event in events], ts)
-        apply(told.lake, read_last_snapshot(told.lake), batch)
-        reasons, found = told.pictured(ts)
+        history_lake.take(batch, [event for events in piece for event in events], ts)
+        apply(
+            history_lake.lake, read_last_snapshot(history_lake.lake), DecodedBatches(batch, batch)
+        )
+        reasons, found = history_lake.contents_at(ts)
         before, right = right, []
         for was_right, history, memory, events in zip(
             before, histories, memories, piece, strict=True
         ):
             prefix = history.prefix
             is_right = history.check(ts, reasons.get(prefix), found.get(prefix, {}))
-            # What is paused stays so.
+            # A paused table does not continue.
             assert is_right == (was_right and memory.take(ts, events))
             right.append(is_right)
     assert {*right} == {True, False}

@@ -1,20 +1,20 @@
-"""Random workloads through Spark: tables are what a naive upstream has, wherever windows are cut.
+"""Random workloads through Spark: tables equal a naive upstream, wherever windows are cut.
 
-What is covered by what:
+What each test covers:
 
-`test_histories_are_told_as_they_were` is without Spark: it holds the workloads and what is made of
-them here against a lake in memory, so that a difference is the lake's.
+`test_histories_in_memory_equal_upstream` needs no Spark: it compares the workloads with a lake in
+memory, so that a difference in the other tests is the lake's.
 
-`test_many_histories_at_once` carries many histories through the planning and the composition of
-frames: events in a real `events` table, read, planned and typed as `apply` does it, in windows cut
-anywhere; but the frames that come out are collected, not written, and a next window starts from
-what was collected.  So it says nothing of merges, appends, reshaping and commits.
+`test_many_histories_at_once` takes many histories through planning and the composition of frames:
+real rows of `events`, read, planned and typed as in `apply`, in windows cut anywhere.  The frames
+are collected instead of written, and the next window starts from them, so this test covers no
+merge, append, column change or commit.
 
-`test_histories_through_commits` is `apply` itself, window after window, with every commit it makes
-in tables of every kind; of that there are few, as each commit costs a second or so.
+`test_histories_through_commits` runs `apply` itself, window after window, with every commit, on
+tables of every kind.  Each commit takes about a second, so there are few.
 
 All have the DDLs of `tests.reference.test_ddl_random`, tables with and without keys, all manners of
-telling, and events that are told twice; where order says nothing, in any order, and some early.
+sending, and events sent twice; where the order is free, in any order, and some early.
 """
 
 import dataclasses
@@ -30,12 +30,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.lake.histories import History, histories
-from tests.lake.history_lake import IMAGE, Told, shown
+from tests.lake.history_lake import IMAGE, HistoryLake, shown
+from tests.plan.contents import contents as in_memory
 from tests.plan.engine import Engine
-from tests.plan.pictures import shown as in_memory
 from tests.reference.changefeeds import DATABASE, MANNERS
 from tests.reference.random_upstream import Shown
-from ticdc_assets.lake.apply.apply import apply
+from ticdc_assets.lake.apply.apply import DecodedBatches, apply
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.frames import Frames
 from ticdc_assets.lake.apply.window import prepare_window
@@ -46,22 +46,22 @@ from ticdc_assets.plan.state import Incarnation
 AT_ONCE = 3
 
 
-def composed(told: Told, random: Random, windows: int) -> int:
-    """Carry histories through composed frames, window by window; how many tables there were."""
-    lake = told.lake
-    cuts = told.cuts(random, windows)
-    pieces = zip(*(history.pieces(cuts) for history in told.histories), strict=True)
+def composed(history_lake: HistoryLake, random: Random, windows: int) -> int:
+    """Apply histories through composed frames in windows; return the number of tables."""
+    lake = history_lake.lake
+    cuts = history_lake.cuts(random, windows)
+    pieces = zip(*(history.pieces(cuts) for history in history_lake.histories), strict=True)
     applied, kept, count = Snapshot(), dict[str, pa.Table](), 0
     frames: Frames | None = None
     for batch, (ts, piece) in enumerate(zip(cuts, pieces, strict=True), 1):
-        told.take(batch, [event for events in piece for event in events], ts)
+        history_lake.take(batch, [event for events in piece for event in events], ts)
         control = read_control_events(lake, applied, batch)
-        assert (control.late, control.resolved_ts) == ((), ts)
+        assert (control.late_ddls, control.resolved_ts) == ((), ts)
         control = dataclasses.replace(control, more_may_come=False)
-        way = prepare_window(lake, applied, control, ts=ts, batch=batch)
+        way = prepare_window(lake, applied, control, ts, batch)
         assert way.plan.problems == []
         frames, frames_before, before = way.frames, frames, kept
-        frames.start = partial(_as_kept, lake.spark, before, frames_before)
+        frames.read_start = partial(_as_kept, lake.spark, before, frames_before)
         state = way.plan.state
         tables = [state.incarnations[id] for _, id in state.names]
 
@@ -70,7 +70,7 @@ def composed(told: Told, random: Random, windows: int) -> int:
         kept = {table.id: rows for table, rows in zip(tables, found, strict=True)}
         count += len(tables)
         images = (rows.column(IMAGE).to_pylist() for rows in found)
-        told.check(ts, shown(zip(tables, images, strict=True)))
+        history_lake.check(ts, shown(zip(tables, images, strict=True)))
         applied = Snapshot(
             msgspec.structs.replace(state, snapshot_id=batch, watermarks=control.watermark_state),
             batch,
@@ -82,35 +82,35 @@ def _made(frames: Frames, before: dict[str, pa.Table], table: Incarnation) -> pa
     work = frames.work.get(table.id)
     if work is None and table.id in before:
         return before[table.id]
-    rows = frames.table(table.id, len(work.steps) if work else 0, [])
+    rows = frames.build_table(table.id).rows
     return rows.withColumn(IMAGE, write_images(table.schema)).toArrow()
 
 
 def _as_kept(
     spark: SparkSession, kept: dict[str, pa.Table], frames: Frames | None, incarnation: str
 ) -> DataFrame | None:
-    """A table's rows after a window; those of a dropped one were not collected."""
+    """Return a table's rows after a window; those of a dropped table were not collected."""
     if incarnation in kept:
         return spark.createDataFrame(kept[incarnation].drop_columns([IMAGE]))
     if frames is None:
         return None
     if incarnation in frames.work:
-        return frames.table(incarnation, len(frames.work[incarnation].steps), [])
-    return frames.start(incarnation)
+        return frames.build_table(incarnation).rows
+    return frames.read_start(incarnation)
 
 
-def committed(told: Told, random: Random, windows: int) -> set[str]:
-    """Carry histories through `apply`, window by window; which operations it committed."""
-    lake = told.lake
-    cuts = told.cuts(random, windows)
-    pieces = zip(*(history.pieces(cuts) for history in told.histories), strict=True)
+def committed(history_lake: HistoryLake, random: Random, windows: int) -> set[str]:
+    """Apply histories through `apply` in windows; return the operations it committed."""
+    lake = history_lake.lake
+    cuts = history_lake.cuts(random, windows)
+    pieces = zip(*(history.pieces(cuts) for history in history_lake.histories), strict=True)
     for batch, (ts, piece) in enumerate(zip(cuts, pieces, strict=True), 1):
-        told.take(batch, [event for events in piece for event in events], ts)
-        done = apply(lake, read_last_snapshot(lake), batch)
+        history_lake.take(batch, [event for events in piece for event in events], ts)
+        done = apply(lake, read_last_snapshot(lake), DecodedBatches(batch, batch))
         assert (done.resolved_ts, done.problems, done.quarantined) == (ts, [], 0)
-        told.check(ts, right(told, ts))
+        history_lake.check(ts, right(history_lake, ts))
     between = random.randrange(cuts[0], cuts[-1])
-    told.check(between, right(told, between))
+    history_lake.check(between, right(history_lake, between))
     applied = read_last_snapshot(lake)
     operations = set()
     for id in applied.versions:
@@ -119,16 +119,16 @@ def committed(told: Told, random: Random, windows: int) -> set[str]:
     return operations
 
 
-def right(told: Told, ts: int) -> dict[str, Shown]:
-    """What a lake shows in which no table is paused."""
-    reasons, found = told.pictured(ts)
+def right(history_lake: HistoryLake, ts: int) -> dict[str, Shown]:
+    """Return the contents of a lake in which no table is paused."""
+    reasons, found = history_lake.contents_at(ts)
     assert reasons == {}
     return found
 
 
 @pytest.fixture
 def small(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session for plans of very few rows."""
+    """Start a session for plans of very few rows."""
     settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
     before = {name: spark.conf.get(name) for name in settings}
     for name, value in settings.items():
@@ -139,8 +139,8 @@ def small(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 @pytest.mark.parametrize("manner", MANNERS)
-def test_histories_are_told_as_they_were(manner: str) -> None:
-    """Without Spark: what a lake in memory makes of these pieces is what upstream had."""
+def test_histories_in_memory_equal_upstream(manner: str) -> None:
+    """Without Spark: a lake in memory equals upstream after these pieces."""
     for seed in range(5):
         history, engine = History(seed, manner, steps=24), Engine()
         end = history.times[-1]
@@ -152,7 +152,7 @@ def test_histories_are_told_as_they_were(manner: str) -> None:
                 f"{title.removeprefix(history.prefix).removeprefix(f'{DATABASE}/')}": rows
                 for title, rows in in_memory(engine).items()
             }
-            assert history.picture(ts) in (None, found), (seed, ts)
+            assert history.expected_at(ts) in (None, found), (seed, ts)
 
 
 @pytest.mark.slow
@@ -162,26 +162,26 @@ def test_histories_are_told_as_they_were(manner: str) -> None:
 def test_many_histories_at_once(
     small: SparkSession, tmp_path: Path, seeds: range, steps: int, windows: int
 ) -> None:
-    told = Told(small, tmp_path, histories(seeds, steps=steps))
-    assert composed(told, Random(0), windows) > len(seeds)
+    history_lake = HistoryLake(small, tmp_path, histories(seeds, steps=steps))
+    assert composed(history_lake, Random(0), windows) > len(seeds)
 
 
 @pytest.mark.slow
 def test_histories_through_commits(spark: SparkSession, tmp_path: Path) -> None:
-    told = Told(spark, tmp_path, histories(range(1000, 1003), steps=24))
-    operations = committed(told, Random(1), windows=3)
+    history_lake = HistoryLake(spark, tmp_path, histories(range(1000, 1003), steps=24))
+    operations = committed(history_lake, Random(1), windows=3)
     assert {"MERGE", "WRITE", "ADD COLUMNS"} <= operations
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(2000, 4000, 50))
 def test_very_many_histories_at_once(small: SparkSession, tmp_path: Path, seed: int) -> None:
-    told = Told(small, tmp_path, histories(range(seed, seed + 50), steps=24))
-    assert composed(told, Random(seed), windows=3) > 100
+    history_lake = HistoryLake(small, tmp_path, histories(range(seed, seed + 50), steps=24))
+    assert composed(history_lake, Random(seed), windows=3) > 100
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(5000, 5060, 3))
 def test_more_histories_through_commits(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    told = Told(spark, tmp_path, histories(range(seed, seed + 3), steps=30))
-    assert committed(told, Random(seed), windows=3)
+    history_lake = HistoryLake(spark, tmp_path, histories(range(seed, seed + 3), steps=30))
+    assert committed(history_lake, Random(seed), windows=3)

@@ -112,7 +112,7 @@ AFTER = schema_of(
 )  # fmt: skip
 
 
-def test_rows_are_taken_through_steps_as_the_reference_takes_them(spark: SparkSession) -> None:
+def test_rows_go_through_steps_as_in_the_reference_model(spark: SparkSession) -> None:
     row: dict[str, Any] = {
         "id": "7", "price": "1.50", "bin": "AP8=", "day": "2024-01-31 23:59:59.600", "e": "b",
         "f": "0.1", "bits": "200", "gone": "1", "s": "x,y",
@@ -163,7 +163,7 @@ def test_rows_that_cannot_be_converted_say_why(spark: SparkSession) -> None:
         ColumnAdded(Column("g", ColumnType("geometry"))),
     ],
 )  # fmt: skip
-def test_what_no_row_survives_is_refused_before_any_job(step: ColumnChange) -> None:
+def test_an_impossible_conversion_fails_before_any_job(step: ColumnChange) -> None:
     with pytest.raises(InvalidValue):
         check_conversion(schema_of(id="int"), (step,), 1)
 

@@ -1,4 +1,4 @@
-"""What tests of windows send, written by hand."""
+"""Events written by hand, for tests of windows."""
 
 from msgspec import json
 
@@ -28,7 +28,7 @@ def create(table: str, tail: str = "") -> Ddl:
     return Ddl(f"CREATE TABLE `{table}` ({T}){tail}", table)
 
 
-def sent(engine: Engine, ts: int, *events: Event) -> None:
+def send(engine: Engine, ts: int, *events: Event) -> None:
     engine.take(events)
     engine.advance(ts, more_may_come=True)
 

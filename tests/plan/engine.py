@@ -1,73 +1,69 @@
-"""A lake in memory: carries plans out on plain Python tables, window after window.
+"""A lake in memory: the real plan and the real choice of replays, over plain Python tables.
 
-Which rows, DDLs and schemas are due is decided as the lake's stages decide it; everything that is
-kept between windows goes through JSON.
+It does only what the lake does with Spark: keep events and snapshots, and do the work on rows.
+States pass through JSON, as they do in the applied log.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from tests.plan.arrived import Arrived, alike_of, seen_of
-from tests.plan.carry_out import Job
+from tests.plan.arrived import EventLog, group_key, group_rows
+from tests.plan.work_in_memory import WorkInMemory
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.events import (
-    Bootstrap,
-    Event,
-    FilePosition,
-    Quarantined,
-    RowChange,
-    SchemaChange,
-    TableSchema,
-    TopicPosition,
-    Watermark,
-)
+from ticdc_assets.events import Event, Quarantined, RowChange, SchemaChange
 from ticdc_assets.events.written import read_json, write_json
-from ticdc_assets.plan.plan import Plan, WindowEvents, join_replay, make_plan
-from ticdc_assets.plan.replay import replay_targets, tables_changed_by, tables_fed_by
+from ticdc_assets.plan.plan import (
+    Plan,
+    WindowEvents,
+    make_plan,
+    needs_window_at_start,
+    record_outcomes,
+)
+from ticdc_assets.plan.replay import (
+    Arrivals,
+    Replay,
+    ReplayRequest,
+    choose_replay,
+    choose_tables,
+    join_replay,
+    skip_requested_ddls,
+)
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.row_schema import StreamRules
-from ticdc_assets.plan.state import State, ddl_name, stop_table
+from ticdc_assets.plan.state import DdlName, State
 from ticdc_assets.protocols.registry import get_traits
 from ticdc_assets.reference.table import ModelTable
-from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """A state as JSON, the last batch it covers, and its tables."""
+
+    state: str
+    batch: int
+    tables: dict[str, ModelTable]
+
+
 @dataclass
 class Engine:
-    """The lake; `lines` are those that a replay can start from."""
+    """The lake; a replay can start at any of its snapshots."""
 
     rules: StreamRules = field(default_factory=StreamRules)
     updates_split: bool = True
     feed: Changefeed | None = None
     now: State = field(default_factory=State)
     problems: list[Problem] = field(default_factory=list)
-    # What is there and cannot be read yet.
-    missing: list[UndecodedFiles] = field(default_factory=list)
+    undecoded_files: list[UndecodedFiles] = field(default_factory=list)
     replays: int = 0
 
     def __post_init__(self) -> None:
-        self.batch = self.seq = 0
-        self.rows: list[Arrived] = []
-        self.ddls: list[tuple[int, SchemaChange]] = []
-        self.bootstraps: list[tuple[int, int, Bootstrap]] = []
-        self.schemas: dict[tuple[str, str, int | None], TableSchema] = {}
+        self.log = EventLog()
         self.tables: dict[str, ModelTable] = {}
-        # State, last batch and tables of each line.
-        self.lines: dict[int, tuple[str, int, dict[str, ModelTable]]] = {
-            0: (write_json(self.now), 0, {})
-        }
-        self._applied_batch = self._upto = 0
-        self._heard: dict[tuple[str, int], int] = defaultdict(int)
-        self._passes: dict[tuple[str, int, TableKey], tuple[int, int]] = {}
-        self._contents: set[tuple[object, ...]] = set()
-        self._late_rows: list[Arrived] = []
-        self._late_ddls: list[SchemaChange] = []
-        self._news = False
+        self.snapshots = {0: Snapshot(write_json(self.now), 0, {})}
         self.resolved_ts: int | None = 0
 
     @classmethod
@@ -75,255 +71,152 @@ class Engine:
         rules = StreamRules(feed.keys, get_traits(feed).redecode)
         return cls(rules, updates_split=not feed.output_raw_change_event, feed=feed)
 
-    # What arrives
-
-    def take(self, events: Iterable[Event]) -> None:
-        """Take a batch in."""
-        self.batch += 1
-        events = list(events)
-        for event in events:
-            self.seq += 1
-            match event:
-                case RowChange():
-                    self._take_row(event)
-                case SchemaChange():
-                    self._take_ddl(event)
-                case Bootstrap():
-                    self._take_bootstrap(event)
-                case Watermark():
-                    self._hear(event.position, event.ts)
-                case Quarantined():
-                    self.problems.append(
-                        Problem("quarantined", event.reason, position=event.position)
-                    )
-        if self.feed is not None:
-            progress = ResolvedTsTracker(self.feed)
-            progress.restore(self.now.watermarks)
-            progress.observe(events)
-            self.resolved_ts = progress.resolved_ts
-            self.now = replace(self.now, watermarks=progress.state())
-
-    def _take_row(self, change: RowChange) -> None:
-        arrived = Arrived(self.seq, self.batch, self._pass_of(change), change)
-        if arrived.exact and change.commit_ts <= self.now.ts:
-            if arrived.content in self._contents:
-                return
-            self._late_rows.append(arrived)
-        self._contents.add(arrived.content)
-        self.rows.append(arrived)
-
-    def _take_ddl(self, change: SchemaChange) -> None:
-        self._hear(change.position, change.commit_ts)
-        for schema in (change.schema, change.pre_schema):
-            self._remember(schema)
-        name = change.commit_ts, ddl_name(change)
-        known = any((c.commit_ts, ddl_name(c)) == name for _, c in self.ddls)
-        self.ddls.append((self.batch, change))
-        if change.commit_ts < self.now.ts and not known:
-            self._late_ddls.append(change)
-
-    def _take_bootstrap(self, bootstrap: Bootstrap) -> None:
-        if not self._remember(bootstrap.schema):
-            return
-        position = bootstrap.position
-        if isinstance(position, FilePosition):
-            since = bootstrap.schema.version or 0
-        else:
-            since = self._heard[position.topic, position.partition]
-        self.bootstraps.append((self.batch, since, bootstrap))
-
-    def _remember(self, schema: TableSchema | None) -> bool:
-        if schema is None or not schema.table:
-            return False
-        name = (*table_key(schema.database, schema.table), schema.version)
-        self._news |= name not in self.schemas
-        return self.schemas.setdefault(name, schema) is schema
-
-    def stated(self, database: str, table: str, version: int | None) -> TableSchema | None:
-        return self.schemas.get((*table_key(database, table), version))
-
-    def _hear(self, position: FilePosition | TopicPosition, ts: int) -> None:
-        if isinstance(position, TopicPosition):
-            sender = position.topic, position.partition
-            self._heard[sender] = max(self._heard[sender], ts)
-
-    def _pass_of(self, change: RowChange) -> int:
-        table = table_key(change.database, change.table)
-        match change.position:
-            case TopicPosition(topic, partition):
-                sender = (topic, partition, table)
-            case FilePosition():
-                sender = (f"{change.schema_version}/{change.table_id}", 0, table)
-        last, number = self._passes.get(sender, (0, 0))
-        number += change.commit_ts < last
-        self._passes[sender] = (change.commit_ts, number)
-        return number
-
-    # Windows
+    @property
+    def _batch(self) -> int:
+        return self.snapshots[self.now.snapshot_id].batch
 
     @property
     def is_storage(self) -> bool:
         return self.feed is not None and self.feed.transport == "storage"
 
+    def take(self, events: Iterable[Event]) -> None:
+        """Add a batch of events."""
+        events = list(events)
+        self.log.add_batch(events, self.now.ts)
+        for event in events:
+            if isinstance(event, Quarantined):
+                problem = Problem("quarantined", event.reason, position=event.position)
+                self.problems.append(problem)
+        if self.feed is not None:
+            tracker = ResolvedTsTracker(self.feed)
+            tracker.restore(self.now.watermarks)
+            tracker.observe(events)
+            self.resolved_ts = tracker.resolved_ts
+            self.now = replace(self.now, watermarks=tracker.state())
+
+    # Windows
+
     def advance(self, ts: int | None = None, *, more_may_come: bool | None = None) -> None:
-        """Apply all that is due up to a ts; without one, up to what is resolved."""
+        """Apply everything up to a ts; without one, up to the resolved ts."""
         if ts is None:
             ts, more = self.resolved_ts, not self.is_storage
             if ts is None:
-                due = [r.change.commit_ts for r in self.rows] + [d.commit_ts for _, d in self.ddls]
-                ts, more = max(due, default=0), False
+                ts, more = self.log.last_ts(), False
             more_may_come = more if more_may_come is None else more_may_come
-        self._mend(more_may_come is not False)
-        self._upto = self.batch
-        ts = max(ts, self.now.ts)
-        window = self._window(ts, self._applied_batch, self.now, more_may_come is not False)
-        if ts == self.now.ts and not (window.ddls or window.row_groups):
-            return
-        planned = self._plan(self.now, window, self._applied_batch)
-        outcome = self._carry_out(planned, self.now, self.tables, planned.work)
-        self.problems += planned.problems
-        self._write(outcome, self.now.snapshot_id + 1)
+        ts, more_may_come = max(ts, self.now.ts), more_may_come is not False
+        arrivals = self.log.arrivals(self.now, self._batch, self.undecoded_files)
+        self._replay(choose_replay(self.now, arrivals, None), more_may_come and ts == self.now.ts)
+        if needs_window_at_start(self.now, self.log.pending_ddls(self.now), ts):
+            self._apply_window(self.now.ts, self._batch, False)
+        if self.log.batch > self._batch or ts > self.now.ts:
+            self._apply_window(ts, self.log.batch, more_may_come)
 
-    def _plan(self, start: State, window: WindowEvents, batch: int) -> Plan:
+    def _apply_window(self, ts: int, batch: int, more_may_come: bool) -> None:
+        since, start = self.snapshots[self.now.snapshot_id], self.now
+        ddls = self.log.pending_ddls(start)
+        plan = self._plan(start, since.batch, ts, batch, ddls, more_may_come)
+        plan = self._run(plan, start, since, batch, plan.work)
+        self.problems += plan.problems
+        self._write_snapshot(plan.state, batch)
+
+    def _plan(
+        self,
+        start: State,
+        since: int,
+        ts: int,
+        batch: int,
+        ddls: Collection[SchemaChange],
+        more_may_come: bool,
+    ) -> Plan:
+        rows = self.log.pending_rows(start, since, ts=ts, through_batch=batch)
+
         def sample(group: RowGroup) -> RowChange:
             return next(
                 row.change
-                for row in self._due(window.ts, batch, start.ts)
-                if seen_of([row], start.ts)[0].first == group.first
-                and row.alike(start.ts)[:3] == alike_of(group)[:3]
+                for row in rows
+                if row.place(start.ts) == group.first
+                and row.group_key(start.ts)[:3] == group_key(group)[:3]
             )
 
-        return make_plan(start, window, self.rules, self.stated, sample)
+        window = WindowEvents(
+            ts=ts,
+            ddls=tuple(ddl for ddl in ddls if ddl.commit_ts <= ts),
+            bootstraps=self.log.pending_bootstraps(start, since),
+            row_groups=tuple(group_rows(rows, start.ts)),
+            undecoded_files=tuple(self.undecoded_files),
+            more_may_come=more_may_come,
+        )
+        return make_plan(start, window, self.rules, self.log.find_schema, sample)
 
-    def _write(self, state: State, seq: int) -> None:
-        text = write_json(replace(state, snapshot_id=seq, watermarks=self.now.watermarks))
+    def _run(
+        self, plan: Plan, start: State, since: Snapshot, batch: int, ids: Collection[str]
+    ) -> Plan:
+        """Do the work on copies of tables; a table that cannot continue is as it was."""
+        rows = self.log.pending_rows(start, since.batch, ts=plan.state.ts, through_batch=batch)
+        work = WorkInMemory(self.rules, plan.work, since.tables, updates_split=self.updates_split)
+        work.run(ids, rows, start.ts)
+        self.problems += work.problems
+        self.tables |= work.finished
+        misplaced = [id for id, table in work.finished.items() if table.has_misplaced_rows]
+        return record_outcomes(start, plan, work.failed, misplaced)
+
+    def _write_snapshot(self, state: State, batch: int) -> None:
+        state = replace(state, watermarks=self.now.watermarks)
+        text = write_json(state)
         self.now = read_json(text, State)
         assert write_json(self.now) == text
-        self._applied_batch = self._upto
-        self.lines[seq] = (text, self._upto, dict(self.tables))
-
-    def _window(self, ts: int, batch: int, start: State, more: bool) -> WindowEvents:
-        ddls = tuple(
-            change
-            for _, change in self.ddls
-            if change.commit_ts > start.ts
-            or (change.commit_ts == start.ts and ddl_name(change) not in start.applied_ddls)
-            if change.commit_ts <= ts
-        )
-        bootstraps = tuple(
-            (max(since, start.ts + 1), bootstrap)
-            for number, since, bootstrap in self.bootstraps
-            if number > batch
-        )
-        groups = tuple(seen_of(self._due(ts, batch, start.ts), start.ts))
-        return WindowEvents(
-            ts=ts,
-            ddls=ddls,
-            bootstraps=bootstraps,
-            row_groups=groups,
-            undecoded_files=tuple(self.missing),
-            more_may_come=more,
-        )
-
-    def _due(self, ts: int, batch: int, after: int) -> list[Arrived]:
-        """The rows that are due; a replay leaves inexact ones that are new to the next window."""
-        return [
-            row
-            for row in self.rows
-            if row.change.commit_ts <= ts
-            and (row.change.commit_ts > after or (not row.exact and row.batch > batch))
-            and (row.exact or row.batch <= self._upto)
-        ]
+        self.snapshots[state.snapshot_id] = Snapshot(text, batch, dict(self.tables))
 
     # Replays
 
-    def _mend(self, more: bool) -> None:
-        """Replay what is known better now than when it was applied."""
-        stopped = [t for t in self.now.incarnations.values() if t.is_waiting]
-        came = {m.key for m in self.now.undecoded_files} - {m.key for m in self.missing}
-        waiting = [*stopped, *self.now.unknown_tables] if self._news or came else []
-        if self._late_rows or self._late_ddls or waiting:
-            late = [row.change.commit_ts for row in self._late_rows]
-            late += [change.commit_ts for change in self._late_ddls]
-            before = [ts - 1 for ts in late]
-            seqs = [table.stopped_snapshot_id for table in waiting]
-            self.replay(before, seqs, {t.id for t in stopped}, more)
-        self._late_rows, self._late_ddls, self._news = [], [], False
+    def resume(self, id: str, *skip: tuple[int, DdlName]) -> None:
+        """Let a table continue that a person has decided about."""
+        stopped = self.now.incarnations[id].stopped_snapshot_id
+        request = ReplayRequest(frozenset({id}), stopped or 0, skip)
+        self.now = skip_requested_ddls(self.now, request)
+        arrivals = Arrivals(undecoded_files=tuple(self.undecoded_files))
+        self._replay(choose_replay(self.now, arrivals, request), True)
 
-    def resume(self, id: str) -> None:
-        """Go on with a table that a person has decided about."""
-        self.replay([], [self.now.incarnations[id].stopped_snapshot_id], {id}, True)
-
-    def replay(self, before: list[int], seqs: list[int], asked: set[str], more: bool) -> None:
+    def _replay(self, replay: Replay | None, more_may_come: bool) -> None:
+        if replay is None:
+            return
+        number = self._find_start(replay)
+        since = self.snapshots[number]
+        start = replace(read_json(since.state, State), skipped_ddls=self.now.skipped_ddls)
+        if start.ts >= self.now.ts and since.batch >= self._batch:
+            return
         self.replays += 1
-        loaded = {seq: read_json(text, State) for seq, (text, _, _) in self.lines.items()}
-        seq = max(
-            number
-            for number, state in loaded.items()
-            if all(state.ts <= ts for ts in before) and all(number <= s for s in seqs)
-        )
-        _, batch, tables = self.lines[seq]
-        start = replace(loaded[seq], skipped_ddls=self.now.skipped_ddls)
-        window = self._window(self.now.ts, batch, start, more)
-        then = self._plan(start, window, batch)
-        asked = set(asked)
-        for row in self._late_rows:
-            asked |= tables_fed_by(then, row.key, row.place(0))
-        for change in self._late_ddls:
-            asked |= tables_changed_by(then, change)
-        chosen = replay_targets(self.now, then, asked)
-        work = {id: work for id, work in then.work.items() if id in chosen}
+        # The next window applies the DDLs of the present ts that arrived too late for it.
+        ddls = [ddl for ddl in self.log.pending_ddls(start) if self.now.has_applied(ddl)]
+        plan = self._plan(start, since.batch, self.now.ts, self._batch, ddls, more_may_come)
+        chosen = choose_tables(replay, self.now, plan)
         for id in chosen:
             # As they were, whatever has become of them since.
-            if id in tables:
-                self.tables[id] = tables[id]
+            if id in since.tables:
+                self.tables[id] = since.tables[id]
             else:
                 self.tables.pop(id, None)
-        outcome = self._carry_out(then, start, self.tables, work, batch)
-        self.problems += [p for p in then.problems if p not in self.problems]
-        joined = join_replay(
-            self.now, replace(then, state=outcome), chosen, self.now.snapshot_id + 1
-        )
-        self.lines = {n: line for n, line in self.lines.items() if n <= seq}
-        self._write(joined, self.now.snapshot_id + 1)
+        plan = self._run(plan, start, since, self._batch, [i for i in plan.work if i in chosen])
+        self.problems += [problem for problem in plan.problems if problem not in self.problems]
+        state = join_replay(self.now, plan.state, chosen, self.now.snapshot_id + 1)
+        self._write_snapshot(state, self._batch)
+        now = self.now.snapshot_id
+        self.snapshots = {n: s for n, s in self.snapshots.items() if n <= number or n == now}
 
-    # Carrying out
+    def _find_start(self, replay: Replay) -> int:
+        """Return the newest snapshot that a replay may start from."""
 
-    def _carry_out(
-        self,
-        planned: Plan,
-        start: State,
-        tables: dict[str, ModelTable],
-        work,
-        batch: int | None = None,
-    ) -> State:
-        """Do the work on copies; what cannot be done leaves its table as it was, and paused."""
-        batch = self._applied_batch if batch is None else batch
-        due = self._due(planned.state.ts, batch, start.ts)
-        job = Job(self, planned, due, start.ts, work, tables)
-        state = planned.state
-        incarnations = dict(state.incarnations)
-        for id in work:
-            job.run(id, len(work[id].steps))
-        for id, table in job.tables.items():
-            if id in job.failed:
-                place = (start.ts, start.snapshot_id)
-                incarnations[id] = stop_table(incarnations[id], "paused", job.failed[id], place)
-                known = incarnations[id]
-                self.problems.append(
-                    Problem("paused", job.failed[id], known.schema.database, known.schema.table)
-                )
-            else:
-                tables[id] = table
-                incarnations[id] = replace(
-                    incarnations[id], rows_in_wrong_partitions=table.has_misplaced_rows
-                )
-        return replace(state, incarnations=incarnations)
+        def is_early_enough(snapshot: Snapshot) -> bool:
+            ts = read_json(snapshot.state, State).ts
+            return replay.before_ts is None or ts < replay.before_ts
 
-    # What comes out
+        numbers = (n for n, kept in self.snapshots.items() if is_early_enough(kept))
+        return max((n for n in numbers if n <= replay.snapshot_id), default=0)
 
-    def shown(self) -> dict[tuple[str, str], ModelTable]:
-        """The tables that are kept right, by name."""
+    # Results
+
+    def live_tables(self) -> dict[tuple[str, str], ModelTable]:
+        """Return the live tables by name."""
         found = {}
         for id in dict(self.now.names).values():
             table = self.now.incarnations[id]
@@ -333,7 +226,7 @@ class Engine:
         return found
 
     def stopped(self) -> dict[tuple[str, str], str]:
-        """Why tables are not kept right, by name."""
+        """Return status and reason of stopped tables by name."""
         known = (self.now.incarnations[id] for _, id in self.now.names)
         return {
             (t.schema.database, t.schema.table): f"{t.status}: {t.reason}"

@@ -1,7 +1,7 @@
-"""Every golden dataset, window by window, is what TiDB had at every truth point that is reached.
+"""Every golden dataset, applied in windows, equals TiDB at every truth point it reaches.
 
-The datasets arrive in pieces, as a topic or a folder grows, and each piece is carried out as far as
-it is resolved.
+The datasets arrive in pieces, as a topic or a folder grows, and each piece is applied up to its
+resolved ts.
 """
 
 from collections.abc import Iterator
@@ -83,7 +83,7 @@ ALL = [
 
 
 @pytest.mark.parametrize("dataset", ALL)
-def test_windows_give_what_tidb_had(dataset: str) -> None:
+def test_windows_equal_tidb(dataset: str) -> None:
     random = Random(crc32(dataset.encode()))
     points = [ts for ts in sorted(truth(dataset.split("/")[0])) if ts >= started(dataset)]
     engine = Engine.of(feed_of(dataset))
@@ -113,11 +113,11 @@ def started(dataset: str) -> int:
 
 
 def compare(engine: Engine, dataset: str, ts: int) -> None:
-    """Hold the tables of an engine against those that TiDB had."""
+    """Compare the tables of an engine with those of TiDB."""
     may = allowed(dataset)
     workload = dataset.split("/")[0]
     expected = replicated(dataset, truth(workload)[ts])
-    tables = engine.shown()
+    tables = engine.live_tables()
     stopped = engine.stopped()
     assert not stopped or PAUSED_REPORTED in may, stopped
     surplus = (set(tables) | set(stopped)) - set(expected)
@@ -144,7 +144,7 @@ def compare(engine: Engine, dataset: str, ts: int) -> None:
 
 
 def arriving(dataset: str, random: Random) -> Iterator[list[Event]]:
-    """A dataset in pieces."""
+    """Yield a dataset in pieces."""
     feed = feed_of(dataset)
     if feed.transport == "storage":
         yield from growing(dataset, random)
@@ -165,7 +165,7 @@ def topic_events_of(dataset: str) -> list[Event]:
 
 
 def growing(dataset: str, random: Random) -> Iterator[list[Event]]:
-    """What is new in a folder from one look to the next; some files are there before their time."""
+    """Yield what is new in a folder at each poll; some files are ahead of the checkpoint."""
     feed, tree = feed_of(dataset), storage_tree(dataset)
     there: dict[str, bytes] = {}
     read: set[str] = set()

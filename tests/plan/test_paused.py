@@ -1,10 +1,8 @@
-"""Tables about which a person has to decide, and how they go on."""
+"""Paused tables, and how they continue after a person decided."""
 
-from msgspec.structs import replace
-
-from tests.plan.by_hand import UNREADABLE, T, create, sent
+from tests.plan.by_hand import UNREADABLE, T, create, send
+from tests.plan.contents import contents
 from tests.plan.engine import Engine
-from tests.plan.pictures import shown
 from tests.reference.changefeeds import Ddl, Teller, put, rename
 from ticdc_assets.events import SchemaChange, TopicPosition
 from ticdc_assets.plan.state import ddl_name
@@ -15,42 +13,41 @@ def paused_engine() -> tuple[Engine, Teller]:
     events = teller.tell([create("t"), put("t", id=1, v="a"), UNREADABLE, put("t", id=2, v="b")])
     engine = Engine()
     for event in events:
-        sent(engine, event.commit_ts, event)
+        send(engine, event.commit_ts, event)
     return engine, teller
 
 
-def test_a_paused_table_goes_on_without_the_statement_that_a_person_has_skipped() -> None:
+def test_a_paused_table_continues_without_the_skipped_ddl() -> None:
     engine, teller = paused_engine()
     (id,) = engine.tables
     assert engine.now.incarnations[id].status == "paused"
     for event in teller.tell([put("t", id=3, v="c"), rename("t", "u"), put("u", id=4, v="d")]):
-        sent(engine, event.commit_ts, event)
+        send(engine, event.commit_ts, event)
     assert set(engine.stopped()) == {("shop", "u")}
-    strange = next(c for _, c in engine.ddls if "FROBNICATE" in c.sql)
+    strange = next(c for _, c in engine.log.ddls if "FROBNICATE" in c.sql)
     skipped = [(strange.commit_ts, ddl_name(strange))]
-    engine.now = replace(engine.now, skipped_ddls=skipped)
-    engine.resume(id)
+    engine.resume(id, *skipped)
     rows = [("1", "a"), ("2", "b"), ("3", "c"), ("4", "d")]
-    assert shown(engine) == {"u(id, v)": rows}
+    assert contents(engine) == {"u(id, v)": rows}
     assert engine.problems[-1].kind == "approximate"
-    # What was decided is not forgotten.
-    sent(engine, engine.now.ts + 5)
+    # The decision lasts.
+    send(engine, engine.now.ts + 5)
     assert engine.now.skipped_ddls == skipped
 
 
-def test_a_paused_table_comes_back_paused_when_it_is_dropped_and_recovered() -> None:
+def test_a_paused_table_is_paused_again_after_drop_and_recover() -> None:
     engine, teller = paused_engine()
     for event in teller.tell([Ddl("DROP TABLE `shop`.`t`", "t")]):
-        sent(engine, event.commit_ts, event)
+        send(engine, event.commit_ts, event)
     assert [t.status for t in engine.now.incarnations.values()] == ["dropped"]
     assert engine.stopped() == {}
     for event in teller.tell([Ddl("RECOVER TABLE `t`", "t", T), put("t", id=9, v="z")]):
-        sent(engine, event.commit_ts, event)
+        send(engine, event.commit_ts, event)
     assert [t.status for t in engine.now.incarnations.values()] == ["paused"]
-    assert shown(engine) == {}
+    assert contents(engine) == {}
 
 
-def test_a_table_that_cannot_follow_stays_as_it_was_and_can_be_replayed() -> None:
+def test_a_table_that_cannot_continue_keeps_its_rows_and_can_be_replayed() -> None:
     teller = Teller("simple")
     now = "id int primary key, v bit(8)"
     events = teller.tell(
@@ -63,8 +60,8 @@ def test_a_table_that_cannot_follow_stays_as_it_was_and_can_be_replayed() -> Non
         ]
     )
     engine = Engine()
-    sent(engine, events[1].commit_ts, *events[:2])
-    sent(engine, events[-1].commit_ts, *events[2:])
+    send(engine, events[1].commit_ts, *events[:2])
+    send(engine, events[-1].commit_ts, *events[2:])
     (table,) = engine.now.incarnations.values()
     assert (table.status, table.stopped_ts, table.stopped_snapshot_id) == (
         "paused",
@@ -72,13 +69,14 @@ def test_a_table_that_cannot_follow_stays_as_it_was_and_can_be_replayed() -> Non
         1,
     )
     assert [r["id"] for r in engine.tables[table.id]] == [1]
-    strange = next(c for _, c in engine.ddls if "MODIFY" in c.sql)
-    engine.now = replace(engine.now, skipped_ddls=[(strange.commit_ts, ddl_name(strange))])
-    engine.resume(table.id)
-    assert {k: [r[0] for r in v] for k, v in shown(engine).items()} == {"t(id, v)": ["1", "2", "3"]}
+    strange = next(c for _, c in engine.log.ddls if "MODIFY" in c.sql)
+    engine.resume(table.id, (strange.commit_ts, ddl_name(strange)))
+    assert {k: [r[0] for r in v] for k, v in contents(engine).items()} == {
+        "t(id, v)": ["1", "2", "3"]
+    }
 
 
-def test_tables_met_after_doubt_began_are_replayed_from_where_it_began() -> None:
+def test_tables_discovered_after_all_were_paused_are_replayed_from_the_same_snapshot() -> None:
     strange = SchemaChange(
         commit_ts=500,
         database="shop",
@@ -88,18 +86,17 @@ def test_tables_met_after_doubt_began_are_replayed_from_where_it_began() -> None
         position=TopicPosition("topic", 0, 99),
     )
     engine = Engine()
-    sent(engine, 400, *Teller("canal").tell([create("t"), put("t", id=1, v="a")]))
-    sent(engine, 500, strange)
+    send(engine, 400, *Teller("canal").tell([create("t"), put("t", id=1, v="a")]))
+    send(engine, 500, strange)
     late = Teller("canal", start=600)
     late.knows("new", T)
-    sent(engine, 700, *late.tell([put("new", id=2, v="b")]))
+    send(engine, 700, *late.tell([put("new", id=2, v="b")]))
     assert {t.stopped_snapshot_id for t in engine.now.incarnations.values()} == {1}
     fresh = Teller("canal", start=800).tell([create("fresh"), put("fresh", id=3, v="c")])
-    sent(engine, 900, *fresh)
-    assert shown(engine) == {"fresh(id, v)": [("3", "c")]}
-    engine.now = replace(engine.now, skipped_ddls=[(500, ddl_name(strange))])
-    engine.resume(dict(engine.now.names)["shop", "t"])
-    assert shown(engine) == {
+    send(engine, 900, *fresh)
+    assert contents(engine) == {"fresh(id, v)": [("3", "c")]}
+    engine.resume(dict(engine.now.names)["shop", "t"], (500, ddl_name(strange)))
+    assert contents(engine) == {
         "t(id, v)": [("1", "a")],
         "new(id, v)": [("2", "b")],
         "fresh(id, v)": [("3", "c")],

@@ -1,4 +1,4 @@
-"""Random workloads, window by window: the lake has what the model and a naive upstream have."""
+"""Random workloads in windows: the lake equals the model and a naive upstream."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -7,8 +7,8 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from tests.plan.contents import contents, model_contents
 from tests.plan.engine import Engine
-from tests.plan.pictures import of_model, shown
 from tests.reference.changefeeds import MANNERS, Teller, exchange, put
 from tests.reference.random_upstream import World
 from ticdc_assets.events import Event, RowChange, SchemaChange
@@ -16,7 +16,7 @@ from ticdc_assets.reference.model import Model
 
 
 class Unreadable(World):
-    """A world with statements that nobody can read, and rows that lie in wrong partitions."""
+    """A world with unreadable DDLs, and rows in wrong partitions."""
 
     def actions(self) -> list[Callable[[], None]]:
         return [*super().actions(), self.frobnicate, self.stray, self.stray]
@@ -39,14 +39,14 @@ class Unreadable(World):
 
 @pytest.mark.parametrize("manner", MANNERS)
 @pytest.mark.parametrize("seed", range(50))
-def test_windows_cut_anywhere_give_what_upstream_had(seed: int, manner: str) -> None:
+def test_windows_cut_anywhere_equal_upstream(seed: int, manner: str) -> None:
     random = Random(seed)
     world = World(random)
     world.run()
     teller = Teller(manner)
-    told = [teller.tell([step]) for step in world.steps]
-    events = [event for more in told for event in more]
-    times = [more[0].commit_ts for more in told]
+    messages = [teller.tell([step]) for step in world.steps]
+    events = [event for sent in messages for event in sent]
+    times = [sent[0].commit_ts for sent in messages]
     engine, model = Engine(), Model()
     for ts, piece, more in windows(events, random):
         engine.take(piece)
@@ -55,17 +55,17 @@ def test_windows_cut_anywhere_give_what_upstream_had(seed: int, manner: str) -> 
         model.advance(ts)
         assert [p.describe() for p in engine.problems] == []
         assert engine.stopped() == {}
-        assert shown(engine) == of_model(model)
+        assert contents(engine) == model_contents(model)
         steps = bisect_right(times, ts)
         if steps in world.states and not more:
-            assert shown(engine) == world.states[steps]
-    assert shown(engine) == world.states[len(world.steps)]
+            assert contents(engine) == world.states[steps]
+    assert contents(engine) == world.states[len(world.steps)]
     assert engine.replays == 0
 
 
 @pytest.mark.parametrize("manner", MANNERS)
 @pytest.mark.parametrize("seed", range(1000, 1030))
-def test_what_comes_too_late_is_mended(seed: int, manner: str) -> None:
+def test_late_events_are_replayed(seed: int, manner: str) -> None:
     random = Random(seed)
     world = World(random)
     world.run()
@@ -82,13 +82,13 @@ def test_what_comes_too_late_is_mended(seed: int, manner: str) -> None:
     engine.advance(pieces[-1][0] + 1, more_may_come=True)
     assert engine.stopped() == {}
     assert engine.now.unknown_tables == []
-    assert shown(engine) == world.states[len(world.steps)]
+    assert contents(engine) == world.states[len(world.steps)]
 
 
 @pytest.mark.parametrize("manner", ["canal", "canal-new", "storage", "storage-new"])
 @pytest.mark.parametrize("seed", range(2000, 2030))
-def test_rows_without_a_commit_ts_are_applied_as_they_come(seed: int, manner: str) -> None:
-    """To the millisecond, or by the version of their table; what is resolved is known besides."""
+def test_rows_without_a_commit_ts_are_applied_in_order_of_arrival(seed: int, manner: str) -> None:
+    """They have milliseconds or a table version; the resolved ts is known from elsewhere."""
     random = Random(seed)
     world = World(random)
     world.run()
@@ -98,19 +98,17 @@ def test_rows_without_a_commit_ts_are_applied_as_they_come(seed: int, manner: st
         size = random.choice([1, 3, 10, 50])
         piece, left = left[:size], left[size:]
         engine.take(inexact(event, manner) for event, _ in piece)
-        # Nothing of that ts is left, or only what comes after all of it that was applied.
+        # What is left of that ts comes after everything of it that was applied.
         engine.advance(piece[-1][1], more_may_come=True)
     engine.advance(engine.now.ts + 1, more_may_come=True)
     assert engine.stopped() == {}
-    assert shown(engine) == world.states[len(world.steps)]
+    assert contents(engine) == world.states[len(world.steps)]
     assert engine.replays == 0
 
 
 @pytest.mark.parametrize("manner", MANNERS)
 @pytest.mark.parametrize("seed", range(3000, 3030))
-def test_what_cannot_be_carried_out_stops_what_it_stops_in_the_model(
-    seed: int, manner: str
-) -> None:
+def test_unsupported_ddls_stop_the_same_tables_as_in_the_model(seed: int, manner: str) -> None:
     random = Random(seed)
     world = Unreadable(random)
     world.run()
@@ -120,7 +118,7 @@ def test_what_cannot_be_carried_out_stops_what_it_stops_in_the_model(
         model.add(piece)
         engine.advance(ts, more_may_come=True)
         model.advance(ts)
-        assert shown(engine) == of_model(model)
+        assert contents(engine) == model_contents(model)
         stopped = {(t.schema.database, t.schema.table) for t in model.tables if t.pause_reason}
         assert set(engine.stopped()) == stopped
     assert engine.replays == 0
@@ -141,9 +139,9 @@ def inexact(event: Event, manner: str) -> Event:
 
 
 def windows(events: list[Event], random: Random) -> list[tuple[int, list[Event], bool]]:
-    """Resolved ts and what arrives before each; whether DDLs of that ts come later.
+    """Return each resolved ts, what arrives before it, and whether DDLs of that ts come later.
 
-    Some things come before it is their time, some come again.
+    Some events arrive early, and some twice.
     """
     left = list(enumerate(events))
     found: list[tuple[int, list[Event], bool]] = []
@@ -172,7 +170,7 @@ def windows(events: list[Event], random: Random) -> list[tuple[int, list[Event],
 
 
 def ts_of(events: list[Event], number: int) -> int:
-    """A bootstrap is sent with the statement before it."""
+    """Return the ts of an event; a bootstrap has that of the DDL before it."""
     while not hasattr(events[number], "commit_ts"):
         number -= 1
     return events[number].commit_ts

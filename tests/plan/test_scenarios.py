@@ -1,12 +1,12 @@
-"""The model's scenarios of DDL, in windows: at once, step by step and cut anywhere."""
+"""The model's DDL scenarios in windows: in one, step by step, and cut anywhere."""
 
 from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
 
+from tests.plan.contents import contents, model_contents
 from tests.plan.engine import Engine
-from tests.plan.pictures import of_model, shown
 from tests.reference import (
     test_ddl_column_scenarios,
     test_ddl_midstream,
@@ -38,7 +38,7 @@ CUTS = ("at once", "step by step", "anywhere")
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("manner", MANNERS)
 @pytest.mark.parametrize("title", SCENARIOS)
-def test_windows_make_of_it_what_the_model_does(title: str, manner: str, cut: str) -> None:
+def test_windows_equal_the_model(title: str, manner: str, cut: str) -> None:
     columns, steps = SCENARIOS[title]
     teller = Teller(manner)
     first: list[Event] = []
@@ -52,16 +52,16 @@ def test_windows_make_of_it_what_the_model_does(title: str, manner: str, cut: st
         model.add(piece)
         engine.advance(ts, more_may_come=True)
         model.advance(ts)
-        assert (shown(engine), stopped(engine)) == (of_model(model), set(paused(model)))
-    more = said(engine.problems) - said(model.problems)
-    assert said(model.problems) <= said(engine.problems)
-    # Whether a table has rows that got the time of a statement, a plan cannot tell.
+        assert (contents(engine), stopped(engine)) == (model_contents(model), set(paused(model)))
+    more = kinds(engine.problems) - kinds(model.problems)
+    assert kinds(model.problems) <= kinds(engine.problems)
+    # A plan does not know whether a table has rows that got the time of the DDL.
     assert {kind for kind, _, _ in more} <= {"approximate"}
     assert not more or "default that has to be evaluated" in title
 
 
-def said(problems: list[Problem]) -> set[tuple[str, str, str]]:
-    """What is said of tables; of a paused one, no more than that."""
+def kinds(problems: list[Problem]) -> set[tuple[str, str, str]]:
+    """Return the problems by kind and table; of a paused table only that it is paused."""
     paused = {(p.database, p.table) for p in problems if p.kind == "paused"}
     return {
         (p.kind, p.database, p.table)

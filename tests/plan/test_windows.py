@@ -1,13 +1,13 @@
-"""DDL at the border of windows, and the lives of tables over several of them."""
+"""DDLs at window boundaries, and incarnations over several windows."""
 
 from itertools import pairwise, permutations
 
 import pytest
 from msgspec.structs import replace
 
-from tests.plan.by_hand import T, create, ddl, row, schema, sent
+from tests.plan.by_hand import T, create, ddl, row, schema, send
+from tests.plan.contents import contents
 from tests.plan.engine import Engine
-from tests.plan.pictures import shown
 from tests.reference.changefeeds import Ddl, Teller, put, rename_all, together
 from ticdc_assets.events import Event, FilePosition
 from ticdc_assets.plan.plan import WindowEvents, make_plan
@@ -27,15 +27,15 @@ def test_a_ddl_may_follow_the_watermark_of_its_own_ts() -> None:
         ]
     )
     engine = Engine()
-    sent(engine, first.commit_ts, made, first)
-    assert shown(engine) == {"t(id, v)": [("1", "a")]}
-    # Twice, and it is carried out once.
-    sent(engine, first.commit_ts, emptied)
-    sent(engine, first.commit_ts, emptied)
-    assert shown(engine) == {"t(id, v)": []}
+    send(engine, first.commit_ts, made, first)
+    assert contents(engine) == {"t(id, v)": [("1", "a")]}
+    # It arrives twice and is applied once.
+    send(engine, first.commit_ts, emptied)
+    send(engine, first.commit_ts, emptied)
+    assert contents(engine) == {"t(id, v)": []}
     assert engine.now.applied_ddls == [ddl_name(emptied)]
-    sent(engine, second.commit_ts, emptied, second)
-    assert shown(engine) == {"t(id, v)": [("2", "b")]}
+    send(engine, second.commit_ts, emptied, second)
+    assert contents(engine) == {"t(id, v)": [("2", "b")]}
     assert engine.replays == 0
 
 
@@ -56,18 +56,18 @@ def test_tables_swap_their_names_in_pieces_over_windows(
     renames = teller.tell(rename_all(("a", "c"), ("b", "a"), ("c", "b")))
     later = teller.tell([put("a", id=3, w=3), put("b", id=4, v="b")])
     engine = Engine()
-    sent(engine, renames[0].commit_ts, *made)
+    send(engine, renames[0].commit_ts, *made)
     for which in order:
-        sent(engine, renames[0].commit_ts, renames[which])
-    sent(engine, later[-1].commit_ts, *later)
-    assert shown(engine) == {
+        send(engine, renames[0].commit_ts, renames[which])
+    send(engine, later[-1].commit_ts, *later)
+    assert contents(engine) == {
         "a(id, w)": [("2", "2"), ("3", "3")],
         "b(id, v)": [("1", "a"), ("4", "b")],
     }
     assert engine.problems == []
 
 
-def test_a_truncated_table_is_brought_back_windows_later() -> None:
+def test_a_truncated_table_is_recovered_windows_later() -> None:
     teller = Teller("simple")
     events = teller.tell(
         [
@@ -81,12 +81,12 @@ def test_a_truncated_table_is_brought_back_windows_later() -> None:
     )
     engine = Engine()
     for event in events:
-        sent(engine, event.commit_ts, event)
-    assert shown(engine) == {"t(id, v)": [("2", "b")], "old(id, v)": [("1", "a"), ("3", "c")]}
+        send(engine, event.commit_ts, event)
+    assert contents(engine) == {"t(id, v)": [("2", "b")], "old(id, v)": [("1", "a"), ("3", "c")]}
     assert [t.created_ts for t in engine.now.incarnations.values()] == [110, 130]
 
 
-def test_rows_dated_by_a_version_follow_the_ddl_of_that_ts() -> None:
+def test_rows_with_a_table_version_follow_the_ddl_of_that_ts() -> None:
     path = FilePosition("shop/t/30/CDC000001.csv", 1)
     made = ddl(10, "CREATE TABLE `t` (id int primary key)", "t", schema("t", 10))
     first = replace(row("t", 10, 10, 1), ordering="table_version", position=path)
@@ -99,24 +99,24 @@ def test_rows_dated_by_a_version_follow_the_ddl_of_that_ts() -> None:
             engine.take([e for e in left if e.commit_ts <= ts])
             left = [e for e in left if e.commit_ts > ts]
             engine.advance(ts, more_may_come=False)
-        assert shown(engine) == {"t(id)": [("2",)]}
-        # More of that version comes as long as no other begins.
+        assert contents(engine) == {"t(id)": [("2",)]}
+        # More rows of a version arrive until the next one begins.
         third = replace(row("t", 30, 30, 3), ordering="table_version", position=path)
         engine.take([third])
         engine.advance(40, more_may_come=False)
-        assert shown(engine) == {"t(id)": [("2",), ("3",)]}
+        assert contents(engine) == {"t(id)": [("2",), ("3",)]}
 
 
-def test_a_table_first_told_of_by_a_statement_has_the_rows_dated_by_it() -> None:
+def test_a_table_first_mentioned_by_a_ddl_has_the_rows_of_its_version() -> None:
     alter = ddl(30, "ALTER TABLE `t` ADD COLUMN `c` INT", "t", schema("t", 30, "c"))
     dated = replace(row("t", 30, 30, 2, c="5"), ordering="table_version")
     engine = Engine()
-    sent(engine, 40, alter, dated)
-    assert shown(engine) == {"t(id, c)": [("2", "5")]}
+    send(engine, 40, alter, dated)
+    assert contents(engine) == {"t(id, c)": [("2", "5")]}
 
 
-def test_rows_that_show_their_columns_late_are_applied_once() -> None:
-    """What a row shows ends a segment just before it, never before the segment began."""
+def test_rows_that_reveal_columns_late_are_applied_once() -> None:
+    """A revealed column ends a segment just before the row, never before the segment's start."""
     group = RowGroup(
         database="shop",
         table="t",

@@ -15,7 +15,6 @@ from ticdc_assets.cli.source import find_changefeed, format_command
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import AdvanceResult, replay_tables
 from ticdc_assets.lake.advance import advance as advance_lake
-from ticdc_assets.lake.apply.apply import ReplayRequest
 from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
 from ticdc_assets.lake.maintain import maintain as maintain_lake
 from ticdc_assets.lake.store.lake import Lake, LakeSession
@@ -26,6 +25,7 @@ from ticdc_assets.lake.views.overview import (
     missing_lake_error,
     read_existing_snapshot,
 )
+from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.stream.limits import describe_limits
 from ticdc_assets.stream.problem import Problem
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ticdc_assets.events import Quarantined
-from ticdc_assets.lake.apply.apply import ApplyResult, ReplayRequest, apply
+from ticdc_assets.lake.apply.apply import ApplyResult, DecodedBatches, apply
 from ticdc_assets.lake.events.decode_folder import decode_folder
 from ticdc_assets.lake.events.decode_topic import decode_topic
 from ticdc_assets.lake.events.decode_workers import FolderReader
@@ -17,6 +17,7 @@ from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
 from ticdc_assets.lake.store.codegen import CODEGEN_MIN_ROWS, codegen
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.tables import create_tables
+from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore
 
@@ -88,9 +89,7 @@ def advance(
             applied = apply(
                 lake,
                 before,
-                decoded.newest,
-                decoded=decoded.done_through,
-                missing=decoded.waiting,
+                DecodedBatches(decoded.newest, decoded.done_through, decoded.waiting),
                 progress=None if progress is None else lambda n, of: progress("apply", n, of),
             )
     return AdvanceResult(ingested, decoded, applied)
@@ -103,8 +102,7 @@ def replay_tables(
     return apply(
         lake,
         applied,
-        applied.batch,
-        decoded=applied.decoded_batch,
+        DecodedBatches(applied.batch, applied.decoded_batch, applied.state.undecoded_files),
         replay=replay,
         progress=lambda count, of: progress("replay", count, of),
     )

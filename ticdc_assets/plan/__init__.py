@@ -4,7 +4,7 @@ Rules of this package:
 
 - Pure: no I/O and no rows.  The plan sees pending rows only as row groups (`row_group`).
 - The result is data: the state afterwards, the steps of each table (`steps`), schema versions and
-  problems.  An engine carries the steps out on rows.
+  problems.  An engine takes rows through the steps.
 - The order of events is that of `stream.ordering`, as in the reference model.
 
 Reading order: `state`, `row_group`, `steps`; then `plan`, which feeds one `TableTracker` through

@@ -1,45 +1,46 @@
-"""From one resolved ts to the next: which table goes through what, and what is known afterwards.
+"""Plan one window: what each table goes through, and the state afterwards.
 
-The order is the reference model's (`reference.model`).  The plan sees no rows, only row groups
-(`RowGroup`): each spans the order keys from its first row to its last, and DDLs cut it into
-segments.
+The plan takes everything of the window in the order of `stream.ordering`, as the reference model
+does.  It sees no rows, only row groups: each spans the order from its first row to its last, and
+DDLs cut it into segments.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ticdc_assets.errors import TicdcError
 from ticdc_assets.events import Bootstrap, SchemaChange
-from ticdc_assets.plan.ddl import Follower
+from ticdc_assets.plan.ddl import DdlApplier
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
-from ticdc_assets.plan.row_schema import FindSchema, SampleRow, StreamRules
-from ticdc_assets.plan.state import State, ddl_name
+from ticdc_assets.plan.row_planner import RowPlanner
+from ticdc_assets.plan.row_schema import FindSchema, RowSchemas, SampleRow, StreamRules
+from ticdc_assets.plan.state import DdlName, State, ddl_name, stop_table
 from ticdc_assets.plan.steps import SchemaVersion, TableWork
+from ticdc_assets.plan.table_tracker import TableTracker
 from ticdc_assets.stream.ddl_order import order_ddls
 from ticdc_assets.stream.ordering import OrderKey, Phase
 from ticdc_assets.stream.problem import Problem
 
 _Item = Bootstrap | UndecodedFiles | SchemaChange | RowGroup
-_SKIPPED = "a person decided to go on without this statement"
+_SKIPPED = "skipped by a person's decision"
 
 
 class WindowEvents(Struct, frozen=True, kw_only=True):
-    """What is due from one resolved ts to the next."""
+    """The pending events of a window that ends at `ts`."""
 
     ts: int
     ddls: tuple[SchemaChange, ...] = ()
     bootstraps: tuple[tuple[int, Bootstrap], ...] = ()
     row_groups: tuple[RowGroup, ...] = ()
     undecoded_files: tuple[UndecodedFiles, ...] = ()
-    # Whether DDLs of `ts` itself may still come.
+    # DDLs of `ts` itself may still arrive.
     more_may_come: bool = True
 
 
 class Plan(Struct, frozen=True):
-    """`state` holds once all work is done; work is in an order that can be followed."""
+    """The work of each table, in an order that can be followed; `state` holds once it is done."""
 
     state: State
     work: dict[str, TableWork]
@@ -48,112 +49,123 @@ class Plan(Struct, frozen=True):
 
 
 def make_plan(
-    state: State, window: WindowEvents, rules: StreamRules, stated: FindSchema, sample: SampleRow
+    start: State,
+    window: WindowEvents,
+    rules: StreamRules,
+    find_schema: FindSchema,
+    sample: SampleRow,
 ) -> Plan:
-    """Plan the window from `state` to `window.ts`."""
-    return _Planner(state, window, rules, stated, sample).run()
+    """Plan the window from the state `start` to `window.ts`."""
+    tables = TableTracker(start, rules.declared_keys)
+    return _Planner(window, tables, RowSchemas(rules, find_schema, sample)).plan()
+
+
+def needs_window_at_start(start: State, ddls: Iterable[SchemaChange], ts: int) -> bool:
+    """Whether DDLs of the start's own ts arrived after it was applied, and `ts` is later.
+
+    They belong to the snapshot of that ts, so they get a window that ends there.
+    """
+    return ts > start.ts and any(
+        change.commit_ts == start.ts and not start.has_applied(change) for change in ddls
+    )
+
+
+def record_outcomes(
+    start: State, plan: Plan, pause_reasons: Mapping[str, str], misplaced: Collection[str]
+) -> Plan:
+    """Record what the work on rows showed: tables that cannot continue, and misplaced rows.
+
+    A table that cannot continue is as it was at `start`; `misplaced` are tables with rows in
+    wrong partitions.
+    """
+    incarnations = dict(plan.state.incarnations)
+    problems = []
+    for id, reason in pause_reasons.items():
+        table = incarnations[id]
+        incarnations[id] = stop_table(table, "paused", reason, (start.ts, start.snapshot_id))
+        name = table.schema.database, table.schema.table
+        problems.append(Problem("paused", reason, *name, plan.state.ts))
+    for id in misplaced:
+        incarnations[id] = replace(incarnations[id], rows_in_wrong_partitions=True)
+    state = replace(plan.state, incarnations=incarnations)
+    return replace(plan, state=state, problems=[*problems, *plan.problems])
 
 
 class _Planner:
-    def __init__(
-        self,
-        state: State,
-        window: WindowEvents,
-        rules: StreamRules,
-        stated: FindSchema,
-        sample: SampleRow,
-    ) -> None:
-        self._state = state
+    def __init__(self, window: WindowEvents, tables: TableTracker, schemas: RowSchemas) -> None:
+        self._start = tables.start
         self._window = window
-        self._follower = Follower(state, rules, stated, sample)
-        self._done = list(state.applied_ddls) if window.ts == state.ts else []
-        self._later: list[tuple[int, Bootstrap]] = []
+        self._tables = tables
+        self._rows = RowPlanner(tables, schemas)
+        self._ddls = DdlApplier(tables, self._rows)
+        self._applied_ddls: list[DdlName] = []
+        if window.ts == self._start.ts:
+            self._applied_ddls += self._start.applied_ddls
 
-    def run(self) -> Plan:
-        for (ts, phase), together in groupby(sorted(self._due(), key=_place), key=_place):
-            items = [item for _, item in together]
+    def plan(self) -> Plan:
+        window, tables, rows = self._window, self._tables, self._rows
+        for (ts, phase), group in groupby(sorted(self._place_events(), key=_place), key=_place):
+            items = [item for _, item in group]
             if phase == Phase.DDLS:
-                self._carry_out(ts, [i for i in items if isinstance(i, SchemaChange)])
+                self._apply_ddls(ts, [item for item in items if isinstance(item, SchemaChange)])
                 continue
             for item in items:
-                if isinstance(item, Bootstrap):
-                    self._follower.bootstrap(item, (ts, phase))
-                elif isinstance(item, RowGroup):
-                    self._see(item)
-                elif isinstance(item, UndecodedFiles):
-                    self._follower.miss(item, (ts, phase))
-        self._follower.finish((self._window.ts, Phase.AFTER_DDLS))
-        follower = self._follower
-        state = follower.state(
-            ts=self._window.ts,
-            applied_ddls=self._done,
-            bootstraps=self._later,
+                match item:
+                    case Bootstrap():
+                        rows.add_bootstrap(item, (ts, phase))
+                    case RowGroup():
+                        rows.begin_group(item)
+                    case UndecodedFiles():
+                        rows.add_undecoded_files(item, (ts, phase))
+        rows.close_all_segments((window.ts, Phase.AFTER_DDLS))
+        state = replace(
+            tables.state_at(window.ts),
+            applied_ddls=self._applied_ddls,
+            bootstraps=[(ts, later) for ts, later in self._all_bootstraps() if ts > window.ts],
+            columns_with_unknown_members=rows.columns_with_unknown_members,
+            undecoded_files=[f for f in window.undecoded_files if f.version <= window.ts],
         )
-        return Plan(state, follower.work(), follower.history, follower.problems)
+        return Plan(state, tables.work(), tables.history, tables.problems)
 
-    def _due(self) -> Iterable[tuple[OrderKey, _Item]]:
-        """Everything of the window, each with its place."""
-        window = self._window
-        told = set()
-        for change in window.ddls:
-            name = change.commit_ts, ddl_name(change)
-            if name not in told and not (
-                change.commit_ts == self._state.ts and ddl_name(change) in self._state.applied_ddls
-            ):
-                told.add(name)
-                yield (change.commit_ts, Phase.DDLS), change
-        for ts, bootstrap in (*self._state.bootstraps, *window.bootstraps):
-            if ts > window.ts:
-                self._later.append((ts, bootstrap))
-            else:
+    def _place_events(self) -> Iterator[tuple[OrderKey, _Item]]:
+        """Yield everything of the window with its place in the order."""
+        window, start = self._window, self._start
+        for change in self._new_ddls():
+            yield (change.commit_ts, Phase.DDLS), change
+        for ts, bootstrap in self._all_bootstraps():
+            if ts <= window.ts:
                 yield (ts, Phase.AFTER_DDLS), bootstrap
         for group in window.row_groups:
             yield group.first, group
-        for missing in window.undecoded_files:
-            if missing.version <= window.ts:
-                yield (max(missing.version, self._state.ts), Phase.AFTER_DDLS), missing
+        for files in window.undecoded_files:
+            if files.version <= window.ts:
+                yield (max(files.version, start.ts), Phase.AFTER_DDLS), files
 
-    def _carry_out(self, ts: int, changes: list[SchemaChange]) -> None:
-        more = self._window.more_may_come and ts == self._window.ts
-        for change in order_ddls(changes, self._follower.catalog, more_may_come=more):
-            if ts == self._window.ts:
-                self._done.append(ddl_name(change))
-            if (ts, ddl_name(change)) in self._state.skipped_ddls:
-                where = (change.database, change.table, ts, change.position)
-                problem = Problem("approximate", f"{_SKIPPED}: {change.sql}", *where)
-                self._follower.problems.append(problem)
-                continue
-            self._follower.carry_out(change, ts)
+    def _new_ddls(self) -> list[SchemaChange]:
+        """Return each DDL of the window once, without those that `start` has applied."""
+        ddls: dict[tuple[int, DdlName], SchemaChange] = {}
+        for change in self._window.ddls:
+            if not self._start.has_applied(change):
+                ddls.setdefault((change.commit_ts, ddl_name(change)), change)
+        return list(ddls.values())
 
-    def _see(self, group: RowGroup) -> None:
-        """Rows begin to come that are alike."""
-        try:
-            self._follower.see(group)
-        except TicdcError as error:
-            self._follower.pause(group.database, group.table, str(error), group.first_ts)
+    def _all_bootstraps(self) -> list[tuple[int, Bootstrap]]:
+        return [*self._start.bootstraps, *self._window.bootstraps]
+
+    def _apply_ddls(self, ts: int, changes: list[SchemaChange]) -> None:
+        at_end = ts == self._window.ts
+        more_may_come = self._window.more_may_come and at_end
+        for change in order_ddls(changes, self._tables.catalog, more_may_come=more_may_come):
+            name = ddl_name(change)
+            if at_end:
+                self._applied_ddls.append(name)
+            if (ts, name) in self._start.skipped_ddls:
+                place = (change.database, change.table, ts, change.position)
+                problem = Problem("approximate", f"{_SKIPPED}: {change.sql}", *place)
+                self._tables.problems.append(problem)
+            else:
+                self._ddls.apply(change, ts)
 
 
-def _place(due: tuple[OrderKey, _Item]) -> OrderKey:
-    return due[0]
-
-
-def join_replay(now: State, then: Plan, targets: Iterable[str], snapshot_id: int) -> State:
-    """Join the present state with what a replay made of some tables.
-
-    The replay saw at least what was seen the first time, so what it knows of names and schemas
-    holds; tables that were not replayed are as they are.
-    """
-    chosen = set(targets)
-    kept = {
-        known: incarnation
-        for known, incarnation in now.incarnations.items()
-        if known not in chosen and known in then.state.incarnations
-    }
-    incarnations = {**then.state.incarnations, **kept}
-    return replace(
-        then.state,
-        incarnations=incarnations,
-        watermarks=now.watermarks,
-        snapshot_id=snapshot_id,
-        skipped_ddls=now.skipped_ddls,
-    )
+def _place(item: tuple[OrderKey, _Item]) -> OrderKey:
+    return item[0]

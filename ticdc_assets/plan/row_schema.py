@@ -1,4 +1,4 @@
-"""By which schema rows are read, and what they themselves say of their columns."""
+"""The schema that types a row group, and what rows show of their columns themselves."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,61 +11,61 @@ from ticdc_assets.plan.steps import TypedRowGroup
 from ticdc_assets.schema.inference import infer_schema, merge_observed_columns
 from ticdc_assets.schema.reconciliation import reconcile
 
-# Finds the schema that was stated for a version of a table, whenever it was.
+# Finds the schema that a message or file stated for a schema version, at any time.
 FindSchema = Callable[[str, str, int | None], TableSchema | None]
-# Gives one of the rows that are alike.
+# Returns one row of a group.
 SampleRow = Callable[[RowGroup], RowChange]
 
 
 class StreamRules(Struct, frozen=True):
-    """What the changefeed's settings say of how its events are to be taken."""
+    """What the changefeed's settings say of its events."""
 
     declared_keys: Mapping[str, tuple[str, ...]] = {}
-    # For a protocol whose rows are decoded by flags that may be stale.
+    # For a protocol that decodes rows by flags which may be stale.
     redecode: Callable[[RowChange, TableSchema], RowChange] | None = None
 
 
 class RowSchemas:
-    """Finds the schemas of rows; raises `MissingSchema` where nothing has told their columns."""
+    """Finds the schemas of row groups; raises `MissingSchema` where nothing states the columns."""
 
-    def __init__(self, rules: StreamRules, stated: FindSchema, sample: SampleRow) -> None:
+    def __init__(self, rules: StreamRules, find_schema: FindSchema, sample: SampleRow) -> None:
         self._redecode = rules.redecode
-        self._stated = stated
+        self._find_schema = find_schema
         self._sample = sample
 
-    def first(self, group: RowGroup) -> TableSchema:
-        """The schema of a table that only its rows tell of."""
-        schema = self._stated_for(group)
+    def find_first_schema(self, group: RowGroup) -> TableSchema:
+        """Return the first schema of a table that only its rows mention."""
+        schema = self._find_stated(group)
         if schema is None and group.observed is not None:
             schema = infer_schema(self._sample(group))
         if schema is None:
-            raise MissingSchema(_unseen(group))
+            raise _missing_schema(group)
         return schema
 
-    def confirmed(self, schema: TableSchema, group: RowGroup) -> TableSchema:
-        """A table's schema with what rows show of its columns that statements did not."""
-        change = _like(group)
+    def confirm_schema(self, schema: TableSchema, group: RowGroup) -> TableSchema:
+        """Return a table's schema with what rows show of columns that DDLs did not state."""
+        change = _example_row(group)
         if self._redecode is not None:
             change = self._redecode(change, schema)
         return merge_observed_columns(schema, change, by_flags=self._redecode is not None)
 
-    def read_by(self, schema: TableSchema, group: RowGroup) -> TypedRowGroup:
-        """The schema that rows of a table were written under."""
+    def type_group(self, schema: TableSchema, group: RowGroup) -> TypedRowGroup:
+        """Return the group with the schema that its rows were written under."""
         if group.schema_version is not None and group.schema_version != schema.version:
-            stated = self._stated_for(group)
+            stated = self._find_stated(group)
             if stated is None:
-                raise MissingSchema(_unseen(group))
+                raise _missing_schema(group)
             schema = reconcile(schema, stated)
-        like = _like(group)
-        redecoded = self._redecode(like, schema) if self._redecode else like
-        return TypedRowGroup(group, schema, redecoded is not like)
+        example = _example_row(group)
+        redecoded = self._redecode(example, schema) if self._redecode else example
+        return TypedRowGroup(group, schema, redecoded is not example)
 
-    def _stated_for(self, group: RowGroup) -> TableSchema | None:
-        return self._stated(group.database, group.table, group.schema_version)
+    def _find_stated(self, group: RowGroup) -> TableSchema | None:
+        return self._find_schema(group.database, group.table, group.schema_version)
 
 
-def _like(group: RowGroup) -> RowChange:
-    """A row that says what these rows say of their columns, without its values."""
+def _example_row(group: RowGroup) -> RowChange:
+    """Return a row without values that states what the rows of a group state of their columns."""
     return RowChange(
         op=Op.INSERT,
         commit_ts=group.first_ts,
@@ -79,8 +79,8 @@ def _like(group: RowGroup) -> RowChange:
     )
 
 
-def _unseen(group: RowGroup) -> str:
+def _missing_schema(group: RowGroup) -> MissingSchema:
     name = f"{group.database}.{group.table}"
     if group.schema_version is None:
-        return f"nothing has told the columns of {name}"
-    return f"schema version {group.schema_version} of {name} has not been group"
+        return MissingSchema(f"nothing states the columns of {name}")
+    return MissingSchema(f"schema version {group.schema_version} of {name} has not been stated")

@@ -88,6 +88,12 @@ class State(Struct, frozen=True):
     columns_with_unknown_members: list[tuple[str, str, str]] = []
     undecoded_files: list[UndecodedFiles] = []
 
+    def has_applied(self, change: SchemaChange) -> bool:
+        """Whether the windows up to this state applied a DDL that had arrived in time."""
+        if change.commit_ts == self.ts:
+            return ddl_name(change) in self.applied_ddls
+        return change.commit_ts < self.ts
+
 
 def stop_table(
     table: Incarnation, status: StoppedStatus, reason: str, snapshot: tuple[int, int]

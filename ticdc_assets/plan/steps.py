@@ -1,4 +1,4 @@
-"""What happens to one table in a window, as data: an engine carries the steps out on rows."""
+"""What happens to one table in a window, as data: an engine takes rows through the steps."""
 
 from msgspec import Struct
 

@@ -1,334 +1,304 @@
-"""The tables of a changefeed, moved on through a window: by name, with what each goes through.
+"""The tables of a changefeed on their way through a window: names, lives, status and steps.
 
-Here are names, rows that come and tables that cannot go on; what DDL does to them is `follow`'s.
+`row_planner` and `ddl` decide what happens; they change tables only through this tracker.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ticdc_assets.errors import MissingSchema
-from ticdc_assets.events import Bootstrap, SchemaChange, TableSchema
-from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
-from ticdc_assets.plan.row_schema import FindSchema, RowSchemas, SampleRow, StreamRules
+from ticdc_assets.events import SchemaChange, TableSchema
 from ticdc_assets.plan.state import (
-    DdlName,
     Incarnation,
     State,
+    Status,
     StoppedStatus,
     UnknownTable,
     incarnation_id,
     stop_table,
 )
-from ticdc_assets.plan.steps import Alter, ApplyRows, SchemaVersion, TableStep, TableWork
+from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, SchemaVersion, TableStep, TableWork
 from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
 from ticdc_assets.schema.effect import ColumnChange
-from ticdc_assets.schema.inference import find_type_changes
 from ticdc_assets.stream.ordering import OrderKey, Phase
-from ticdc_assets.stream.problem import OLD_ROW_MISSING, UNKNOWN_MEMBERS, Problem
+from ticdc_assets.stream.problem import Problem
 
 
-class Tables:
-    """The tables of a changefeed, moved on from a state."""
+class TableTracker:
+    """Tracks the tables from a state on; `catalog` follows their schemas."""
 
-    def __init__(
-        self, state: State, rules: StreamRules, stated: FindSchema, sample: SampleRow
-    ) -> None:
-        self.problems: list[Problem] = []
+    def __init__(self, start: State, declared_keys: Mapping[str, tuple[str, ...]]) -> None:
+        self.start = start
+        self.catalog = SchemaCatalog(declared_keys)
+        self.catalog.restore(start.catalog)
+        self.incarnations = dict(start.incarnations)
         self.history: list[SchemaVersion] = []
-        self.catalog = SchemaCatalog(rules.declared_keys)
-        self.catalog.restore(state.catalog)
-        self._row_schemas = RowSchemas(rules, stated, sample)
-        self._start = state
-        self._tables = dict(state.incarnations)
-        self._names = dict(state.names)
-        self._dropped = defaultdict(list, {key: list(ids) for key, ids in state.dropped})
-        self._unknown = {
-            table_key(known.database, known.table): known for known in state.unknown_tables
-        }
-        self._doubt = state.pause_reason
+        self.problems: list[Problem] = []
+        # Each table's rows up to here are in its steps.
+        self.segment_starts: dict[str, OrderKey] = {}
+        self._names = dict(start.names)
+        self._dropped = defaultdict(list, {key: list(ids) for key, ids in start.dropped})
+        self._unknown = {table_key(u.database, u.table): u for u in start.unknown_tables}
+        self._pause_reason = start.pause_reason
         self._steps: dict[str, list[TableStep]] = {}
-        self._before: dict[str, TableSchema] = {}
-        self._low: dict[str, OrderKey] = {}
-        # Rows that have begun to come, by the name they come under.
-        self._coming: dict[TableKey, list[RowGroup]] = defaultdict(list)
-        self._unnamed = dict.fromkeys(state.columns_with_unknown_members)
-        self._missing: list[UndecodedFiles] = []
+        self._schemas_before: dict[str, TableSchema] = {}
 
-    # What has become of everything
+    # Results
 
     def work(self) -> dict[str, TableWork]:
+        """Return the steps of every table that has any, or is new."""
+        known = self.start.incarnations
         return {
-            id: TableWork(id, self._before[id], id not in self._start.incarnations, tuple(steps))
+            id: TableWork(id, self._schemas_before[id], id not in known, tuple(steps))
             for id, steps in self._steps.items()
-            if (steps or id not in self._start.incarnations) and self._before[id].columns
+            if (steps or id not in known) and self._schemas_before[id].columns
         }
 
-    def state(
-        self, *, ts: int, applied_ddls: list[DdlName], bootstraps: list[tuple[int, Bootstrap]]
-    ) -> State:
-        start = self._start
-        return State(
+    def state_at(self, ts: int) -> State:
+        """Return the state after the window, as far as tables make it up."""
+        return replace(
+            self.start,
             ts=ts,
-            snapshot_id=start.snapshot_id + 1,
+            snapshot_id=self.start.snapshot_id + 1,
             catalog=self.catalog.state(),
-            incarnations=self._tables,
+            incarnations=self.incarnations,
             names=list(self._names.items()),
             dropped=[(key, ids) for key, ids in self._dropped.items() if ids],
             unknown_tables=list(self._unknown.values()),
-            pause_reason=self._doubt,
-            applied_ddls=applied_ddls,
-            bootstraps=bootstraps,
-            watermarks=start.watermarks,
-            skipped_ddls=start.skipped_ddls,
-            columns_with_unknown_members=list(self._unnamed),
-            undecoded_files=self._missing,
+            pause_reason=self._pause_reason,
         )
 
-    def finish(self, high: OrderKey) -> None:
-        for id in self._names.values():
-            self._cut(id, high)
+    # Finding tables
 
-    # Rows
+    def find(self, database: str, table: str) -> Incarnation | None:
+        """Return the table that has this name now."""
+        id = self.find_id(table_key(database, table))
+        return None if id is None else self.incarnations[id]
 
-    def see(self, group: RowGroup) -> None:
-        """Rows begin to come; their table waits where nothing has told their columns."""
-        key = table_key(group.database, group.table)
-        table = self._get(group.database, group.table)
-        self._coming[key].append(group)
-        if table is None and key in self._unknown:
-            return
-        try:
-            if table is None:
-                table = self._meet(self._row_schemas.first(group), group.first, "rows")
-            elif not table.is_stopped:
-                self._confirm(table, group)
-            table = self._tables[table.id]
-            if not table.is_stopped:
-                self._row_schemas.read_by(table.schema, group)
-        except MissingSchema as error:
-            if table is None:
-                self._not_known(group.database, group.table, group.schema_version)
-                return
-            self._cut(table.id, _before(group.first))
-            self._stop(table.id, "waiting", error.reason)
+    def find_id(self, key: TableKey) -> str | None:
+        """Return the id of the table that has this name now."""
+        return self._names.get(key)
 
-    def miss(self, missing: UndecodedFiles, place: OrderKey) -> None:
-        """Rows are there that cannot be read, and whose table would be wrong without them."""
-        table = self._get(missing.database, missing.table)
-        self._missing.append(missing)
-        if table is None:
-            self._not_known(missing.database, missing.table, missing.version)
-        elif not table.is_stopped:
-            self._cut(table.id, place)
-            self._stop(table.id, "waiting", missing.reason)
+    def find_unknown(self, key: TableKey) -> UnknownTable | None:
+        """Return the unknown table of this name."""
+        return self._unknown.get(key)
 
-    def _not_known(self, database: str, table: str, version: int | None) -> None:
-        start = self._start.ts, self._start.snapshot_id
-        key = table_key(database, table)
-        self._unknown.setdefault(key, UnknownTable(database, table, version, *start))
+    def find_dropped(self, key: TableKey, drops_ago: int) -> str | None:
+        """Return the id of a table that was dropped under this name: 1 is the last one."""
+        dropped = self._dropped[key]
+        return dropped[-drops_ago] if drops_ago <= len(dropped) else None
 
-    def _confirm(self, table: Incarnation, group: RowGroup) -> None:
-        """Take on what rows show of their columns that statements did not."""
-        confirmed = self._row_schemas.confirmed(table.schema, group)
-        if confirmed is table.schema:
-            return
-        confirmed = self.catalog.replace(confirmed)
-        steps = find_type_changes(table.schema, confirmed)
-        self._cut(table.id, _before(group.first))
-        self._take_on(table.id, confirmed, steps, group.first_ts, "")
-        self._remember(table.id, group.first_ts, "rows")
+    def current_ids(self) -> list[str]:
+        """Return the ids of all tables that have a name now."""
+        return list(self._names.values())
 
-    def _cut(self, id: str, high: OrderKey) -> None:
-        """End the segment of a table that has gone on until here; the next one begins."""
-        table = self._tables[id]
-        low = self._low.get(id, (self._start.ts, Phase.ROWS - 1))
-        if high <= low:
-            return
-        self._low[id] = high
-        if table.is_stopped:
-            return
-        key = table_key(table.schema.database, table.schema.table)
-        due = [s for s in self._coming[key] if s.first <= high and s.last > low]
-        if not due:
-            return
-        if not (table.schema.key or table.schema.unique_keys) and any(s.overwrites for s in due):
-            self._pause(id, OLD_ROW_MISSING, high[0])
-            return
-        try:
-            row_groups = tuple(self._row_schemas.read_by(table.schema, group) for group in due)
-        except MissingSchema as error:
-            self._stop(id, "waiting", error.reason)
-            return
-        for group in due:
-            self._say_members_unknown(table.schema, group)
-        self._add(id, ApplyRows(table.schema, low, high, row_groups))
-
-    # Tables by name
-
-    def _get(self, database: str, table: str) -> Incarnation | None:
-        id = self._names.get(table_key(database, table))
-        return None if id is None else self._tables[id]
-
-    def _of(self, schema: TableSchema, ts: int) -> Incarnation:
-        """The table of a schema's name; one that a statement is the first to tell of, if none."""
-        known = self._get(schema.database, schema.table)
-        return (
-            known if known is not None else self._new(schema, (ts, Phase.ROWS), doubt=self._doubt)
-        )
-
-    def _meet(self, schema: TableSchema, place: OrderKey, origin: str) -> Incarnation:
-        """Know a table that no statement of this changefeed created."""
-        known = self._get(schema.database, schema.table)
+    def find_or_create(self, schema: TableSchema, ts: int) -> Incarnation:
+        """Return the table of a schema's name; create it if this DDL is the first to mention it."""
+        known = self.find(schema.database, schema.table)
         if known is None:
-            schema = self.catalog.register(schema)
-            # When it is met is a matter of what arrives when, its name must not be.
-            known = self._new(schema, _before(place), birth=0, doubt=self._doubt)
-            self._remember(known.id, place[0], origin)
+            return self.create(schema, (ts, Phase.ROWS), pause_reason=self._pause_reason)
         return known
 
-    def bootstrap(self, bootstrap: Bootstrap, place: OrderKey) -> None:
-        if not self.catalog.is_outdated(bootstrap.schema):
-            self._meet(bootstrap.schema, place, "bootstrap")
+    def may_have_rows(self, id: str) -> bool:
+        """Whether a table may have rows after the steps so far."""
+        return id in self.start.incarnations or any(
+            isinstance(step, ApplyRows | Exchange) for step in self._steps.get(id, ())
+        )
 
-    def _new(
+    def count_steps(self, id: str) -> int:
+        """Return how many steps a table has so far."""
+        return len(self._steps.get(id, ()))
+
+    # Names and lives
+
+    def create(
         self,
         schema: TableSchema,
-        low: OrderKey,
+        start: OrderKey,
         *,
         birth: int | None = None,
-        doubt: str | None = None,
+        pause_reason: str | None = None,
     ) -> Incarnation:
-        id = incarnation_id(schema.database, schema.table, low[0] if birth is None else birth)
-        while id in self._tables:
+        """Begin an incarnation; its rows start after `start`."""
+        id = incarnation_id(schema.database, schema.table, start[0] if birth is None else birth)
+        while id in self.incarnations:
             id += "-"
-        self._tables[id] = Incarnation(id=id, schema=schema, created_ts=low[0])
-        self._give_name(table_key(schema.database, schema.table), id, low[0])
-        self._low[id] = low
-        self._before[id] = schema
+        self.incarnations[id] = Incarnation(id=id, schema=schema, created_ts=start[0])
+        self.assign_name(table_key(schema.database, schema.table), id, start[0])
+        self.segment_starts[id] = start
+        self._schemas_before[id] = schema
         self._steps[id] = []
-        if doubt is not None:
-            doubtful = [
-                t for t in self._tables.values() if t.reason == doubt and t.stopped_snapshot_id
-            ]
-            since = min(doubtful, key=lambda t: t.stopped_snapshot_id or 0, default=None)
-            self._stop(id, "paused", doubt, since)
-        return self._tables[id]
+        if pause_reason is not None:
+            self.stop(id, "paused", pause_reason, self._first_paused(pause_reason))
+        return self.incarnations[id]
 
-    def _add(self, id: str, step: TableStep) -> None:
-        if id not in self._before:
-            self._before[id] = self._start.incarnations[id].schema
-        self._steps.setdefault(id, []).append(step)
+    def discover(self, schema: TableSchema, place: OrderKey, origin: str) -> Incarnation:
+        """Register a table that no observed DDL created."""
+        known = self.find(schema.database, schema.table)
+        if known is not None:
+            return known
+        schema = self.catalog.register(schema)
+        # The id must not depend on what arrived first, and the ts of discovery does.
+        start = point_before(place)
+        known = self.create(schema, start, birth=0, pause_reason=self._pause_reason)
+        self.record_version(known.id, place[0], origin)
+        return known
 
-    def _give_name(self, key: TableKey, id: str, ts: int) -> None:
-        before = self._names.get(key)
-        if before is not None and before != id:
-            # Its end was never told.
-            self._end(before, ts)
-        self._names[key] = id
-
-    def _forget(self, key: TableKey, ts: int) -> None:
+    def drop(self, key: TableKey, ts: int) -> None:
+        """End the table of this name; it can be recovered."""
         id = self._names.pop(key, None)
         if id is not None:
             self._dropped[key].append(id)
             self._end(id, ts)
 
-    def _end(self, id: str, ts: int) -> None:
-        table = self._tables[id]
-        held = table.status if table.status in ("waiting", "paused") else table.status_before_drop
-        self._tables[id] = replace(table, status="dropped", dropped_ts=ts, status_before_drop=held)
+    def release_name(self, key: TableKey) -> str | None:
+        """Take the name from the table that has it now, and return the table's id."""
+        return self._names.pop(key, None)
 
-    def _take_on(
-        self, id: str, schema: TableSchema, steps: Sequence[ColumnChange], ts: int, sql: str
-    ) -> None:
-        table = self._tables[id]
-        if table.is_stopped:
-            renamed = table.schema.renamed(schema.database, schema.table)
-            self._tables[id] = replace(table, schema=renamed)
+    def move(self, id: str | None, schema: TableSchema, ts: int, sql: str) -> None:
+        """Give a table, dropped or not, its schema's name; create it if there is none."""
+        if id is None:
+            self.create(schema, (ts, Phase.ROWS), pause_reason=self._pause_reason)
             return
-        recut = _cut_of(schema) != _cut_of(table.schema)
-        if steps or recut or schema != table.schema:
-            self._add(id, Alter(schema, tuple(steps), ts, sql, recut))
-        self._tables[id] = replace(
-            table,
-            schema=schema,
-            rows_in_wrong_partitions=table.rows_in_wrong_partitions and not recut,
+        table = self.incarnations[id]
+        if table.status == "dropped":
+            status: Status = table.status_before_drop or "live"
+            self.incarnations[id] = replace(
+                table, status=status, dropped_ts=None, status_before_drop=None
+            )
+        self.assign_name(table_key(schema.database, schema.table), id, ts)
+        self.segment_starts[id] = (ts, Phase.ROWS)
+        self.alter(id, schema, (), ts, sql)
+
+    def assign_name(self, key: TableKey, id: str, ts: int) -> None:
+        """Give a table a name; a table that still has it ends, as its DROP was never sent."""
+        before = self._names.get(key)
+        if before is not None and before != id:
+            self._end(before, ts)
+        self._names[key] = id
+
+    def _end(self, id: str, ts: int) -> None:
+        table = self.incarnations[id]
+        status = table.status if table.status in ("waiting", "paused") else table.status_before_drop
+        self.incarnations[id] = replace(
+            table, status="dropped", dropped_ts=ts, status_before_drop=status
         )
 
-    # Tables that cannot go on
+    # Steps
+
+    def add_step(self, id: str, step: TableStep) -> None:
+        """Add a step to a table's work."""
+        if id not in self._schemas_before:
+            self._schemas_before[id] = self.start.incarnations[id].schema
+        self._steps.setdefault(id, []).append(step)
+
+    def alter(
+        self, id: str, schema: TableSchema, steps: Sequence[ColumnChange], ts: int, sql: str
+    ) -> None:
+        """Take a table to a new schema; of a stopped one only the name changes."""
+        table = self.incarnations[id]
+        if table.is_stopped:
+            renamed = table.schema.renamed(schema.database, schema.table)
+            self.incarnations[id] = replace(table, schema=renamed)
+            return
+        repartitions = _partitioning_rule(schema) != _partitioning_rule(table.schema)
+        if steps or repartitions or schema != table.schema:
+            self.add_step(id, Alter(schema, tuple(steps), ts, sql, repartitions))
+        misplaced = table.rows_in_wrong_partitions and not repartitions
+        self.incarnations[id] = replace(table, schema=schema, rows_in_wrong_partitions=misplaced)
+
+    def set_schema(self, id: str, schema: TableSchema) -> None:
+        """Set the schema that a table has after the step added last."""
+        self.incarnations[id] = replace(self.incarnations[id], schema=schema)
+
+    # Status
+
+    def add_unknown(self, database: str, table: str, version: int | None) -> None:
+        """Register a name with rows whose columns nothing has stated."""
+        start = self.start
+        unknown = UnknownTable(database, table, version, start.ts, start.snapshot_id)
+        self._unknown.setdefault(table_key(database, table), unknown)
 
     def pause(self, database: str, table: str, reason: str, ts: int) -> None:
-        """Change nothing of a table any more; an unknown one is known from now on."""
+        """Pause the table of this name; register it if it is unknown."""
         schema = TableSchema(database, table, (), origin="inferred")
-        self._pause(self._of(schema, ts).id, reason, ts)
+        self.pause_incarnation(self.find_or_create(schema, ts).id, reason, ts)
 
-    def _pause(self, id: str, reason: str, ts: int) -> None:
-        table = self._tables[id]
+    def pause_incarnation(self, id: str, reason: str, ts: int) -> None:
+        """Pause a table and report it."""
+        table = self.incarnations[id]
         if table.status != "paused":
             name = table.schema.database, table.schema.table
             self.problems.append(Problem("paused", reason, *name, ts))
-            self._stop(id, "paused", reason, table if table.is_stopped else None)
+            self.stop(id, "paused", reason, table if table.is_stopped else None)
 
-    def _stop(
+    def pause_all(self, reason: str, ts: int) -> None:
+        """Pause all tables, and those that turn out later to have existed."""
+        self.problems.append(Problem("paused", reason, commit_ts=ts))
+        self._pause_reason = self._pause_reason or reason
+        for id in self._names.values():
+            if not self.incarnations[id].is_stopped:
+                self.stop(id, "paused", reason)
+
+    def stop(
         self,
         id: str,
-        how: StoppedStatus,
+        status: StoppedStatus,
         reason: str,
         since: Incarnation | UnknownTable | None = None,
     ) -> None:
-        """Let a table go no further: for what happened in this window, or to another before."""
-        place = (self._start.ts, self._start.snapshot_id)
-        if (
-            since is not None
-            and since.stopped_ts is not None
-            and since.stopped_snapshot_id is not None
-        ):
-            place = since.stopped_ts, since.stopped_snapshot_id
-        self._tables[id] = stop_table(self._tables[id], how, reason, place)
+        """Stop a table at the window's start, or where the table `since` stopped."""
+        snapshot = self.start.ts, self.start.snapshot_id
+        if since is not None:
+            ts, snapshot_id = since.stopped_ts, since.stopped_snapshot_id
+            if ts is not None and snapshot_id is not None:
+                snapshot = ts, snapshot_id
+        self.incarnations[id] = stop_table(self.incarnations[id], status, reason, snapshot)
 
-    # What has to be said and kept
-
-    def _remember(
-        self,
-        id: str,
-        ts: int,
-        origin: str,
-        change: SchemaChange | None = None,
-        *,
-        ends: bool = False,
-    ) -> None:
-        version = SchemaVersion(
-            incarnation=id,
-            schema=self._tables[id].schema,
-            valid_from=ts,
-            origin=origin,
-            ddl_type=change.ddl_type if change is not None else "",
-            sql=change.sql if change is not None else "",
-            ends=ends,
+    def _first_paused(self, reason: str) -> Incarnation | None:
+        """Return the table that was paused first for a reason."""
+        paused = (
+            t for t in self.incarnations.values() if t.reason == reason and t.stopped_snapshot_id
         )
+        return min(paused, key=lambda table: table.stopped_snapshot_id or 0, default=None)
+
+    # Schema history
+
+    def record_version(self, id: str, ts: int, origin: str) -> None:
+        """Record that rows or a bootstrap showed a table's schema."""
+        schema = self.incarnations[id].schema
+        version = SchemaVersion(incarnation=id, schema=schema, valid_from=ts, origin=origin)
         self.history.append(version)
 
-    def _say_members_unknown(self, schema: TableSchema, group: RowGroup) -> None:
-        """Say it if members of an ENUM or SET cannot be named."""
-        if group.member_names:
-            return
-        for column in schema.columns:
-            kind, members = column.type.name, column.type.elements
-            doubt = (*table_key(schema.database, schema.table), column.name)
-            if kind in ("enum", "set") and members is None and doubt not in self._unnamed:
-                self._unnamed[doubt] = None
-                reason = UNKNOWN_MEMBERS.format(kind.upper(), column.name)
-                self.problems.append(Problem("approximate", reason, schema.database, schema.table))
+    def record_ddl(
+        self, change: SchemaChange, ts: int, ids: Iterable[str], ended: Iterable[str]
+    ) -> None:
+        """Record a DDL for each table it concerns, or once if there is none."""
+        for id in sorted(ids) or [""]:
+            if id:
+                schema = self.incarnations[id].schema
+            else:
+                schema = TableSchema(change.database, change.table, ())
+            version = SchemaVersion(
+                incarnation=id,
+                schema=schema,
+                valid_from=ts,
+                origin="ddl",
+                ddl_type=change.ddl_type,
+                sql=change.sql,
+                ends=not id or id in ended,
+            )
+            self.history.append(version)
 
 
-def _before(place: OrderKey) -> OrderKey:
-    """The place that comes just before."""
+def point_before(place: OrderKey) -> OrderKey:
+    """Return the point in the order just before another one."""
     ts, phase = place
-    return (ts, phase - 1) if phase > Phase.ROWS else (ts - 1, Phase.DDLS + 1)
+    return (ts, phase - 1) if phase > Phase.ROWS else (ts - 1, Phase.AFTER_DDLS)
 
 
-def _cut_of(schema: TableSchema) -> tuple[object, ...]:
-    """How the partitions of a table are chosen, whichever there are."""
+def _partitioning_rule(schema: TableSchema) -> tuple[object, ...]:
+    """Return how rows choose their partitions, whichever partitions there are."""
     by = schema.partitioning
     return () if by is None else (by.kind, by.expression, by.columns)

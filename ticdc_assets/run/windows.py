@@ -9,10 +9,10 @@ from resources.catalog import read_catalog
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.lake.advance import AdvanceResult, Source, advance, replay_tables, sum_results
-from ticdc_assets.lake.apply.apply import ReplayRequest
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.views.overview import read_existing_snapshot
+from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.run.budget import RunBudget
 
 _PROGRESS_SECONDS = 10

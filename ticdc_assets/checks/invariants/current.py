@@ -18,7 +18,7 @@ from ticdc_assets.checks.invariants.invariant import (
     promise_per_table,
 )
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.current_table import CurrentTable, row_count_growth, row_counts
+from ticdc_assets.lake.apply.current_table import CurrentTable, count_growth, count_rows
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.types import choose_delta_names, list_delta_columns
 from ticdc_assets.lake.store.contracts import COMMIT_TS
@@ -192,7 +192,7 @@ def row_count_matches_events(
     before, after = context.before.versions, context.after.versions
     countable = {id for id, reason in reasons.items() if reason is None}
     versions = {id: (before[id], after[id]) for id in countable & before.keys() & after.keys()}
-    growth = row_count_growth(context.lake, versions)
+    growth = count_growth(context.lake, versions)
     # Count rows only where the log does not tell, or tells something unexpected.
     to_count = {
         id
@@ -201,7 +201,7 @@ def row_count_matches_events(
         if growth.get(id) != inserts - deletes
     }
     rows_before, rows_after = (
-        row_counts(context.lake, {id: versions[id] for id in to_count & versions.keys()})
+        count_rows(context.lake, {id: versions[id] for id in to_count & versions.keys()})
         for versions in (before, after)
     )
 

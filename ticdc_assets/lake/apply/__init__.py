@@ -1,14 +1,16 @@
-"""Apply: the events of one window go into the current tables.
+"""Apply the events of one window to the current tables.
 
 The order of one window:
 
 1. read the control events since the last snapshot (DDL, schemas, watermarks); compute the resolved
    ts (`control_events`);
-2. replay what can go on now and could not before, from the snapshot where it stopped (`apply`);
-3. select the rows that no window has applied yet, in groups (`pending_rows`);
-4. plan the work of each table, without reading a row (`plan`, called by `window`);
-5. carry out each table's work on its Delta table, several tables in parallel (`table_work`);
-6. write quarantined rows, the schema history and the catalog, and then the snapshot.
+2. replay the tables that can continue now, or were applied without events that arrived late, from
+   the snapshot before that (`apply`; `plan.replay` chooses which tables, and from where);
+3. select the rows that no window has applied yet, and describe them in row groups (`pending_rows`);
+4. plan the work of each table, without reading a row (`window`, which calls `plan`);
+5. do each table's work on its Delta table, several tables in parallel (`table_work`), and write the
+   schema history meanwhile;
+6. write quarantined rows (`quarantined_rows`), then the tables' present schemas, then the snapshot.
 
-A window that was killed left no snapshot: the next run restores its tables and starts again.
+A killed window left no snapshot: the next run restores its tables and starts again.
 """

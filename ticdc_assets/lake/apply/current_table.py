@@ -1,4 +1,4 @@
-"""Delta tables of current rows: making them, changing their shape, and their versions."""
+"""One Delta table of current rows: create it, change its columns, write rows, restore versions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,34 +33,34 @@ from ticdc_assets.schema.effect import (
 from ticdc_assets.schema.types.mysql_type import delta_type
 
 _PROPERTIES = {
-    # Lines of `applied` name versions; what can be given up of them is for maintenance to say.
+    # Snapshots name Delta versions, so only `maintain` decides which versions may go.
     "delta.logRetentionDuration": "interval 3650 days",
     "delta.columnMapping.mode": "name",
     "delta.enableDeletionVectors": "true",
     "delta.enableChangeDataFeed": "true",
     "delta.enableTypeWidening": "true",
-    # Otherwise a table that has no DATETIME could not have one later.
+    # Without it a table created without a DATETIME column could not add one later.
     "delta.feature.timestampNtz": "supported",
 }
 _COMMIT_TS_COMMENT = "commit ts of the last change of this row"
-# What Delta can cluster by: types with statistics, among the columns that have them.
+# Delta clusters by columns with statistics: not by these types, and only the first columns.
 _UNCLUSTERED = ("binary", "array", "boolean", "timestamp_ntz")
 _WITH_STATISTICS = 32
 _MOST_CLUSTERED = 4
-# What Delta's log has of files that a commit adds and takes away.
+# The part of Delta's log that says which files a commit adds and removes.
 _FILE = "struct<stats: string, deletionVector: struct<cardinality: bigint>>"
 _ACTIONS = f"add {_FILE}, remove {_FILE}"
 
 
-def row_counts(lake: LakeSession, versions: Mapping[str, int]) -> dict[str, int]:
-    """How many rows tables have at Delta versions; no data is read, only Delta's log."""
+def count_rows(lake: LakeSession, versions: Mapping[str, int]) -> dict[str, int]:
+    """Count the rows of tables at Delta versions, from Delta's log alone."""
     with ThreadPoolExecutor() as pool:
         counts = pool.map(lambda one: CurrentTable(lake, one[0]).count(one[1]), versions.items())
         return dict(zip(versions, counts, strict=True))
 
 
-def row_count_growth(lake: LakeSession, spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
-    """By how many rows tables grew from one Delta version to another, as the commits between tell.
+def count_growth(lake: LakeSession, spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+    """Count by how many rows tables grew between two Delta versions, from the commits between.
 
     One job for all tables, where counting at an old version makes Delta read its log anew.  A
     table is left out where a commit does not tell, as one that overwrites does not.
@@ -81,7 +81,7 @@ def row_count_growth(lake: LakeSession, spans: Mapping[str, tuple[int, int]]) ->
         return F.when(file.isNull(), 0).otherwise(said - gone)
 
     change = rows("add") - rows("remove")
-    told = (
+    commits = (
         lake.spark.read.schema(_ACTIONS)
         .json(logs)
         .select(
@@ -89,12 +89,12 @@ def row_count_growth(lake: LakeSession, spans: Mapping[str, tuple[int, int]]) ->
             change.alias("change"),
         )
     )
-    found = told.groupBy("id").agg(F.sum("change"), F.max(F.col("change").isNull())).collect()
+    found = commits.groupBy("id").agg(F.sum("change"), F.max(F.col("change").isNull())).collect()
     return grew | {id: change for id, change, is_unsure in found if not is_unsure}
 
 
 class CurrentTable:
-    """One table's Delta table."""
+    """The Delta table of one incarnation."""
 
     def __init__(self, lake: LakeSession, incarnation: str) -> None:
         self._spark = lake.spark
@@ -103,28 +103,30 @@ class CurrentTable:
 
     @property
     def version(self) -> int:
-        """Its newest Delta version."""
+        """The newest Delta version."""
         return read_newest_commits(self._spark, self.path, 1)[0].version
 
     def rows(self, version: int) -> DataFrame:
-        """Its rows at a Delta version."""
+        """Read the rows at a Delta version."""
         return self._spark.read.format("delta").option("versionAsOf", version).load(self.path)
 
     def count(self, version: int) -> int:
-        """How many rows it has at a Delta version; Delta's log knows, if it is asked in SQL."""
+        """Count the rows at a Delta version; in SQL Delta answers from its log."""
         counted = self._spark.sql(f"SELECT count(*) FROM {self.sql} VERSION AS OF {version}")
         return int(counted.collect()[0][0])
 
     def create(self, schema: TableSchema) -> None:
-        """Make it, without rows; what a run that was killed has left there goes."""
+        """Create the table without rows, in place of whatever a killed run left."""
         if self._exists():
-            # By its path a table cannot be replaced: it would keep its rows, and its columns.
+            # Delta cannot replace a table by path: it would keep its rows and columns.
             self._empty(schema)
             return
         columns = [_definition(column) for column in list_delta_columns(schema)]
         comment = quote_literal(_COMMIT_TS_COMMENT)
         columns.append(f"{quote_identifier(COMMIT_TS)} bigint COMMENT {comment}")
-        create_table(self._spark, self.path, ", ".join(columns), _layout(schema), _PROPERTIES)
+        create_table(
+            self._spark, self.path, ", ".join(columns), _clustering_columns(schema), _PROPERTIES
+        )
 
     def _exists(self) -> bool:
         try:
@@ -135,7 +137,7 @@ class CurrentTable:
             return False
 
     def _empty(self, schema: TableSchema) -> None:
-        """Take away all rows, and all columns but the one of our own, and have the schema's."""
+        """Delete all rows, and replace the columns by those of a schema."""
         self._spark.sql(f"DELETE FROM {self.sql}").collect()
         self._alter("CLUSTER BY NONE")
         there = self._spark.read.format("delta").load(self.path).columns
@@ -146,7 +148,7 @@ class CurrentTable:
         self.cluster(schema)
 
     def restore(self, version: int) -> None:
-        """Undo what a run that was killed has done to it."""
+        """Undo what a killed run wrote."""
         if self.version != version:
             self._spark.sql(f"RESTORE TABLE {self.sql} TO VERSION AS OF {version}").collect()
 
@@ -154,22 +156,21 @@ class CurrentTable:
         rows.write.format("delta").mode("append").save(self.path)
 
     def overwrite(self, rows: DataFrame, schema: TableSchema) -> None:
-        """Have these rows and no others; overwriting takes the layout away."""
+        """Replace all rows; overwriting drops the clustering, so set it again."""
         rows.write.format("delta").mode("overwrite").save(self.path)
         self.cluster(schema)
 
     def cluster(self, schema: TableSchema) -> None:
-        by = ", ".join(map(quote_identifier, _layout(schema)))
+        by = ", ".join(map(quote_identifier, _clustering_columns(schema)))
         self._alter(f"CLUSTER BY ({by})" if by else "CLUSTER BY NONE")
 
     def merge(self, final: DataFrame, schema: TableSchema, key: Sequence[str]) -> None:
-        """Bring in what a segment makes of the rows, one line a key.
+        """Merge what a segment leaves: one row per key.
 
-        Without a key a line that is not `⌗put` stands for all rows that are equal to it, and one
-        that is `⌗put` for a row more.
+        Without a key, a row with `⌗put` is one more row, and one without removes all equal rows.
         """
         columns = [*(c.name for c in list_delta_columns(schema)), COMMIT_TS]
-        # In one column, so that no name means both of a row that is there and of one that comes.
+        # In one struct column, so that no name is both a source and a target column.
         came = F.struct(
             *(F.col(quote_identifier(n)).alias(f"c{at}") for at, n in enumerate(columns))
         )
@@ -193,17 +194,17 @@ class CurrentTable:
     def reshape(
         self, before: TableSchema, steps: Sequence[ColumnChange], after: TableSchema
     ) -> None:
-        """Have the columns of a new schema; values of a column that is converted are lost."""
+        """Change the columns to those of a new schema; a converted column loses its values."""
         was, wanted = list_delta_columns(before), list_delta_columns(after)
-        moves = column_moves(before, steps, after)
+        moves = map_columns(before, steps, after)
         fitting = {column.name: column for column in wanted}
         moved = {
             column.name: fitting[moves[column.name]]
             for column in was
-            if column.name in moves and _fits(column.type, fitting[moves[column.name]].type)
+            if column.name in moves and _can_widen(column.type, fitting[moves[column.name]].type)
         }
         gone = [column.name for column in was if column.name not in moved]
-        recluster = bool(gone) or _layout(before) != _layout(after)
+        recluster = bool(gone) or _clustering_columns(before) != _clustering_columns(after)
         if recluster:
             self._alter("CLUSTER BY NONE")
         if gone:
@@ -224,7 +225,7 @@ class CurrentTable:
             self.cluster(after)
 
     def _rename(self, names: dict[str, str]) -> None:
-        """Rename columns, also in circles."""
+        """Rename columns, in cycles too."""
         waiting = dict(names)
         while waiting:
             taken = {fold_case(old) for old in waiting}
@@ -239,7 +240,7 @@ class CurrentTable:
             self._alter(f"RENAME COLUMN {quote_identifier(free)} TO {quote_identifier(new)}")
 
     def _place(self, order: list[str], wanted: Sequence[DeltaColumn]) -> None:
-        """Add the columns that are not there, and have all in the order that is wanted."""
+        """Add missing columns, and put all of them into the wanted order."""
         for position, column in enumerate(wanted):
             where = f"AFTER {quote_identifier(wanted[position - 1].name)}" if position else "FIRST"
             if column.name not in order:
@@ -256,7 +257,7 @@ class CurrentTable:
 
 
 def _same(one: Column, other: Column, type: str) -> Column:
-    """Whether values of a key are the same; NULL is one, as a date may have no other."""
+    """Whether key values are equal; NULL stands for dates that Delta cannot hold."""
     return one.eqNullSafe(other) if type.startswith(("date", "timestamp")) else one == other
 
 
@@ -264,8 +265,8 @@ def _definition(column: DeltaColumn) -> str:
     return f"{quote_identifier(column.name)} {column.type} COMMENT {quote_literal(column.comment)}"
 
 
-def _layout(schema: TableSchema) -> list[str]:
-    """The columns that a table is laid out by: those of its key, as far as Delta can."""
+def _clustering_columns(schema: TableSchema) -> list[str]:
+    """Return the columns to cluster by: those of the key that Delta can cluster by."""
     columns = list_delta_columns(schema)[:_WITH_STATISTICS]
     names = choose_delta_names(schema)
     key = {names[c.name] for k in schema.key if (c := schema.column(k)) and c.name in names}
@@ -273,23 +274,23 @@ def _layout(schema: TableSchema) -> list[str]:
     return by[:_MOST_CLUSTERED]
 
 
-def column_moves(
+def map_columns(
     before: TableSchema, steps: Sequence[ColumnChange], after: TableSchema
 ) -> dict[str, str]:
-    """Which Delta column of before is which one afterwards."""
+    """Map the Delta columns of a schema to those after column changes."""
     was = {column.column: column.name for column in list_delta_columns(before)}
     will_be = {column.column: column.name for column in list_delta_columns(after)}
     folded_names = {folded(name): name for name in will_be}
     moves = {}
-    for old, new in _followed(was, steps).items():
+    for old, new in _follow_columns(was, steps).items():
         spelt = new if new in will_be else folded_names.get(folded(new))
         if spelt is not None:
             moves[was[old]] = will_be[spelt]
     return moves
 
 
-def _followed(columns: Iterable[str], steps: Sequence[ColumnChange]) -> dict[str, str]:
-    """Which column of before is which one after steps."""
+def _follow_columns(columns: Iterable[str], steps: Sequence[ColumnChange]) -> dict[str, str]:
+    """Map columns to those that they are after steps."""
     now = {name: name for name in columns}
     for step in steps:
         back = {new: old for old, new in now.items()}
@@ -301,30 +302,30 @@ def _followed(columns: Iterable[str], steps: Sequence[ColumnChange]) -> dict[str
     return now
 
 
-def _fits(old: str, new: str) -> bool:
-    """Whether Delta can widen a type without touching a row."""
+def _can_widen(old: str, new: str) -> bool:
+    """Whether Delta can widen a type without rewriting rows."""
     whole = ("tinyint", "smallint", "int", "bigint")
     if old in whole and new in whole:
         return whole.index(old) <= whole.index(new)
     if old.startswith("decimal") and new.startswith("decimal"):
-        (wide, scale), (wider, finer) = _shape(old), _shape(new)
+        (wide, scale), (wider, finer) = _decimal_size(old), _decimal_size(new)
         return finer >= scale and wider - finer >= wide - scale
     return old == new
 
 
-def _shape(decimal: str) -> tuple[int, int]:
+def _decimal_size(decimal: str) -> tuple[int, int]:
     precision, scale = decimal.removeprefix("decimal(").removesuffix(")").split(",")
     return int(precision), int(scale)
 
 
-def changes_shape_only(steps: Sequence[ColumnChange], ts: int) -> bool:
-    """Whether steps change columns and no row; raise `TicdcError` where they cannot be done."""
+def keeps_values(steps: Sequence[ColumnChange], ts: int) -> bool:
+    """Whether steps keep the values of every row; raise `TicdcError` for an impossible step."""
     for step in steps:
         match step:
             case ColumnAdded(column) if backfill(column, ts) is not None:
                 return False
             case ColumnConverted(_, old, new) if not (
-                only_widens(old, new) and _fits(delta_type(old), delta_type(new))
+                only_widens(old, new) and _can_widen(delta_type(old), delta_type(new))
             ):
                 return False
     return True

@@ -1,24 +1,30 @@
-"""A table at any step of a window, as a DataFrame that nothing is written for.
+"""Tables at any step of a window, as data frames; nothing is written.
 
-This is how a window is carried out that changes rows otherwise than by their events, and how a
-table is shown at a ts between two applied ones.
+`table_work` writes a table from here if DDLs change its rows; `views.asof` shows a table at a ts
+between two snapshots from here.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.errors import TicdcError, UnsupportedDdl
+from ticdc_assets.errors import TableCannotContinue, TicdcError
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.current_table import changes_shape_only, column_moves
-from ticdc_assets.lake.apply.keyed import final_rows, put_rows, upserted
+from ticdc_assets.lake.apply.current_table import keeps_values, map_columns
+from ticdc_assets.lake.apply.keyed import compute_final_rows, select_put_rows, upsert_rows
 from ticdc_assets.lake.apply.merged_steps import merge_steps
-from ticdc_assets.lake.apply.multiset import changed_counts, recounted, repeated, sender_passes
-from ticdc_assets.lake.apply.pending_rows import Window
+from ticdc_assets.lake.apply.multiset import (
+    count_changes,
+    number_sender_passes,
+    recount_rows,
+    repeat_rows,
+)
 from ticdc_assets.lake.apply.quarantined_rows import stop_job
-from ticdc_assets.lake.apply.segment import Redecode, Segment, read_segment
+from ticdc_assets.lake.apply.segment import Segment, read_segment
+from ticdc_assets.lake.apply.typed_rows import Redecode
 from ticdc_assets.lake.columns.conversion import check_conversion, convert_rows, locate_partitions
 from ticdc_assets.lake.columns.reading import parse_images, type_columns
 from ticdc_assets.lake.columns.types import list_delta_columns
@@ -27,67 +33,75 @@ from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
-from ticdc_assets.plan.steps import Alter, ApplyRows, EmptyPartitions, Exchange, TableWork
+from ticdc_assets.plan.steps import (
+    Alter,
+    ApplyRows,
+    EmptyPartitions,
+    Exchange,
+    TableStep,
+    TableWork,
+)
 from ticdc_assets.schema import effect as effects
-from ticdc_assets.stream.problem import ROWS_IN_WRONG_PARTITIONS
 
-# So many segments are worked out at once.
-_DEEP = 3
+# Spark plans nested segments ever more slowly, so every third one is computed first.
+_MAX_NESTED_SEGMENTS = 3
+
+
+@dataclass(frozen=True)
+class TableFrame:
+    """A table's rows after some of its steps, and the segments that went into them."""
+
+    rows: DataFrame
+    segments: list[Segment] = field(default_factory=list)
 
 
 @dataclass
 class Frames:
-    """The tables of a window: what they have to go through, and where they start from."""
+    """The tables of a window: the work of each, and the rows it starts with."""
 
     lake: LakeSession
-    span: Window
-    due: DataFrame
+    batch: int
+    pending_rows: DataFrame
     work: Mapping[str, TableWork]
-    # The rows of a table before the window; its columns are those of its schema then.
-    start: Callable[[str], DataFrame | None]
+    # Reads a table as it was before the window; None if it is new.
+    read_start: Callable[[str], DataFrame | None]
     redecode: Redecode | None = None
 
-    def table(self, incarnation: str, steps: int, segments: list[Segment]) -> DataFrame:
-        """A table after so many steps; the segments that it is made of are added to `segments`."""
+    def build_table(self, incarnation: str, steps: int | None = None) -> TableFrame:
+        """Return a table after its first steps; after all of them if no number is given."""
         work = self.work.get(incarnation)
-        rows = self.start(incarnation)
+        rows = self.read_start(incarnation)
         if work is None:
             if rows is None:
-                raise UnsupportedDdl(f"there are no rows of {incarnation}", "")
-            return rows
-        schema, rows_in_wrong_partitions = work.before, False
-        depth = 0
+                raise TableCannotContinue(f"there are no rows of {incarnation}")
+            return TableFrame(rows)
+        builder = _TableBuilder(self, rows, work.before)
         for step in merge_steps(work.before, work.steps[:steps]):
-            match step:
-                case ApplyRows():
-                    depth += 1
-                    if rows is not None and depth % _DEEP == 0:
-                        # Spark takes ever longer to plan what is built on what is built.
-                        rows = rows.localCheckpoint()
-                    rows = self._with_events(rows, step, segments)
-                case Alter():
-                    if rows is not None:
-                        rows = self._altered(rows, schema, step)
-                    rows_in_wrong_partitions = rows_in_wrong_partitions and not step.repartitions
-                case EmptyPartitions():
-                    if rows_in_wrong_partitions:
-                        raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, step.sql)
-                    if rows is not None:
-                        outside = self._in_partitions(rows, schema, step, step.names, negate=True)
-                        rows = self._altered(outside, schema, step)
-                case Exchange():
-                    if rows_in_wrong_partitions and step.partitioned:
-                        raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, step.sql)
-                    if rows is None:
-                        rows = self.empty(schema)
-                    rows = self._exchanged(rows, schema, step, segments)
-                    rows = self._altered(rows, schema, step)
-                    # Whether they did stray is found out when the window is done.
-                    rows_in_wrong_partitions = False
-            schema = step.schema
-        return self.empty(schema) if rows is None else rows
+            builder.add(step)
+        return builder.result()
+
+    def read_segment(self, step: ApplyRows) -> Segment:
+        """Read the events of a segment."""
+        return read_segment(self.pending_rows, step, self.redecode)
+
+    def count_copies(self, segment: Segment, rows: DataFrame) -> DataFrame:
+        """Return the copies that a segment adds to or takes from a table without a key."""
+        if not segment.is_ordered_by_commit_ts:
+            return count_changes(segment, rows, None)
+        schema = segment.step.schema
+        name = make_table_name(schema.database, schema.table)
+        # Only rows applied already may show that a sender went back, so their batches count too.
+        first = self.pending_rows.where(F.col("name") == F.lit(name)).agg(
+            F.min("batch").alias("first_batch")
+        )
+        events = self.lake.read("events").where(
+            f"kind = 'row' AND batch <= {self.batch} AND name = {quote_literal(name or '')}"
+        )
+        sent = events.join(F.broadcast(first), F.expr("batch >= first_batch"))
+        return count_changes(segment, rows, number_sender_passes(sent))
 
     def empty(self, schema: TableSchema) -> DataFrame:
+        """Return no rows, with the columns of a schema."""
         types = [(c.name, c.type) for c in list_delta_columns(schema)]
         columns = [
             f"CAST(NULL AS {type}) AS {quote_identifier(name)}"
@@ -95,133 +109,148 @@ class Frames:
         ]
         return self.lake.spark.sql(f"SELECT {', '.join(columns)} WHERE false")
 
-    def segment(self, step: ApplyRows, segments: list[Segment]) -> Segment:
-        segment = read_segment(self.due, step, self.redecode)
-        segments.append(segment)
-        return segment
-
-    def counted(self, segment: Segment, rows: DataFrame) -> DataFrame:
-        """What a segment changes in a table without a key, which has these rows."""
-        if not segment.is_ordered_by_commit_ts:
-            return changed_counts(segment, rows, None)
-        schema = segment.step.schema
-        name = make_table_name(schema.database, schema.table)
-        # A sender's going back may show only in rows that are not due any more.
-        first = self.due.where(F.col("name") == F.lit(name)).agg(
-            F.min("batch").alias("first_batch")
-        )
-        events = self.lake.read("events").where(
-            f"kind = 'row' AND batch <= {self.span.batch} AND name = {quote_literal(name or '')}"
-        )
-        since = events.join(F.broadcast(first), F.expr("batch >= first_batch"))
-        return changed_counts(segment, rows, sender_passes(since))
-
-    def _with_events(
-        self, rows: DataFrame | None, step: ApplyRows, segments: list[Segment]
-    ) -> DataFrame:
-        """A table's rows after a segment; where nothing was there, what the segment brings."""
-        segment = self.segment(step, segments)
-        if segment.key:
-            final = final_rows(segment)
-            return put_rows(final) if rows is None else upserted(rows, final, segment.key)
-        before = self.empty(step.schema) if rows is None else rows
-        counts = self.counted(segment, before)
-        return repeated(counts) if rows is None else recounted(rows, counts, segment.columns)
-
-    def _altered(
-        self, rows: DataFrame, before: TableSchema, step: Alter | EmptyPartitions | Exchange
-    ) -> DataFrame:
-        steps = step.steps if isinstance(step, Alter) else ()
-        if changes_no_row(rows, steps, step.commit_ts):
-            moves = {new: old for old, new in column_moves(before, steps, step.schema).items()}
-            return rows.select(
-                *(
-                    _taken(moves.get(c.name), c.type).alias(c.name)
-                    for c in list_delta_columns(step.schema)
-                ),
-                COMMIT_TS,
-            )
-        check_conversion(before, steps, step.commit_ts)
-        images = rows.select(write_images(before).alias("image"), COMMIT_TS)
-        after = convert_rows(images, "image", before, steps, step.commit_ts)
-        return self._read_back(_refusing(after), step.schema)
-
-    def _read_back(self, rows: DataFrame, schema: TableSchema) -> DataFrame:
-        """Type images that were worked on."""
-        struct = rows.select(parse_images(schema, F.col("image")).alias("⌗image"), COMMIT_TS)
-        columns = type_columns(schema, F.col("⌗image"), member_names=True)
-        return struct.select(*(c.value.alias(c.name) for c in columns), COMMIT_TS)
-
-    def _in_partitions(
-        self,
-        rows: DataFrame,
-        schema: TableSchema,
-        step: EmptyPartitions | Exchange,
-        names: tuple[str, ...],
-        *,
-        negate: bool,
-    ) -> DataFrame:
-        """The rows that lie in these partitions, or in any other."""
-        # Columns of the user's may have any name.
-        whole = F.struct(*(F.col(quote_identifier(name)) for name in rows.columns)).alias("⌗row")
-        with_image = rows.select(whole, write_images(schema).alias("image"))
-        placed = _refusing(locate_partitions(with_image, "image", schema, step.partitioning))
-        chosen = F.coalesce(F.col("partition").isin(*names), F.lit(False))
-        return placed.where(~chosen if negate else chosen).select("`⌗row`.*")
-
-    def _exchanged(
-        self, rows: DataFrame, schema: TableSchema, step: Exchange, segments: list[Segment]
-    ) -> DataFrame:
-        other = self.table(step.other, step.other_steps, [])
-        names = (step.partition,)
-        if step.partitioned:
-            stay = self._in_partitions(rows, schema, step, names, negate=True)
-            return stay.unionByName(_spelt(other, stay))
-        for segment in segments:
-            segment.given_away = True
-        return _spelt(
-            self._in_partitions(other, step.schema_before, step, names, negate=False), rows
-        )
-
     def has_rows_in_wrong_partitions(self, incarnation: str) -> bool:
-        """Whether an exchange of the window brought in rows that belong in other partitions."""
+        """Whether the last exchange of the window brought in rows that belong elsewhere."""
         work = self.work[incarnation]
-        rows_in_wrong_partitions = False
+        misplaced = False
         schema = work.before
         for step in work.steps:
             if isinstance(step, Exchange) and step.partitioned:
-                came = _spelt(self.table(step.other, step.other_steps, []), self.empty(schema))
-                names = (step.partition,)
-                outside = self._in_partitions(came, schema, step, names, negate=True)
-                rows_in_wrong_partitions = not outside.isEmpty()
+                other = self.build_table(step.other, step.other_steps).rows
+                rows = _with_names_of(other, self.empty(schema))
+                outside = _outside_partitions(rows, schema, step, (step.partition,))
+                misplaced = not outside.isEmpty()
             elif isinstance(step, Alter) and step.repartitions:
-                rows_in_wrong_partitions = False
+                misplaced = False
             schema = step.schema
-        return rows_in_wrong_partitions
+        return misplaced
 
 
-def changes_no_row(rows: DataFrame, steps: Sequence[effects.ColumnChange], ts: int) -> bool:
-    """Whether steps leave every row there is as it is but for its columns."""
+class _TableBuilder:
+    """Builds one table step by step; its rows are None as long as it is new and empty."""
+
+    def __init__(self, frames: Frames, rows: DataFrame | None, schema: TableSchema) -> None:
+        self._frames = frames
+        self._rows = rows
+        self._schema = schema
+        self._segments: list[Segment] = []
+        self._depth = 0
+
+    def result(self) -> TableFrame:
+        rows = self._frames.empty(self._schema) if self._rows is None else self._rows
+        return TableFrame(rows, self._segments)
+
+    def add(self, step: TableStep) -> None:
+        match step:
+            case ApplyRows():
+                self._rows = self._with_events(step)
+            case Alter():
+                if self._rows is not None:
+                    self._rows = _alter(self._rows, self._schema, step)
+            case EmptyPartitions():
+                if self._rows is not None:
+                    kept = _outside_partitions(self._rows, self._schema, step, step.names)
+                    self._rows = _alter(kept, self._schema, step)
+            case Exchange():
+                self._rows = _alter(self._exchange(step), self._schema, step)
+        self._schema = step.schema
+
+    def _with_events(self, step: ApplyRows) -> DataFrame:
+        rows, frames = self._rows, self._frames
+        self._depth += 1
+        if rows is not None and self._depth % _MAX_NESTED_SEGMENTS == 0:
+            rows = rows.localCheckpoint()
+        segment = frames.read_segment(step)
+        self._segments.append(segment)
+        if segment.key:
+            final = compute_final_rows(segment)
+            return select_put_rows(final) if rows is None else upsert_rows(rows, final, segment.key)
+        before = frames.empty(step.schema) if rows is None else rows
+        counts = frames.count_copies(segment, before)
+        return repeat_rows(counts) if rows is None else recount_rows(rows, counts, segment.columns)
+
+    def _exchange(self, step: Exchange) -> DataFrame:
+        rows = self._frames.empty(self._schema) if self._rows is None else self._rows
+        other = self._frames.build_table(step.other, step.other_steps).rows
+        names = (step.partition,)
+        if step.partitioned:
+            kept = _outside_partitions(rows, self._schema, step, names)
+            return kept.unionByName(_with_names_of(other, kept))
+        self._segments = [dataclasses.replace(s, given_away=True) for s in self._segments]
+        return _with_names_of(_inside_partitions(other, step.schema_before, step, names), rows)
+
+
+def keeps_values_of(rows: DataFrame, steps: Sequence[effects.ColumnChange], ts: int) -> bool:
+    """Whether column changes leave the values of every existing row as they are."""
     try:
-        return changes_shape_only(steps, ts)
+        return keeps_values(steps, ts)
     except TicdcError:
-        # What cannot be done to a row can be done to none.
+        # A change that no row can go through is possible in a table without rows.
         if rows.isEmpty():
             return True
         raise
 
 
-def _taken(name: str | None, type: str) -> Column:
+def _alter(
+    rows: DataFrame, before: TableSchema, step: Alter | EmptyPartitions | Exchange
+) -> DataFrame:
+    """Take rows to the columns of a step's schema."""
+    steps = step.steps if isinstance(step, Alter) else ()
+    if keeps_values_of(rows, steps, step.commit_ts):
+        sources = {new: old for old, new in map_columns(before, steps, step.schema).items()}
+        columns = (
+            _take_column(sources.get(c.name), c.type).alias(c.name)
+            for c in list_delta_columns(step.schema)
+        )
+        return rows.select(*columns, COMMIT_TS)
+    check_conversion(before, steps, step.commit_ts)
+    images = rows.select(write_images(before).alias("image"), COMMIT_TS)
+    converted = _fail_on_problems(convert_rows(images, "image", before, steps, step.commit_ts))
+    parsed = converted.select(parse_images(step.schema, F.col("image")).alias("⌗image"), COMMIT_TS)
+    typed = type_columns(step.schema, F.col("⌗image"), member_names=True)
+    return parsed.select(*(c.value.alias(c.name) for c in typed), COMMIT_TS)
+
+
+def _take_column(name: str | None, type: str) -> Column:
     return (F.lit(None) if name is None else F.col(quote_identifier(name))).cast(type)
 
 
-def _spelt(rows: DataFrame, like: DataFrame) -> DataFrame:
-    """Rows with column names as another table spells them."""
-    return rows.select(*(F.col(quote_identifier(name)).alias(name) for name in like.columns))
+def _inside_partitions(
+    rows: DataFrame,
+    schema: TableSchema,
+    step: EmptyPartitions | Exchange,
+    names: Sequence[str],
+) -> DataFrame:
+    """Return the rows that belong in some partitions."""
+    located = _locate(rows, schema, step)
+    return located.where(F.col("partition").isin(*names)).select("`⌗row`.*")
 
 
-def _refusing(rows: DataFrame) -> DataFrame:
-    """Rows of which none could not be worked on; one that could not fails the job."""
-    bad = F.col("problem").isNotNull()
-    sure = F.when(bad, stop_job(F.col("problem"))).otherwise(F.col("image"))
-    return rows.withColumn("image", sure).drop("problem")
+def _outside_partitions(
+    rows: DataFrame,
+    schema: TableSchema,
+    step: EmptyPartitions | Exchange,
+    names: Sequence[str],
+) -> DataFrame:
+    """Return the rows that belong in none of some partitions."""
+    is_inside = F.coalesce(F.col("partition").isin(*names), F.lit(False))
+    return _locate(rows, schema, step).where(~is_inside).select("`⌗row`.*")
+
+
+def _locate(rows: DataFrame, schema: TableSchema, step: EmptyPartitions | Exchange) -> DataFrame:
+    """Return rows, each as one struct because user columns may have any name, and its partition."""
+    row = F.struct(*(F.col(quote_identifier(name)) for name in rows.columns)).alias("⌗row")
+    images = rows.select(row, write_images(schema).alias("image"))
+    return _fail_on_problems(locate_partitions(images, "image", schema, step.partitioning))
+
+
+def _with_names_of(rows: DataFrame, other: DataFrame) -> DataFrame:
+    """Return rows with column names in the case that another table uses."""
+    return rows.select(*(F.col(quote_identifier(name)).alias(name) for name in other.columns))
+
+
+def _fail_on_problems(rows: DataFrame) -> DataFrame:
+    """Fail the job at the first row that has a problem."""
+    has_problem = F.col("problem").isNotNull()
+    image = F.when(has_problem, stop_job(F.col("problem"))).otherwise(F.col("image"))
+    return rows.withColumn("image", image).drop("problem")

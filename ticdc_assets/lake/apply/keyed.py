@@ -1,4 +1,4 @@
-"""Tables with a key: a segment as what is left of its events in the end, one line a key."""
+"""Tables with a key: what a segment leaves of each key, one row per key."""
 
 from collections.abc import Sequence
 from operator import or_
@@ -6,23 +6,24 @@ from operator import or_
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, Segment
+from ticdc_assets.lake.apply.segment import Segment
+from ticdc_assets.lake.apply.typed_rows import INVALID, KEY_ONLY
 from ticdc_assets.lake.columns.expressions import combine_pairwise, have_same_values
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.sql import quote_identifier
 
 _PUT = "⌗put"
 _PUT_SQL = quote_identifier(_PUT)
-# Whether an operation is all of its event, not the old key's part of one that moved.
+# Whether an operation stands for its event; the removal of the old key of a moved row does not.
 _DECIDES = "⌗decides"
 
 
-def final_rows(segment: Segment) -> DataFrame:
-    """What a segment makes of the rows of a table with a key, one line a key.
+def compute_final_rows(segment: Segment) -> DataFrame:
+    """Return what a segment leaves of each key: one row per key.
 
-    `⌗put` tells rows that are there in the end from those that are gone.
+    `⌗put` is true for rows that exist after the segment, and false for deleted ones.
     """
-    good = segment.typed.where(~F.col(BAD))
+    good = segment.typed.where(~F.col(INVALID))
     key = [F.col(quote_identifier(name)) for name in segment.key]
     values = [F.col(quote_identifier(c.name)) for c in segment.columns]
     kept = [F.col(name) for name in ("⌗order_ts", "⌗after_ddls", "⌗seq", "⌗index", "⌗commit_ts")]
@@ -30,8 +31,8 @@ def final_rows(segment: Segment) -> DataFrame:
         decides = F.lit(True).alias(_DECIDES)
         operations = good.select(*kept, F.lit(True).alias(_PUT), decides, *values)
     else:
-        operations = _operations(segment, good, kept)
-    order = order_of(segment.is_ordered_by_commit_ts)
+        operations = _split_into_operations(segment, good, kept)
+    order = operation_order(segment.is_ordered_by_commit_ts)
     latest = Window.partitionBy(*key).orderBy(*(F.desc(name) for name in order))
     last = operations.withColumn("⌗nth", F.row_number().over(latest)).where("`⌗nth` = 1")
     counted = last.observe(segment.outcome, F.count_if(_DECIDES).alias("applied"))
@@ -39,15 +40,15 @@ def final_rows(segment: Segment) -> DataFrame:
     return segment.result
 
 
-def order_of(exact: bool) -> list[str]:
-    """At one commit ts what is put beats what is removed; otherwise events go one by one."""
-    if exact:
+def operation_order(ordered_by_commit_ts: bool) -> list[str]:
+    """Return the order of operations: within a transaction a put wins over a removal."""
+    if ordered_by_commit_ts:
         return ["⌗order_ts", _PUT, "⌗seq", "⌗index"]
     return ["⌗order_ts", "⌗after_ddls", "⌗seq", "⌗index", _PUT]
 
 
-def _operations(segment: Segment, good: DataFrame, kept: list[Column]) -> DataFrame:
-    """Every event as the removal of a key, the putting of a row, or both."""
+def _split_into_operations(segment: Segment, good: DataFrame, kept: list[Column]) -> DataFrame:
+    """Split every event into the removal of a key, the put of a row, or both."""
     key = segment.key
     moved = combine_pairwise(
         or_, (~F.col("⌗old").getField(n).eqNullSafe(F.col(quote_identifier(n))) for n in key)
@@ -55,7 +56,7 @@ def _operations(segment: Segment, good: DataFrame, kept: list[Column]) -> DataFr
     puts = F.col("⌗new") & ~F.col(KEY_ONLY)
     removes = F.col("⌗has_old") & (~F.col("⌗new") | moved)
     forgets = F.col("⌗new") & F.col(KEY_ONLY)
-    # 0: the old key goes; 1: the new row comes; 2: the new key goes, as no more is known of it.
+    # 0: remove the old key; 1: put the new row; 2: remove the new key, whose row is unknown.
     does = F.array_compact(
         F.array(F.when(removes, F.lit(0)), F.when(puts, F.lit(1)), F.when(forgets, F.lit(2)))
     )
@@ -71,16 +72,16 @@ def _operations(segment: Segment, good: DataFrame, kept: list[Column]) -> DataFr
     return each.select(*kept, "⌗overwrites", (F.col("⌗do") == 1).alias(_PUT), decides, *values)
 
 
-def lost_keys(segment: Segment, rows: DataFrame) -> DataFrame:
-    """Updates without old values of rows that are not there: their old keys are not in the stream.
+def find_lost_keys(segment: Segment, rows: DataFrame) -> DataFrame:
+    """Return updates without old values whose rows do not exist: their old keys are unknown.
 
     `rows` is the table before the segment.
     """
-    good = segment.typed.where(~F.col(BAD))
+    good = segment.typed.where(~F.col(INVALID))
     kept = [F.col(name) for name in ("⌗order_ts", "⌗after_ddls", "⌗seq", "⌗index", "⌗commit_ts")]
     key = [F.col(quote_identifier(name)) for name in segment.key]
-    operations = _operations(segment, good, kept)
-    in_order = Window.partitionBy(*key).orderBy(*order_of(segment.is_ordered_by_commit_ts))
+    operations = _split_into_operations(segment, good, kept)
+    in_order = Window.partitionBy(*key).orderBy(*operation_order(segment.is_ordered_by_commit_ts))
     marked = operations.withColumn("⌗before", F.lag(_PUT).over(in_order))
     orphans = marked.where(F.col("⌗overwrites") & F.col(_PUT))
     gone = orphans.where(~F.col("⌗before"))
@@ -92,13 +93,13 @@ def lost_keys(segment: Segment, rows: DataFrame) -> DataFrame:
     )
 
 
-def put_rows(final: DataFrame) -> DataFrame:
-    """Of what a segment makes of the rows, those that are there in the end."""
+def select_put_rows(final: DataFrame) -> DataFrame:
+    """Return the rows that exist after a segment, without flags."""
     return final.where(F.col(_PUT)).drop(_PUT)
 
 
-def upserted(rows: DataFrame, final: DataFrame, key: Sequence[str]) -> DataFrame:
-    """A table's rows after a segment."""
+def upsert_rows(rows: DataFrame, final: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Return a table's rows after a segment."""
     before = rows.withColumns({_PUT: F.lit(True), "⌗since": F.lit(0)})
     both = before.unionByName(final.withColumn("⌗since", F.lit(1)))
     newest = Window.partitionBy(*(F.col(quote_identifier(n)) for n in key)).orderBy(

@@ -1,6 +1,6 @@
-"""Steps without those that no Delta table shows, so that rows are brought in by fewer commits.
+"""Drop the steps that change nothing in a Delta table, so that rows take fewer commits.
 
-An index or a comment cuts a table's events as any other DDL does, and changes nothing of its rows.
+An index or a table comment ends a segment as any DDL does, and changes neither rows nor columns.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from ticdc_assets.schema.catalog import TableKey, table_key
 
 @dataclass(frozen=True)
 class _Shape:
-    """All of a schema that its Delta table shows."""
+    """What a Delta table shows of its schema."""
 
     columns: tuple[DeltaColumn, ...]
     key: tuple[str, ...]
 
 
 def merge_steps(before: TableSchema, steps: Sequence[TableStep]) -> list[TableStep]:
-    """The steps of a table that had the schema `before`, as few as they can be."""
+    """Return the steps of a table with the schema `before`, with adjacent segments joined."""
     shape = _shape(before)
     kept: list[TableStep] = []
     for step in steps:
@@ -36,7 +36,7 @@ def merge_steps(before: TableSchema, steps: Sequence[TableStep]) -> list[TableSt
             and isinstance(last, ApplyRows)
             and _name(last) == _name(step)
         ):
-            kept[-1] = ApplyRows(step.schema, last.low, step.high, _joined(last, step))
+            kept[-1] = ApplyRows(step.schema, last.low, step.high, _join_groups(last, step))
         else:
             kept.append(step)
         shape = _shape(step.schema)
@@ -44,7 +44,7 @@ def merge_steps(before: TableSchema, steps: Sequence[TableStep]) -> list[TableSt
 
 
 def _name(rows: ApplyRows) -> TableKey:
-    """The name that events have: a rename changes nothing but that."""
+    """Return the name that events have, which is all that a rename changes."""
     return table_key(rows.schema.database, rows.schema.table)
 
 
@@ -52,12 +52,12 @@ def _shape(schema: TableSchema) -> _Shape:
     return _Shape(tuple(list_delta_columns(schema)), schema.key)
 
 
-def _joined(one: ApplyRows, other: ApplyRows) -> tuple[TypedRowGroup, ...]:
-    """The row_groups of both; rows that are told apart by nothing are read by the newer schema."""
-    newest = {_told_by(reading.group): reading for reading in (*one.row_groups, *other.row_groups)}
-    seen = {reading.group: None for reading in (*one.row_groups, *other.row_groups)}
-    return tuple(replace(newest[_told_by(each)], group=each) for each in seen)
+def _join_groups(one: ApplyRows, other: ApplyRows) -> tuple[TypedRowGroup, ...]:
+    """Return the row groups of both; rows that nothing distinguishes get the newer schema."""
+    newest = {_identity(typed.group): typed for typed in (*one.row_groups, *other.row_groups)}
+    seen = {typed.group: None for typed in (*one.row_groups, *other.row_groups)}
+    return tuple(replace(newest[_identity(each)], group=each) for each in seen)
 
 
-def _told_by(group: RowGroup) -> tuple[object, ...]:
+def _identity(group: RowGroup) -> tuple[object, ...]:
     return group.schema_version, group.observed, group.member_names

@@ -1,4 +1,4 @@
-"""Tables without a key: a segment as more, or fewer, copies of equal rows."""
+"""Tables without a key: how many copies of equal rows a segment adds or removes."""
 
 from collections.abc import Sequence
 from operator import and_
@@ -6,9 +6,10 @@ from operator import and_
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.apply.keyed import order_of
+from ticdc_assets.lake.apply.keyed import operation_order
 from ticdc_assets.lake.apply.quarantined_rows import stop_job
-from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, Segment
+from ticdc_assets.lake.apply.segment import Segment
+from ticdc_assets.lake.apply.typed_rows import INVALID, KEY_ONLY
 from ticdc_assets.lake.columns.expressions import any_of, combine_pairwise, have_same_values
 from ticdc_assets.lake.columns.types import DeltaColumn
 from ticdc_assets.lake.store.contracts import COMMIT_TS
@@ -16,14 +17,14 @@ from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.stream.problem import OLD_ROW_MISSING
 
 
-def changed_counts(segment: Segment, rows: DataFrame, passes: DataFrame | None) -> DataFrame:
-    """How many copies more, or fewer, of which rows a segment makes of a table without a key.
+def count_changes(segment: Segment, rows: DataFrame, passes: DataFrame | None) -> DataFrame:
+    """Return rows with the number of copies that a segment adds (or, negative, removes).
 
-    One transaction's equal changes count as often as one pass of their sender sent them; `passes`
-    tells the pass by `seq` and `index`.  Without it every change counts.  `rows` is the table
-    before the segment.
+    A transaction's equal changes count as often as the sender sent them in one pass; `passes` has
+    the pass of each event by `seq` and `index`.  Without it every change counts.  `rows` is the
+    table before the segment.
     """
-    good = segment.typed.where(~F.col(BAD) & ~F.col(KEY_ONLY))
+    good = segment.typed.where(~F.col(INVALID) & ~F.col(KEY_ONLY))
     if passes is not None:
         good = good.join(passes, ["⌗seq", "⌗index"])
         one_pass = Window.partitionBy("⌗order_ts", "⌗before_text", "⌗after_text", "⌗pass")
@@ -36,7 +37,7 @@ def changed_counts(segment: Segment, rows: DataFrame, passes: DataFrame | None) 
                 )
             ),
         )
-        # What overwrites a row does so once.
+        # A row can be overwritten only once.
         good = most.where("`⌗copy` = 1 AND (`⌗nth` = 1 OR NOT `⌗overwrites`)")
     good = good.observe(segment.outcome, F.count(F.lit(1)).alias("applied"))
     new = F.struct(*(F.col(quote_identifier(c.name)) for c in segment.columns))
@@ -56,20 +57,20 @@ _PLACE = ("⌗order_ts", "⌗after_ddls", "⌗seq", "⌗index")
 
 
 def _copies(*parts: tuple[Column, int, Column]) -> Column:
-    """Those rows, and how many copies of them come, of which the condition holds."""
-    lines = (
+    """Return the rows whose condition holds, each with its number of copies."""
+    changes = (
         F.when(holds, F.struct(F.lit(copies).alias("⌗copies"), row.alias("⌗row")))
         for holds, copies, row in parts
     )
-    return F.array_compact(F.array(*lines))
+    return F.array_compact(F.array(*changes))
 
 
 def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> DataFrame:
-    """Add the going of rows that updates without old values overwrite.
+    """Add the removal of rows that updates without old values overwrite.
 
-    Such a row is told by the unique keys, at least one of which has no NULL.  All of them have to
-    agree, and it has to be there from an earlier transaction on: otherwise the update has moved
-    another row there, which the stream does not tell.
+    The unique keys identify such a row: all of them agree, and at least one has no NULL.  It must
+    exist since an earlier transaction; otherwise the update moved another row to this key, and
+    the stream does not say which.
     """
     names = list(dict.fromkeys(name for key in segment.unique_keys for name in key))
     whole = F.struct(*(F.col(quote_identifier(c.name)) for c in segment.columns)).alias("⌗row")
@@ -81,7 +82,7 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
         *(F.lit(False).alias("⌗overwrites"), F.lit(1).alias("⌗copies"), whole),
     )
     in_order = Window.partitionBy(*unique.values()).orderBy(
-        *order_of(segment.is_ordered_by_commit_ts)
+        *operation_order(segment.is_ordered_by_commit_ts)
     )
     both = changes.unionByName(there).withColumn("⌗put", F.col("⌗copies") > 0)
     last = F.lag(F.struct("⌗put", "⌗order_ts", "⌗row")).over(in_order)
@@ -104,37 +105,39 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
     return both.where("`⌗order_ts` >= 0").select("⌗commit_ts", F.inline(each))
 
 
-def repeated(counts: DataFrame) -> DataFrame:
-    """Rows as often as they are counted."""
+def repeat_rows(counts: DataFrame) -> DataFrame:
+    """Return each row as many times as it is counted."""
     times = F.sequence(F.lit(1), F.col("⌗copies").cast("int"))
     return counts.where("`⌗copies` > 0").withColumn("⌗copies", F.explode(times)).drop("⌗copies")
 
 
-def recounted(rows: DataFrame, changes: DataFrame, columns: Sequence[DeltaColumn]) -> DataFrame:
-    """A table's rows after a segment, where they have no key."""
+def recount_rows(rows: DataFrame, changes: DataFrame, columns: Sequence[DeltaColumn]) -> DataFrame:
+    """Return the rows of a table without a key after a segment."""
     values = [F.col(quote_identifier(c.name)) for c in columns]
     there = rows.withColumn("⌗copies", F.lit(1).cast("bigint"))
     joined = there.unionByName(changes).groupBy(*values)
     sums = joined.agg(F.sum("⌗copies").alias("⌗copies"), F.max(COMMIT_TS).alias(COMMIT_TS))
-    return repeated(sums)
+    return repeat_rows(sums)
 
 
-def replaced(rows: DataFrame, changes: DataFrame, columns: Sequence[DeltaColumn]) -> DataFrame:
-    """The same as lines for `CurrentTable.merge`: rows that go, and rows that come.
+def list_replacements(
+    rows: DataFrame, changes: DataFrame, columns: Sequence[DeltaColumn]
+) -> DataFrame:
+    """Return the changes in the form that `CurrentTable.merge` takes: removals and inserts.
 
-    Only of what becomes fewer the table's own copies are looked for.
+    It reads the table's own copies only of rows that become fewer.
     """
     fewer = changes.where("`⌗copies` < 0")
     affected = rows.join(
         fewer, have_same_values(rows, fewer, [c.name for c in columns]), "left_semi"
     )
-    come = recounted(affected, fewer, columns).unionByName(repeated(changes))
+    come = recount_rows(affected, fewer, columns).unionByName(repeat_rows(changes))
     gone = fewer.drop("⌗copies").withColumn("⌗put", F.lit(False))
     return gone.unionByName(come.withColumn("⌗put", F.lit(True)))
 
 
-def sender_passes(events: DataFrame) -> DataFrame:
-    """How often the sender had gone back in time before it sent a row, by `seq` and `index`."""
+def number_sender_passes(events: DataFrame) -> DataFrame:
+    """Return how often the sender had gone back in time before each row, by `seq` and `index`."""
     sender = Window.partitionBy("source_of", "partition").orderBy("seq", "index")
     of_file = F.concat_ws("/", "schema_version", "table_id")
     named = events.withColumn(

@@ -1,7 +1,7 @@
-"""Row events that are due: those that no applied window has had, up to a resolved ts.
+"""Select the row events that no window has applied yet, and describe them in row groups.
 
-Rows with a commit ts are due by it.  Others are due when they have come: they take their place in
-the order of arrival, after what was applied before.
+Rows with a commit ts belong to the window that covers it.  Other rows belong to the first window
+after their arrival, and come after everything applied before.
 """
 
 from collections.abc import Mapping
@@ -14,12 +14,14 @@ from pyspark.sql import functions as F
 from ticdc_assets.events import RowChange
 from ticdc_assets.lake.events.event_rows import make_table_name, read_row_change
 from ticdc_assets.lake.events.repetition import is_same_event
+from ticdc_assets.lake.log.applied import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.plan.replay import LateRows
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.stream.ordering import OrderKey, Phase
 
-# What rows have in common that are seen as one.
-_ALIKE = (
+# What the rows of a group share.
+_GROUP = (
     *("database", "table", "schema_version", "observed", "columns", "key_columns"),
     *("member_names", "ordered_by_commit_ts", "after_ddls"),
 )
@@ -27,7 +29,7 @@ _ALIKE = (
 
 @dataclass(frozen=True)
 class Window:
-    """From one line of `applied` (its ts and batch) to a resolved ts and the newest batch."""
+    """From a snapshot (its ts and batch) to a ts and a batch."""
 
     after_ts: int
     after_batch: int
@@ -36,124 +38,111 @@ class Window:
 
 
 def select_pending_rows(
-    lake: LakeSession, span: Window, *, in_milliseconds: bool = False
+    lake: LakeSession, window: Window, *, in_milliseconds: bool = False
 ) -> DataFrame:
-    """The rows that are due, each with its place: `at`, and whether it is `dated` by it.
+    """Select the rows of a window, with their place in the order.
 
-    Dated rows come after the DDLs of their ts.
+    The place is `order_ts`, and `after_ddls` for rows that come after the DDLs of that ts.
     """
-    ts, exact = F.col("commit_ts"), F.col("ordering") == "commit_ts"
-    came_since = (ts > span.after_ts) | (~exact & (F.col("batch") > span.after_batch))
-    late = ~exact & (ts <= span.after_ts)
-    rows = lake.read("events").where(
+    ts, ordered_by_commit_ts = F.col("commit_ts"), F.col("ordering") == "commit_ts"
+    is_new = ~ordered_by_commit_ts & (F.col("batch") > window.after_batch)
+    is_late = ~ordered_by_commit_ts & (ts <= window.after_ts)
+    events = lake.read("events")
+    rows = events.where(
         (F.col("kind") == "row")
-        & (ts <= span.ts)
-        & came_since
-        # Of rows that are ordered by their arrival, no later ones; others are due when they come.
-        & (exact | (F.col("batch") <= span.batch))
+        & (ts <= window.ts)
+        & ((ts > window.after_ts) | is_new)
+        # Rows with a commit ts belong to the window even if they arrived in a later batch.
+        & (ordered_by_commit_ts | (F.col("batch") <= window.batch))
     )
-    if in_milliseconds and span.after_ts:
-        rows = _without_repetitions(rows, lake.read("events"), span)
-    at = F.when(late, F.lit(span.after_ts)).otherwise(ts)
+    if in_milliseconds and window.after_ts:
+        rows = _without_repetitions(rows, events, window)
     return rows.withColumns(
         {
-            "order_ts": at,
-            "ordered_by_commit_ts": exact,
-            "after_ddls": late | (F.col("ordering") == "table_version"),
+            "order_ts": F.when(is_late, F.lit(window.after_ts)).otherwise(ts),
+            "ordered_by_commit_ts": ordered_by_commit_ts,
+            "after_ddls": is_late | (F.col("ordering") == "table_version"),
         }
     )
 
 
-def _without_repetitions(rows: DataFrame, events: DataFrame, span: Window) -> DataFrame:
-    """Leave out rows of milliseconds that a sender sends again: they would undo what came since."""
-    again = (F.col("ordering") == "milliseconds") & (F.col("commit_ts") < span.after_ts)
-    before = events.where(
-        (F.col("kind") == "row")
-        & (F.col("ordering") == "milliseconds")
-        & (F.col("batch") <= span.after_batch)
-        & (F.col("commit_ts") < span.after_ts)
+def _without_repetitions(rows: DataFrame, events: DataFrame, window: Window) -> DataFrame:
+    """Leave out repeated rows that have only milliseconds: they would undo newer changes."""
+    is_old = (F.col("ordering") == "milliseconds") & (F.col("commit_ts") < window.after_ts)
+    known = events.where((F.col("kind") == "row") & is_old & (F.col("batch") <= window.after_batch))
+    old, same = rows.where(is_old).alias("old"), is_same_event("old", "known")
+    new = old.join(known.alias("known"), same, "left_anti")
+    return rows.where(~is_old).unionByName(new)
+
+
+def find_late_rows(lake: LakeSession, snapshot: Snapshot, batch: int) -> list[LateRows]:
+    """Find tables with rows that arrived after the snapshot's ts, at or before it, and were new.
+
+    A row that had arrived before is a repetition and changes nothing.  A new one was held back by
+    something that has been mended since.
+    """
+    rows = lake.read("events").where(F.col("kind") == "row")
+    late = rows.where(
+        (F.col("batch") > snapshot.batch)
+        & (F.col("batch") <= batch)
+        & (F.col("ordering") == "commit_ts")
+        & (F.col("commit_ts") <= snapshot.ts)
     )
-    late = rows.where(again).alias("late")
+    first_ts, count = late.agg(F.min("commit_ts"), F.count(F.lit(1))).collect()[0]
+    if not count:
+        return []
+    known = rows.where(
+        (F.col("batch") <= snapshot.batch)
+        & (F.col("commit_ts") >= first_ts)
+        & (F.col("commit_ts") <= snapshot.ts)
+    )
     same = is_same_event("late", "known")
-    new = late.join(before.alias("known"), same, "left_anti")
-    return rows.where(~again).unionByName(new)
+    new = late.alias("late").join(known.alias("known"), same, "left_anti")
+    tables = new.groupBy("database", "table").agg(F.min("commit_ts"))
+    return [LateRows(*row) for row in tables.collect()]
 
 
 def group_rows(rows: DataFrame, *, old_values_may_lack: bool) -> list[RowGroup]:
-    """What there is of due rows, a line for all that are alike."""
+    """Describe pending rows in groups, without reading a value."""
     lacks = (F.col("op") == "update") & F.col("before").isNull()
-    overwrites = F.count_if(lacks) if old_values_may_lack else F.lit(0)
-    found = rows.groupBy(*_ALIKE).agg(
+    groups = rows.groupBy(*_GROUP).agg(
         F.min("order_ts").alias("first_ts"),
         F.max("order_ts").alias("last_ts"),
         F.count(F.lit(1)).alias("rows"),
         F.count_if(F.col("op") == "insert").alias("inserts"),
-        overwrites.alias("overwrites"),
+        (F.count_if(lacks) if old_values_may_lack else F.lit(0)).alias("overwrites"),
         F.count_if("handle_key_only").alias("key_only"),
     )
-    return sorted((_seen(row.asDict()) for row in found.collect()), key=_order)
+    return sorted((_row_group(row.asDict()) for row in groups.collect()), key=_sort_key)
 
 
-def _seen(row: Mapping[str, Any]) -> RowGroup:
+def _row_group(row: Mapping[str, Any]) -> RowGroup:
     keys = row["key_columns"]
     return RowGroup(**{**row, "key_columns": None if keys is None else tuple(keys)})
 
 
-def _order(group: RowGroup) -> tuple[Any, ...]:
-    return (
-        group.first,
-        group.database,
-        group.table,
-        group.schema_version or 0,
-        group.observed or "",
-    )
+def _sort_key(group: RowGroup) -> tuple[Any, ...]:
+    name = group.database, group.table
+    return (group.first, *name, group.schema_version or 0, group.observed or "")
 
 
 def sample_row(rows: DataFrame, group: RowGroup) -> RowChange:
-    """One of the due rows that are alike."""
-    like = rows.where(
+    """Return one of the pending rows of a group."""
+    members = rows.where(
         (F.col("name") == make_table_name(group.database, group.table))
         & F.col("observed").eqNullSafe(F.lit(group.observed))
         & F.col("schema_version").eqNullSafe(F.lit(group.schema_version))
     )
-    return read_row_change(like.limit(1).collect()[0].asDict())
+    return read_row_change(members.limit(1).collect()[0].asDict())
 
 
-def between(low: OrderKey, high: OrderKey) -> Column:
-    """Whether a row's place is beyond `low` and not beyond `high`."""
-    at, phase = (
-        F.col("order_ts"),
-        F.when(F.col("after_ddls"), Phase.AFTER_DDLS.value).otherwise(Phase.ROWS.value),
-    )
-    beyond_low = (at > low[0]) | ((at == low[0]) & (phase > low[1]))
-    beyond_high = (at > high[0]) | ((at == high[0]) & (phase > high[1]))
-    return beyond_low & ~beyond_high
+def is_between(low: OrderKey, high: OrderKey) -> Column:
+    """Whether a pending row comes after `low`, and not after `high`."""
+    after_ddls, rows = Phase.AFTER_DDLS.value, Phase.ROWS.value
+    phase = F.when(F.col("after_ddls"), after_ddls).otherwise(rows)
 
+    def is_after(point: OrderKey) -> Column:
+        ts = F.col("order_ts")
+        return (ts > point[0]) | ((ts == point[0]) & (phase > point[1]))
 
-def find_late_rows(lake: LakeSession, span: Window) -> list[tuple[str, str, int]]:
-    """Tables with rows that came when their commit ts was applied, and had not come before.
-
-    Each with the least of these.
-
-    Rows that had are a sender's repetition, of no consequence; those that had not were held back
-    by something that has been mended since.
-    """
-    events = lake.read("events").where(F.col("kind") == "row")
-    late = events.where(
-        (F.col("batch") > span.after_batch)
-        & (F.col("batch") <= span.batch)
-        & (F.col("ordering") == "commit_ts")
-        & (F.col("commit_ts") <= span.after_ts)
-    )
-    bounds = late.agg(F.min("commit_ts"), F.count(F.lit(1))).collect()[0]
-    if not bounds[1]:
-        return []
-    known = events.where(
-        (F.col("batch") <= span.after_batch)
-        & (F.col("commit_ts") >= bounds[0])
-        & (F.col("commit_ts") <= span.after_ts)
-    )
-    same = is_same_event("late", "known")
-    strange = late.alias("late").join(known.alias("known"), same, "left_anti")
-    least = strange.groupBy("database", "table").agg(F.min("commit_ts"))
-    return [(row[0], row[1], row[2]) for row in least.collect()]
+    return is_after(low) & ~is_after(high)

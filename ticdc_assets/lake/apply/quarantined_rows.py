@@ -1,4 +1,4 @@
-"""Rows that could be decoded and not be applied: kept in the quarantine, or the end of a job."""
+"""Rows that were decoded and cannot be applied: quarantine them, or fail their table's job."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,56 +9,61 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import InvalidValue, MalformedMessage, TicdcError
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.segment import BAD, KEY_ONLY, ORIGIN, Segment
+from ticdc_assets.lake.apply.segment import Segment
+from ticdc_assets.lake.apply.typed_rows import INVALID, KEY_ONLY, ORIGIN
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.store.contracts import QUARANTINE
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.schema.types.row import RowReader
 from ticdc_assets.stream import problem
 
-# How a row that its table cannot go on without is told from any other failure of a job.
-_STOPPED = "cannot be carried out: "
+# Marks the failure of a job by a row that its table cannot continue without.
+_STOPPED = "the table cannot continue: "
 _NAMES = [part.split()[0] for part in QUARANTINE.split(",")]
 
 
 def stop_job(reason: Column) -> Column:
-    """No value, but the end of the job; its table is paused for this reason."""
+    """Return an expression that fails the job; `find_stop_reason` gets the reason back."""
     return F.raise_error(F.concat(F.lit(_STOPPED), reason))
 
 
-def stop_reason(failure: str) -> str | None:
-    """The reason of the row that a job failed for, if it was one."""
+def find_stop_reason(failure: str) -> str | None:
+    """Return the reason given to `stop_job`, if a job failed for one."""
     _, found, reason = failure.partition(_STOPPED)
     return reason.splitlines()[0] if found else None
 
 
 def write_quarantined_rows(lake: LakeSession, segments: Sequence[Segment]) -> None:
-    """Write what a window refused, once.
+    """Write the quarantined rows of a window, each once.
 
-    The commit has no transaction id: a run that was killed may have written for the line of
-    `applied` that this window will have, and with less to go by.
+    The commit has no transaction id: a killed run may have written rows for the same snapshot,
+    and fewer than now.
     """
-    refused = [_refused(s) for s in segments if s.metrics.get["bad"] or s.metrics.get["key_only"]]
-    if not refused:
+    quarantined = [
+        _select_quarantined(segment)
+        for segment in segments
+        if segment.metrics.get["invalid"] or segment.metrics.get["key_only"]
+    ]
+    if not quarantined:
         return
-    rows = combine_pairwise(DataFrame.unionByName, refused)
-    # A row that is replayed is refused again, and said once.
+    rows = combine_pairwise(DataFrame.unionByName, quarantined)
+    # A replay quarantines the same rows again.
     known = lake.read("quarantine").where("stage = 'apply'").select("seq", "index")
     new = rows.join(known, ["seq", "index"], "left_anti").select(*_NAMES)
     new.coalesce(1).write.format("delta").mode("append").save(lake.path("quarantine"))
 
 
-def _refused(segment: Segment) -> DataFrame:
+def _select_quarantined(segment: Segment) -> DataFrame:
     reading = segment.step.row_groups[0]
-    written = msgspec.json.encode(reading.schema)
+    schema_json = msgspec.json.encode(reading.schema)
     names, key = reading.group.member_names, segment.step.schema.key
     origin = [F.col(f"⌗{name}").alias(name) for name in ORIGIN]
-    rows = segment.typed.where(F.col(BAD) | F.col(KEY_ONLY)).select(
+    rows = segment.typed.where(F.col(INVALID) | F.col(KEY_ONLY)).select(
         *origin, KEY_ONLY, "⌗before_text", "⌗after_text"
     )
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        schema = msgspec.json.decode(written, type=TableSchema)
+        schema = msgspec.json.decode(schema_json, type=TableSchema)
         for batch in batches:
             yield quarantine_batch(batch, schema, names, key)
 
@@ -68,11 +73,11 @@ def _refused(segment: Segment) -> DataFrame:
 def quarantine_batch(
     batch: pa.RecordBatch, schema: TableSchema, member_names: bool, key: Sequence[str]
 ) -> pa.RecordBatch:
-    """Say of each row why it is refused."""
+    """Return quarantine rows: where each row is, and why it is invalid."""
     read = RowReader(schema, member_names=member_names)
     rows = batch.to_pylist()
     errors = [
-        ("MissingPayload", problem.KEY_ONLY) if row[KEY_ONLY] else _why(row, read, key)
+        ("MissingPayload", problem.KEY_ONLY) if row[KEY_ONLY] else _explain(row, read, key)
         for row in rows
     ]
     count = len(rows)
@@ -85,7 +90,7 @@ def quarantine_batch(
     return pa.RecordBatch.from_arrays([columns[name] for name in _NAMES], names=_NAMES)
 
 
-def _why(row: dict[str, str | None], read: RowReader, key: Sequence[str]) -> tuple[str, str]:
+def _explain(row: dict[str, str | None], read: RowReader, key: Sequence[str]) -> tuple[str, str]:
     try:
         images = [read(text) for name in ("⌗before_text", "⌗after_text") if (text := row[name])]
     except TicdcError as error:

@@ -1,206 +1,201 @@
-"""Carries out what the plan says of one table, on its Delta table.
+"""Do the work of one table on its Delta table.
 
-A table starts from the version that the last line of `applied` tells, whatever a run that was
-killed has done to it since.  What only adds rows is appended; what changes rows by their events is
-merged; DDL that only changes columns touches no row; everything else is worked out as a whole and
-written at once.
+A table starts from the Delta version that the last snapshot names, so whatever a killed run wrote
+is gone.  Then, by what the steps do to rows:
+
+- a new table is created with its final schema and filled once;
+- rows and column changes that keep every value go step by step: append, merge, ALTER TABLE;
+- anything else builds the whole table (`frames`) and overwrites it in one commit.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.errors import TicdcError, UnsupportedDdl
+from ticdc_assets.errors import TableCannotContinue, TicdcError
 from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.apply.frames import Frames, changes_no_row
-from ticdc_assets.lake.apply.keyed import final_rows, lost_keys, put_rows
+from ticdc_assets.lake.apply.frames import Frames, keeps_values_of
+from ticdc_assets.lake.apply.keyed import compute_final_rows, find_lost_keys, select_put_rows
 from ticdc_assets.lake.apply.merged_steps import merge_steps
-from ticdc_assets.lake.apply.multiset import repeated, replaced
-from ticdc_assets.lake.apply.quarantined_rows import stop_reason
+from ticdc_assets.lake.apply.multiset import list_replacements, repeat_rows
+from ticdc_assets.lake.apply.quarantined_rows import find_stop_reason
 from ticdc_assets.lake.apply.segment import Segment
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
-from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, TableWork
+from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, TableStep, TableWork
 from ticdc_assets.stream.problem import OLD_KEY_MISSING
 
 
-@dataclass
+@dataclass(frozen=True)
 class TableOutcome:
-    """What became of a table in a window; with a `refused` reason, nothing."""
+    """What became of a table in a window; with a `pause_reason`, it is as it was before."""
 
     version: int | None = None
     counts: list[TableCounts] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     rows_in_wrong_partitions: bool = False
-    refused: str | None = None
+    pause_reason: str | None = None
 
 
 def apply_table_work(
     frames: Frames, work: TableWork, version: int | None, *, updates_split: bool
 ) -> TableOutcome:
-    """Take a table through a window; `version` is the one it starts from, if it is there."""
+    """Take a table through a window; `version` is its Delta version before it, if it has any."""
     table = CurrentTable(frames.lake, work.incarnation)
     if version is not None:
         table.restore(version)
-    outcome = TableOutcome()
+    writer = _TableWriter(frames, work, table, updates_split=updates_split)
     try:
-        _Carrier(frames, work, table, outcome, updates_split, version is None).run()
+        segments = writer.create() if version is None else writer.update()
+        has_exchange = any(isinstance(step, Exchange) for step in work.steps)
+        misplaced = has_exchange and frames.has_rows_in_wrong_partitions(work.incarnation)
     except (TicdcError, PySparkException) as error:
-        reason = _reason(error)
+        reason = _find_pause_reason(error)
         if reason is None:
             raise
         if version is not None:
             table.restore(version)
-        return TableOutcome(version, refused=reason)
-    outcome.version = table.version
-    outcome.counts = _counted(work.incarnation, outcome.segments)
-    return outcome
+        return TableOutcome(version, pause_reason=reason)
+    counts = [_count_rows(work.incarnation, segment) for segment in segments]
+    return TableOutcome(table.version, counts, segments, misplaced)
 
 
-def _reason(error: Exception) -> str | None:
-    """Why a table cannot go on; None for a failure of any other kind."""
+def _find_pause_reason(error: Exception) -> str | None:
+    """Return why a table cannot continue; None for a failure that is not about the table."""
     if isinstance(error, TicdcError):
         return str(error)
-    reason = stop_reason(str(error))
+    reason = find_stop_reason(str(error))
     if reason is None and isinstance(error, AnalysisException):
-        # Nothing was read yet, so it is about what this table is like; the others can go on.
-        return f"Spark does not take it: {str(error).strip().splitlines()[0]}"
+        # Spark analyzes before it reads a row, so only this table's schema can be at fault.
+        return f"Spark does not accept it: {str(error).strip().splitlines()[0]}"
     return reason
 
 
-class _Carrier:
+class _TableWriter:
+    """Writes one table; returns the segments that went into it."""
+
     def __init__(
-        self,
-        frames: Frames,
-        work: TableWork,
-        table: CurrentTable,
-        outcome: TableOutcome,
-        updates_split: bool,
-        is_new: bool,
+        self, frames: Frames, work: TableWork, table: CurrentTable, *, updates_split: bool
     ) -> None:
         self._frames = frames
         self._work = work
         self._table = table
-        self._outcome = outcome
         self._updates_split = updates_split
-        self._is_new = is_new
+        self._steps = merge_steps(work.before, work.steps)
 
-    def run(self) -> None:
-        work, table = self._work, self._table
-        steps = merge_steps(work.before, work.steps)
-        if self._is_new:
-            # Nothing is there yet, so the table is made as it is in the end.
-            self._check_keys()
-            rows = self._frames.table(work.incarnation, len(work.steps), self._outcome.segments)
-            table.create(work.after)
-            if steps:
-                table.append(rows)
-        elif self._goes_step_by_step(steps):
-            schema = work.before
-            for step in steps:
-                if isinstance(step, ApplyRows):
-                    self._bring_in(step)
-                elif isinstance(step, Alter):
-                    table.reshape(schema, step.steps, step.schema)
-                schema = step.schema
-        else:
-            self._check_keys()
-            rows = self._frames.table(work.incarnation, len(work.steps), self._outcome.segments)
-            all_steps = [s for step in work.steps if isinstance(step, Alter) for s in step.steps]
-            table.reshape(work.before, all_steps, work.after)
-            table.overwrite(rows, work.after)
-        if any(isinstance(step, Exchange) for step in steps):
-            self._outcome.rows_in_wrong_partitions = self._frames.has_rows_in_wrong_partitions(
-                work.incarnation
-            )
+    def create(self) -> list[Segment]:
+        """Create the table as it is at the end of the window."""
+        self._check_old_keys()
+        built = self._frames.build_table(self._work.incarnation)
+        self._table.create(self._work.after)
+        if self._steps:
+            self._table.append(built.rows)
+        return built.segments
 
-    def _goes_step_by_step(self, steps: Sequence[Any]) -> bool:
-        """Whether no step changes rows otherwise than by their events."""
-        for step in steps:
+    def update(self) -> list[Segment]:
+        """Take the existing table through the window."""
+        if all(self._keeps_values(step) for step in self._steps):
+            return self._update_step_by_step()
+        return self._rewrite()
+
+    def _keeps_values(self, step: TableStep) -> bool:
+        """Whether a step changes rows only by their events."""
+        if isinstance(step, ApplyRows):
+            return True
+        if not isinstance(step, Alter):
+            return False
+        before = self._frames.build_table(self._work.incarnation, 0).rows
+        return keeps_values_of(before, step.steps, step.commit_ts)
+
+    def _update_step_by_step(self) -> list[Segment]:
+        segments = []
+        schema = self._work.before
+        for step in self._steps:
             if isinstance(step, ApplyRows):
-                continue
-            if not isinstance(step, Alter) or not changes_no_row(
-                self._before(), step.steps, step.commit_ts
-            ):
-                return False
-        return True
+                segments.append(self._write_segment(step))
+            elif isinstance(step, Alter):
+                self._table.reshape(schema, step.steps, step.schema)
+            schema = step.schema
+        return segments
 
-    def _before(self) -> DataFrame:
-        return self._frames.table(self._work.incarnation, 0, [])
+    def _rewrite(self) -> list[Segment]:
+        self._check_old_keys()
+        work, table = self._work, self._table
+        built = self._frames.build_table(work.incarnation)
+        changes = [c for step in work.steps if isinstance(step, Alter) for c in step.steps]
+        table.reshape(work.before, changes, work.after)
+        table.overwrite(built.rows, work.after)
+        return built.segments
 
-    def _bring_in(self, step: ApplyRows) -> None:
-        segment = self._frames.segment(step, self._outcome.segments)
+    # Segments
+
+    def _write_segment(self, step: ApplyRows) -> Segment:
+        segment = self._frames.read_segment(step)
         if not segment.key:
-            self._recount(segment)
-            return
+            self._write_copies(segment)
+            return segment
         if not self._updates_split:
-            self._refuse_lost_keys(segment, self._now())
-        final = final_rows(segment)
+            _check_segment(segment, self._read_table())
+        final = compute_final_rows(segment)
         if step.inserts_only and segment.is_ordered_by_commit_ts:
-            # Upstream none of these keys was there, so none is here.
-            self._table.append(put_rows(final))
+            # Upstream had none of these keys, so the table has none.
+            self._table.append(select_put_rows(final))
         else:
             self._table.merge(final, step.schema, segment.key)
+        return segment
 
-    def _recount(self, segment: Segment) -> None:
-        only_inserts = segment.step.inserts_only
-        # Inserts overwrite nothing, so the rows there are need not be looked up for them.
-        rows = self._frames.empty(segment.step.schema) if only_inserts else self._now()
-        counts = self._frames.counted(segment, rows)
-        if only_inserts:
-            self._table.append(repeated(counts))
+    def _write_copies(self, segment: Segment) -> None:
+        """Write a segment of a table without a key, where equal rows are counted."""
+        schema = segment.step.schema
+        if segment.step.inserts_only:
+            # Inserts overwrite nothing, so the existing rows need not be read.
+            counts = self._frames.count_copies(segment, self._frames.empty(schema))
+            self._table.append(repeat_rows(counts))
             return
-        # It is looked at several times.
-        counts = counts.localCheckpoint()
-        lines = replaced(rows, counts, segment.columns)
-        self._table.merge(lines, segment.step.schema, [])
+        rows = self._read_table()
+        # The counts are read several times.
+        counts = self._frames.count_copies(segment, rows).localCheckpoint()
+        self._table.merge(list_replacements(rows, counts, segment.columns), schema, [])
 
-    def _now(self) -> DataFrame:
+    def _read_table(self) -> DataFrame:
         return self._table.rows(self._table.version)
 
-    def _check_keys(self) -> None:
-        """Look for updates whose old keys are lost, before anything is written."""
+    def _check_old_keys(self) -> None:
+        """Fail on updates whose old keys are not in the stream, before anything is written."""
         if self._updates_split:
             return
         for number, step in enumerate(self._work.steps):
             if isinstance(step, ApplyRows) and step.schema.key:
-                rows = self._frames.table(self._work.incarnation, number, [])
-                self._refuse_lost_keys(self._frames.segment(step, []), rows)
-
-    def _refuse_lost_keys(self, segment: Segment, rows: DataFrame) -> None:
-        if segment.overwrites:
-            lost = lost_keys(segment, rows).agg(F.min("⌗commit_ts")).collect()[0][0]
-            if lost is not None:
-                raise UnsupportedDdl(f"at commit ts {lost}: {OLD_KEY_MISSING}", "")
+                before = self._frames.build_table(self._work.incarnation, number).rows
+                _check_segment(self._frames.read_segment(step), before)
 
 
-def _counted(incarnation: str, segments: Sequence[Segment]) -> list[TableCounts]:
-    counts = []
-    for segment in segments:
-        schema = segment.step.schema
-        unheard = segment.given_away or not segment.outcome.get
-        if unheard and segment.result is not None:
-            # Nothing that was written needed it, or a client of Spark Connect was not told what a
-            # checkpoint counted; it is counted all the same.
-            segment.result.agg(F.count(F.lit(1))).collect()
-        got = segment.metrics.get
-        refused = (got["bad"] or 0) + (got["key_only"] or 0)
-        applied = segment.outcome.get["applied"]
-        counts.append(
-            TableCounts(
-                incarnation,
-                make_table_name(schema.database, schema.table) or "",
-                RowCounts(
-                    read=got["read"],
-                    applied=applied,
-                    superseded=got["read"] - refused - applied,
-                    quarantined=refused,
-                    inexact=got["inexact"] or 0,
-                ),
-            )
-        )
-    return counts
+def _check_segment(segment: Segment, rows: DataFrame) -> None:
+    """Fail if a segment updates a row that is not among the table's rows before it."""
+    if not segment.overwrites:
+        return
+    first = find_lost_keys(segment, rows).agg(F.min("⌗commit_ts")).collect()[0][0]
+    if first is not None:
+        raise TableCannotContinue(f"at commit ts {first}: {OLD_KEY_MISSING}")
+
+
+def _count_rows(incarnation: str, segment: Segment) -> TableCounts:
+    """Count what became of a segment's events, from the metrics Spark observed."""
+    is_counted = not segment.given_away and segment.outcome.get
+    if not is_counted and segment.result is not None:
+        # Nothing that was written needed the result, or Spark Connect lost what a checkpoint
+        # counted; this counts it.
+        segment.result.agg(F.count(F.lit(1))).collect()
+    schema, metrics = segment.step.schema, segment.metrics.get
+    quarantined = (metrics["invalid"] or 0) + (metrics["key_only"] or 0)
+    applied = segment.outcome.get["applied"]
+    rows = RowCounts(
+        read=metrics["read"],
+        applied=applied,
+        superseded=metrics["read"] - quarantined - applied,
+        quarantined=quarantined,
+        inexact=metrics["inexact"] or 0,
+    )
+    return TableCounts(incarnation, make_table_name(schema.database, schema.table) or "", rows)

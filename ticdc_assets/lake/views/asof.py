@@ -73,10 +73,10 @@ def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
         rows = {t.id: CurrentTable(lake, t.id).rows(base.versions[t.id]) for t in stored}
         return AsOfView(ts, base.state, rows)
     control = read_control_events(lake, base, last.batch)
-    window = prepare_window(lake, base, control, ts=ts, batch=last.batch)
+    window = prepare_window(lake, base, control, ts, last.batch)
     rows = {}
     for _, id in window.plan.state.names:
         work = window.plan.work.get(id)
         if id in base.versions or work is not None:
-            rows[id] = window.frames.table(id, len(work.steps) if work else 0, [])
+            rows[id] = window.frames.build_table(id).rows
     return AsOfView(ts, window.plan.state, rows)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange, TableSchema
 from ticdc_assets.events.table_schema import folded
-from ticdc_assets.lake.apply.current_table import row_counts
+from ticdc_assets.lake.apply.current_table import count_rows
 from ticdc_assets.lake.events.event_rows import make_table_name, read_row_change, read_statements
 from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
@@ -78,7 +78,7 @@ def list_tables(lake: LakeSession, applied: Snapshot, *, dropped: bool) -> list[
     chosen = [t for t in state.incarnations.values() if dropped or t.id in ids]
 
     there = {t.id: applied.versions[t.id] for t in chosen if t.id in applied.versions}
-    counts = row_counts(lake, there)
+    counts = count_rows(lake, there)
     lines = [
         TableOverview(
             *(table.schema.database, table.schema.table, table.status, table.reason),

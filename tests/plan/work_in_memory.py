@@ -1,146 +1,178 @@
-"""Carries the work of one window out on plain Python tables."""
+"""The work of one window, done on plain Python tables."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 
-from tests.plan.arrived import Alike, Arrived, alike_of
-from ticdc_assets.errors import InvalidValue, MalformedMessage, TicdcError, UnsupportedDdl
+from tests.plan.arrived import ArrivedRow, GroupKey, group_key
+from ticdc_assets.errors import InvalidValue, MalformedMessage, TableCannotContinue, TicdcError
 from ticdc_assets.events import Op, RowChange
-from ticdc_assets.plan.steps import Alter, ApplyRows, EmptyPartitions, Exchange, TypedRowGroup
+from ticdc_assets.plan.row_schema import StreamRules
+from ticdc_assets.plan.steps import (
+    Alter,
+    ApplyRows,
+    EmptyPartitions,
+    Exchange,
+    TableWork,
+    TypedRowGroup,
+)
 from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.partition.locate import make_locator
 from ticdc_assets.schema.types.row import RowReader
-from ticdc_assets.stream.problem import OLD_ROW_MISSING, Problem
+from ticdc_assets.stream.problem import (
+    OLD_KEY_MISSING,
+    OLD_ROW_MISSING,
+    ROWS_IN_WRONG_PARTITIONS,
+    Problem,
+)
 
 
-class Job:
-    """The work of one window."""
+class WorkInMemory:
+    """The work of one window on copies of tables; `failed` says why tables cannot continue."""
 
-    def __init__(self, engine, planned, due, after, work, tables) -> None:
-        self.engine = engine
-        self.work = work
-        self.start = tables
-        self.after = after
-        self.due: dict[TableKey, list[Arrived]] = defaultdict(list)
-        for row in due:
-            self.due[row.key].append(row)
-        self.tables: dict[str, ModelTable] = {}
+    def __init__(
+        self,
+        rules: StreamRules,
+        work: Mapping[str, TableWork],
+        tables: Mapping[str, ModelTable],
+        *,
+        updates_split: bool,
+    ) -> None:
+        self._rules = rules
+        self._updates_split = updates_split
+        self._work = work
+        self._start = tables
+        self._applied_ts = 0
+        self._rows: dict[TableKey, list[ArrivedRow]] = defaultdict(list)
+        self._tables: dict[str, ModelTable] = {}
+        self._steps_done: dict[str, int] = {}
         self.failed: dict[str, str] = {}
-        self.done: dict[str, int] = {}
+        self.problems: list[Problem] = []
 
-    def run(self, id: str, upto: int) -> None:
-        """Take a table through its steps, up to a number of them."""
-        if id not in self.tables:
-            known = self.start.get(id)
-            work = self.work[id]
+    @property
+    def finished(self) -> dict[str, ModelTable]:
+        return {id: table for id, table in self._tables.items() if id not in self.failed}
+
+    def run(self, ids: Iterable[str], rows: Iterable[ArrivedRow], applied_ts: int) -> None:
+        """Take tables through all their steps, with rows that arrived after `applied_ts`."""
+        self._applied_ts = applied_ts
+        for row in rows:
+            self._rows[row.table].append(row)
+        for id in ids:
+            self._run_table(id, len(self._work[id].steps))
+
+    def _run_table(self, id: str, steps: int) -> None:
+        """Take a table through its first steps."""
+        if id not in self._tables:
+            known = self._start.get(id)
+            work = self._work[id]
             assert (known is None) == work.is_new, id
-            self.tables[id] = ModelTable(work.before) if known is None else copied(known)
-            assert self.tables[id].schema == work.before, id
-            self.done[id] = 0
-        while id not in self.failed and self.done[id] < upto:
-            step = self.work[id].steps[self.done[id]]
+            self._tables[id] = ModelTable(work.before) if known is None else copied(known)
+            assert self._tables[id].schema == work.before, id
+            self._steps_done[id] = 0
+        while id not in self.failed and self._steps_done[id] < steps:
+            step = self._work[id].steps[self._steps_done[id]]
             try:
-                self.step(id, self.tables[id], step)
+                self._run_step(id, self._tables[id], step)
             except TicdcError as error:
                 self.failed[id] = str(error)
 
-    def step(self, id: str, table: ModelTable, step) -> None:
+    def _run_step(self, id: str, table: ModelTable, step) -> None:
         match step:
             case ApplyRows():
                 assert table.schema == step.schema, (table.schema, step.schema)
-                self.apply(table, step)
+                self._apply_rows(table, step)
             case Alter():
                 table.alter(step.schema, step.steps, step.commit_ts)
                 assert table.has_misplaced_rows is False or not step.repartitions
             case EmptyPartitions():
                 if table.has_misplaced_rows:
-                    raise UnsupportedDdl("strayed", step.sql)
+                    raise TableCannotContinue(ROWS_IN_WRONG_PARTITIONS)
                 locate = make_locator(step.partitioning, table.schema)
                 table.take_rows(lambda row: locate(row) in step.names)
                 table.alter(step.schema, (), step.commit_ts)
             case Exchange():
-                self.exchange(id, step)
-        self.done[id] += 1
+                self._exchange(id, step)
+        self._steps_done[id] += 1
 
-    def exchange(self, id: str, step: Exchange) -> None:
-        self.run(step.other, step.other_steps)
+    def _exchange(self, id: str, step: Exchange) -> None:
+        self._run_table(step.other, step.other_steps)
         if step.other in self.failed:
             reason = self.failed[step.other]
-            raise UnsupportedDdl(f"rows change places with a paused table: {reason}", step.sql)
-        mirrored = self.work[step.other].steps[step.other_steps]
+            raise TableCannotContinue(f"it exchanges rows with a paused table: {reason}")
+        mirrored = self._work[step.other].steps[step.other_steps]
         assert isinstance(mirrored, Exchange)
-        assert (mirrored.other, mirrored.other_steps) == (id, self.done[id])
+        assert (mirrored.other, mirrored.other_steps) == (id, self._steps_done[id])
         assert step.partitioned is not mirrored.partitioned
-        one, two = self.tables[id], self.tables[step.other]
+        one, two = self._tables[id], self._tables[step.other]
         if not step.partitioned:
             one, two = two, one
         schema = step.schema if step.partitioned else mirrored.schema
         assert one.schema == step.schema_before == mirrored.schema_before
         try:
             if one.has_misplaced_rows:
-                raise UnsupportedDdl("strayed", step.sql)
+                raise TableCannotContinue(ROWS_IN_WRONG_PARTITIONS)
             locate = make_locator(step.partitioning, one.schema)
-            strayed = any(locate(one.rename_columns(row)) != step.partition for row in two)
+            misplaced = any(locate(one.rename_columns(row)) != step.partition for row in two)
             out = one.take_rows(lambda row: locate(row) == step.partition)
             into = two.take_rows(lambda row: True)
             one.alter(schema, (), step.commit_ts)
             one.put_rows(into)
             two.put_rows(out)
-            one.has_misplaced_rows = strayed
+            one.has_misplaced_rows = misplaced
         except TicdcError as error:
             self.failed[step.other] = str(error)
             raise
-        self.done[step.other] += 1
+        self._steps_done[step.other] += 1
 
     # Rows
 
-    def apply(self, table: ModelTable, step: ApplyRows) -> None:
-        due = [
+    def _apply_rows(self, table: ModelTable, step: ApplyRows) -> None:
+        rows = [
             row
-            for row in self.due[table_key(step.schema.database, step.schema.table)]
-            if step.low < row.place(self.after) <= step.high
+            for row in self._rows[table_key(step.schema.database, step.schema.table)]
+            if step.low < row.place(self._applied_ts) <= step.high
         ]
-        row_groups = {alike_of(r.group): r for r in step.row_groups}
-        readers: dict[Alike, RowReader] = {}
+        groups = {group_key(typed.group): typed for typed in step.row_groups}
+        readers: dict[GroupKey, RowReader] = {}
         together: dict[object, list[tuple[RowChange, ModelRow | None, ModelRow | None, int]]] = {}
-        # Exact rows a transaction at a time, others one by one as they came.
-        for row in sorted(due, key=lambda r: (r.change.commit_ts if r.exact else 0, r.seq)):
-            alike = row.alike(self.after)
-            reading = row_groups[alike]
-            if alike not in readers:
-                names = reading.group.member_names
-                readers[alike] = RowReader(reading.schema, member_names=names)
+        # One transaction at a time where rows have their commit ts, else one row at a time.
+        for row in sorted(
+            rows, key=lambda r: (r.change.commit_ts if r.ordered_by_commit_ts else 0, r.seq)
+        ):
+            key = row.group_key(self._applied_ts)
+            group = groups[key]
+            if key not in readers:
+                readers[key] = RowReader(group.schema, member_names=group.group.member_names)
             try:
-                typed = self.typed(table, step, row.change, reading, readers[alike])
+                typed = self._type_row(table, row.change, group, readers[key])
             except (MalformedMessage, InvalidValue) as error:
                 c = row.change
                 where = (c.database, c.table, c.commit_ts, c.position)
-                self.engine.problems.append(Problem("quarantined", str(error), *where))
+                self.problems.append(Problem("quarantined", str(error), *where))
                 continue
-            group = row.change.commit_ts if row.exact else -row.seq
-            together.setdefault(group, []).append((*typed, row.sender_pass))
+            transaction = row.change.commit_ts if row.ordered_by_commit_ts else -row.seq
+            together.setdefault(transaction, []).append((*typed, row.sender_pass))
         for group in together.values():
             if group[0][0].ordering == "commit_ts" and not table.key:
-                self.apply_to_multiset(table, group)
+                self._apply_transaction(table, group)
                 continue
             for _, old, _, _ in group:
                 if old is not None:
                     table.remove(old)
             for change, old, new, _ in group:
-                self.put(table, change, old, new)
+                self._put(table, change, old, new)
 
-    def typed(
+    def _type_row(
         self,
         table: ModelTable,
-        step: ApplyRows,
         change: RowChange,
-        reading: TypedRowGroup,
+        group: TypedRowGroup,
         read: Callable[[str], ModelRow],
     ) -> tuple[RowChange, ModelRow | None, ModelRow | None]:
-        if reading.redecode:
-            change = self.engine.rules.redecode(change, reading.schema)
+        if group.redecode:
+            change = self._rules.redecode(change, group.schema)
         new = read(change.after) if change.after is not None else None
         old = read(change.before) if change.before is not None else None
         if change.op is Op.UPDATE and old is not None and new is not None:
@@ -150,7 +182,7 @@ class Job:
                 raise MalformedMessage("the row lacks its key")
         return change, old, new
 
-    def put(
+    def _put(
         self, table: ModelTable, change: RowChange, old: ModelRow | None, new: ModelRow | None
     ) -> None:
         if new is None:
@@ -158,13 +190,13 @@ class Job:
         overwrites = change.op is Op.UPDATE and old is None
         if change.handle_key_only:
             table.mark_incomplete(new)
-        elif overwrites and not self.engine.updates_split and not table.contains(new):
-            raise UnsupportedDdl("an update of a row that is not there", "")
+        elif overwrites and not self._updates_split and not table.contains(new):
+            raise TableCannotContinue(OLD_KEY_MISSING)
         else:
             assert table.key or not overwrites
             table.put(new)
 
-    def apply_to_multiset(self, table: ModelTable, group) -> None:
+    def _apply_transaction(self, table: ModelTable, group) -> None:
         times: dict[int, Counter[object]] = defaultdict(Counter)
         changes = {}
         overwriting = set()
@@ -180,7 +212,7 @@ class Job:
             if old is None and content in overwriting:
                 old = table.find_by_unique_keys(new)
                 if old is None or old in gone:
-                    raise UnsupportedDdl(OLD_ROW_MISSING, "")
+                    raise TableCannotContinue(OLD_ROW_MISSING)
                 gone.append(old)
                 changes[content], copies[content] = (old, new), 1
         for content, (old, _) in changes.items():

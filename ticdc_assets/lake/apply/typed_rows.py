@@ -1,0 +1,229 @@
+"""Type the images of pending rows as columns of their table, and find the rows that are invalid.
+
+All of it is native Spark, except for rows that were decoded by stale flags (`_redecode_rows`).
+
+The columns of a typed row, beside the new row's values under the table's Delta names: its origin
+and order, the old row's values (of a table with a key: the old key's) in `⌗old`, and flags.  Their
+names start with `⌗` because user columns may have any name.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from operator import add
+
+import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ticdc_assets.errors import DecodeError
+from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
+from ticdc_assets.events.table_schema import folded
+from ticdc_assets.lake.columns.expressions import any_of, combine_pairwise
+from ticdc_assets.lake.columns.reading import (
+    TypedColumn,
+    has_undecodable_text,
+    has_unknown_columns,
+    is_broken,
+    is_malformed,
+    name_fields,
+    parse_images,
+    type_columns,
+)
+from ticdc_assets.lake.columns.types import (
+    DeltaColumn,
+    choose_delta_names,
+    list_delta_columns,
+    list_stored_columns,
+)
+from ticdc_assets.plan.steps import TypedRowGroup
+
+# Decodes a row again that was decoded by flags which its table's schema contradicts.
+Redecode = Callable[[RowChange, TableSchema], RowChange]
+
+# Where an event came from, and its place in the order.
+ORIGIN = (
+    *("batch", "seq", "index", "database", "table"),
+    *("commit_ts", "source", "partition", "number"),
+)
+_ORDER = ("order_ts", "after_ddls", "ordered_by_commit_ts")
+INVALID, INEXACT, KEY_ONLY = "⌗invalid", "⌗inexact", "⌗key_only"
+
+
+def spell_key(schema: TableSchema) -> list[str]:
+    """Return the names of a table's key columns as its columns spell them."""
+    columns = (schema.column(name) for name in schema.key)
+    return [column.name for column in columns if column is not None]
+
+
+def has_certain_columns(typed: TypedRowGroup) -> bool:
+    """Whether images have texts for values only, and no column that the schema lacks."""
+    stated = typed.group.columns
+    names = {column.name for column in typed.schema.columns}
+    return stated is not None and names.issuperset(json.loads(stated))
+
+
+class GroupReader:
+    """Types rows that were written under one schema as columns of their table's schema."""
+
+    def __init__(
+        self, table: TableSchema, groups: Sequence[TypedRowGroup], redecode: Redecode | None
+    ) -> None:
+        first = groups[0]
+        self._schema = first.schema
+        self._redecode = redecode if first.redecode else None
+        self._has_certain_columns = has_certain_columns(first)
+        self._columns = list_delta_columns(table)
+        key = spell_key(table)
+        names = choose_delta_names(table)
+        self._key = {names[column] for column in key}
+        # A table with a key needs nothing else of the old row.
+        old_names = {folded(column) for column in key or (c.name for c in self._schema.columns)}
+        self._old_schema = replace(
+            self._schema,
+            columns=tuple(c for c in self._schema.columns if folded(c.name) in old_names),
+            declared_key=None,
+        )
+        # Inserts have no old row, and parsing for one costs as much as parsing the new one.
+        self._has_old = not all(t.group.inserts == t.group.rows for t in groups)
+        member_names = first.group.member_names
+        self._new = type_columns(self._schema, F.col("⌗after"), member_names=member_names)
+        self._old: list[TypedColumn] = []
+        if self._has_old:
+            old_row = self._complete_old_row()
+            self._old = type_columns(self._old_schema, old_row, member_names=member_names)
+
+    def read(self, rows: DataFrame) -> DataFrame:
+        """Return typed rows."""
+        if self._redecode is not None:
+            rows = _redecode_rows(rows, self._schema, self._redecode)
+        has_new, has_old = self._has_new_image(), self._has_old_image()
+        old_columns = [c for c in self._columns if not self._key or c.name in self._key]
+        return self._parse(rows).select(
+            *(F.col(name).alias(f"⌗{name}") for name in (*ORIGIN, *_ORDER)),
+            KEY_ONLY,
+            F.coalesce(any_of(self._find_faults()), F.lit(True)).alias(INVALID),
+            F.when(has_new, self._count_inexact()).otherwise(0).alias(INEXACT),
+            has_new.alias("⌗new"),
+            has_old.alias("⌗has_old"),
+            (has_new & ~has_old & (F.col("op") == "update")).alias("⌗overwrites"),
+            *_cast(self._new, self._columns),
+            F.struct(*_cast(self._old, old_columns)).alias("⌗old"),
+            F.col("after").alias("⌗after_text"),
+            F.col("before").alias("⌗before_text"),
+        )
+
+    def _parse(self, rows: DataFrame) -> DataFrame:
+        images = [parse_images(self._schema, F.col("after")).alias("⌗after")]
+        if self._has_old:
+            images.append(parse_images(self._old_schema, F.col("before")).alias("⌗before"))
+        return rows.select(
+            *(*ORIGIN, *_ORDER, "op", "after", "before"),
+            F.col("handle_key_only").alias(KEY_ONLY),
+            *images,
+        )
+
+    def _has_new_image(self) -> Column:
+        return F.col("after").isNotNull()
+
+    def _has_old_image(self) -> Column:
+        return F.col("before").isNotNull() if self._has_old else F.lit(False)
+
+    def _complete_old_row(self) -> Column:
+        """Return the old row with the new row's values where an update did not change them.
+
+        No key column is NULL, so NULL in a key says that the update leaves the column out.
+        """
+        stated = F.json_object_keys(F.col("before"))
+        texts = []
+        schema = self._old_schema
+        for column, name in zip(list_stored_columns(schema), name_fields(schema), strict=True):
+            old, new = F.col("⌗before").getField(name), F.col("⌗after").getField(column.name)
+            if self._key:
+                text = F.coalesce(old, new)
+            else:
+                text = F.when(F.array_contains(stated, column.name), old).otherwise(new)
+            texts.append(text.alias(name))
+        return F.struct(*texts)
+
+    def _find_faults(self) -> list[Column]:
+        """Return the conditions under which a row is invalid."""
+        has_new, has_old = self._has_new_image(), self._has_old_image()
+        is_no_image = is_broken if self._has_certain_columns else is_malformed
+        sides = [(has_new, self._new, "after")]
+        if self._has_old:
+            sides.append((has_old, self._old, "before"))
+        faults = [~has_new & ~has_old]
+        for has_image, columns, name in sides:
+            faults.append(has_image & any_of(column.invalid for column in columns))
+            faults.append(is_no_image(F.col(name), F.col(f"⌗{name}")))
+            by_name = {folded(column.name): column for column in columns}
+            for key in self._key:
+                column = by_name.get(folded(key))
+                if column is None:
+                    faults.append(has_image)
+                else:
+                    faults.append(has_image & column.value.isNull() & ~column.inexact)
+        if not self._has_certain_columns:
+            faults.append(has_new & has_unknown_columns(self._schema, F.col("after")))
+        return faults
+
+    def _count_inexact(self) -> Column:
+        """Count values that Delta cannot hold, and texts with bytes that are not UTF-8."""
+        flags = [column.inexact for column in self._new]
+        flags.append(has_undecodable_text(F.col("after")))
+        return combine_pairwise(add, [flag.cast("int") for flag in flags])
+
+
+def _cast(values: Sequence[TypedColumn], columns: Sequence[DeltaColumn]) -> list[Column]:
+    """Return values that an older schema version typed with the types the table has now."""
+    by_name = {folded(value.name): value.value for value in values}
+    casts = []
+    for column in columns:
+        value = by_name.get(folded(column.name))
+        cast = F.lit(None).cast(column.type) if value is None else value.try_cast(column.type)
+        casts.append(cast.alias(column.name))
+    return casts
+
+
+def _redecode_rows(rows: DataFrame, schema: TableSchema, redecode: Redecode) -> DataFrame:
+    """Decode images again that were decoded by stale flags; what cannot be is no image any more."""
+    schema_json = msgspec.json.encode(schema)
+
+    def redecode_batches(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        table = msgspec.json.decode(schema_json, type=TableSchema)
+        for batch in batches:
+            yield redecode_batch(batch, table, redecode)
+
+    return rows.mapInArrow(redecode_batches, rows.schema)
+
+
+def redecode_batch(
+    batch: pa.RecordBatch, schema: TableSchema, redecode: Redecode
+) -> pa.RecordBatch:
+    """Decode the images of a batch again, by the types of a schema."""
+    images: dict[str, list[str | None]] = {"before": [], "after": []}
+    columns = (batch.column(name).to_pylist() for name in ("before", "after", "observed"))
+    for before, after, observed in zip(*columns, strict=True):
+        change = RowChange(
+            op=Op.UPSERT,
+            commit_ts=0,
+            database="",
+            table="",
+            position=FilePosition(""),
+            before=before,
+            after=after,
+            observed=observed,
+        )
+        try:
+            change = redecode(change, schema)
+        except DecodeError:
+            # Typing finds broken JSON and quarantines the row.
+            change = replace(change, before=before and "!", after=after and "!")
+        images["before"].append(change.before)
+        images["after"].append(change.after)
+    for name, texts in images.items():
+        index = batch.schema.get_field_index(name)
+        batch = batch.set_column(index, batch.schema.field(index), pa.array(texts, pa.string()))
+    return batch

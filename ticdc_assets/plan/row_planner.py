@@ -1,0 +1,129 @@
+"""Rows on the way through a window: cut into segments, each read under its table's schema."""
+
+from collections import defaultdict
+
+from ticdc_assets.errors import MissingSchema, TicdcError
+from ticdc_assets.events import Bootstrap, TableSchema
+from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
+from ticdc_assets.plan.row_schema import RowSchemas
+from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.plan.steps import ApplyRows
+from ticdc_assets.plan.table_tracker import TableTracker, point_before
+from ticdc_assets.schema.catalog import TableKey, table_key
+from ticdc_assets.schema.inference import find_type_changes
+from ticdc_assets.stream.ordering import OrderKey, Phase
+from ticdc_assets.stream.problem import OLD_ROW_MISSING, UNKNOWN_MEMBERS, Problem
+
+
+class RowPlanner:
+    """Plans the rows of a window; a table without a schema for its rows waits."""
+
+    def __init__(self, tables: TableTracker, schemas: RowSchemas) -> None:
+        self._tables = tables
+        self._schemas = schemas
+        self._groups: dict[TableKey, list[RowGroup]] = defaultdict(list)
+        start = tables.start
+        self._columns_with_unknown_members = dict.fromkeys(start.columns_with_unknown_members)
+
+    @property
+    def columns_with_unknown_members(self) -> list[tuple[str, str, str]]:
+        return list(self._columns_with_unknown_members)
+
+    def begin_group(self, group: RowGroup) -> None:
+        """Note that the rows of a group begin; they may reveal their table, or its columns."""
+        try:
+            self._begin_group(group)
+        except TicdcError as error:
+            self._tables.pause(group.database, group.table, str(error), group.first_ts)
+
+    def _begin_group(self, group: RowGroup) -> None:
+        tables = self._tables
+        table = tables.find(group.database, group.table)
+        self._groups[group.key].append(group)
+        if table is None and tables.find_unknown(group.key) is not None:
+            return
+        try:
+            if table is None:
+                table = tables.discover(self._schemas.find_first_schema(group), group.first, "rows")
+            elif not table.is_stopped:
+                self._confirm_schema(table, group)
+            table = tables.incarnations[table.id]
+            if not table.is_stopped:
+                self._schemas.type_group(table.schema, group)
+        except MissingSchema as error:
+            if table is None:
+                tables.add_unknown(group.database, group.table, group.schema_version)
+                return
+            self.close_segment(table.id, point_before(group.first))
+            tables.stop(table.id, "waiting", error.reason)
+
+    def _confirm_schema(self, table: Incarnation, group: RowGroup) -> None:
+        """Adopt what rows show of their columns and no DDL or bootstrap stated."""
+        confirmed = self._schemas.confirm_schema(table.schema, group)
+        if confirmed is table.schema:
+            return
+        confirmed = self._tables.catalog.replace(confirmed)
+        steps = find_type_changes(table.schema, confirmed)
+        self.close_segment(table.id, point_before(group.first))
+        self._tables.alter(table.id, confirmed, steps, group.first_ts, "")
+        self._tables.record_version(table.id, group.first_ts, "rows")
+
+    def add_bootstrap(self, bootstrap: Bootstrap, place: OrderKey) -> None:
+        """Register the table of a bootstrap, unless the schema is one it had in the past."""
+        if not self._tables.catalog.is_outdated(bootstrap.schema):
+            self._tables.discover(bootstrap.schema, place, "bootstrap")
+
+    def add_undecoded_files(self, files: UndecodedFiles, place: OrderKey) -> None:
+        """Let the table wait for rows that exist and cannot be read yet."""
+        table = self._tables.find(files.database, files.table)
+        if table is None:
+            self._tables.add_unknown(files.database, files.table, files.version)
+        elif not table.is_stopped:
+            self.close_segment(table.id, place)
+            self._tables.stop(table.id, "waiting", files.reason)
+
+    def close_segment(self, id: str, end: OrderKey) -> None:
+        """End a table's current segment at `end`; the next one begins there."""
+        tables = self._tables
+        table = tables.incarnations[id]
+        start = tables.segment_starts.get(id, (tables.start.ts, Phase.ROWS - 1))
+        if end <= start:
+            return
+        tables.segment_starts[id] = end
+        if table.is_stopped:
+            return
+        schema = table.schema
+        pending = self._groups[table_key(schema.database, schema.table)]
+        groups = [group for group in pending if group.first <= end and group.last > start]
+        if not groups:
+            return
+        if not (schema.key or schema.unique_keys) and any(g.overwrites for g in groups):
+            tables.pause_incarnation(id, OLD_ROW_MISSING, end[0])
+            return
+        try:
+            typed = tuple(self._schemas.type_group(schema, group) for group in groups)
+        except MissingSchema as error:
+            tables.stop(id, "waiting", error.reason)
+            return
+        for group in groups:
+            self._report_unknown_members(schema, group)
+        tables.add_step(id, ApplyRows(schema, start, end, typed))
+
+    def close_all_segments(self, end: OrderKey) -> None:
+        """End the segments of all tables at the end of the window."""
+        for id in self._tables.current_ids():
+            self.close_segment(id, end)
+
+    def _report_unknown_members(self, schema: TableSchema, group: RowGroup) -> None:
+        """Report, once per column, that the members of an ENUM or SET have no names."""
+        if group.member_names:
+            return
+        for column in schema.columns:
+            kind, members = column.type.name, column.type.elements
+            name = (*table_key(schema.database, schema.table), column.name)
+            is_reported = name in self._columns_with_unknown_members
+            if kind in ("enum", "set") and members is None and not is_reported:
+                self._columns_with_unknown_members[name] = None
+                reason = UNKNOWN_MEMBERS.format(kind.upper(), column.name)
+                problem = Problem("approximate", reason, schema.database, schema.table)
+                self._tables.problems.append(problem)
