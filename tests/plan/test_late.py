@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.plan.by_hand import RANGE, T, bootstrap, create, row, schema, send
+from tests.plan.by_hand import RANGE, T, bootstrap, create, ddl, row, schema, send
 from tests.plan.contents import contents
 from tests.plan.engine import Engine
 from tests.reference.changefeeds import Ddl, Teller, cut, edit, exchange, put
@@ -110,3 +110,13 @@ def test_a_create_after_its_rows_begins_another_incarnation() -> None:
     send(engine, engine.now.ts, made)
     assert contents(engine) == {"t(id, v)": [("1", "a"), ("2", None)]}
     assert not met & set(engine.now.incarnations)
+
+
+def test_a_late_ddl_states_the_schema_of_rows_that_arrived_before_it() -> None:
+    engine = Engine()
+    send(engine, 10, row("t", 10, 7, 1))
+    send(engine, 15)
+    send(engine, 30)
+    send(engine, 31, ddl(20, "ALTER TABLE `t` COMMENT 'x'", "t", schema("t", 7)))
+    assert contents(engine) == {"t(id)": [("1",)]}
+    assert engine.now.unknown_tables == []

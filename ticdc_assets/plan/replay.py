@@ -66,7 +66,7 @@ def choose_replay(now: State, arrivals: Arrivals, request: ReplayRequest | None)
     incarnations = set() if request is None else set(request.incarnations)
     starts = [] if request is None else [request.snapshot_id]
     decoded = {f.key for f in now.undecoded_files} - {f.key for f in arrivals.undecoded_files}
-    stated = arrivals.stated | decoded
+    stated = arrivals.stated | decoded | stated_tables(arrivals.late_ddls, ())
     if stated:
         # A table may have another name by now than its rows and their schema, so all may continue.
         waiting = [table for table in now.incarnations.values() if table.is_waiting]
