@@ -59,8 +59,8 @@ CRC = read_schema_file(CONTENT).checksum
 
 
 def checksum(stated: TableSchema, id: int, off: int = 0) -> tuple[object, ...]:
-    values = {"id": id, "v": "x"}
-    return (1, False, compute_checksum(values, stated.columns) + off, 0)
+    texts = {"id": str(id), "v": "x"}
+    return (1, False, compute_checksum(texts, stated.columns) + off, 0)
 
 
 def bootstrap(seq: int) -> dict[str, Any]:

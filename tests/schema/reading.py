@@ -1,4 +1,4 @@
-"""Statements as the reader of DDL reads them, and parts of them."""
+"""Statements that the DDL reader returns, and their parts."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What one action of ALTER TABLE makes of a schema, and which steps rows go through."""
+"""ALTER TABLE actions: the schema after each one, and the changes of its columns' values."""
 
 import pytest
 
@@ -75,7 +75,7 @@ BASE = "id int, a int, b varchar(5), c int as (a) virtual, primary key (id), uni
         ("RENAME INDEX U TO w", "id a b c", "PRIMARY(id), w(a b)"),
     ],
 )
-def test_columns_and_indexes_are_where_mysql_has_them(actions: str, order: str, keys: str) -> None:
+def test_columns_and_indexes_are_placed_as_in_mysql(actions: str, order: str, keys: str) -> None:
     schema, _ = altered(table(BASE), actions)
     assert (names(schema), indexes(schema)) == (order, keys)
 
@@ -97,11 +97,13 @@ INT, BIGINT = ColumnType("int"), ColumnType("bigint")
         ("ADD UNIQUE (b), COMMENT = 'x', DROP INDEX u", []),
     ],
 )
-def test_rows_go_through_what_changes_their_values(actions: str, steps: list[ColumnChange]) -> None:
+def test_actions_that_change_values_return_their_column_changes(
+    actions: str, steps: list[ColumnChange]
+) -> None:
     assert altered(table(BASE), actions)[1] == steps
 
 
-def test_a_primary_key_makes_its_columns_not_null_and_keeps_them_so() -> None:
+def test_a_primary_key_makes_its_columns_not_null_even_after_it_is_dropped() -> None:
     schema, _ = altered(table("a int, b int"), "ADD PRIMARY KEY (b)")
     assert [c.nullable for c in schema.columns] == [True, False]
     schema, _ = altered(schema, "MODIFY b BIGINT")
@@ -124,7 +126,9 @@ def test_a_primary_key_makes_its_columns_not_null_and_keeps_them_so() -> None:
         ("COALESCE PARTITION 1", "partitions are unknown"),
     ],
 )
-def test_what_the_table_does_not_allow_is_refused(actions: str, reason: str) -> None:
+def test_an_action_that_contradicts_the_known_schema_is_unsupported(
+    actions: str, reason: str
+) -> None:
     with pytest.raises(UnsupportedDdl, match=reason):
         altered(table(BASE), actions)
 
@@ -133,13 +137,13 @@ def test_what_the_table_does_not_allow_is_refused(actions: str, reason: str) -> 
     "actions",
     ["DROP x", "MODIFY x INT", "RENAME COLUMN x TO y", "ALTER x SET DEFAULT 1"],
 )
-def test_a_table_known_by_its_rows_may_have_columns_that_never_travel(actions: str) -> None:
+def test_an_inferred_schema_may_lack_columns_that_an_action_names(actions: str) -> None:
     shown = TableSchema("d", "t", (Column("id", INT),), (), origin="inferred")
     assert altered(shown, actions) == (shown, [])
     assert names(altered(shown, "ADD y INT AFTER x")[0]) == "id y"
 
 
-def test_the_key_that_rows_tell_of_goes_with_the_primary_key() -> None:
+def test_dropping_the_primary_key_drops_an_inferred_key() -> None:
     handle = (Index("handle", ("id",), unique=True),)
     shown = TableSchema("d", "t", (Column("id", INT, nullable=False),), handle, origin="inferred")
     assert altered(shown, "DROP PRIMARY KEY")[0].key == ()
@@ -168,13 +172,13 @@ RANGE = (
         (RANGE, "PARTITION BY KEY () PARTITIONS 2", "p0 p1"),
     ],
 )
-def test_partitions_are_named_as_tidb_names_them(by: str, actions: str, partitions: str) -> None:
+def test_generated_partition_names_match_tidb(by: str, actions: str, partitions: str) -> None:
     there = altered(table("id int primary key", by), actions)[0].partitioning
     assert there is not None
     assert " ".join(p.name for p in there.partitions) == partitions
 
 
-def test_key_partitions_are_cut_by_the_primary_key_of_their_time() -> None:
+def test_key_partitioning_keeps_the_primary_key_at_its_declaration() -> None:
     schema, _ = altered(
         table("a int, b int, primary key (b, a) nonclustered"), "PARTITION BY KEY () PARTITIONS 2"
     )
@@ -184,7 +188,7 @@ def test_key_partitions_are_cut_by_the_primary_key_of_their_time() -> None:
     assert altered(schema, "REMOVE PARTITIONING")[0].partitioning is None
 
 
-def test_partitions_are_meant_in_any_case_of_letters() -> None:
+def test_partition_names_are_case_insensitive() -> None:
     schema = table("id int primary key", RANGE)
     assert find_partitions(schema, ("B", "a")) == ("a", "b")
     assert find_partitions(schema, None) == ("a", "b")
@@ -193,7 +197,7 @@ def test_partitions_are_meant_in_any_case_of_letters() -> None:
         find_partitions(schema, ("a", "c"))
 
 
-def test_partitions_may_be_added_to_those_that_nobody_knows() -> None:
-    """No row moves; what they are is asked only when rows of one of them go."""
+def test_partitions_may_be_added_to_a_table_whose_partitions_are_unknown() -> None:
+    """No row moves, so the partitions matter only to a later DDL that removes rows."""
     known = table("id INT")
     assert altered(known, "ADD PARTITION PARTITIONS 2") == (known, [])

@@ -1,4 +1,4 @@
-"""Every form of statement, with what it must mean."""
+"""Every kind of statement and the value that the reader returns for it."""
 
 import pytest
 
@@ -87,7 +87,7 @@ STATEMENTS = [
 
 
 @pytest.mark.parametrize(("sql", "expected"), STATEMENTS)
-def test_a_statement_means_what_it_says(sql: str, expected: tuple[ddl.Statement, ...]) -> None:
+def test_a_statement_is_parsed(sql: str, expected: tuple[ddl.Statement, ...]) -> None:
     assert read_ddl(sql) == expected
 
 
@@ -136,14 +136,14 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize("sql", UNREADABLE)
-def test_what_is_not_understood_is_said_and_never_guessed(sql: str) -> None:
+def test_an_unknown_statement_is_unreadable_and_never_guessed(sql: str) -> None:
     with pytest.raises(UnreadableDdl) as caught:
         read_ddl(sql)
     assert caught.value.sql == sql
     assert caught.value.reason
 
 
-def test_names_are_read_however_they_are_written() -> None:
+def test_names_are_read_in_every_form_of_quoting() -> None:
     read = columns('`select` int, 1a int, $x int, _x int, 列名 int, `a,b` int, "dq" int, 1e int')
     assert [c.name for c in read] == ["select", "1a", "$x", "_x", "列名", "a,b", "dq", "1e"]
     assert only("drop table `a``b` . 1c").names == (ddl.Name("1c", "a`b"),)

@@ -1,4 +1,4 @@
-"""Every form of alteration, partitions included."""
+"""Every kind of ALTER TABLE action, including partitions."""
 
 import pytest
 
@@ -211,11 +211,11 @@ ACTIONS = [
 
 
 @pytest.mark.parametrize(("text", "expected"), ACTIONS)
-def test_an_alteration_means_what_it_says(text: str, expected: tuple[ddl.Action, ...]) -> None:
+def test_an_alteration_is_parsed(text: str, expected: tuple[ddl.Action, ...]) -> None:
     assert actions(text) == expected
 
 
-def test_altered_names_and_ignore_are_read() -> None:
+def test_the_table_name_is_read_and_ignore_is_skipped() -> None:
     assert only("alter ignore table `d`.`t` force") == ddl.AlterTable(
         ddl.Name("t", "d"), (NOTHING("force"),)
     )

@@ -92,7 +92,7 @@ LITERALS = [
 
 
 @pytest.mark.parametrize(("definition", "expected"), LITERALS)
-def test_a_literal_becomes_the_text_of_its_columns_type(
+def test_a_literal_default_becomes_a_text_of_the_column_type(
     definition: str, expected: str | None
 ) -> None:
     read = column(definition)
@@ -112,7 +112,7 @@ def test_a_literal_becomes_the_text_of_its_columns_type(
         ("enum('a') default 'c'", "c"),
     ],
 )
-def test_a_literal_that_makes_no_sense_stays_as_it_is_written(definition: str, text: str) -> None:
+def test_a_literal_that_the_type_cannot_hold_is_kept_as_written(definition: str, text: str) -> None:
     assert column(definition).default == text
 
 
@@ -134,7 +134,7 @@ def test_a_literal_that_makes_no_sense_stays_as_it_is_written(definition: str, t
         ("json default (json_object('a', ')'))", "json_object('a', ')')"),
     ],
 )
-def test_what_must_be_evaluated_stays_sql(definition: str, sql: str) -> None:
+def test_an_expression_default_is_kept_as_sql(definition: str, sql: str) -> None:
     read = column(f"{definition} comment 'x'")
     assert (read.default, read.default_is_expression) == (sql, True)
     assert read.comment == "x"
@@ -151,7 +151,7 @@ def test_what_must_be_evaluated_stays_sql(definition: str, sql: str) -> None:
         ("null", ColumnType("int"), None),
     ],
 )
-def test_a_default_set_later_is_read_by_its_columns_type(
+def test_a_default_set_by_alter_is_read_by_the_column_type(
     literal: str, type: ColumnType, expected: str | None
 ) -> None:
     (statement,) = read_ddl(f"alter table t alter c set default {literal}")
@@ -161,14 +161,14 @@ def test_a_default_set_later_is_read_by_its_columns_type(
     assert resolve_default(action, Column("c", type)) == (expected, False)
 
 
-def test_backslashes_escape_in_what_users_typed() -> None:
+def test_backslashes_are_escapes_in_user_sql() -> None:
     typed = r"'a\n\t\0\b\Z\\\'\"\%\_\x'"
     assert column(f"varchar(99) default {typed}").default == "a\n\t\0\b\x1a\\'\"\\%\\_x"
     assert column(r"enum('a\\b', 'c\'d')").type.elements == ("a\\b", "c'd")
     assert column(r"int comment 'x\''").comment == "x'"
 
 
-def test_backslashes_stand_for_themselves_in_what_tidb_prints() -> None:
+def test_backslashes_are_literal_in_sql_that_tidb_prints() -> None:
     (statement,) = read_ddl(
         r"CREATE TABLE `t` (`c` VARCHAR(9) DEFAULT _UTF8MB4'C:\' COMMENT 'a\nb',"
         r"`d` ENUM('\','x''\''') COLLATE utf8mb4_bin) ENGINE = InnoDB"
@@ -194,7 +194,7 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs",))).map(lambda text: text
 
 
 @given(default=TEXTS, comment=TEXTS, member=TEXTS)
-def test_any_text_survives_either_way_of_quoting(default: str, comment: str, member: str) -> None:
+def test_any_text_survives_both_ways_of_quoting(default: str, comment: str, member: str) -> None:
     expected: Any = (default, comment, (member,))
     for sql in (
         f"ALTER TABLE `t` ADD COLUMN `c` VARCHAR(9) DEFAULT _UTF8MB4{printed(default)} "

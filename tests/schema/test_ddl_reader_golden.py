@@ -1,4 +1,4 @@
-"""Every DDL of the golden data reads, and reads to what TiCDC itself says of the table."""
+"""Every recorded DDL is read, and matches the schema that TiCDC states for the table."""
 
 import base64
 import gzip
@@ -69,7 +69,7 @@ def sql_texts(workload: str) -> set[str]:
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_every_ddl_text_of_every_protocol_reads_to_one_statement(workload: str) -> None:
+def test_every_recorded_ddl_is_one_statement(workload: str) -> None:
     texts = sql_texts(workload)
     assert len(texts) > 50
     for text in texts:
@@ -77,7 +77,7 @@ def test_every_ddl_text_of_every_protocol_reads_to_one_statement(workload: str) 
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_typed_text_and_tidbs_print_of_it_mean_the_same(workload: str) -> None:
+def test_user_sql_and_the_sql_that_tidb_prints_are_equivalent(workload: str) -> None:
     printed: dict[int, list[dict[str, Any]]] = {}
     for message in simple_ddl(f"{workload}/newarch-simple-json"):
         printed.setdefault(message["commitTs"], []).append(message)
@@ -136,7 +136,7 @@ def loose(expression: str | None) -> str | None:
 
 
 @pytest.mark.parametrize("dataset", SIMPLE)
-def test_created_tables_are_as_simple_messages_state_them(dataset: str) -> None:
+def test_created_tables_match_the_schemas_of_simple_messages(dataset: str) -> None:
     checked = 0
     for message in simple_ddl(dataset):
         (statement,) = read_ddl(message["sql"])
@@ -153,7 +153,7 @@ def test_created_tables_are_as_simple_messages_state_them(dataset: str) -> None:
 
 
 @pytest.mark.parametrize("dataset", SIMPLE)
-def test_altered_columns_are_as_simple_messages_state_them(dataset: str) -> None:
+def test_altered_columns_match_the_schemas_of_simple_messages(dataset: str) -> None:
     checked = 0
     for message in simple_ddl(dataset):
         (statement,) = read_ddl(message["sql"])
@@ -191,7 +191,7 @@ def assert_agrees(column: Column, said: dict[str, Any]) -> None:
     data_type = said["dataType"]
     where = f"{column} {said}"
     assert type.name == data_type["mysqlType"], where
-    # TiDB flags BIT and YEAR as unsigned, which they need not be told.
+    # TiDB flags BIT and YEAR as unsigned, which follows from the type.
     if type.name not in ("bit", "year"):
         assert type.unsigned == data_type.get("unsigned", False), where
         assert type.zerofill == data_type.get("zerofill", False), where
@@ -244,7 +244,7 @@ def assert_same_indexes(statement: ddl.CreateTable, said: list[dict[str, Any]]) 
     assert len(invented) <= 1
 
 
-def test_the_truth_has_the_rows_that_defaults_filled_in() -> None:
+def test_recorded_rows_hold_the_parsed_defaults() -> None:
     with gzip.open(GOLDEN / "types" / "truth.jsonl.gz", "rt") as lines:
         tables = [t for line in lines if (t := json.loads(line))["table"] == "t_cpk"]
     names = [c["name"] for c in tables[-1]["columns"]]

@@ -1,4 +1,4 @@
-"""What stands in a table's definition: types, columns, indexes, options."""
+"""The parts of a table definition: types, columns, indexes and options."""
 
 import pytest
 
@@ -77,12 +77,12 @@ TYPES = [
 
 
 @pytest.mark.parametrize(("text", "expected"), TYPES)
-def test_a_type_is_taken_apart(text: str, expected: ColumnType) -> None:
+def test_a_column_type_is_parsed(text: str, expected: ColumnType) -> None:
     (column,) = columns(f"c {text}")
     assert column.type == expected
 
 
-def test_a_column_without_a_charset_has_its_tables_or_else_its_databases() -> None:
+def test_a_column_without_a_charset_inherits_it_from_the_table_or_database() -> None:
     body = "a varchar(3), b varchar(3) charset gbk, c text(100), d int"
     by_table = columns(body, " default charset=latin1 collate latin1_bin")
     assert [c.type.charset for c in by_table] == ["latin1", "gbk", "latin1", None]
@@ -93,7 +93,7 @@ def test_a_column_without_a_charset_has_its_tables_or_else_its_databases() -> No
     assert columns(body, " charset binary")[0].type == ColumnType("varbinary", length=3)
 
 
-def test_options_of_a_column_are_taken_in_any_order() -> None:
+def test_column_options_are_read_in_any_order() -> None:
     read = columns(
         "`a``b` bigint unsigned comment 'it''s' auto_increment unique key, "
         "t.c int null default 3 column_format fixed storage disk, "
@@ -127,7 +127,7 @@ def test_options_of_a_column_are_taken_in_any_order() -> None:
     )
 
 
-def test_indexes_keep_what_tells_rows_apart() -> None:
+def test_indexes_are_read_with_their_columns_and_uniqueness() -> None:
     statement = only(
         "create table t (a int, b varchar(9) unique, c int, d int, "
         "constraint pk primary key using btree (a, `C`), "
@@ -163,7 +163,7 @@ def test_an_unnamed_index_gets_the_next_free_name() -> None:
     assert find_free_name(Index("", ("primary",)), []) == "primary_2"
 
 
-def test_table_options_say_nothing_but_charset_and_collation() -> None:
+def test_only_charset_and_collation_are_read_from_table_options() -> None:
     statement = only(
         "CREATE TEMPORARY TABLE IF NOT EXISTS `d`.`t` (`id` INT PRIMARY KEY) ENGINE = InnoDB "
         "AUTO_INCREMENT = 5, DEFAULT CHARACTER SET = UTF8MB4 DEFAULT COLLATE UTF8MB4_BIN "

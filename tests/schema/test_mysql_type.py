@@ -1,3 +1,5 @@
+"""MySQL types: parsing declarations, Delta types and protocol codes."""
+
 from contextlib import suppress
 
 import pytest
@@ -61,7 +63,7 @@ READ = {
 
 
 @pytest.mark.parametrize("text", READ)
-def test_a_type_text_is_taken_apart(text: str) -> None:
+def test_a_type_declaration_is_parsed(text: str) -> None:
     assert parse_type(text) == READ[text]
 
 
@@ -83,7 +85,7 @@ def test_a_type_text_is_taken_apart(text: str) -> None:
         "int not",
     ],
 )
-def test_what_is_no_type_is_refused(text: str) -> None:
+def test_an_invalid_declaration_is_an_invalid_value(text: str) -> None:
     with pytest.raises(InvalidValue):
         parse_type(text)
 
@@ -91,7 +93,7 @@ def test_what_is_no_type_is_refused(text: str) -> None:
 @given(
     st.text() | st.sampled_from(["enum(", "decimal("]).flatmap(lambda t: st.text().map(t.__add__))
 )
-def test_any_text_is_a_type_or_a_problem(text: str) -> None:
+def test_any_text_is_a_type_or_an_invalid_value(text: str) -> None:
     with suppress(InvalidValue):
         assert parse_type(text).name in TYPES
 

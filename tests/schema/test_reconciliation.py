@@ -1,4 +1,4 @@
-"""Stated schemas joined with what statements say beyond them, and schemas from rows alone."""
+"""Stated schemas reconciled with replayed DDL, and schemas inferred from rows."""
 
 import pytest
 from msgspec.structs import replace
@@ -40,12 +40,12 @@ def schema(*names: str, **fields: object) -> TableSchema:
         ("c a b", "_V$_i_0 a b c", "c a b _V$_i_0"),
     ],
 )
-def test_columns_are_in_the_tables_order(replayed: str, stated: str, order: str) -> None:
+def test_columns_are_in_table_order(replayed: str, stated: str, order: str) -> None:
     joined = reconcile(schema(*replayed.split()), schema(*stated.split()))
     assert " ".join(c.name for c in joined.columns) == order
 
 
-def test_statements_add_what_is_not_stated() -> None:
+def test_ddl_adds_the_attributes_that_are_not_stated() -> None:
     whole = Column(
         "e",
         ColumnType("enum", elements=("a", "b"), charset="gbk", collation="gbk_bin"),
@@ -87,14 +87,14 @@ UNIQUE = Index("u", ("c",), unique=True)
         ((replace(UNIQUE, name="v"),), (replace(UNIQUE, name="v"),)),
     ],
 )
-def test_indexes_that_are_not_stated_are_kept(
+def test_indexes_that_are_not_stated_come_from_ddl(
     stated: tuple[Index, ...], indexes: tuple[Index, ...]
 ) -> None:
     replayed = schema("a", "b", "c", indexes=(PRIMARY, UNIQUE))
     assert reconcile(replayed, schema("a", "b", "c", indexes=stated)).indexes == indexes
 
 
-def test_steps_have_the_types_that_are_stated() -> None:
+def test_column_changes_adopt_the_stated_types() -> None:
     octets, moment = ColumnType("varbinary", length=5), ColumnType("timestamp")
     stated = schema(
         columns=(
@@ -133,20 +133,20 @@ def row(observed: str | None, image: str, key: tuple[str, ...] | None = None) ->
     )
 
 
-def test_a_row_tells_columns_in_its_own_order_and_its_key() -> None:
+def test_an_inferred_schema_has_the_columns_of_the_row_in_order_and_its_key() -> None:
     observed = '{"b":"int unsigned not null","a":"varchar","k":"int"}'
-    told = infer_schema(row(observed, '{"k":"1","a":"x","b":"2"}', ("k",)))
-    assert told is not None
-    assert told.columns == (
+    inferred = infer_schema(row(observed, '{"k":"1","a":"x","b":"2"}', ("k",)))
+    assert inferred is not None
+    assert inferred.columns == (
         Column("k", INT, nullable=False),
         Column("a", TEXT),
         Column("b", ColumnType("int", unsigned=True), nullable=False),
     )
-    assert (told.key, told.origin) == (("k",), "inferred")
+    assert (inferred.key, inferred.origin) == (("k",), "inferred")
     assert infer_schema(row(None, "{}")) is None
 
 
-def test_what_a_row_shows_otherwise_wins() -> None:
+def test_observed_columns_override_the_known_schema() -> None:
     known = schema("k", "a", "v", indexes=(Index("PRIMARY", ("k",), True, True),))
     same = row('{"k":"int","a":"int"}', "{}")
     assert merge_observed_columns(known, same) is known

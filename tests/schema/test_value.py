@@ -1,3 +1,5 @@
+"""Reading values from row images and writing them as MySQL prints them."""
+
 import base64
 import time
 from collections import defaultdict
@@ -36,7 +38,7 @@ def image_text(text: str | None, encoding: str) -> str | None:
 
 
 @pytest.mark.parametrize("workload", ["types", "lifecycle", "random_1"])
-def test_every_true_value_survives_reading_and_writing(workload: str) -> None:
+def test_every_recorded_value_survives_reading_and_writing(workload: str) -> None:
     cells = 0
     for table in open_lines(GOLDEN / workload / "truth.jsonl"):
         for at, column in enumerate(table["columns"]):
@@ -68,7 +70,7 @@ def last_truth() -> dict[tuple[str, str], dict[str, Any]]:
 
 @pytest.mark.parametrize("generation", ["", "newarch-"])
 @pytest.mark.parametrize("protocol", DECODERS)
-def test_messages_of_every_protocol_give_the_true_texts(
+def test_messages_of_every_protocol_have_the_recorded_values(
     generation: str, protocol: str, last_truth: dict[tuple[str, str], dict[str, Any]]
 ) -> None:
     types = {
@@ -91,7 +93,7 @@ def test_messages_of_every_protocol_give_the_true_texts(
                 assert {row[at] for row in line["rows"]} <= sent[table, column["name"]]
 
 
-def test_bit_values_and_set_masks_may_come_in_twos_complement() -> None:
+def test_bit_values_and_set_masks_may_be_in_twos_complement() -> None:
     assert read_value("-1", parse_type("bit(64)")) == 2**64 - 1
     masks = ColumnType("set", elements=tuple(map(str, range(64))))
     assert read_value("-9223372036854775808", masks) == "63"
@@ -142,7 +144,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("type_text", "text"), [(t, x) for t in BAD for x in BAD[t]])
-def test_a_text_that_its_type_cannot_hold_is_a_problem(type_text: str, text: str) -> None:
+def test_a_text_that_its_type_cannot_hold_is_an_invalid_value(type_text: str, text: str) -> None:
     with pytest.raises(InvalidValue):
         read_value(text, parse_type(type_text))
 
@@ -161,7 +163,7 @@ ANY_TYPE = st.sampled_from(sorted(TYPES)).map(
 
 
 @given(ANY_TYPE, st.text(), st.booleans())
-def test_any_text_reads_or_is_a_problem(t: ColumnType, text: str, names: bool) -> None:
+def test_any_text_is_read_or_is_an_invalid_value(t: ColumnType, text: str, names: bool) -> None:
     try:
         value = read_value(text, t, member_names=names)
     except InvalidValue:
@@ -170,13 +172,13 @@ def test_any_text_reads_or_is_a_problem(t: ColumnType, text: str, names: bool) -
 
 
 @given(ANY_TYPE)
-def test_null_stays_null(t: ColumnType) -> None:
+def test_null_is_read_and_written_as_null(t: ColumnType) -> None:
     assert write_value(read_value(None, t), t) is None
 
 
 @pytest.mark.parametrize("name", sorted(set(TYPES) - {"json"} - {n for n in TYPES if "text" in n}))
 @pytest.mark.parametrize("text", ["9" * 10**7, "1e" + "9" * 10**7, "[" + "1," * 10**6])
-def test_huge_texts_are_refused_at_once(name: str, text: str) -> None:
+def test_a_huge_text_is_an_invalid_value_within_a_second(name: str, text: str) -> None:
     if name in ("char", "varchar", "var_string"):
         return
     before = time.perf_counter()
@@ -194,7 +196,7 @@ POWERS_OF_TWO = st.integers(-149, 127).map(lambda exponent: 2.0**exponent)
 
 @given(POWERS_OF_TWO | st.floats(width=32, allow_nan=False, allow_infinity=False))
 @settings(max_examples=1000)
-def test_float_texts_are_the_shortest_that_read_back(value: float) -> None:
+def test_float_texts_are_the_shortest_that_read_back_as_the_value(value: float) -> None:
     text = write_value(value, FLOAT)
     assert text is not None
     assert "e" not in text
@@ -205,7 +207,7 @@ def test_float_texts_are_the_shortest_that_read_back(value: float) -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_double_texts_read_back_without_exponent(value: float) -> None:
+def test_double_texts_have_no_exponent_and_read_back_as_the_value(value: float) -> None:
     text = write_value(value, DOUBLE)
     assert text is not None
     assert "e" not in text

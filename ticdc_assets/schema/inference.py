@@ -1,6 +1,6 @@
-"""Inferring schemas from rows: of tables whose CREATE was not observed, or after a missed DDL.
+"""Inferring a schema from rows, if the table's CREATE was not observed or a DDL was missed.
 
-Rows state column names and base types (in Open Protocol also NOT NULL) and often the key; never
+Rows state column names, base types (in Open Protocol also NOT NULL) and often the key, but never
 lengths, scales or enum members.  An inferred schema has the origin `inferred`.
 """
 
@@ -39,23 +39,27 @@ def infer_schema(change: RowChange) -> TableSchema | None:
     )
     indexes = (Index(INFERRED_KEY, keys, unique=True),) if keys else ()
     return TableSchema(
-        change.database, change.table, _in_row_order(columns, change), indexes, origin="inferred"
+        change.database,
+        change.table,
+        _sort_by_row_order(columns, change),
+        indexes,
+        origin="inferred",
     )
 
 
 def merge_observed_columns(
     schema: TableSchema, change: RowChange, *, by_flags: bool = False
 ) -> TableSchema:
-    """Hold a row against the schema that DDL gave: what the row shows otherwise, wins.
+    """Update a schema with the columns that a row states; the row takes precedence.
 
-    Columns that rows leave out stay (virtual ones, and those a column selector drops).  A row that
-    tells `unsigned` by a flag may have lost it, and does not win there.
+    Columns missing from the row remain: rows omit virtual columns and those that a column selector
+    drops.  With `by_flags` the row states `unsigned` by a flag, which may be lost, so the schema's
+    `unsigned` remains.
     """
     if change.observed is None:
         return schema
-    seen = parse_observed_columns(change.observed)
     columns = list(schema.columns)
-    for column in seen:
+    for column in parse_observed_columns(change.observed):
         known = schema.column(column.name)
         if known is None:
             columns.append(column)
@@ -71,7 +75,7 @@ def merge_observed_columns(
 
 
 def find_type_changes(before: TableSchema, after: TableSchema) -> tuple[ColumnConverted, ...]:
-    """List the conversions of existing rows after a row showed new column types."""
+    """List the conversions of existing rows between two schemas with the same leading columns."""
     return tuple(
         ColumnConverted(new.name, old.type, new.type)
         for old, new in zip(before.columns, after.columns, strict=False)
@@ -79,7 +83,7 @@ def find_type_changes(before: TableSchema, after: TableSchema) -> tuple[ColumnCo
     )
 
 
-def _in_row_order(columns: tuple[Column, ...], change: RowChange) -> tuple[Column, ...]:
+def _sort_by_row_order(columns: tuple[Column, ...], change: RowChange) -> tuple[Column, ...]:
     """Sort columns as in the row image; Canal-JSON lists types in random order."""
     image = change.after or change.before
     order = {name: i for i, name in enumerate(load(image))} if image is not None else {}

@@ -1,8 +1,8 @@
-"""Reconciling the schema that a protocol states with the schema that DDL text gives.
+"""Reconciling the schema that a protocol states with the schema replayed from DDL.
 
-A stated schema is authoritative for what it states, and the DDL adds the rest: classic Simple sorts
-columns by id, no protocol states generated columns or partitions, storage schema files state only
-the primary key, and classic ones no enum members.
+The stated schema takes precedence, and the replayed one supplies what protocols omit or reorder:
+classic Simple sorts columns by id, no protocol states generated columns or partitions, storage
+schema files state no index but the primary key, and classic ones no enum members.
 """
 
 from collections.abc import Sequence
@@ -13,17 +13,17 @@ from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.events.table_schema import folded
 from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverted
 
-# TiDB's own columns behind an index over an expression: virtual, and stated like any other.
+# Prefix of the virtual columns that TiDB creates for an expression index; protocols state them.
 _HIDDEN = "_v$_"
 
 
 def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
     """Join the schema replayed from DDL with the one stated for the same commit ts."""
-    completed = {c.name: _column(replayed.column(c.name), c) for c in stated.columns}
+    completed = {c.name: _complete_column(replayed.column(c.name), c) for c in stated.columns}
     return replace(
         stated,
-        columns=tuple(completed[name] for name in _order(replayed, stated)),
-        indexes=_indexes(replayed.indexes, stated.indexes),
+        columns=tuple(completed[name] for name in _order_columns(replayed, stated)),
+        indexes=_complete_indexes(replayed.indexes, stated.indexes),
         partitioning=replayed.partitioning,
         declared_key=replayed.declared_key,
     )
@@ -31,21 +31,21 @@ def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
 
 def mark_hidden_columns(stated: TableSchema) -> TableSchema:
     """Mark TiDB's hidden columns as virtual in a schema that no DDL completes."""
-    return replace(stated, columns=tuple(_column(None, c) for c in stated.columns))
+    return replace(stated, columns=tuple(_complete_column(None, c) for c in stated.columns))
 
 
 def adopt_stated_types(
     steps: Sequence[ColumnChange], schema: TableSchema
 ) -> tuple[ColumnChange, ...]:
-    """Replace the types in column changes by those of the stated schema after them.
+    """Replace the types in column changes by the types in the stated schema after them.
 
-    A statement leaves out what the table decides, such as its charset, which makes a VARCHAR a
-    VARBINARY; and it has a TIMESTAMP default in its session's time zone, where a stated one is UTC.
+    The text of a DDL omits what a column inherits, such as the charset that makes a VARCHAR a
+    VARBINARY.  Its TIMESTAMP defaults are in the session's time zone; stated ones are in UTC.
     """
-    return tuple(_step_as_stated(step, schema) for step in steps)
+    return tuple(_adopt_stated_type(step, schema) for step in steps)
 
 
-def _step_as_stated(step: ColumnChange, schema: TableSchema) -> ColumnChange:
+def _adopt_stated_type(step: ColumnChange, schema: TableSchema) -> ColumnChange:
     match step:
         case ColumnAdded(column):
             known = schema.column(column.name)
@@ -61,10 +61,10 @@ def _step_as_stated(step: ColumnChange, schema: TableSchema) -> ColumnChange:
     return step
 
 
-def _order(replayed: TableSchema, stated: TableSchema) -> list[str]:
-    """The columns' names in the table's order: as stated, unless the replayed order differs.
+def _order_columns(replayed: TableSchema, stated: TableSchema) -> list[str]:
+    """Return the column names in stated order, or in replayed order if the two differ.
 
-    Columns that only one side knows say nothing about it; they come last.
+    Columns that only one schema has do not count as a difference; in replayed order they are last.
     """
     by_name = {folded(c.name): c.name for c in stated.columns}
     known = [by_name[n] for c in replayed.columns if (n := folded(c.name)) in by_name]
@@ -75,7 +75,7 @@ def _order(replayed: TableSchema, stated: TableSchema) -> list[str]:
     return [*known, *(name for name in order if name not in common)]
 
 
-def _column(replayed: Column | None, stated: Column) -> Column:
+def _complete_column(replayed: Column | None, stated: Column) -> Column:
     if replayed is None:
         hidden = folded(stated.name).startswith(_HIDDEN)
         return replace(stated, generated="virtual") if hidden else stated
@@ -84,7 +84,7 @@ def _column(replayed: Column | None, stated: Column) -> Column:
         default, is_expression = replayed.default, replayed.default_is_expression
     return replace(
         stated,
-        type=_type(replayed.type, stated.type),
+        type=_complete_type(replayed.type, stated.type),
         default=default,
         default_is_expression=is_expression,
         generated=stated.generated or replayed.generated,
@@ -92,36 +92,33 @@ def _column(replayed: Column | None, stated: Column) -> Column:
     )
 
 
-def _type(replayed: ColumnType, stated: ColumnType) -> ColumnType:
+def _complete_type(replayed: ColumnType, stated: ColumnType) -> ColumnType:
     if replayed.name != stated.name:
         return stated
     return replace(
         stated,
-        length=_either(stated.length, replayed.length),
-        decimals=_either(stated.decimals, replayed.decimals),
+        length=stated.length if stated.length is not None else replayed.length,
+        decimals=stated.decimals if stated.decimals is not None else replayed.decimals,
         elements=stated.elements or replayed.elements,
         charset=stated.charset or replayed.charset,
         collation=stated.collation or replayed.collation,
     )
 
 
-def _either(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one
+def _complete_indexes(replayed: tuple[Index, ...], stated: tuple[Index, ...]) -> tuple[Index, ...]:
+    """Return the stated indexes; if only a primary key is stated, add the replayed ones.
 
-
-def _indexes(replayed: tuple[Index, ...], stated: tuple[Index, ...]) -> tuple[Index, ...]:
-    """Stated indexes, unless only a primary key is stated: then the others are left out.
-
-    The columns of such a primary key are stated in the table's order, not in the key's.
+    A protocol that states only the primary key lists its columns in table order, so restore the
+    key's order from the replayed one.
     """
     if any(not index.primary for index in stated):
         return stated
-    primary = tuple(_spelt_alike(index, replayed) or index for index in stated)
+    primary = tuple(_restore_key_order(index, replayed) or index for index in stated)
     return primary + tuple(index for index in replayed if not index.primary)
 
 
-def _spelt_alike(stated: Index, replayed: tuple[Index, ...]) -> Index | None:
-    """The replayed primary key, if it has the columns that are stated."""
+def _restore_key_order(stated: Index, replayed: tuple[Index, ...]) -> Index | None:
+    """Return a stated primary key in replayed order, if a replayed one has the same columns."""
     names = {folded(name) for name in stated.columns}
     for index in replayed:
         if index.primary and {folded(name) for name in index.columns} == names:

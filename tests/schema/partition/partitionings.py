@@ -1,12 +1,12 @@
-"""Partitionings and tables that tests make, and what they ask of them."""
+"""Partitioned tables, and the partitions of their rows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from hypothesis import strategies as st
 
 from ticdc_assets.events import Column, Index, Partition, Partitioning, TableSchema
-from ticdc_assets.schema.partition.locate import locate_partition
+from ticdc_assets.schema.partition.locate import make_locator
 from ticdc_assets.schema.types.mysql_type import parse_type
 from ticdc_assets.schema.types.value import Value
 
@@ -49,8 +49,14 @@ def number(name: str | None) -> int | None:
     return None if name is None else int(name.removeprefix("p"))
 
 
-def gives(expression: str, result: int | None, row: dict[str, Value], **types: str) -> bool:
-    """Whether an expression gives a result: a LIST partition of that value takes the row."""
+def locate_partition(
+    partitioning: Partitioning, schema: TableSchema, row: Mapping[str, Value]
+) -> str | None:
+    return make_locator(partitioning, schema)(row)
+
+
+def evaluates_to(expression: str, result: int | None, row: dict[str, Value], **types: str) -> bool:
+    """Whether an expression has a result: a LIST partition of that value then holds the row."""
     value = "NULL" if result is None else str(result)
     partitioning = lists([value], ["DEFAULT"], by=expression)
     return locate_partition(partitioning, table(**types), row) == "p0"

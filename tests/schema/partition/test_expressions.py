@@ -1,4 +1,4 @@
-"""Partition expressions give what MySQL gives, or are refused."""
+"""Partition expressions evaluate as in MySQL, or are unsupported."""
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.schema.partition.partitionings import gives, lists, moments, ranges, table
+from tests.schema.partition.partitionings import evaluates_to, lists, moments, ranges, table
 from ticdc_assets.errors import UnsupportedDdl
 from ticdc_assets.schema.partition.locate import make_locator
 
@@ -44,9 +44,7 @@ chains = st.lists(st.tuples(st.sampled_from("+-*/%"), operands), max_size=5)
 
 @given(operands, chains, st.integers(-99, 99), st.integers(-99, 99))
 @settings(max_examples=40, deadline=None)
-def test_arithmetic_is_that_of_mysql(
-    first: str, chain: list[tuple[str, str]], a: int, b: int
-) -> None:
+def test_arithmetic_matches_mysql(first: str, chain: list[tuple[str, str]], a: int, b: int) -> None:
     sql = first + "".join(f" {'DIV' if op == '/' else op} {term}" for op, term in chain)
     python = first + "".join(f" {'//' if op == '/' else op} {term}" for op, term in chain)
     names = {"a": Truncating(a), "b": Truncating(b), "n": Truncating}
@@ -55,7 +53,7 @@ def test_arithmetic_is_that_of_mysql(
         expected = eval(python, names).value
     except ArithmeticError:
         expected = None
-    assert gives(sql, expected, {"a": a, "b": b}, a="int", b="int")
+    assert evaluates_to(sql, expected, {"a": a, "b": b}, a="int", b="int")
 
 
 @given(moments, moments)
@@ -102,12 +100,12 @@ def test_date_functions_agree_with_the_calendar(at: datetime, other: datetime) -
         last = int(date(at.year - 1, 12, 31).strftime("%W")) if at.year > 1 else 52
         expected["YEARWEEK(d, 5)"] = (at.year - 1) * 100 + last
     for expression, result in expected.items():
-        assert gives(expression, result, row, **types), expression
+        assert evaluates_to(expression, result, row, **types), expression
 
 
 @given(st.integers(1, 2**31 - 1), st.integers(0, 999))
 @settings(max_examples=40, deadline=None)
-def test_unix_timestamps_are_taken_in_utc_for_rows_and_in_the_session_zone_for_bounds(
+def test_unix_timestamps_use_utc_for_rows_and_the_session_time_zone_for_bounds(
     seconds: int, millis: int
 ) -> None:
     at = datetime.fromtimestamp(seconds, UTC)
@@ -126,29 +124,29 @@ def test_unix_timestamps_are_taken_in_utc_for_rows_and_in_the_session_zone_for_b
     assert find({"ts": f"{at - timedelta(seconds=1):%Y-%m-%d %H:%M:%S}"}) == "p0"
 
 
-def test_dates_of_zeros_have_parts_but_no_day() -> None:
+def test_zero_dates_have_parts_but_no_day_number() -> None:
     zero = {"d": "0000-00-00", "x": "2024-00-10 00:00:00", "ts": "0000-00-00 00:00:00"}
     types = {"d": "date", "x": "datetime", "ts": "timestamp"}
     for expression in ("TO_DAYS(d)", "TO_SECONDS(x)", "WEEKDAY(d)", "YEARWEEK(d)", "DATEDIFF(d,d)"):
-        assert gives(expression, None, zero, **types)
-    assert gives("YEAR(d) + MONTH(x) + QUARTER(x)", 0, zero, **types)
-    assert gives("YEAR(x) + DAY(x)", 2034, zero, **types)
-    assert gives("UNIX_TIMESTAMP(ts)", 0, zero, **types)
-    assert gives("TO_DAYS(d)", 1, {"d": "0000-01-01"}, d="date")
+        assert evaluates_to(expression, None, zero, **types)
+    assert evaluates_to("YEAR(d) + MONTH(x) + QUARTER(x)", 0, zero, **types)
+    assert evaluates_to("YEAR(x) + DAY(x)", 2034, zero, **types)
+    assert evaluates_to("UNIX_TIMESTAMP(ts)", 0, zero, **types)
+    assert evaluates_to("TO_DAYS(d)", 1, {"d": "0000-01-01"}, d="date")
 
 
-def test_functions_of_times_and_numbers() -> None:
+def test_time_and_number_functions_match_mysql() -> None:
     row = {"t": "-100:59:58.25", "n": Decimal("-1.50"), "i": -7, "none": None}
     types = {"t": "time(2)", "n": "decimal(5,2)", "i": "int", "none": "int"}
-    assert gives("HOUR(t)", 100, row, **types)
-    assert gives("TIME_TO_SEC(t)", -(100 * 3600 + 59 * 60 + 58), row, **types)
-    assert gives("EXTRACT(HOUR_SECOND FROM t)", -1005958, row, **types)
-    assert gives("FLOOR(n)", -2, row, **types)
-    assert gives("CEILING(n) + CEIL(n) + FLOOR(ABS(n))", -1, row, **types)
-    assert gives("MOD(ABS(i), 4)", 3, row, **types)
-    assert gives("i MOD 4", -3, row, **types)
-    assert gives("i DIV 0", None, row, **types)
-    assert gives("none * 2 + ABS(none)", None, row, **types)
+    assert evaluates_to("HOUR(t)", 100, row, **types)
+    assert evaluates_to("TIME_TO_SEC(t)", -(100 * 3600 + 59 * 60 + 58), row, **types)
+    assert evaluates_to("EXTRACT(HOUR_SECOND FROM t)", -1005958, row, **types)
+    assert evaluates_to("FLOOR(n)", -2, row, **types)
+    assert evaluates_to("CEILING(n) + CEIL(n) + FLOOR(ABS(n))", -1, row, **types)
+    assert evaluates_to("MOD(ABS(i), 4)", 3, row, **types)
+    assert evaluates_to("i MOD 4", -3, row, **types)
+    assert evaluates_to("i DIV 0", None, row, **types)
+    assert evaluates_to("none * 2 + ABS(none)", None, row, **types)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +187,7 @@ def test_functions_of_times_and_numbers() -> None:
         "+".join(["a"] * 500),
     ],
 )
-def test_what_is_not_understood_is_refused(expression: str) -> None:
+def test_an_unknown_expression_is_unsupported(expression: str) -> None:
     schema = table(a="int", t="varchar(9)", d="date", ts="timestamp", ts3="timestamp(3)")
     with pytest.raises(UnsupportedDdl):
         make_locator(ranges("MAXVALUE", by=expression), schema)

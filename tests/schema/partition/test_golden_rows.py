@@ -1,4 +1,4 @@
-"""Rows of real changefeeds lie where TiDB put them."""
+"""Rows of recorded changefeeds are located in the partition that TiDB chose."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -11,11 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.golden import records
-from tests.schema.partition.partitionings import numbered, table
+from tests.schema.partition.partitionings import locate_partition, numbered, table
 from ticdc_assets.events import Partition, Partitioning, TableSchema
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import CreateTable
-from ticdc_assets.schema.partition.locate import locate_partition, make_locator
+from ticdc_assets.schema.partition.locate import make_locator
 from ticdc_assets.schema.types.value import Value
 from ticdc_assets.schema.types.value_reader import read_value
 
@@ -36,7 +36,7 @@ def messages(dataset: str) -> list[dict[str, Any]]:
 
 
 def rows(dataset: str, schema: TableSchema) -> Iterator[tuple[int, int, dict[str, Value]]]:
-    """Commit ts, physical table id and key columns of a table's row images."""
+    """Yield commit ts, physical table id and key columns of a table's row images."""
     types = {name: schema.column(name).type for name in schema.key}
     for message in messages(dataset):
         if message.get("table") != schema.table:
@@ -49,8 +49,10 @@ def rows(dataset: str, schema: TableSchema) -> Iterator[tuple[int, int, dict[str
 
 @pytest.mark.parametrize("generation", ["", "newarch-"])
 @pytest.mark.parametrize(("workload", "name"), CREATED)
-def test_rows_lie_where_tidb_put_them(generation: str, workload: str, name: str) -> None:
-    """Ids are given out in a row: the table's own, then one a partition, in order."""
+def test_rows_are_located_in_the_partition_that_tidb_chose(
+    generation: str, workload: str, name: str
+) -> None:
+    """TiDB allocates consecutive ids: the table's own, then one per partition, in order."""
     dataset = f"{workload}/{generation}simple-json"
     created = next(
         message
@@ -82,7 +84,7 @@ EVENTS = [
 
 
 @pytest.mark.parametrize("generation", ["", "newarch-"])
-def test_rows_stay_apart_through_every_partition_statement(generation: str) -> None:
+def test_a_located_partition_has_one_physical_id_after_every_statement(generation: str) -> None:
     dataset = f"lifecycle/{generation}simple-json"
     schema = replace(table(("id", "ts"), id="int", ts="datetime"), table="events")
     created, added, reduced, reorganized = (

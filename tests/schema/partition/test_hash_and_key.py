@@ -1,4 +1,4 @@
-"""HASH and KEY."""
+"""HASH and KEY partitioning."""
 
 from decimal import Decimal
 from zlib import crc32
@@ -7,20 +7,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.schema.partition.partitionings import integers, moments, number, numbered, table, texts
+from tests.schema.partition.partitionings import (
+    integers,
+    locate_partition,
+    moments,
+    number,
+    numbered,
+    table,
+    texts,
+)
 from ticdc_assets.errors import InvalidValue, UnsupportedDdl
-from ticdc_assets.schema.partition.locate import locate_partition, make_locator
+from ticdc_assets.schema.partition.locate import make_locator
 from ticdc_assets.schema.types.value import Value
 
 
 @given(integers, st.integers(1, 1024))
 @settings(max_examples=40, deadline=None)
-def test_hash_is_the_absolute_remainder(value: int | None, count: int) -> None:
+def test_hash_partitions_by_the_absolute_remainder(value: int | None, count: int) -> None:
     find = make_locator(numbered("hash", count, by="a"), table(a="bigint"))
     assert number(find({"a": value})) == abs(value or 0) % count
 
 
-def test_hash_takes_unsigned_numbers_for_signed_ones() -> None:
+def test_hash_reads_unsigned_numbers_as_signed() -> None:
     find = make_locator(numbered("hash", 10, by="a"), table(a="bigint unsigned"))
     values = ((1 << 63) - 1, 1 << 63, (1 << 64) - 1)
     assert [number(find({"a": v})) for v in values] == [7, 8, 1]
@@ -43,7 +51,9 @@ KEYS: list[tuple[str, st.SearchStrategy[Value], object]] = [
 
 @given(st.data(), st.integers(1, 64))
 @settings(max_examples=40, deadline=None)
-def test_key_is_the_checksum_of_the_texts_of_its_columns(data: st.DataObject, count: int) -> None:
+def test_key_partitions_by_the_checksum_of_the_column_texts(
+    data: st.DataObject, count: int
+) -> None:
     chosen = data.draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=3))
     columns = [f"c{n}" for n in range(len(chosen))]
     row, hashed = {}, b""
@@ -63,7 +73,7 @@ def test_key_is_the_checksum_of_the_texts_of_its_columns(data: st.DataObject, co
     assert number(locate_partition(implicit, table(tuple(columns), **types), row)) == expected
 
 
-def test_key_hashes_capitals_without_accents_under_general_ci() -> None:
+def test_key_hashes_upper_case_without_accents_under_general_ci() -> None:
     schema = table(s="varchar(9) collate utf8mb4_general_ci")
     find = make_locator(numbered("key", 1000, columns="s"), schema)
     weights = "BOB\u4e2d\uff21БЕЙ".encode("utf-16-be") + b"\xff\xfd"
@@ -72,7 +82,7 @@ def test_key_hashes_capitals_without_accents_under_general_ci() -> None:
         find({"s": "\u0180"})
 
 
-def test_key_hashes_bits_as_bytes_and_binary_with_its_blanks() -> None:
+def test_key_hashes_bits_as_bytes_and_binary_with_trailing_spaces() -> None:
     schema = table(b="bit(20)", raw="varbinary(9)")
     find = make_locator(numbered("key", 1000, columns="b raw"), schema)
     assert number(find({"b": 0x6120, "raw": b"x "})) == crc32(b"\0ax ") % 1000
@@ -81,6 +91,6 @@ def test_key_hashes_bits_as_bytes_and_binary_with_its_blanks() -> None:
 @pytest.mark.parametrize(
     "type", ["timestamp", "json", "text", "blob", "varchar(5) collate utf8mb4_unicode_ci"]
 )
-def test_keys_that_cannot_be_hashed_for_certain_are_refused(type: str) -> None:
+def test_key_partitioning_by_an_unhashable_type_is_unsupported(type: str) -> None:
     with pytest.raises(UnsupportedDdl):
         make_locator(numbered("key", 4, columns="k"), table(k=type))

@@ -1,18 +1,26 @@
-"""RANGE and LIST, with columns and without."""
+"""RANGE and LIST partitioning, by expression and by columns."""
 
 from datetime import date
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.schema.partition.partitionings import integers, lists, number, ranges, table, texts
+from tests.schema.partition.partitionings import (
+    integers,
+    lists,
+    locate_partition,
+    number,
+    ranges,
+    table,
+    texts,
+)
 from ticdc_assets.events import TableSchema
-from ticdc_assets.schema.partition.locate import locate_partition, make_locator
+from ticdc_assets.schema.partition.locate import make_locator
 
 
 @given(st.sets(st.integers(-1000, 1000), min_size=1), st.booleans(), integers)
 @settings(max_examples=40, deadline=None)
-def test_a_range_takes_what_is_below_its_bound(
+def test_a_range_partition_holds_the_values_below_its_bound(
     bounds: set[int], open_end: bool, value: int | None
 ) -> None:
     ordered = sorted(bounds)
@@ -23,7 +31,7 @@ def test_a_range_takes_what_is_below_its_bound(
     assert number(locate_partition(cut, table(a="bigint"), {"a": value})) == expected
 
 
-def test_bounds_may_be_expressions_and_unsigned() -> None:
+def test_bounds_may_be_expressions_or_unsigned_numbers() -> None:
     cut = ranges("-5", "10+5", "TO_DAYS('2024-1-1')", "18446744073709551615", by="a")
     find = make_locator(cut, table(a="bigint unsigned"))
     days = date(2024, 1, 1).toordinal() + 365
@@ -71,7 +79,7 @@ def test_range_columns_compare_column_by_column(data: st.DataObject) -> None:
     assert number(found) == (below[0] if below else None)
 
 
-def test_bounds_are_converted_to_the_type_of_the_column() -> None:
+def test_bounds_are_converted_to_the_column_type() -> None:
     moments = ranges("'2024-2-1'", "_utf8mb4'20240301000000.4996'", "'2024-4-1 1:2:3'", columns="x")
     find = make_locator(moments, table(x="datetime(3)"))
     below = ["2024-01-31 23:59:59.999", "2024-03-01 00:00:00.499", "2024-04-01 01:02:02.999"]
@@ -90,7 +98,7 @@ def test_bounds_are_converted_to_the_type_of_the_column() -> None:
     assert [number(raw({"b": b})) for b in values] == [0, 1, 1, None]
 
 
-def test_collations_decide_which_texts_are_equal_and_which_are_less() -> None:
+def test_text_columns_are_compared_by_their_collation() -> None:
     def schema(collation: str) -> TableSchema:
         return table(s=f"varchar(20) collate {collation}")
 
@@ -109,7 +117,7 @@ def test_collations_decide_which_texts_are_equal_and_which_are_less() -> None:
     assert locate_partition(halves, schema("utf8mb4_bin"), {"s": "a"}) == "p1"
 
 
-def test_a_list_takes_its_values_and_the_default_the_rest() -> None:
+def test_a_list_partition_holds_its_values_and_the_default_partition_the_rest() -> None:
     months = lists(["1", "2", "1+2"], ["NULL", "-4"], ["DEFAULT"], by="MONTH(d) * sign")
     find = make_locator(months, table(d="date", sign="tinyint"))
     assert find({"d": "2024-03-09", "sign": 1}) == "p0"

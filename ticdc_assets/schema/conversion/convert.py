@@ -1,6 +1,6 @@
-"""Converting existing rows: MODIFY COLUMN and ADD COLUMN.
+"""Converting values for MODIFY COLUMN, and computing them for ADD COLUMN.
 
-One dispatch table by the kind of the target type; `number`, `text`, `time` and `json_text` hold the
+A table dispatches on the kind of the target type; `number`, `text`, `time` and `json_text` hold the
 rules of each kind.
 """
 
@@ -16,7 +16,7 @@ from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.schema.conversion import json_text
 from ticdc_assets.schema.conversion.number import to_bit, to_decimal, to_float, to_integer, to_year
 from ticdc_assets.schema.conversion.text import as_text, to_binary, to_enum, to_set, to_text
-from ticdc_assets.schema.conversion.time import moment_text, to_moment, to_time
+from ticdc_assets.schema.conversion.time import format_moment, to_moment, to_time
 from ticdc_assets.schema.types.mysql_type import (
     Kind,
     decimal_shape,
@@ -30,7 +30,7 @@ Conversion = Callable[[Value, ColumnType, ColumnType], Value]
 
 
 def convert_value(value: Value, old: ColumnType, new: ColumnType) -> Value:
-    """Convert a value as a change of its column's type does; use `make_converter` for many."""
+    """Convert one value to another type; use `make_converter` for many values."""
     return make_converter(old, new)(value)
 
 
@@ -38,8 +38,8 @@ def convert_value(value: Value, old: ColumnType, new: ColumnType) -> Value:
 def make_converter(old: ColumnType, new: ColumnType) -> Callable[[Value], Value]:
     """Return the conversion between two types; raise `InvalidValue` if TiDB has none.
 
-    NULL converts to NULL.  TiDB converts NULL to the time of the DDL if the column becomes
-    TIMESTAMP NOT NULL, a time that the stream does not state.
+    NULL converts to NULL, even if the column becomes TIMESTAMP NOT NULL: TiDB then stores the time
+    of the DDL, which the stream does not state.
     """
     old_kind, new_kind = describe(old).kind, describe(new).kind
     if any(old_kind in sources and new_kind in targets for sources, targets in _UNSUPPORTED) or (
@@ -47,55 +47,54 @@ def make_converter(old: ColumnType, new: ColumnType) -> Callable[[Value], Value]
     ):
         raise InvalidValue(f"no conversion from {old.name} to {new.name}")
     if keeps_values(old, new):
-        return _same
-    change = _CONVERSIONS[new_kind]
+        return _keep
+    convert = _CONVERSIONS[new_kind]
 
-    def converted(value: Value) -> Value:
-        return None if value is None else change(value, old, new)
+    def convert_or_null(value: Value) -> Value:
+        return None if value is None else convert(value, old, new)
 
-    return converted
+    return convert_or_null
 
 
-def _same(value: Value) -> Value:
+def _keep(value: Value) -> Value:
     return value
 
 
 def keeps_values(old: ColumnType, new: ColumnType) -> bool:
-    """Whether no value changes between the two types."""
+    """Return whether every value keeps its typed form when the column changes its type."""
     kind = describe(old).kind
     if kind in ("json", "date", "vector"):
         return old.name == new.name
-    ours, theirs = (replace(t, charset=None, collation=None, zerofill=False) for t in (old, new))
+    before, after = (replace(t, charset=None, collation=None, zerofill=False) for t in (old, new))
     if kind in ("integer", "year"):
-        # The length of these is for display alone.
-        ours, theirs = replace(ours, length=None), replace(theirs, length=None)
-    return ours == theirs
+        # The length of these types is only a display width.
+        before, after = replace(before, length=None), replace(after, length=None)
+    return before == after
 
 
 def only_widens(old: ColumnType, new: ColumnType) -> bool:
-    """Whether every value of the old type is a value of the new type, unchanged."""
+    """Return whether every value of the old type is the same value of the new type."""
     if keeps_values(old, new):
         return True
-    ours, theirs = describe(old), describe(new)
-    if ours.kind == theirs.kind == "integer":
-        (low, high), (lower, higher) = integer_range(old), integer_range(new)
-        return lower <= low and high <= higher
-    if ours.kind == theirs.kind == "decimal":
-        one, other = decimal_shape(old), decimal_shape(new)
-        if one is None or other is None or (old.unsigned, new.unsigned) == (False, True):
+    old_kind, new_kind = describe(old).kind, describe(new).kind
+    if old_kind == new_kind == "integer":
+        (old_low, old_high), (new_low, new_high) = integer_range(old), integer_range(new)
+        return new_low <= old_low and old_high <= new_high
+    if old_kind == new_kind == "decimal":
+        old_shape, new_shape = decimal_shape(old), decimal_shape(new)
+        if old_shape is None or new_shape is None or (new.unsigned and not old.unsigned):
             return False
-        return other[1] >= one[1] and other[0] - other[1] >= one[0] - one[1]
-    grown = replace(new, length=old.length, collation=old.collation)
-    return old.name in ("varchar", "varbinary") and grown == old and _is_longer(old, new)
-
-
-def _is_longer(old: ColumnType, new: ColumnType) -> bool:
-    return None not in (old.length, new.length) and (new.length or 0) >= (old.length or 0)
+        (old_precision, old_scale), (new_precision, new_scale) = old_shape, new_shape
+        return new_scale >= old_scale and new_precision - new_scale >= old_precision - old_scale
+    if old.name not in ("varchar", "varbinary") or old.length is None or new.length is None:
+        return False
+    is_otherwise_equal = replace(new, length=old.length, collation=old.collation) == old
+    return is_otherwise_equal and new.length >= old.length
 
 
 _TIMES: tuple[Kind, ...] = ("date", "datetime", "time", "year")
 
-# The conversions that TiDB does not support, as (from, to).
+# Conversions that TiDB does not support, as (kinds of the old type, kinds of the new type).
 _UNSUPPORTED: tuple[tuple[tuple[Kind, ...], tuple[Kind, ...]], ...] = (
     ((*_TIMES, "text", "binary", "json"), ("bit",)),
     ((*_TIMES, "decimal", "float", "json", "bit"), ("enum", "set")),
@@ -112,33 +111,33 @@ def _to_json(value: Value, old: ColumnType, new: ColumnType) -> Value:
             assert isinstance(value, Decimal)
             return json_text.dump(float(value))
         case "datetime" | "time":
-            # Always six digits.
+            # TiDB always prints six fractional digits.
             text = str(value)
             whole, _, fraction = text.partition(".")
             return json_text.dump(f"{whole}.{fraction.ljust(6, '0')}")
         case "date":
             return json_text.dump(value)
         case "text" | "binary":
-            return json_text.normalise(as_text(value, old))
+            return json_text.normalize(as_text(value, old))
         case "enum" | "set":
-            return _member_json(as_text(value, old))
+            return _member_to_json(as_text(value, old))
         case "bit":
-            # The bytes are taken for text.
+            # TiDB reads the bytes as text.
             assert isinstance(value, int)
             data = value.to_bytes(((old.length or 64) + 7) // 8, "big")
-            return json_text.dump(_repaired(data))
+            return json_text.dump(_decode_leniently(data))
         case "json":
             return value
         case kind:
-            raise InvalidValue(f"no JSON can be made of a {kind}")
+            raise InvalidValue(f"no conversion from {kind} to json")
 
 
-def _member_json(text: str) -> str:
+def _member_to_json(text: str) -> str:
     try:
-        return json_text.normalise(text)
+        return json_text.normalize(text)
     except InvalidValue:
-        # Since 6.3 TiDB reads names as JSON text, and the DDL would have failed; before, it quoted
-        # them.
+        # TiDB before 6.3 quotes the member's name.  Later versions parse it as JSON, so the DDL
+        # would have failed.
         return json_text.dump(text)
 
 
@@ -170,17 +169,17 @@ _TODAY = ("current_date", "curdate")
 def backfill(column: Column, commit_ts: int) -> Value:
     """Return the value of existing rows in an added column.
 
-    CURRENT_TIMESTAMP is the time of the statement upstream, for DATETIME in the session's time
-    zone; the commit ts, in UTC, is as near as the stream allows.
+    TiDB evaluates CURRENT_TIMESTAMP at the time of the statement, for DATETIME in the session's
+    time zone.  The stream states neither, so the commit ts in UTC approximates it.
     """
     type, text = column.type, column.default
     kind = describe(type).kind
     if column.generated is not None:
         raise InvalidValue("the values of a generated column are unknown", column=column.name)
     if text is None:
-        return None if column.nullable else _zero(type, kind)
+        return None if column.nullable else _make_implicit_default(type, kind)
     if kind in ("date", "datetime"):
-        now = _current(text, type, commit_ts)
+        now = _evaluate_current_time(text, type, commit_ts)
         if now is not None:
             return now
     if column.default_is_expression:
@@ -188,13 +187,13 @@ def backfill(column: Column, commit_ts: int) -> Value:
     if kind == "bit":
         return to_bit(read_value(text, _NUMBER), _NUMBER, type)
     if kind == "binary":
-        return to_binary(_as_stored(read_value(text, type)), type, type)
+        return to_binary(_restore_default(read_value(text, type)), type, type)
     if kind == "vector" or (kind in ("enum", "set") and type.elements is None):
         return text
     return _CONVERSIONS[kind](text, _LITERAL, type)
 
 
-def _zero(type: ColumnType, kind: Kind) -> Value:
+def _make_implicit_default(type: ColumnType, kind: Kind) -> Value:
     """Return the implicit default of a NOT NULL column."""
     match kind:
         case "binary":
@@ -204,7 +203,7 @@ def _zero(type: ColumnType, kind: Kind) -> Value:
         case "set":
             return "" if type.elements is not None else "0"
         case "year":
-            # TiDB keeps the zero as the text 0, which counts as a year of two digits.
+            # TiDB stores the default as the text 0, a two-digit year.
             return 2000
         case "json":
             return "null"
@@ -226,26 +225,26 @@ _ZERO_TEXTS = {
 }
 
 
-def _current(text: str, type: ColumnType, commit_ts: int) -> str | None:
+def _evaluate_current_time(text: str, type: ColumnType, commit_ts: int) -> str | None:
     """Evaluate CURRENT_TIMESTAMP and its synonyms; None for any other text."""
     name, _, stated = text.strip("() ").lower().partition("(")
     moment = to_datetime(commit_ts)
     if type.name == "date":
-        return moment_text(moment, 0)[:10] if name.strip() in (*_NOW, *_TODAY) else None
+        return format_moment(moment, 0)[:10] if name.strip() in (*_NOW, *_TODAY) else None
     if name.strip() not in _NOW:
         return None
-    # Both say the same, where both are known.
+    # The column type and the expression state the same number of fractional digits.
     digits = int(stated) if stated in ("1", "2", "3", "4", "5", "6") else 0
-    return moment_text(moment, type.decimals if type.decimals is not None else digits)
+    return format_moment(moment, type.decimals if type.decimals is not None else digits)
 
 
-def _as_stored(value: Value) -> bytes:
-    """TiDB keeps a column's default in JSON, where a byte that is no UTF-8 becomes U+FFFD."""
+def _restore_default(value: Value) -> bytes:
+    """Return a default as TiDB stores it: in JSON, where an invalid byte becomes U+FFFD."""
     assert isinstance(value, bytes)
-    return _repaired(value).encode()
+    return _decode_leniently(value).encode()
 
 
-def _repaired(data: bytes) -> str:
-    """Decode UTF-8 as Go does: each byte that belongs to no character becomes U+FFFD."""
+def _decode_leniently(data: bytes) -> str:
+    """Decode UTF-8 as Go does: each invalid byte becomes U+FFFD."""
     escaped = data.decode(errors="surrogateescape")
     return "".join("\ufffd" if "\udc80" <= c <= "\udcff" else c for c in escaped)

@@ -1,4 +1,4 @@
-"""JSON as TiDB prints it: keys in byte order, a blank behind each comma and colon, no other."""
+"""JSON as TiDB prints it: keys in byte order, one space after each comma and colon."""
 
 import json
 from json.encoder import encode_basestring
@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from ticdc_assets.errors import InvalidValue
 
-_LONGEST_INTEGER = 20
+_MAX_INTEGER_LENGTH = 20
 _LINE_SEPARATORS = str.maketrans({"\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
@@ -15,7 +15,7 @@ def load(text: str) -> Any:
     try:
         return _decoder.decode(text)
     except (ValueError, RecursionError) as error:
-        reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InvalidValue(f"{text[:80]!r} is not JSON: {reason}") from None
 
 
@@ -24,34 +24,36 @@ def dump(content: Any) -> str:
     try:
         return _print(content)
     except RecursionError:
-        raise InvalidValue("JSON nested too deep") from None
+        raise InvalidValue("JSON nested too deeply") from None
 
 
-def normalise(text: str) -> str:
-    """Bring JSON text into TiDB's form."""
+def normalize(text: str) -> str:
+    """Rewrite JSON text as TiDB prints it."""
     return dump(load(text))
 
 
-def _integer(digits: str) -> int | float:
-    if len(digits) <= _LONGEST_INTEGER:
+def _parse_integer(digits: str) -> int | float:
+    if len(digits) <= _MAX_INTEGER_LENGTH:
         value = int(digits)
         if -(1 << 63) <= value < 1 << 64:
             return value
-    return _float(digits)
+    return _parse_float(digits)
 
 
-def _float(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     value = float(digits)
     if value in (float("inf"), float("-inf")):
-        raise ValueError("a number beyond DOUBLE")
+        raise ValueError("a number exceeds DOUBLE")
     return value
 
 
-def _constant(name: str) -> NoReturn:
+def _fail_on_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-_decoder = json.JSONDecoder(parse_int=_integer, parse_float=_float, parse_constant=_constant)
+_decoder = json.JSONDecoder(
+    parse_int=_parse_integer, parse_float=_parse_float, parse_constant=_fail_on_constant
+)
 
 
 def _print(content: Any) -> str:
@@ -73,18 +75,18 @@ def _print(content: Any) -> str:
             items = (f"{_print_string(key)}: {_print(content[key])}" for key in sorted(content))
             return f"{{{', '.join(items)}}}"
         case _:
-            raise InvalidValue(f"{type(content).__name__} has no JSON form")
+            raise InvalidValue(f"{type(content).__name__} cannot be printed as JSON")
 
 
 def _print_float(value: float) -> str:
-    """Print with the fewest digits; with an exponent below 1e-15 and from 1e15 on."""
+    """Print with the fewest digits; with an exponent below 1e-15 and from 1e15."""
     digits = repr(value)
     mantissa, _, exponent = digits.partition("e")
     if value == 0 or 1e-15 <= abs(value) < 1e15:
-        return _without_exponent(mantissa, int(exponent)) if exponent else digits
+        return _expand_exponent(mantissa, int(exponent)) if exponent else digits
     if exponent:
         return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
-    # repr changes to exponents only at 1e16.
+    # repr uses exponents only from 1e16.
     sign, digits = ("-", digits[1:]) if value < 0 else ("", digits)
     whole, _, fraction = digits.partition(".")
     significant = (whole + fraction).rstrip("0")
@@ -92,14 +94,14 @@ def _print_float(value: float) -> str:
     return f"{sign}{significant[0]}{point}{significant[1:]}e{len(whole) - 1}"
 
 
-def _without_exponent(mantissa: str, exponent: int) -> str:
-    # Only small numbers come here: repr has no exponent from 1e-4 up to 1e16.
+def _expand_exponent(mantissa: str, exponent: int) -> str:
+    # The exponent is negative: repr has none from 1e-4 up to 1e16.
     sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
     return f"{sign}0.{'0' * (-exponent - 1)}{mantissa.replace('.', '')}"
 
 
 def _print_string(text: str) -> str:
     if not text.isascii():
-        # A surrogate without its partner is no character.
+        # Replace unpaired surrogates, which no encoding can represent.
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return encode_basestring(text).translate(_LINE_SEPARATORS)

@@ -1,8 +1,6 @@
-"""What a change of a column's type to a number, BIT or YEAR makes of a value.
+"""Conversion to a number, BIT or YEAR.
 
-TiDB's rules, with out-of-range values clipped as a session without strict mode clips them (in
-strict mode the DDL would have failed).  The rules are those of `Datum.ConvertTo` in TiDB's
-`pkg/types`; where they differ from what one would expect, the line says so.
+Follows `Datum.ConvertTo` in TiDB's `pkg/types`; comments mark its surprising rules.
 """
 
 import re
@@ -14,19 +12,19 @@ from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.conversion import json_text
 from ticdc_assets.schema.conversion import time as time_conversion
-from ticdc_assets.schema.conversion.text import as_text, member_number
+from ticdc_assets.schema.conversion.text import as_text, get_member_number
 from ticdc_assets.schema.types.float_text import round_to_float32
 from ticdc_assets.schema.types.mysql_type import decimal_shape, describe, integer_range
 from ticdc_assets.schema.types.value import Value
 
 Number = int | float | Decimal
 
-_LONGEST_INTEGER = ColumnType("bigint")
+_BIGINT = ColumnType("bigint")
 _MAX_FLOAT = 3.4028234663852886e38
 # Wide enough for a DOUBLE's digits with any scale.
 _HALF_UP = Context(prec=800, rounding=ROUND_HALF_UP)
 _HALF_EVEN = Context(prec=800, rounding=ROUND_HALF_EVEN)
-_BEYOND_ALL = Decimal("1e400")
+_EXCEEDS_ALL_TYPES = Decimal("1e400")
 _NUMBER_PREFIX = re.compile(
     r"([+-]?)(?=\.?[0-9])([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?", re.ASCII
 )
@@ -37,33 +35,33 @@ def to_integer(value: Value, old: ColumnType, new: ColumnType) -> Value:
     if describe(old).kind in ("datetime", "time") and not new.unsigned:
         # Rounds with a carry into the minutes; for unsigned types TiDB rounds the plain number.
         value = time_conversion.round_text(str(value), 0)
-    return _clip(_whole(_number(value, old)), new)
+    return _clip(_round_to_integer(_read_number(value, old)), new)
 
 
 def to_bit(value: Value, old: ColumnType, new: ColumnType) -> Value:
-    """Convert to BIT; a negative integer counts as its two's complement."""
-    number = _whole(_number(value, old))
+    """Convert to BIT; a negative integer converts by its two's complement."""
+    number = _round_to_integer(_read_number(value, old))
     if number < 0 and describe(old).kind == "integer":
         number += 1 << 64
     return min(max(number, 0), (1 << (new.length or 1)) - 1)
 
 
 def to_year(value: Value, old: ColumnType, new: ColumnType) -> Value:
-    """Convert to YEAR; two digits stand for 1970 to 2069."""
+    """Convert to YEAR; a two-digit year is in 1970 to 2069."""
     kind = describe(old).kind
     if kind in ("date", "datetime"):
-        return year_of(int(str(value)[:4]))
+        return complete_year(int(str(value)[:4]))
     if kind == "time":
         value = time_conversion.round_text(str(value), 0)
-    number = _clip(_whole(_number(value, old)), _LONGEST_INTEGER)
+    number = _clip(_round_to_integer(_read_number(value, old)), _BIGINT)
     if kind in ("text", "binary"):
         text = as_text(value, old)
-        return year_of(number, from_text=len(text) != 4 and text.strip().startswith("0"))
-    return year_of(number)
+        return complete_year(number, from_text=len(text) != 4 and text.strip().startswith("0"))
+    return complete_year(number)
 
 
-def year_of(number: int, *, from_text: bool = False) -> int:
-    """Complete a year; a bare 0 is the zero year, but the text `0` is 2000."""
+def complete_year(number: int, *, from_text: bool = False) -> int:
+    """Return the YEAR value of a number; the number 0 is the zero year, the text `0` is 2000."""
     if number == 0 and not from_text:
         return 0
     if 0 <= number <= 99:
@@ -72,8 +70,8 @@ def year_of(number: int, *, from_text: bool = False) -> int:
 
 
 def to_float(value: Value, old: ColumnType, new: ColumnType) -> Value:
-    """Convert to FLOAT or DOUBLE; with (M,D) the value is rounded to D digits."""
-    number = float(_number(value, old))
+    """Convert to FLOAT or DOUBLE; (M,D) rounds to D fractional digits."""
+    number = float(_read_number(value, old))
     if not isfinite(number):
         number = float_info.max if number > 0 else -float_info.max
     if new.length is not None and new.decimals is not None:
@@ -87,8 +85,8 @@ def to_float(value: Value, old: ColumnType, new: ColumnType) -> Value:
 
 def to_decimal(value: Value, old: ColumnType, new: ColumnType) -> Value:
     """Convert to DECIMAL, rounding half away from zero."""
-    number = _number(value, old)
-    # A FLOAT goes through the digits of its DOUBLE value: 0.1 is 0.10000000149011612.
+    number = _read_number(value, old)
+    # A FLOAT converts by the digits of its DOUBLE value: 0.1 by 0.10000000149011612.
     exact = Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
     if new.unsigned and exact < 0:
         exact = Decimal(0)
@@ -98,13 +96,13 @@ def to_decimal(value: Value, old: ColumnType, new: ColumnType) -> Value:
     precision, scale = declared
     rounded = exact.quantize(Decimal(1).scaleb(-scale), context=_HALF_UP)
     if rounded.adjusted() >= precision - scale and rounded:
-        most = Decimal((0, (9,) * precision, -scale))
-        return most.copy_sign(rounded)
+        limit = Decimal((0, (9,) * precision, -scale))
+        return limit.copy_sign(rounded)
     return rounded if rounded else rounded.copy_abs()
 
 
 def read_number_prefix(text: str) -> Decimal:
-    """Read the number that a text starts with, 0 if there is none; what no type holds is 1e400."""
+    """Read the number at the start of a text, 0 if there is none; ±1e400 exceeds every type."""
     found = _NUMBER_PREFIX.match(text.strip())
     if found is None:
         return Decimal(0)
@@ -118,18 +116,18 @@ def read_number_prefix(text: str) -> Decimal:
     digits = whole + (fraction or "").rstrip("0")
     if not digits.strip("0"):
         return Decimal(0)
-    # How many places the first digit that counts stands before the point.
+    # The first significant digit has the place value 10 ** (len(whole) - leading + shift - 1).
     leading = len(digits) - len(digits.lstrip("0"))
     if len(whole) - leading + shift > 400:
-        return _BEYOND_ALL.copy_negate() if sign == "-" else _BEYOND_ALL
+        return _EXCEEDS_ALL_TYPES.copy_negate() if sign == "-" else _EXCEEDS_ALL_TYPES
     if len(whole) - leading + shift < -400:
         return Decimal(0)
     digits = digits[: leading + 800]
     return Decimal(f"{sign}{digits}e{shift - (len(digits) - len(whole))}")
 
 
-def _number(value: Value, old: ColumnType) -> Number:
-    """Give the number that a value of any type counts as."""
+def _read_number(value: Value, old: ColumnType) -> Number:
+    """Return the number that TiDB reads a value as."""
     match describe(old).kind:
         case "integer" | "bit" | "year" | "float" | "decimal":
             assert isinstance(value, int | float | Decimal)
@@ -137,21 +135,21 @@ def _number(value: Value, old: ColumnType) -> Number:
         case "text" | "binary":
             return read_number_prefix(as_text(value, old))
         case "date" | "datetime" | "time":
-            return time_conversion.as_number(str(value))
+            return time_conversion.to_number(str(value))
         case "enum" | "set":
-            # By way of a DOUBLE: masks above 2^53 lose their lowest bits.
-            return float(member_number(str(value), old))
+            # TiDB converts through DOUBLE: masks above 2^53 lose their lowest bits.
+            return float(get_member_number(str(value), old))
         case "json":
             content = json_text.load(str(value))
             if isinstance(content, str):
                 return read_number_prefix(content)
             return content if isinstance(content, int | float) else 0
         case kind:
-            raise InvalidValue(f"a {kind} is no number")
+            raise InvalidValue(f"no conversion from {kind} to a number")
 
 
-def _whole(number: Number) -> int:
-    """Round: a float half to even, a decimal half away from zero."""
+def _round_to_integer(number: Number) -> int:
+    """Round to an integer: a float half to even, a decimal half away from zero."""
     if isinstance(number, float):
         return round(number)
     if isinstance(number, Decimal):
@@ -169,5 +167,5 @@ def _round_float(number: float, length: int, decimals: int) -> float:
     shifted = number * shift
     if isfinite(shifted):
         number = float(Decimal(shifted).to_integral_value(context=_HALF_EVEN)) / shift
-    most = 10.0 ** (length - decimals) - 10.0**-decimals
-    return min(max(number, -most), most)
+    limit = 10.0 ** (length - decimals) - 10.0**-decimals
+    return min(max(number, -limit), limit)

@@ -1,6 +1,6 @@
-"""What a change of a column's type to a text, binary, ENUM or SET type makes of a value.
+"""Conversion to a text, binary, ENUM or SET type.
 
-Texts are what TiDB prints; too long ones are cut as a session without strict mode cuts them.
+A value converts by the text that TiDB prints; texts longer than the type are truncated.
 """
 
 from collections.abc import Iterable
@@ -11,18 +11,18 @@ from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.schema.types.value import Value
 from ticdc_assets.schema.types.value_writer import write_value
 
-# Charsets whose bytes are not UTF-8 when TiDB gives them out; latin1 is stored as UTF-8.
+# Charsets whose bytes are not UTF-8 when TiDB converts them; TiDB stores latin1 as UTF-8.
 _CODECS = {"gbk": "gbk", "gb18030": "gb18030"}
 
 
 def as_text(value: Value, type: ColumnType) -> str:
-    """Write a value as the text it counts as in another type."""
+    """Return the text that TiDB converts a value by."""
     match describe(type).kind:
         case "binary":
             assert isinstance(value, bytes)
             return value.decode(errors="surrogateescape")
         case "enum" | "set" if type.elements is None:
-            raise InvalidValue(f"the members of the {type.name} are not known")
+            raise InvalidValue(f"the members of the {type.name} are unknown")
         case _:
             return str(write_value(value, type))
 
@@ -33,20 +33,20 @@ def to_text(value: Value, old: ColumnType, new: ColumnType) -> Value:
         try:
             text = value.decode(_CODECS.get(new.charset or "", "utf-8"))
         except UnicodeDecodeError:
-            raise InvalidValue(f"the bytes are not text in {new.charset or 'utf8mb4'}") from None
+            raise InvalidValue(f"the bytes are not valid {new.charset or 'utf8mb4'}") from None
     else:
         text = as_text(value, old)
     width = describe(new).width
     if width is not None:
-        # Of the TEXT types the length counts bytes.
-        text = _cut_bytes(text, width)
+        # The TEXT types limit bytes, the others characters.
+        text = _truncate_bytes(text, width)
     elif new.length is not None:
         text = text[: new.length]
     return text.rstrip(" ") if new.name == "char" else text
 
 
 def to_binary(value: Value, old: ColumnType, new: ColumnType) -> Value:
-    """Convert to a binary type; BINARY(n) is filled up with zero bytes."""
+    """Convert to a binary type; BINARY(n) is padded with zero bytes."""
     if isinstance(value, bytes):
         data = value
     else:
@@ -54,49 +54,51 @@ def to_binary(value: Value, old: ColumnType, new: ColumnType) -> Value:
         try:
             data = as_text(value, old).encode(codec, errors="surrogateescape")
         except UnicodeEncodeError:
-            raise InvalidValue(f"the text has no form in {old.charset}") from None
+            raise InvalidValue(f"the text cannot be encoded in {old.charset}") from None
     row = describe(new)
     data = data[: row.width if row.width is not None else new.length]
     return data.ljust(new.length or 1, b"\0") if new.name == "binary" else data
 
 
 def to_enum(value: Value, old: ColumnType, new: ColumnType) -> Value:
-    """Convert to ENUM: by name, else by the number; what is neither becomes the invalid ''."""
+    """Convert to ENUM by member name, else by number; any other value becomes the invalid ''."""
     elements = new.elements
     kind = describe(old).kind
     if elements is None:
         if kind == "enum":
             return value
-        raise InvalidValue("the members of the enum are not known")
+        raise InvalidValue("the members of the enum are unknown")
     if kind == "integer":
-        return _member(elements, str(value))
+        return _read_member(elements, str(value))
     if kind == "enum" and old.elements is None:
-        # Members can only be appended, so the number does not change.
-        return _member(elements, str(value))
+        # TiDB only lets a DDL append members, so the number does not change.
+        return _read_member(elements, str(value))
     text = as_text(value, old)
-    found = _find(elements, text, new.collation)
-    return found if found is not None else _member(elements, text)
+    member = _find_member(elements, text, new.collation)
+    return member if member is not None else _read_member(elements, text)
 
 
 def to_set(value: Value, old: ColumnType, new: ColumnType) -> Value:
-    """Convert to SET: by names, else by the bitmask."""
+    """Convert to SET by member names, else by bitmask."""
     elements = new.elements
     kind = describe(old).kind
     if elements is None:
         if kind == "set":
             return value
-        raise InvalidValue("the members of the set are not known")
+        raise InvalidValue("the members of the set are unknown")
     if kind == "integer" or (kind == "set" and old.elements is None):
-        return _members(elements, str(value))
+        return _read_members(elements, str(value))
     text = as_text(value, old)
-    names = [_find(elements, name, new.collation) for name in text.split(",")] if text else []
+    names = (
+        [_find_member(elements, name, new.collation) for name in text.split(",")] if text else []
+    )
     if None in names:
-        return _members(elements, text)
-    return _joined(name for name in elements if name in names)
+        return _read_members(elements, text)
+    return _join(name for name in elements if name in names)
 
 
-def member_number(text: str, type: ColumnType) -> int:
-    """Give the index of an ENUM's member, 0 for the invalid one, or the bitmask of a SET's."""
+def get_member_number(text: str, type: ColumnType) -> int:
+    """Return the index of an ENUM member (0 for the invalid one) or the bitmask of SET members."""
     elements = type.elements
     if elements is None:
         return int(text)
@@ -106,7 +108,7 @@ def member_number(text: str, type: ColumnType) -> int:
     return sum(1 << elements.index(name) for name in names)
 
 
-def _cut_bytes(text: str, width: int) -> str:
+def _truncate_bytes(text: str, width: int) -> str:
     if len(text) * 4 <= width:
         return text
     data = text.encode(errors="surrogateescape")
@@ -117,8 +119,8 @@ def _cut_bytes(text: str, width: int) -> str:
     return data[:width].decode(errors="surrogateescape")
 
 
-def _find(elements: Iterable[str], name: str, collation: str | None) -> str | None:
-    """Find a member; trailing blanks never count, case only in collations that heed it."""
+def _find_member(elements: Iterable[str], name: str, collation: str | None) -> str | None:
+    """Find a member; trailing spaces never matter, case only in case-sensitive collations."""
     name = name.rstrip(" ")
     folded = None
     for element in elements:
@@ -126,13 +128,13 @@ def _find(elements: Iterable[str], name: str, collation: str | None) -> str | No
             return element
         if folded is None and element.casefold() == name.casefold():
             folded = element
-    # Where the collation is not known, the DDL's success says that the name is some member's.
-    heeds_case = collation is not None and not collation.endswith("_ci")
-    return None if heeds_case else folded
+    # If the collation is unknown, ignore case: the DDL succeeded, so the name matches a member.
+    is_case_sensitive = collation is not None and not collation.endswith("_ci")
+    return None if is_case_sensitive else folded
 
 
-def _number_in(text: str) -> int | None:
-    """Read an unsigned number as a literal of Go: decimal, or with 0x, 0b, 0o or 0 in front."""
+def _parse_number(text: str) -> int | None:
+    """Parse an unsigned Go integer literal: decimal, or prefixed with 0x, 0b, 0o or 0."""
     if not text.isascii() or not text[:1].isdigit() or len(text) > 70:
         return None
     octal = text[0] == "0" and text[1:].isdigit()
@@ -142,17 +144,17 @@ def _number_in(text: str) -> int | None:
         return None
 
 
-def _member(elements: tuple[str, ...], text: str) -> str:
-    number = _number_in(text)
+def _read_member(elements: tuple[str, ...], text: str) -> str:
+    number = _parse_number(text)
     return elements[number - 1] if number and number <= len(elements) else ""
 
 
-def _members(elements: tuple[str, ...], text: str) -> str:
-    mask = _number_in(text)
+def _read_members(elements: tuple[str, ...], text: str) -> str:
+    mask = _parse_number(text)
     if not mask or mask >> len(elements):
         return ""
-    return _joined(name for bit, name in enumerate(elements) if mask >> bit & 1)
+    return _join(name for bit, name in enumerate(elements) if mask >> bit & 1)
 
 
-def _joined(names: Iterable[str]) -> str:
+def _join(names: Iterable[str]) -> str:
     return ",".join(names)

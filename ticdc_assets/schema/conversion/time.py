@@ -1,8 +1,7 @@
-"""What a change of a column's type to or from a date or time makes of a value.
+"""Conversion to and from dates and times.
 
-TIMESTAMP values are in UTC here, and the session's time zone, in which TiDB converts them to and
-from other types, is not in the stream: it is taken to be UTC.  Texts that no rule reads raise
-`InvalidValue`; they are never turned into a zero date.
+TiDB converts TIMESTAMP values in the session's time zone, which the stream does not state; this
+module assumes UTC.  An unreadable text raises `InvalidValue` and never becomes a zero date.
 """
 
 import re
@@ -32,8 +31,8 @@ _MOMENT = re.compile(
     re.ASCII,
 )
 _COMPACT = re.compile(r"(\d{5,14})(?:\.(\d*))?", re.ASCII)
-# How many digits of a date without marks belong to which part, by their number.
-_CUTS = {
+# The widths of year, month, day, hour, minute and second in a date of n digits.
+_PART_WIDTHS = {
     14: (4, 2, 2, 2, 2, 2),
     12: (2, 2, 2, 2, 2, 2),
     11: (2, 2, 2, 2, 2, 1),
@@ -51,73 +50,73 @@ _CLOCK = re.compile(
 
 def to_moment(value: Value, old: ColumnType, new: ColumnType) -> Value:
     """Convert to DATE, DATETIME or TIMESTAMP."""
-    digits = _digits(value, old, new)
+    digits = _count_digits(value, old, new)
     match describe(old).kind:
         case "date" | "datetime":
             moment = str(value)
         case "integer" | "year":
             assert isinstance(value, int)
-            moment = _moment_of_number(value)
+            moment = _read_numeric_moment(value)
         case "text" | "binary" | "json":
-            moment = _read_moment(_text(value, old), 0 if new.name == "date" else digits)
+            moment = _read_moment(_read_text(value, old), 0 if new.name == "date" else digits)
         case kind:
-            # TIME needs the day on which the DDL ran, and TiDB does not convert the other kinds.
-            raise InvalidValue(f"no {new.name} can be made of a {kind}")
+            # A TIME needs the date of the DDL; TiDB does not convert the other kinds.
+            raise InvalidValue(f"no conversion from {kind} to {new.name}")
     if new.name == "date":
-        # The time is cut off, not rounded.
+        # TiDB truncates the time of day instead of rounding.
         return moment[:10]
     moment = round_text(moment if len(moment) > 10 else f"{moment} 00:00:00", digits)
     if new.name == "timestamp" and not _FIRST_TIMESTAMP <= moment <= _LAST_TIMESTAMP:
-        return _padded("0000-00-00 00:00:00", digits)
+        return _pad_fraction("0000-00-00 00:00:00", digits)
     return moment
 
 
 def to_time(value: Value, old: ColumnType, new: ColumnType) -> Value:
     """Convert to TIME."""
-    digits = _digits(value, old, new)
+    digits = _count_digits(value, old, new)
     match describe(old).kind:
         case "time":
             return round_text(str(value), digits)
         case "date":
-            return _padded("00:00:00", digits)
+            return _pad_fraction("00:00:00", digits)
         case "datetime":
             return round_text(str(value)[11:], digits)
         case "integer" | "year" | "float" | "decimal" | "text" | "binary" | "json":
-            return _read_clock(_text(value, old), digits)
+            return _read_clock(_read_text(value, old), digits)
         case kind:
-            raise InvalidValue(f"no time can be made of a {kind}")
+            raise InvalidValue(f"no conversion from {kind} to time")
 
 
-def as_number(text: str) -> Decimal:
-    """Write a date or time as the number MySQL makes of it: 20240101100000.5."""
-    number = Decimal(text[:1] + text[1:].translate(_NO_MARKS))
+def to_number(text: str) -> Decimal:
+    """Return a date or time as MySQL's number, such as 20240101100000.5."""
+    number = Decimal(text[:1] + text[1:].translate(_PUNCTUATION))
     return number if number else Decimal(0)
 
 
-_NO_MARKS = str.maketrans("", "", "-: ")
+_PUNCTUATION = str.maketrans("", "", "-: ")
 
 
 def round_text(text: str, digits: int) -> str:
-    """Round a datetime or time to as many fractional digits, half up: -0.5 s is 0 s."""
+    """Round a datetime or time half up to the given fractional digits: -0.5 s is 0 s."""
     _, _, fraction = text.partition(".")
     if len(fraction) <= digits:
-        return _padded(text, digits)
+        return _pad_fraction(text, digits)
     unit = 10 ** (6 - digits)
     if text[4:5] != "-":
-        return _clock_text(_floor(_microseconds(text) + unit // 2, unit), digits)
-    of_day = _floor(_microseconds(text[11:]) + unit // 2, unit)
-    day = text[:10] if of_day < _DAY else _next_day(text[:10])
-    return f"{day} {_clock_text(of_day % _DAY, digits)}"
+        return _format_clock(_round_down(_count_microseconds(text) + unit // 2, unit), digits)
+    of_day = _round_down(_count_microseconds(text[11:]) + unit // 2, unit)
+    day = text[:10] if of_day < _DAY else _add_day(text[:10])
+    return f"{day} {_format_clock(of_day % _DAY, digits)}"
 
 
-def moment_text(moment: datetime, digits: int) -> str:
-    """Write a moment, cutting off what is finer."""
+def format_moment(moment: datetime, digits: int) -> str:
+    """Format a moment, truncated to the given fractional digits."""
     text = moment.strftime("%H:%M:%S.%f")
     clock = text[: 9 + digits] if digits else text[:8]
     return f"{moment.year:04}-{moment.month:02}-{moment.day:02} {clock}"
 
 
-def _text(value: Value, old: ColumnType) -> str:
+def _read_text(value: Value, old: ColumnType) -> str:
     text = as_text(value, old)
     if describe(old).kind == "json":
         content = json_text.load(text)
@@ -125,23 +124,23 @@ def _text(value: Value, old: ColumnType) -> str:
     return text
 
 
-def _digits(value: Value, old: ColumnType, new: ColumnType) -> int:
-    """Give the fractional digits of the new type; where not known, a time keeps its own."""
+def _count_digits(value: Value, old: ColumnType, new: ColumnType) -> int:
+    """Return the fractional digits of the new type; if unknown, those of the value."""
     if new.decimals is not None:
         return new.decimals
     return len(str(value).partition(".")[2]) if describe(old).kind in ("datetime", "time") else 0
 
 
-def _padded(text: str, digits: int) -> str:
+def _pad_fraction(text: str, digits: int) -> str:
     whole, _, fraction = text.partition(".")
     return f"{whole}.{fraction.ljust(digits, '0')}" if digits else whole
 
 
-def _floor(number: int, unit: int) -> int:
+def _round_down(number: int, unit: int) -> int:
     return number // unit * unit
 
 
-def _microseconds(clock: str) -> int:
+def _count_microseconds(clock: str) -> int:
     hour, minute, second = clock.removeprefix("-").split(":")
     whole, _, fraction = second.partition(".")
     seconds = (int(hour) * 60 + int(minute)) * 60 + int(whole)
@@ -149,7 +148,7 @@ def _microseconds(clock: str) -> int:
     return -microseconds if clock.startswith("-") else microseconds
 
 
-def _clock_text(microseconds: int, digits: int) -> str:
+def _format_clock(microseconds: int, digits: int) -> str:
     seconds, fraction = divmod(abs(microseconds), _SECOND)
     minutes, second = divmod(seconds, 60)
     sign = "-" if microseconds < 0 else ""
@@ -157,7 +156,7 @@ def _clock_text(microseconds: int, digits: int) -> str:
     return f"{text}.{fraction:06}"[: len(text) + 1 + digits] if digits else text
 
 
-def _next_day(day: str) -> str:
+def _add_day(day: str) -> str:
     try:
         following = date.fromisoformat(day) + timedelta(days=1)
     except (ValueError, OverflowError):
@@ -166,102 +165,102 @@ def _next_day(day: str) -> str:
 
 
 def _read_moment(text: str, digits: int) -> str:
-    """Read a date and time in any way that people write them."""
+    """Read a date and time in any notation that MySQL accepts."""
     stripped = text.strip()
     if len(stripped) <= _LONGEST_TEXT:
-        if found := _MOMENT.fullmatch(stripped):
-            *parts, fraction, zone = found.groups()
-            return _moment(parts, fraction or "", digits, text, zone)
-        if found := _COMPACT.fullmatch(stripped):
-            return _read_compact(*found.groups(), digits=digits, text=text)
-    raise _no_date(text)
+        if match := _MOMENT.fullmatch(stripped):
+            *parts, fraction, zone = match.groups()
+            return _build_moment(parts, fraction or "", digits, text, zone)
+        if match := _COMPACT.fullmatch(stripped):
+            return _read_compact(*match.groups(), digits=digits, text=text)
+    raise _make_error(text)
 
 
 def _read_compact(number: str, fraction: str | None, *, digits: int, text: str) -> str:
-    cuts = _CUTS.get(len(number))
-    if cuts is None:
-        raise _no_date(text)
+    widths = _PART_WIDTHS.get(len(number))
+    if widths is None:
+        raise _make_error(text)
     parts: list[str | None] = []
-    at = 0
-    for width in cuts:
-        parts.append(number[at : at + width])
-        at += width
+    start = 0
+    for width in widths:
+        parts.append(number[start : start + width])
+        start += width
     fraction = fraction or ""
     if len(number) in (5, 6, 8, 9, 10):
-        # Without seconds, the digits behind the point go on with the time of day.
+        # Without seconds, the digits after the point continue the time of day.
         missing = 6 - len(parts)
-        more = [fraction[at : at + 2] for at in range(0, 2 * missing, 2)]
-        parts += [part for part in more if part]
+        rest = [fraction[i : i + 2] for i in range(0, 2 * missing, 2)]
+        parts += [part for part in rest if part]
         fraction = ""
-    return _moment(parts, fraction if len(parts) == 6 else "", digits, text)
+    return _build_moment(parts, fraction if len(parts) == 6 else "", digits, text)
 
 
-def _moment(
+def _build_moment(
     parts: Sequence[str | None], fraction: str, digits: int, text: str, zone: str | None = None
 ) -> str:
     numbers = [int(part) if part else 0 for part in parts]
     year, month, day, hour, minute, second = numbers + [0] * (6 - len(numbers))
     if parts[0] is not None and len(parts[0]) <= 2 and (any(numbers) or fraction):
         year += 2000 if year <= 69 else 1900
-    longest = _days_in_month(year, month)
+    longest = _count_days_in_month(year, month)
     if month > 12 or day > longest or hour > 23 or minute > 59 or second > 59:
-        raise _no_date(text)
+        raise _make_error(text)
     moment = f"{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"
-    carried, fraction = _round_fraction(fraction, digits)
-    if carried:
+    carry, fraction = _round_fraction(fraction, digits)
+    if carry:
         moment = round_text(f"{moment}.9", 0)
     if zone:
-        moment = _in_utc(moment, zone, text)
+        moment = _convert_to_utc(moment, zone, text)
     return f"{moment}.{fraction}" if fraction else moment
 
 
 def _round_fraction(fraction: str, digits: int) -> tuple[int, str]:
-    """Round digits behind the point half up: the seconds to carry, and as many digits."""
+    """Round a fraction half up; return the seconds to carry and the rounded digits."""
     if len(fraction) <= digits:
         return 0, fraction.ljust(digits, "0")
-    # Digits after the deciding one have no effect.
-    carried, kept = divmod((int(fraction[: digits + 1]) + 5) // 10, 10**digits)
-    return carried, f"{kept:0{digits}}" if digits else ""
+    # Only the first dropped digit decides.
+    carry, rounded = divmod((int(fraction[: digits + 1]) + 5) // 10, 10**digits)
+    return carry, f"{rounded:0{digits}}" if digits else ""
 
 
-def _in_utc(moment: str, zone: str, text: str) -> str:
+def _convert_to_utc(moment: str, zone: str, text: str) -> str:
     if zone == "Z":
         return moment
     hours, minutes = int(zone[1:3]), int(zone[-2:]) if len(zone) > 3 else 0
     if minutes > 59 or hours * 60 + minutes > 14 * 60 or zone.rstrip(":0") in ("-", "-00"):
-        raise _no_date(text)
+        raise _make_error(text)
     offset = timedelta(hours=hours, minutes=minutes)
     try:
         local = datetime.fromisoformat(moment)
         shifted = local + offset if zone.startswith("-") else local - offset
     except (ValueError, OverflowError):
-        raise _no_date(text) from None
-    return moment_text(shifted, 0)
+        raise _make_error(text) from None
+    return format_moment(shifted, 0)
 
 
-def _days_in_month(year: int, month: int) -> int:
+def _count_days_in_month(year: int, month: int) -> int:
     if month == 2:
         return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
     return 30 if month in (4, 6, 9, 11) else 31
 
 
-def _moment_of_number(number: int) -> str:
-    """Read YYYYMMDD or YYYYMMDDHHMMSS, the year also with two digits."""
+def _read_numeric_moment(number: int) -> str:
+    """Read YYYYMMDD or YYYYMMDDHHMMSS, also with a two-digit year."""
     if number == 0:
         return "0000-00-00 00:00:00"
     if number < 101_000_000:
-        whole = _with_century(number, 10**4) * 10**6
+        whole = _complete_year(number, 10**4) * 10**6
     else:
-        whole = _with_century(number, 10**10)
+        whole = _complete_year(number, 10**10)
     text = f"{whole:014}"
     if number < 101 or len(text) != 14:
-        raise _no_date(str(number))
-    parts = [text[:4], *(text[at : at + 2] for at in range(4, 14, 2))]
-    return _moment(parts, "", 0, str(number))
+        raise _make_error(str(number))
+    parts = [text[:4], *(text[i : i + 2] for i in range(4, 14, 2))]
+    return _build_moment(parts, "", 0, str(number))
 
 
-def _with_century(number: int, year: int) -> int:
-    """Add the century that two digits of a year leave out; `year` is what one year counts."""
+def _complete_year(number: int, year: int) -> int:
+    """Complete a two-digit year; `year` is the weight of one year in the number."""
     if number < 100 * year:
         number += (2000 if number < 70 * year else 1900) * year
     return number
@@ -270,24 +269,24 @@ def _with_century(number: int, year: int) -> int:
 def _read_clock(text: str, digits: int) -> str:
     """Read `[-][days ]hours[:minutes[:seconds]][.fraction]`, `HHMMSS` or a whole datetime."""
     stripped = text.strip()
-    found = _CLOCK.fullmatch(stripped) if len(stripped) <= _LONGEST_TEXT else None
-    if found is not None:
-        sign, days, hours, minutes, seconds, fraction = found.groups()
+    match = _CLOCK.fullmatch(stripped) if len(stripped) <= _LONGEST_TEXT else None
+    if match is not None:
+        sign, days, hours, minutes, seconds, fraction = match.groups()
         if days is None and minutes is None:
             if len(hours) in (12, 14):
                 return round_text(_read_moment(stripped, digits)[11:], digits)
-            # Digits alone are HHMMSS.
+            # Plain digits are HHMMSS.
             hours, minutes, seconds = hours[:-4] or "0", hours[-4:-2] or "0", hours[-2:]
         hour = int(hours) + 24 * int(days or 0)
         minute, second = int(minutes or 0), int(seconds or 0)
         if minute > 59 or second > 59:
             raise InvalidValue(f"{text[:80]!r} is not a time")
-        carried, fraction = _round_fraction(fraction or "", digits)
-        microseconds = ((hour * 60 + minute) * 60 + second + carried) * _SECOND
+        carry, fraction = _round_fraction(fraction or "", digits)
+        microseconds = ((hour * 60 + minute) * 60 + second + carry) * _SECOND
         microseconds = min(microseconds + int(fraction.ljust(6, "0")), _LONGEST_TIME)
-        return _clock_text(-microseconds if sign else microseconds, digits)
+        return _format_clock(-microseconds if sign else microseconds, digits)
     return round_text(_read_moment(stripped, digits)[11:], digits)
 
 
-def _no_date(text: str) -> InvalidValue:
+def _make_error(text: str) -> InvalidValue:
     return InvalidValue(f"{text[:80]!r} is not a date and time")

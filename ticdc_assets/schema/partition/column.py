@@ -21,22 +21,22 @@ from ticdc_assets.schema.types.mysql_type import Kind, describe
 from ticdc_assets.schema.types.value import Value
 from ticdc_assets.schema.types.value_writer import make_writer
 
-# Computes a key that sorts as TiDB sorts the values; never called with NULL.
+# Computes a key that sorts as TiDB sorts the value, which is never NULL.
 SortKey = Callable[[Any], Any]
 
 
 def make_sort_key(column: Column) -> SortKey:
     """Return the function that computes the sort key of a column's values."""
     type = column.type
-    kind = _comparable_kind(column)
+    kind = _get_comparable_kind(column)
     if kind == "text":
         return make_collation_sort_key(get_collation(type))
-    return {"datetime": _datetime_key, "time": _time_key}.get(kind, _identity)
+    return {"datetime": _pad_datetime, "time": _count_microseconds}.get(kind, _return_unchanged)
 
 
 def convert_bound(bound: Constant, column: Column) -> Value:
-    """Convert a bound or list value to the column's type, as TiDB does at its declaration."""
-    kind = _comparable_kind(column)
+    """Convert a bound or list value to the column's type, as TiDB does when it is declared."""
+    kind = _get_comparable_kind(column)
     if bound is None or (kind == "integer" and isinstance(bound, int)):
         return bound
     if not isinstance(bound, _ACCEPTED[kind]):
@@ -46,7 +46,7 @@ def convert_bound(bound: Constant, column: Column) -> Value:
 
 def make_hash(column: Column) -> Callable[[Value], bytes]:
     """Return the function that encodes a column's values for KEY partitioning."""
-    hash_value = _hash_not_null(column)
+    hash_value = _make_not_null_hash(column)
 
     def hash_or_null(value: Value) -> bytes:
         return b"\0" if value is None else hash_value(value)
@@ -54,7 +54,7 @@ def make_hash(column: Column) -> Callable[[Value], bytes]:
     return hash_or_null
 
 
-def _comparable_kind(column: Column) -> Kind:
+def _get_comparable_kind(column: Column) -> Kind:
     name = column.type.name
     kind = describe(column.type).kind
     if kind not in _ACCEPTED or name.endswith(("text", "blob")) or name == "timestamp":
@@ -64,7 +64,7 @@ def _comparable_kind(column: Column) -> Kind:
     return kind
 
 
-# The Python types of the literals that may bound a column.
+# The Python types of the literals that TiDB accepts as bounds of a column, by its kind.
 _ACCEPTED: dict[Kind, tuple[type, ...]] = {
     "integer": (int,),
     "text": (str, bytes, int),
@@ -84,23 +84,23 @@ _LITERALS: dict[type, ColumnType] = {
 # --- comparison keys ---------------------------------------------------------
 
 
-def _identity(value: Any) -> Any:
+def _return_unchanged(value: Any) -> Any:
     return value
 
 
-def _datetime_key(text: str) -> str:
-    """Pad the fraction to six digits, so that datetimes sort as texts."""
+def _pad_datetime(text: str) -> str:
+    """Pad the fraction to six digits, so that the texts sort chronologically."""
     return f"{text}.000000" if len(text) == 19 else text.ljust(26, "0")
 
 
-def _time_key(text: str) -> int:
+def _count_microseconds(text: str) -> int:
     return parse_time(text).microseconds
 
 
 # --- hashing -----------------------------------------------------------------
 
 
-def _hash_not_null(column: Column) -> Callable[[Any], bytes]:
+def _make_not_null_hash(column: Column) -> Callable[[Any], bytes]:
     type = column.type
     kind = describe(type).kind
     if type.name == "timestamp":
@@ -119,7 +119,7 @@ def _hash_not_null(column: Column) -> Callable[[Any], bytes]:
         # TiDB hashes the bytes as text, so trailing spaces do not count.
         return lambda value: int(value).to_bytes(size).rstrip(b" ")
     if kind == "binary" and not type.name.endswith("blob"):
-        return _identity
+        return _return_unchanged
     if kind in ("enum", "set") or (kind == "text" and not type.name.endswith("text")):
         if kind != "text" and type.elements is None:
             raise InvalidValue(f"the members of the {kind} are unknown", column=column.name)

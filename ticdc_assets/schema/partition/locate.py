@@ -1,7 +1,7 @@
 """Locating the partition of a row, one function per partitioning method."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, tzinfo
 from itertools import pairwise
 from math import inf
@@ -20,8 +20,8 @@ from ticdc_assets.schema.partition.expression import (
     make_column_reader,
 )
 from ticdc_assets.schema.partition.function import Row
-from ticdc_assets.schema.types.value import Value
 
+# Returns the name of a row's partition; None if no partition holds the row.
 Locate = Callable[[Row], str | None]
 
 _LEAST_INTEGER = -(1 << 63)
@@ -30,13 +30,6 @@ _BEYOND_INTEGER = 1 << 64
 # Sort keys of columns: NULL sorts below all values, MAXVALUE above.
 _NULL_KEY: tuple[Any, ...] = (0,)
 _MAXVALUE_KEY: tuple[Any, ...] = (2,)
-
-
-def locate_partition(
-    partitioning: Partitioning, schema: TableSchema, row: Mapping[str, Value]
-) -> str | None:
-    """Return the partition of one row; None if no partition holds it."""
-    return make_locator(partitioning, schema)(row)
 
 
 def make_locator(
@@ -144,7 +137,7 @@ class _PartitionedTable(Struct, frozen=True):
         for partition in self.partitioning.partitions:
             tuples = [v for v in partition.values or () if not _is_default(v)]
             if any(len(v) != width for v in tuples):
-                self.fail(f"partition {partition.name} has values of another number than {width}")
+                self.fail(f"partition {partition.name} has values of other than {width} columns")
             lists.append((partition, tuples))
         return lists
 

@@ -1,4 +1,4 @@
-"""Floats and their shortest digits, for both widths."""
+"""Rounding to FLOAT, and the shortest decimal texts of FLOAT and DOUBLE values."""
 
 from decimal import Decimal
 from math import frexp
@@ -7,11 +7,11 @@ from struct import Struct, error
 from ticdc_assets.errors import InvalidValue
 
 _FLOAT32 = Struct("<f")
-_SMALLEST_NORMAL_FLOAT = 2.0**-126
+_MIN_NORMAL_FLOAT = 2.0**-126
 
 
 def round_to_float32(value: float) -> float:
-    """Round to the nearest number that a FLOAT can hold."""
+    """Round to the nearest FLOAT value."""
     try:
         rounded: float = _FLOAT32.unpack(_FLOAT32.pack(value))[0]
     except (OverflowError, error):
@@ -20,15 +20,15 @@ def round_to_float32(value: float) -> float:
 
 
 def float32_digits(value: float) -> str:
-    """Write a number that FLOAT can hold with the fewest digits that read back to it."""
-    # Any six digits survive the way through a FLOAT and back, except near the smallest ones.
-    for digits in range(6 if abs(value) >= _SMALLEST_NORMAL_FLOAT else 1, 9):
+    """Format a FLOAT value with the fewest digits that read back as it."""
+    # FLOAT preserves any six digits, except in subnormal numbers.
+    for digits in range(6 if abs(value) >= _MIN_NORMAL_FLOAT else 1, 9):
         text = f"{value:.{digits}g}"
         if _reads_back(text, value):
             return text
-        # Below a power of two FLOATs lie closer than above it: the nearest text of this length may
-        # read back to another number while its neighbour reads back to this one.
-        if abs(frexp(value)[0]) == 0.5 and _reads_back(up := _next_up(value, digits), value):
+        # FLOATs are denser below a power of two than above it: there the nearest text with these
+        # digits may read back as another number while the next text up reads back as this one.
+        if abs(frexp(value)[0]) == 0.5 and _reads_back(up := _round_up(value, digits), value):
             return up
     return f"{value:.9g}"
 
@@ -41,7 +41,7 @@ def _reads_back(text: str, value: float) -> bool:
     return back == value
 
 
-def _next_up(value: float, digits: int) -> str:
+def _round_up(value: float, digits: int) -> str:
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
     last_place = 1 - digits
     grown = abs(int(mantissa.replace(".", ""))) + 1
@@ -49,7 +49,7 @@ def _next_up(value: float, digits: int) -> str:
 
 
 def format_plain(digits: str) -> str:
-    """Rewrite a float's digits, such as `1e+16` or `5.0`, without exponent and idle zeros."""
+    """Rewrite a float's text, such as `1e+16` or `5.0`, without exponent and trailing zeros."""
     if "e" in digits or "E" in digits:
         digits = format(Decimal(digits), "f")
     if "." in digits:

@@ -1,7 +1,6 @@
-"""What the MySQL types mean: which Delta type stores them, and the bounds their values keep.
+"""Properties of a column's type: its kind, its Delta type, and the range of its values.
 
-Everything that depends on a type starts from its row in `type_table`, found by `describe`.  No
-values are read here.
+Reads no values.
 """
 
 from ticdc_assets.errors import InvalidValue
@@ -34,7 +33,7 @@ _MAX_DELTA_PRECISION = 38
 
 
 def describe(t: ColumnType) -> MysqlType:
-    """Find the row of a type; raise `InvalidValue` for a type that has none."""
+    """Return the row of a type in the type table; raise `InvalidValue` for an unknown type."""
     name = t.name
     if t.charset == "binary" and name in BINARY_TWINS:
         name = BINARY_TWINS[name]
@@ -45,7 +44,7 @@ def describe(t: ColumnType) -> MysqlType:
 
 
 def delta_type(t: ColumnType) -> str:
-    """Name the Delta type of a column, as Spark DDL text."""
+    """Return the Delta type of a column, as Spark DDL text."""
     row = describe(t)
     if row.kind == "decimal":
         declared = decimal_shape(t)
@@ -60,9 +59,9 @@ def delta_type(t: ColumnType) -> str:
 
 
 def decimal_shape(t: ColumnType) -> tuple[int, int] | None:
-    """Give (precision, scale) of a decimal, or None when the source did not say.
+    """Return (precision, scale) of a decimal; None if the source states no precision.
 
-    A precision without a scale means scale 0: sources leave out a scale of 0.
+    A missing scale is 0: sources omit a scale of 0.
     """
     if t.length is None or t.length < 1:
         return None
@@ -70,7 +69,7 @@ def decimal_shape(t: ColumnType) -> tuple[int, int] | None:
 
 
 def integer_range(t: ColumnType) -> tuple[int, int]:
-    """Give the smallest and the largest value of an integer type."""
+    """Return the smallest and the largest value of an integer type."""
     width = TYPES[t.name].width
     assert width is not None
     bits = 8 * width

@@ -1,4 +1,4 @@
-"""Whole rows: from a row image to typed values by a table's schema, and back to MySQL's text."""
+"""Reading row images into typed rows by a table's schema, and writing typed rows as MySQL text."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from ticdc_assets.schema.types.value_writer import Writer, make_writer
 
 
 class RowReader:
-    """Types row images by one schema."""
+    """Reads the row images of one schema version."""
 
     def __init__(self, schema: TableSchema, *, member_names: bool = False) -> None:
         self._schema = schema
@@ -19,39 +19,39 @@ class RowReader:
         self._readers: dict[str, tuple[str, Reader]] = {}
 
     def __call__(self, image: str) -> dict[str, Value]:
-        """Read one image; raise `MalformedMessage` or `InvalidValue` (which names the column)."""
+        """Read one image; raise `MalformedMessage`, or `InvalidValue` with the column's name."""
         row: dict[str, Value] = {}
         for name, text in load(image).items():
-            known = self._readers.get(name) or self._find(name)
+            column_name, read = self._readers.get(name) or self._add_reader(name)
             try:
-                row[known[0]] = known[1](text)
+                row[column_name] = read(text)
             except InvalidValue as problem:
                 raise InvalidValue(problem.reason, column=name) from None
         return row
 
-    def _find(self, name: str) -> tuple[str, Reader]:
+    def _add_reader(self, name: str) -> tuple[str, Reader]:
         column = self._schema.column(name)
         if column is None:
             raise InvalidValue("the table has no such column", column=name)
-        known = (column.name, make_reader(column.type, self._member_names))
-        self._readers[name] = known
-        return known
+        reader = (column.name, make_reader(column.type, self._member_names))
+        self._readers[name] = reader
+        return reader
 
 
 class RowWriter:
-    """Writes typed rows as MySQL prints them: in the table's order, without virtual columns."""
+    """Writes typed rows as MySQL prints them, in column order and without virtual columns."""
 
     def __init__(self, schema: TableSchema) -> None:
         self._columns = [c for c in schema.columns if c.generated != "virtual"]
-        # Made when a value is there to be written: a type nobody knows has none.
+        # Created at a column's first value: an unknown type has no writer and may have no values.
         self._writers: dict[str, Writer] = {}
 
     def __call__(self, row: Mapping[str, Value]) -> dict[str, str | None]:
-        """Write one row; a column that the stream never sent is left out.
+        """Write one row, without columns that the row lacks.
 
-        Raise `InvalidValue` where a value is not of its column's type, or nobody knows that.
+        Raise `InvalidValue` if a column's type is unknown or its value has another Python type.
         """
-        written: dict[str, str | None] = {}
+        texts: dict[str, str | None] = {}
         for column in self._columns:
             name = column.name
             if name in row:
@@ -59,7 +59,7 @@ class RowWriter:
                     write = self._writers.get(name)
                     if write is None:
                         write = self._writers[name] = make_writer(column.type)
-                    written[name] = write(row[name])
+                    texts[name] = write(row[name])
                 except InvalidValue as problem:
                     raise InvalidValue(problem.reason, column=name) from None
-        return written
+        return texts

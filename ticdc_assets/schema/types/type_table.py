@@ -1,6 +1,6 @@
-"""The table of MySQL types: one row a type, and what other spellings and codes stand for.
+"""The table of MySQL types, one row per type, with their synonyms and protocol codes.
 
-Data only; `mysql_type` says what follows from it and `type_text` reads texts by it.
+Data only: `mysql_type` looks types up and `type_text` parses declarations.
 """
 
 from typing import Literal
@@ -26,10 +26,10 @@ Kind = Literal[
 
 
 class MysqlType(Struct, frozen=True):
-    """One type: its kind, its Delta type as Spark DDL, and how wide its values are.
+    """One type: its kind, its Delta type as Spark DDL text, and its size.
 
-    `width` is the number of bytes of integers and floats, and the longest value in bytes of the
-    TEXT and BLOB families.  `length` is what a declaration without a length means.
+    `width` is the size of an integer or float in bytes, and the maximum size of a TEXT or BLOB
+    type in bytes.  `length` is the length of a declaration that states none.
     """
 
     name: str
@@ -77,7 +77,7 @@ TYPES: dict[str, MysqlType] = {
     )
 }
 
-# Other spellings, in words: what each stands for.
+# Synonyms: words separated by single spaces, to the declaration that they stand for.
 SYNONYMS: dict[str, str] = {
     "bool": "tinyint(1)",
     "boolean": "tinyint(1)",
@@ -120,7 +120,7 @@ SYNONYMS: dict[str, str] = {
     "long varbinary": "mediumblob",
 }
 
-# A text type whose charset is `binary` is a binary type.
+# The binary type that a text type with charset `binary` is.
 BINARY_TWINS: dict[str, str] = {
     "char": "binary",
     "varchar": "varbinary",
@@ -131,8 +131,8 @@ BINARY_TWINS: dict[str, str] = {
     "longtext": "longblob",
 }
 
-# Type codes of the MySQL protocol, as Open Protocol states them, to the name of the type; names of
-# `BINARY_TWINS` change to their twin when the column's BinaryFlag is set.
+# MySQL's type codes, which Open Protocol sends, to type names.  A column whose BinaryFlag is set
+# has the twin in `BINARY_TWINS` instead.
 OPEN_CODES: dict[int, str] = {
     1: "tinyint",
     2: "smallint",

@@ -1,4 +1,4 @@
-"""What cannot be located for certain is refused."""
+"""Partitionings and rows whose partition is uncertain raise."""
 
 import pytest
 
@@ -30,7 +30,7 @@ from ticdc_assets.schema.partition.locate import make_locator
         numbered("key", 2),
     ],
 )
-def test_partitionings_that_make_no_sense_are_refused(partitioning: Partitioning) -> None:
+def test_an_invalid_partitioning_is_unsupported(partitioning: Partitioning) -> None:
     schema = TableSchema(
         "db",
         "t",
@@ -40,7 +40,7 @@ def test_partitionings_that_make_no_sense_are_refused(partitioning: Partitioning
         make_locator(partitioning, schema)
 
 
-def test_a_row_without_the_column_is_refused() -> None:
+def test_a_row_without_the_partitioning_column_is_an_invalid_value() -> None:
     find = make_locator(numbered("hash", 2, by="`A`"), table(a="int"))
     assert find({"A": 3}) == "p1"
     with pytest.raises(InvalidValue, match="'a'"):
