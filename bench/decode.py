@@ -1,8 +1,8 @@
-"""How fast one core decodes, beside a plain parse of the same bytes and a copy of them.
+"""Measure how fast one core decodes, compared with a plain parse of the same bytes and a copy.
 
 Run as `python -m bench.decode [WORKLOAD]`.  Row messages of a golden workload are decoded all the
-way to events; the baselines run in the same process, turn by turn with the decoder, and the best
-turn of each counts.  Nothing here passes or fails.
+way to events.  The baselines run in the same process and take turns with the decoder; the best turn
+of each counts.  Nothing here passes or fails.
 """
 
 import io
@@ -40,7 +40,7 @@ CSV_ROWS = 200_000
 
 
 class Measured(Struct):
-    """Seconds for one pass over the same messages: the best turn of each."""
+    """CPU seconds per pass over the same messages, of the decoder and its baselines."""
 
     name: str
     messages: int
@@ -53,7 +53,7 @@ class Measured(Struct):
 
 
 def best_of(*work: Callable[[], object]) -> list[float]:
-    """Time several pieces of work turn by turn; the best turn of each."""
+    """Time several functions in turns and return the CPU seconds of the best turn of each."""
     best = [float("inf")] * len(work)
     for _ in range(TURNS):
         for i, run in enumerate(work):
@@ -77,17 +77,17 @@ def each(parse: Callable[[bytes], object], values: Sequence[bytes]) -> None:
 
 
 def whole(message: Message) -> list[bytes]:
-    """A message whose value is one document."""
+    """Return the value of a message that holds one document."""
     return [message.value or b""]
 
 
 def framed(message: Message) -> list[bytes]:
-    """The documents inside an Open Protocol message."""
+    """Return the documents inside an Open Protocol message."""
     return [bytes(value) for _, value in split(message.key or b"", message.value or b"")]
 
 
 def read_avro(value: bytes) -> object:
-    """Read a datum by fastavro alone."""
+    """Read a datum with fastavro, without making an event of it."""
     return fastavro.schemaless_reader(io.BytesIO(value), SCHEMA, None)
 
 
@@ -119,7 +119,7 @@ def topic(
 
 
 def avro_by_fastavro(dataset: str) -> Measured:
-    """Measure our reader of Simple Avro against the same decoder over fastavro, CPU time."""
+    """Measure our decoder of Simple Avro against one that reads with fastavro, both to events."""
     decoder, baseline = SimpleAvroDecoder(tz=UTC), FastavroDecoder(tz=UTC)
     messages = [
         message
@@ -137,7 +137,7 @@ def avro_by_fastavro(dataset: str) -> Measured:
 
 
 def csv_file() -> DataFile:
-    """A data file in the default dialect, with quoted and bare values, NULLs and doubled quotes."""
+    """Make a data file in the default dialect, with quotes, bare values and NULLs."""
     types = {
         "id": "bigint",
         "name": "varchar",
@@ -157,7 +157,7 @@ def csv_file() -> DataFile:
 
 
 def read_csv(data: bytes) -> pa.Table:
-    """Read CSV by pyarrow alone, all columns as text."""
+    """Read CSV with pyarrow.csv, all columns as text."""
     names = [str(i) for i in range(9)]
     return arrow_csv.read_csv(
         pa.BufferReader(data),
@@ -168,7 +168,7 @@ def read_csv(data: bytes) -> pa.Table:
 
 
 def csv() -> list[Measured]:
-    """Measure the CSV decoder: columns of row images, and events one by one."""
+    """Measure the CSV decoder to batches of row images and to single events."""
     decoder = CsvDecoder(dialect=CsvDialect(include_commit_ts=True), tz=UTC)
     file = csv_file()
     batches, events, baseline, copy = best_of(
@@ -203,11 +203,13 @@ def main() -> None:
     show(topic(f"{workload}/simple-json", "orjson.loads", orjson.loads, whole, Envelope))
     show(topic(f"{workload}/canal-json-ext", "orjson.loads", orjson.loads, whole, CanalMessage))
     show(topic(f"{workload}/open-protocol", "orjson.loads", orjson.loads, framed))
-    show(topic(f"{workload}/simple-avro", "fastavro", read_avro))
+    show(topic(f"{workload}/simple-avro", "fastavro, records only", read_avro))
     show(avro_by_fastavro(f"{workload}/simple-avro"))
     for measured in csv():
         show(measured)
-    print("x baseline, envelope: so many times as fast; x copy: that part of the speed of a copy")
+    print("x baseline: the speed of the decoder divided by that of the baseline in the last column")
+    print("envelope: the same for decoding the JSON envelope alone")
+    print("x copy: the decoder's speed divided by that of copying the bytes")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The golden data as tests read it: real TiCDC output with the true table contents beside it."""
+"""Readers of the golden data: recorded output of TiCDC, and the true table contents beside it."""
 
 import base64
 import gzip
@@ -18,7 +18,7 @@ GOLDEN = Path(os.environ.get("TICDC_GOLDEN", PROJECT.parent / "shared" / "golden
 
 
 def open_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Read a JSON Lines file, whether it is stored gzipped or not."""
+    """Yield the objects of a JSON Lines file, gzipped or not."""
     zipped = path.with_name(path.name + ".gz")
     with gzip.open(zipped, "rt") if zipped.exists() else path.open() as lines:
         for line in lines:
@@ -26,7 +26,7 @@ def open_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def datasets(pattern: str = "*") -> list[str]:
-    """Names `workload/dataset` of the golden datasets that match a glob, sorted."""
+    """List the golden datasets that match a glob as `workload/dataset`, sorted."""
     return sorted(
         f"{meta.parent.parent.name}/{meta.parent.name}"
         for meta in GOLDEN.glob(f"*/{pattern}/meta.json")
@@ -34,30 +34,31 @@ def datasets(pattern: str = "*") -> list[str]:
 
 
 def meta(dataset: str) -> dict[str, Any]:
+    """Read the description of a dataset."""
     content: dict[str, Any] = json.loads((GOLDEN / dataset / "meta.json").read_text())
     return content
 
 
 def records(dataset: str) -> Iterator[Message]:
-    """The records of a Kafka dataset, in send order."""
+    """Yield the records of a Kafka dataset in the order in which TiCDC sent them."""
     for record in open_lines(GOLDEN / dataset / "records.jsonl"):
         yield Message(
             topic=record["topic"],
             partition=record["partition"],
             offset=record["offset"],
-            key=_bytes(record["key_b64"]),
-            value=_bytes(record["value_b64"]),
+            key=_decode_base64(record["key_b64"]),
+            value=_decode_base64(record["value_b64"]),
             timestamp_ms=record["timestamp_ms"],
         )
 
 
-def _bytes(text: str | None) -> bytes | None:
+def _decode_base64(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
 
 
 @cache
 def storage_tree(dataset: str) -> dict[str, bytes]:
-    """The files of a storage dataset by their path under the prefix."""
+    """Read the files of a storage dataset, by their path below the sink's prefix."""
     archive = gzip.decompress((GOLDEN / dataset / "data.tar.gz").read_bytes())
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         files = (member for member in tar if member.isfile())

@@ -1,4 +1,4 @@
-"""The true table contents beside the golden data, and the strict comparison with them."""
+"""The true table contents recorded with the golden data, and a strict comparison with them."""
 
 import json
 import struct
@@ -16,7 +16,7 @@ Name = tuple[str, str]
 
 
 class TrueTable(Struct, frozen=True):
-    """A table at one truth point, without its virtual columns."""
+    """A table as dumped from TiDB at one ts, without its virtual columns."""
 
     database: str
     table: str
@@ -24,7 +24,7 @@ class TrueTable(Struct, frozen=True):
     primary_key: tuple[str, ...]
     unique_keys: tuple[tuple[str, ...], ...]
     rows: tuple[tuple[str | None, ...], ...]
-    # Names of the virtual columns, which never travel.
+    # Names of the virtual columns, which TiCDC never sends.
     virtual: tuple[str, ...]
 
     @property
@@ -33,7 +33,7 @@ class TrueTable(Struct, frozen=True):
 
     @property
     def has_key(self) -> bool:
-        """Whether TiCDC replicates it without force-replicate."""
+        """Whether TiCDC replicates the table without force-replicate."""
         nullable = {c["name"]: c["nullable"] for c in self.columns}
         return bool(self.primary_key) or any(
             not any(nullable[name] for name in key) for key in self.unique_keys
@@ -44,10 +44,11 @@ class TrueTable(Struct, frozen=True):
         return tuple(c["name"] for c in self.columns)
 
     def strict_rows(self) -> Counter[tuple[object, ...]]:
+        """Return the table's own rows in the form of `strict`."""
         return self.strict(dict(zip(self.names, row, strict=True)) for row in self.rows)
 
     def strict(self, rows: Iterable[Row]) -> Counter[tuple[object, ...]]:
-        """Rows in a form that compares strictly: exact texts, floats by bits, JSON by value."""
+        """Count rows in a form that compares strictly: exact texts, float bits, JSON values."""
         forms = [(c["name"], _FORMS.get(c["data_type"], str)) for c in self.columns]
         return Counter(
             tuple(
@@ -75,7 +76,7 @@ _FORMS = {"float": _float32, "double": _float64, "json": _json_value}
 
 @cache
 def truth(workload: str) -> dict[int, dict[Name, TrueTable]]:
-    """Tables by truth point and name."""
+    """Read the true tables of a workload, by the ts of the dump and by name."""
     points: dict[int, dict[Name, TrueTable]] = defaultdict(dict)
     for mark in open_lines(GOLDEN / workload / "watermarks.jsonl"):
         if mark.get("dump"):

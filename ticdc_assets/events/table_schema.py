@@ -1,8 +1,8 @@
-"""What is known of a table's shape: columns, indexes, partitions.
+"""The schema of a table: its columns, indexes and partitions.
 
-These are the words in which protocols state schemas and in which DDL is replayed; what types mean
-and what statements do lives in `ticdc_assets.schema`.  Names keep their spelling; MySQL compares
-column names without regard to case, and so do the look-ups here.
+Decoders return these types and the replay of DDL changes them; `ticdc_assets.schema` knows what a
+type allows and what a statement does.  Names keep their spelling; look-ups ignore case, as MySQL
+does for column names.
 """
 
 from typing import Literal
@@ -12,16 +12,16 @@ from msgspec.structs import replace
 
 
 def folded(name: str) -> str:
-    """Give a name in the form in which TiDB compares names: letter by letter in lower case."""
+    """Return a name in the form in which TiDB compares names: each letter in lower case."""
     return name.lower() if name.isascii() else "".join(char.lower()[0] for char in name)
 
 
 class ColumnType(Struct, frozen=True):
-    """A MySQL type, taken apart.
+    """A MySQL type, split into its parts.
 
     `name` is the lower-case base name (`bigint`, `varchar`, `varbinary`, `longtext`, `enum`,
     `vector`, …), never with `unsigned`; synonyms are resolved (`integer` is `int`, `bool` is
-    `tinyint` of length 1, `numeric` is `decimal`).  `None` means: the source did not say.
+    `tinyint` of length 1, `numeric` is `decimal`).  `None` means that the source does not state it.
     """
 
     name: str
@@ -42,12 +42,11 @@ class Column(Struct, frozen=True):
     name: str
     type: ColumnType
     nullable: bool = True
-    # The default as literal text in the row-image convention of its type, but ENUM and SET by
-    # member names; None: no default, or NULL.  An expression keeps its SQL, marked by the next
-    # field.
+    # The default in the row-image convention, but with the member names of ENUM and SET; None for
+    # NULL or no default.  If the next field is set, it is an SQL expression instead.
     default: str | None = None
     default_is_expression: bool = False
-    # Virtual columns are in schemas but never in rows.
+    # Virtual columns are in schemas, never in rows.
     generated: Literal["virtual", "stored"] | None = None
     comment: str = ""
 
@@ -60,10 +59,10 @@ class Index(Struct, frozen=True):
 
 
 class Partition(Struct, frozen=True):
-    """One partition: its bound (`range`) or its value lists (`list`) as SQL texts, one per column.
+    """One partition, with its bound (`range`) or its value lists (`list`) as SQL texts.
 
-    `less_than` is one SQL expression per partitioning column (`MAXVALUE` included); `values` is a
-    tuple of such tuples.  `DEFAULT` as a list value stands for itself.
+    `less_than` has one SQL expression (or `MAXVALUE`) per partitioning column; `values` is a tuple
+    of such tuples, and the `DEFAULT` partition has the one value `DEFAULT`.
     """
 
     name: str
@@ -72,10 +71,10 @@ class Partition(Struct, frozen=True):
 
 
 class Partitioning(Struct, frozen=True):
-    """How a table is cut.
+    """How a table is partitioned.
 
     `range`, `list` and `hash` have one SQL `expression`; the `columns` forms and `key` have
-    `columns` (an empty `key` list means the primary key).  `hash` and `key` partitions are named
+    `columns` (none, for `key`, means the primary key).  `hash` and `key` partitions are named
     `p0` … `pN` unless the statement names them.
     """
 
@@ -88,8 +87,8 @@ class Partitioning(Struct, frozen=True):
 class TableSchema(Struct, frozen=True):
     """A table at one moment.
 
-    `origin` says how far to trust it: `stated` by a message or schema file, `replayed` from DDL
-    text, `inferred` from rows alone (no lengths, scales or enum members then).
+    `origin` says where it comes from: `stated` by a message or schema file, `replayed` from DDL
+    text, or `inferred` from rows alone, without lengths, scales and enum members.
     """
 
     database: str
@@ -97,15 +96,15 @@ class TableSchema(Struct, frozen=True):
     columns: tuple[Column, ...]
     indexes: tuple[Index, ...] = ()
     table_id: int | None = None
-    # Simple: the schema version; storage: the table version.
+    # The schema version (Simple) or the table version (storage sink).
     version: int | None = None
     partitioning: Partitioning | None = None
     origin: Literal["stated", "replayed", "inferred"] = "stated"
-    # Keys that the owner declared because the stream does not state them.
+    # The handle key from the changefeed's `keys`, for a table whose stream does not state it.
     declared_key: tuple[str, ...] | None = None
 
     def column(self, name: str) -> Column | None:
-        """Find a column by name, in any case."""
+        """Return the column of this name, ignoring case."""
         wanted = folded(name)
         for column in self.columns:
             if column.name == name or folded(column.name) == wanted:
@@ -116,8 +115,8 @@ class TableSchema(Struct, frozen=True):
     def key(self) -> tuple[str, ...]:
         """The handle key: the primary key, else the shortest unique key over NOT NULL columns.
 
-        Empty for a table whose rows have no identity.  Virtual columns are not in rows, so they are
-        in no handle key.
+        Empty for a table without such a key.  Virtual columns are not in rows, so no handle key has
+        one.
         """
         if self.declared_key is not None:
             return self.declared_key
@@ -134,7 +133,7 @@ class TableSchema(Struct, frozen=True):
 
     @property
     def unique_keys(self) -> tuple[tuple[str, ...], ...]:
-        """Every unique key of which rows have all columns, nullable ones too."""
+        """List the unique keys without virtual columns; their columns may be nullable."""
         keys = []
         for index in self.indexes:
             columns = [self.column(name) for name in index.columns]
