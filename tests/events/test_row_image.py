@@ -1,4 +1,4 @@
-"""The row-image convention: any texts survive, anything else is malformed."""
+"""Row images: every text survives a round trip, and any other value is malformed."""
 
 import json
 
@@ -16,13 +16,13 @@ TEXT = st.text(st.characters(exclude_categories=[]), max_size=20).filter(
 
 
 @given(st.dictionaries(TEXT, st.none() | TEXT, max_size=5))
-def test_an_image_is_read_back_to_its_row(row: dict[str, str | None]) -> None:
+def test_a_row_survives_a_round_trip_through_its_image(row: dict[str, str | None]) -> None:
     image = dump(row)
     assert load(image) == row
     assert json.loads(image) == row
 
 
-def test_bytes_that_are_not_utf8_survive() -> None:
+def test_bytes_that_are_not_utf8_survive_a_round_trip() -> None:
     text = b"caf\xe9 \xff".decode("utf-8", "surrogateescape")
     back = load(dump({"c": text}))["c"]
     assert back is not None

@@ -3,7 +3,7 @@
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 
 
-def test_a_handle_key_has_no_virtual_column() -> None:
+def test_a_handle_key_has_no_virtual_columns() -> None:
     virtual = Column("v", ColumnType("int"), nullable=False, generated="virtual")
     plain = (
         Column("a", ColumnType("int"), nullable=False),

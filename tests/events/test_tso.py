@@ -1,4 +1,4 @@
-"""TSO arithmetic against the numbers TiDB's own documents give."""
+"""TSO arithmetic, compared with the numbers in TiDB's documentation."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ticdc_assets.events import tso
 
 
-def test_a_tso_of_the_canal_json_document_is_its_es_field_shifted() -> None:
+def test_a_documented_canal_json_tso_is_its_es_field_shifted() -> None:
     # Seed vector: a watermark with "es":1640007049196 and "watermarkTs":429918007904436226.
     assert tso.physical_ms(429918007904436226) == 1640007049196
     assert tso.logical(429918007904436226) == 2
@@ -19,14 +19,14 @@ def test_a_tso_of_the_canal_json_document_is_its_es_field_shifted() -> None:
 
 
 @given(st.integers(0, (1 << 45) - 1), st.integers(0, (1 << 18) - 1))
-def test_a_tso_is_composed_again_from_its_parts_and_from_its_time(ms: int, counter: int) -> None:
+def test_a_tso_survives_a_round_trip_through_its_parts_and_its_time(ms: int, counter: int) -> None:
     ts = tso.compose(ms, counter)
     assert (tso.physical_ms(ts), tso.logical(ts)) == (ms, counter)
     if ms < 32503680000000:  # the year 3000
         assert tso.from_datetime(tso.to_datetime(ts), counter) == ts
 
 
-def test_a_time_in_any_zone_gives_the_same_tso() -> None:
+def test_the_time_zone_of_a_datetime_does_not_change_its_tso() -> None:
     here = datetime(2024, 1, 1, 8, tzinfo=timezone(timedelta(hours=8)))
     assert tso.from_datetime(here) == tso.from_datetime(datetime(2024, 1, 1, tzinfo=UTC))
 

@@ -1,3 +1,5 @@
+"""Index files of recorded storage-sink folders."""
+
 import pytest
 
 from tests.golden import datasets, storage_tree
@@ -5,7 +7,7 @@ from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.storage_sink.index import read_index
 
 
-def test_every_real_index_names_a_data_file_of_its_directory() -> None:
+def test_every_recorded_index_names_a_data_file_of_its_directory() -> None:
     seen = 0
     for dataset in datasets("*storage*"):
         tree = storage_tree(dataset)
@@ -21,6 +23,6 @@ def test_every_real_index_names_a_data_file_of_its_directory() -> None:
     "data",
     [b"", b"\n", b"CDC.index\n", b"CDC000001.csv\nCDC000002.csv\n", b"../CDC000001.csv", b"\xff"],
 )
-def test_anything_but_a_file_name_is_malformed(data: bytes) -> None:
+def test_content_other_than_a_file_name_is_malformed(data: bytes) -> None:
     with pytest.raises(MalformedMessage):
         read_index(data)

@@ -1,3 +1,5 @@
+"""Checkpoints in `metadata` files."""
+
 import pytest
 
 from tests.golden import datasets, storage_tree
@@ -5,7 +7,7 @@ from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.storage_sink.metadata import read_metadata
 
 
-def test_the_checkpoint_of_every_real_folder_covers_its_schema_files() -> None:
+def test_the_checkpoint_of_every_recorded_folder_covers_its_schema_files() -> None:
     for dataset in datasets("*storage*"):
         tree = storage_tree(dataset)
         checkpoint = read_metadata(tree["metadata"])
@@ -13,7 +15,7 @@ def test_the_checkpoint_of_every_real_folder_covers_its_schema_files() -> None:
         assert max(versions) <= checkpoint, dataset
 
 
-def test_blanks_and_unknown_keys_are_ignored() -> None:
+def test_whitespace_and_unknown_keys_are_ignored() -> None:
     assert read_metadata(b'{ "checkpoint-ts":433305438660591626, "x": [] }\n') == 433305438660591626
 
 
@@ -32,6 +34,6 @@ def test_blanks_and_unknown_keys_are_ignored() -> None:
         b"\xff",
     ],
 )
-def test_a_half_written_or_foreign_file_is_malformed(data: bytes) -> None:
+def test_an_incomplete_or_foreign_file_is_malformed(data: bytes) -> None:
     with pytest.raises(MalformedMessage):
         read_metadata(data)

@@ -1,3 +1,5 @@
+"""Paths of storage-sink folders: parsing and building."""
+
 import re
 import tomllib
 
@@ -65,7 +67,7 @@ def stored(draw: st.DrawFn) -> tuple[StoragePath, Layout]:
 
 
 @given(stored())
-def test_every_path_that_is_built_is_parsed_back(case: tuple[StoragePath, Layout]) -> None:
+def test_every_built_path_parses_to_the_same_value(case: tuple[StoragePath, Layout]) -> None:
     parsed, layout = case
     assert parse(build(parsed, layout), layout) == parsed
 
@@ -76,7 +78,7 @@ def test_every_path_that_is_built_is_parsed_back(case: tuple[StoragePath, Layout
 @example("a/b/٣/CDC000001.csv", Layout(date_separator="none"))
 @example("a/b/18446744073709551616/CDC000001.csv", Layout(date_separator="none"))
 @example("a/meta/schema_1_9999999999.json", Layout())
-def test_a_path_that_parses_is_built_again_unchanged(path: str, layout: Layout) -> None:
+def test_every_parsed_path_builds_to_the_same_path(path: str, layout: Layout) -> None:
     parsed = parse(path, layout)
     if parsed is None:
         return
@@ -110,7 +112,7 @@ def data(path: str, **settings: object) -> tuple[object, ...] | None:
         (f"a/b/5/{NOW}/77/CDC000001.csv", "none", ("a", "b/5", NOW, 77, None)),
     ],
 )
-def test_the_layout_decides_what_a_directory_means(
+def test_a_directory_is_parsed_by_the_layout(
     path: str, date_separator: str, expected: tuple[object, ...] | None
 ) -> None:
     assert data(path, date_separator=date_separator) == expected
@@ -123,7 +125,7 @@ def test_without_partition_directories_a_number_belongs_to_the_table() -> None:
     )  # fmt: skip
 
 
-def test_the_meta_directory_of_a_table_named_meta_is_not_that_of_the_database() -> None:
+def test_a_table_named_meta_has_its_own_meta_directory() -> None:
     name = f"schema_{NOW}_0000000007.json"
     assert parse(f"db/meta/{name}", Layout()) == DatabaseSchemaPath(
         database="db", version=NOW, checksum=7
@@ -165,7 +167,7 @@ def test_temporary_and_foreign_files_parse_to_none(path: str) -> None:
     assert parse(path, Layout(date_separator="none")) is None
 
 
-def test_with_table_ids_as_path_names_parse_to_none() -> None:
+def test_names_parse_to_none_if_the_layout_uses_table_ids() -> None:
     layout = Layout(date_separator="none", table_id_as_path=True)
     assert parse("120/9/CDC000001.csv", layout) == DataPath(table_id=120, version=9, number=1)
     assert parse("120/meta/schema_9_0000000001.json", layout) == TableSchemaPath(
@@ -188,7 +190,7 @@ def golden_layout(dataset: str) -> Layout:
 
 
 @pytest.mark.parametrize("dataset", datasets("*storage*"))
-def test_every_path_of_a_real_folder_parses_and_is_built_again_unchanged(dataset: str) -> None:
+def test_every_path_of_a_recorded_folder_survives_a_round_trip(dataset: str) -> None:
     layout = golden_layout(dataset)
     for path in storage_tree(dataset):
         parsed = parse(path, layout)

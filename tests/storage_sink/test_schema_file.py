@@ -1,3 +1,5 @@
+"""Schema files: their checksums, column types, defaults and events."""
+
 import base64
 import json
 from collections.abc import Iterator
@@ -44,13 +46,13 @@ def column(type_name: str, **keys: Any) -> Column:
 
 
 @pytest.mark.parametrize("dataset", datasets("*storage*"))
-def test_the_checksum_of_every_real_schema_file_is_the_one_in_its_name(dataset: str) -> None:
+def test_every_recorded_schema_file_has_the_checksum_in_its_name(dataset: str) -> None:
     for path, file in schema_files(dataset):
         name = path.rsplit("/", 1)[1]
         assert name == f"schema_{file.version}_{file.checksum:010}.json"
 
 
-def test_checksums_equal_those_of_ticdcs_own_tests() -> None:
+def test_checksums_match_those_in_ticdc_tests() -> None:
     database = written(None, Table="", Query="CREATE DATABASE `schema1`", Type=1)
     assert checksum(database) == 3233644819
     table = written(
@@ -198,7 +200,7 @@ def test_the_schema_equals_the_one_of_the_simple_protocol(workload: str, generat
     assert compared > 10
 
 
-def test_timestamp_defaults_are_utc_and_mangled_binary_defaults_are_kept() -> None:
+def test_timestamp_defaults_are_in_utc_and_replaced_bytes_are_kept() -> None:
     truth = {}
     for row in open_lines(GOLDEN / "types" / "truth.jsonl"):
         truth[row["table"]] = row

@@ -1,6 +1,6 @@
-"""The vocabulary of every protocol.
+"""The events that every protocol's decoder yields, and the table schemas that they state.
 
-Rules of this room: frozen values only.  It reads no protocol, opens and logs nothing, and imports
+Rules: frozen values only.  This package parses no protocol, does no I/O, logs nothing, and imports
 only `errors`.
 """
 

@@ -1,7 +1,6 @@
-"""The events: what any TiCDC message comes down to.
+"""The events that every decoder yields: row changes, DDLs, bootstraps, watermarks and quarantine.
 
-`decode` of every protocol yields these and nothing else.  All are frozen; texts are as the protocol
-gave them except where `row_image` says otherwise.
+All are frozen.  Texts are as the protocol sent them, unless `row_image` says otherwise.
 """
 
 from enum import StrEnum
@@ -13,13 +12,13 @@ from ticdc_assets.errors import DecodeError
 from ticdc_assets.events.position import Position
 from ticdc_assets.events.table_schema import TableSchema
 
-# How the order of an event is known, and so how events that share a ts are ordered:
-# "commit_ts"      by the transaction's own TSO: rows come before a DDL of that ts, and an insert or
-#                  update of a key beats its delete
-# "milliseconds"   by Unix milliseconds only (Canal-JSON without the TiDB extension), shifted into a
-#                  TSO: rows come before a DDL of that ts and keep the order of their positions
-# "table_version"  by the file's table version only (CSV without commit ts): rows come after the DDL
-#                  of that ts and keep the order of their positions
+# The ts that orders an event, which also decides the order of events that share a ts:
+# "commit_ts"      the transaction's TSO: rows precede a DDL of that ts, and an insert or update of
+#                  a key takes precedence over its delete
+# "milliseconds"   Unix milliseconds (Canal-JSON without the TiDB extension), shifted into a TSO:
+#                  rows precede a DDL of that ts and are ordered by position
+# "table_version"  the file's table version (CSV without commit ts): rows follow the DDL of that ts
+#                  and are ordered by position
 Ordering = Literal["commit_ts", "milliseconds", "table_version"]
 
 
@@ -27,12 +26,12 @@ class Op(StrEnum):
     INSERT = "insert"
     UPDATE = "update"
     DELETE = "delete"
-    # The protocol does not tell an insert from an update (Open Protocol without old values).
+    # Insert or update: Open Protocol without old values does not distinguish them.
     UPSERT = "upsert"
 
 
 class Checksum(Struct, frozen=True):
-    """Row checksums as TiCDC stated them; 0 means absent, `corrupted` means do not verify."""
+    """Row checksums as TiCDC states them; 0 means absent, `corrupted` that TiCDC distrusts them."""
 
     version: int
     corrupted: bool
@@ -44,8 +43,8 @@ class RowChange(Struct, frozen=True, kw_only=True):
     """One row inserted, updated or deleted by the transaction that committed at `commit_ts`.
 
     `before` and `after` are row images (see `row_image`): JSON text `{column: text or null}`.  An
-    update's `before` may hold changed columns only (the rest equal `after`) or be None when the
-    protocol does not send it; a delete's `before` may hold the handle key only.
+    update's `before` may hold only changed columns (the others equal `after`), or be None if the
+    protocol does not send it; a delete's `before` may hold only the handle key.
     """
 
     op: Op
@@ -56,33 +55,33 @@ class RowChange(Struct, frozen=True, kw_only=True):
     before: str | None = None
     after: str | None = None
     ordering: Ordering = "commit_ts"
-    # Physical id (of the partition, for partitioned tables), where the protocol states it.
+    # Physical id (of the partition, in partitioned tables), if the protocol states it.
     table_id: int | None = None
-    # What the row was written under: Simple's schemaVersion, the storage sink's table version.
+    # The schema version: Simple's schemaVersion, the storage sink's table version.
     schema_version: int | None = None
-    # What the row itself says of its columns: JSON text {column: MySQL type text}; the type may be
-    # followed by "unsigned", "zerofill" and "not null".
+    # The column types that the message states: JSON text {column: MySQL type text}, where the type
+    # may be followed by "unsigned", "zerofill" and "not null".
     observed: str | None = None
-    # The handle key or primary key, where the message states it.
+    # The handle key or primary key, if the message states it.
     key_columns: tuple[str, ...] | None = None
-    # The message was too large: the images hold handle-key columns only, the rest is not in the
-    # stream.
+    # The message was too large: the images hold only handle-key columns, and the stream lacks the
+    # others.
     handle_key_only: bool = False
     # ENUM and SET values are member names (CSV), not index and bitmask.
     member_names: bool = False
     checksum: Checksum | None = None
     # When TiCDC encoded the message, Unix milliseconds.
     build_ts: int | None = None
-    # SHA-256 of the claim-check object the row was read from, hexadecimal.
+    # SHA-256 of the claim-check object that contains the row, hexadecimal.
     claim_check_digest: str | None = None
 
 
 class SchemaChange(Struct, frozen=True, kw_only=True):
-    """A DDL statement that was executed upstream and finished at `commit_ts`.
+    """A DDL statement that TiDB finished at `commit_ts`.
 
-    `database` and `table` are as the message states them ("" where it does not): for a rename the
-    new names.  `schema` is the table after the statement and `pre_schema` the one before it (for
-    EXCHANGE PARTITION the other table), where the protocol sends them.
+    `database` and `table` are as the message states them ("" if it does not), for a rename the new
+    names.  `schema` is the table after the statement and `pre_schema` the table before it (for
+    EXCHANGE PARTITION the other table), if the protocol sends them.
     """
 
     commit_ts: int
@@ -90,7 +89,7 @@ class SchemaChange(Struct, frozen=True, kw_only=True):
     table: str
     sql: str
     position: Position
-    # The protocol's own word ("CREATE", "ALTER", …) or type number, as text.
+    # The DDL type that the protocol states: a word ("CREATE", "ALTER", …) or a number.
     ddl_type: str = ""
     ordering: Ordering = "commit_ts"
     schema: TableSchema | None = None
@@ -99,7 +98,7 @@ class SchemaChange(Struct, frozen=True, kw_only=True):
 
 
 class Bootstrap(Struct, frozen=True, kw_only=True):
-    """A table's schema stated outside any DDL (Simple bootstrap, storage schema snapshot)."""
+    """A table's schema stated without a DDL (Simple bootstrap, snapshot schema file)."""
 
     schema: TableSchema
     position: Position
@@ -107,7 +106,7 @@ class Bootstrap(Struct, frozen=True, kw_only=True):
 
 
 class Watermark(Struct, frozen=True, kw_only=True):
-    """All events of this topic partition (or folder) up to `ts`, itself included, came before."""
+    """TiCDC has sent every event of this topic partition or folder up to `ts`, inclusive."""
 
     ts: int
     position: Position
@@ -115,16 +114,16 @@ class Watermark(Struct, frozen=True, kw_only=True):
 
 
 class Quarantined(Struct, frozen=True, kw_only=True):
-    """Input that could not be decoded: where it is, what kind of error, and why."""
+    """Input that could not be decoded: its position, the kind of error and the reason."""
 
     position: Position
-    # Name of the `errors.DecodeError` leaf.
+    # The name of the subclass of `errors.DecodeError`.
     error: str
     reason: str
 
     @classmethod
     def from_error(cls, error: DecodeError, position: Position) -> Self:
-        """Make the event of a decoder's error."""
+        """Create the event for a decoder's error."""
         return cls(position=position, error=type(error).__name__, reason=error.reason)
 
 

@@ -1,14 +1,14 @@
-"""Where an event came from: exact enough to find the bytes again.
+"""The position of an event in its topic or folder, exact enough to find its bytes again.
 
-A position is for people and for deduplication by place; it never orders events (order is by commit
-ts), except to keep several DDLs of one commit ts in the order their sender gave them.
+A position identifies an event for people and for deduplication.  Events are ordered by commit ts;
+their positions order only events that share one.
 """
 
 from msgspec import Struct
 
 
 class TopicPosition(Struct, frozen=True, order=True, tag=True):
-    """A record of a topic, and the event's place inside the record (Open Protocol batches)."""
+    """A record of a topic, and the event's index in the record (Open Protocol batches events)."""
 
     topic: str
     partition: int
@@ -20,7 +20,7 @@ class TopicPosition(Struct, frozen=True, order=True, tag=True):
 
 
 class FilePosition(Struct, frozen=True, order=True, tag=True):
-    """A record of a file, counted from 1; 0 stands for the file as a whole."""
+    """A record of a file, counted from 1; record 0 is the whole file."""
 
     path: str
     record: int = 0

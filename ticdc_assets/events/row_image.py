@@ -1,30 +1,30 @@
-"""The row-image convention: how a row travels inside an event.
+"""The row-image convention: the form of a row in an event.
 
 A row image is JSON text, one object `{column: text or null}`: every value a string, NULL a null,
-columns in any order.  Decoders normalise only what would be ambiguous without knowing the protocol:
+columns in any order.  Decoders normalize only values that would be ambiguous without the protocol:
 
 | type                  | text in the image                                       | example            |
 |-----------------------|---------------------------------------------------------|--------------------|
 | integers, year        | decimal                                                 | "-42", "2024"      |
 | bit                   | decimal; a negative one is two's complement of 64 bits  | "10"               |
-| float, double         | any decimal notation that reads back to the value       | "3.14", "1e+06"    |
-| decimal               | digits with the scale they were sent with               | "100.50"           |
+| float, double         | any decimal notation that reads back as the value       | "3.14", "1e+06"    |
+| decimal               | digits with the scale that TiCDC sent               | "100.50"           |
 | char, varchar, text   | the text                                                | "Böb"              |
 | binary, varbinary, blob | standard base64 with padding                          | "AP8="             |
 | date                  | YYYY-MM-DD                                              | "2024-01-01"       |
 | datetime              | YYYY-MM-DD HH:MM:SS[.f], no zone                        | "2024-01-01 10:00:00.123" |
-| timestamp             | the same, in UTC (the zero timestamp unchanged)         | "2024-01-01 02:00:00" |
+| timestamp             | as datetime, in UTC (the zero timestamp unchanged)      | "2024-01-01 02:00:00" |
 | time                  | [-]HH[H]:MM:SS[.f]                                      | "-838:59:59"       |
 | enum                  | 1-based index, 0 the invalid member; with `RowChange.member_names` the name | "2" / "gold" |
 | set                   | bitmask; with `member_names` the comma-joined names     | "5" / "a,c"        |
 | json                  | TiDB's text                                             | "{\"a\": 1}"       |
 | vector                | TiDB's text                                             | "[1,2.5]"          |
 
-Bytes of a text that are not valid UTF-8 travel as lone surrogates U+DC80…U+DCFF (Python's
-`surrogateescape`), so the exact bytes can be had back.
+Bytes of a text that are not valid UTF-8 become lone surrogates U+DC80…U+DCFF (Python's
+`surrogateescape`), which preserve the exact bytes.
 
-Decoders of JSON protocols pass an image on as it stands in the message, for speed: that it is JSON and
-valid UTF-8 is checked there, that every value is a string or null is checked here, by `load`.
+For speed, decoders of JSON protocols copy an image from the message unchanged: they check that it is
+valid UTF-8 and JSON, and `load` checks that every value is a string or null.
 """
 
 import json

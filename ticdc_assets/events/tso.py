@@ -8,29 +8,29 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def physical_ms(ts: int) -> int:
-    """Unix milliseconds of a TSO."""
+    """Return the Unix milliseconds of a TSO."""
     return ts >> _LOGICAL_BITS
 
 
 def logical(ts: int) -> int:
-    """The counter that tells apart TSOs of one millisecond."""
+    """Return the counter that distinguishes TSOs of one millisecond."""
     return ts & _LOGICAL_MASK
 
 
 def compose(ms: int, logical: int = 0) -> int:
     """Build a TSO from Unix milliseconds and a logical counter."""
     if ms < 0 or not 0 <= logical <= _LOGICAL_MASK:
-        raise ValueError(f"no TSO has physical {ms} and logical {logical}")
+        raise ValueError(f"a TSO cannot have physical part {ms} and logical part {logical}")
     return ms << _LOGICAL_BITS | logical
 
 
 def to_datetime(ts: int) -> datetime:
-    """The TSO's physical time, in UTC."""
+    """Return the physical time of a TSO, in UTC."""
     return _EPOCH + timedelta(milliseconds=physical_ms(ts))
 
 
 def from_datetime(moment: datetime, logical: int = 0) -> int:
-    """Build a TSO from an aware datetime; finer than milliseconds is cut off."""
+    """Build a TSO from an aware datetime, truncated to milliseconds."""
     if moment.tzinfo is None:
-        raise ValueError("a TSO needs a moment with a time zone")
+        raise ValueError("a TSO needs a datetime with a time zone")
     return compose((moment - _EPOCH) // timedelta(milliseconds=1), logical)

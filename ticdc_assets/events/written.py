@@ -1,4 +1,4 @@
-"""Values of ours as JSON, whatever is in their texts: names of tables may hold bytes of no text."""
+"""Structs as JSON text, even if a table name contains bytes that are not valid UTF-8."""
 
 import json
 from typing import TypeVar
@@ -9,16 +9,16 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 def write_json(value: msgspec.Struct) -> str:
-    """Write a value down."""
+    """Write a struct as JSON text."""
     try:
         return msgspec.json.encode(value).decode()
     except UnicodeEncodeError:
-        # The other encoder escapes lone surrogates.
+        # msgspec cannot encode lone surrogates; the standard library escapes them.
         return json.dumps(msgspec.to_builtins(value, str_keys=True), separators=(",", ":"))
 
 
 def read_json(text: str, kind: type[_T]) -> _T:
-    """Take up what `write_json` wrote."""
+    """Read the JSON text that `write_json` wrote."""
     try:
         return msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError:

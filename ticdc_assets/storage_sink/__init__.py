@@ -1,4 +1,4 @@
-"""The grammar of the storage sink's folder: paths, schema files, metadata, index files.
+"""The file formats of a storage-sink folder: paths, schema files, metadata and index files.
 
-Rules of this room: it reads texts and bytes and opens no file.  Nothing ever writes to the folder.
+Rules: this package parses text and bytes and opens no file.  Nothing ever writes to the folder.
 """

@@ -1,9 +1,9 @@
 """Column defaults in schema files, converted to the row-image convention.
 
-TiDB keeps a default as a string whatever the column's type: numbers as digits, ENUM and SET by
-name, TIMESTAMP in UTC, BIT and binary types as raw bytes; it does not mark expressions.  Bytes that
-are not UTF-8 are U+FFFD in TiDB's own metadata: for binary columns that is the default TiDB fills
-in (not what the statement says), for BIT the value is lost when the file is written.
+TiDB stores every default as a string: numbers as digits, ENUM and SET by name, TIMESTAMP in UTC,
+BIT and binary types as raw bytes; it does not mark expressions.  Its metadata replaces bytes that
+are not UTF-8 by U+FFFD.  In binary columns TiDB fills in that replaced default, unlike the
+statement's; for BIT the file no longer has the value.
 """
 
 import re
@@ -27,7 +27,7 @@ _CALL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-# JSON scalars.
+# A default in a schema file is a JSON scalar.
 Stated = str | int | float | bool | None
 
 
@@ -44,7 +44,7 @@ def read_default(stated: Stated, column_type: ColumnType) -> ColumnDefault:
         return ColumnDefault(str(int(stated)) if isinstance(stated, bool) else str(stated))
     name = column_type.name
     if name == "bit":
-        return _bit(stated)
+        return _read_bit(stated)
     if name in ("enum", "set"):
         return ColumnDefault(stated)
     if name in _NUMERIC:
@@ -58,8 +58,8 @@ def read_default(stated: Stated, column_type: ColumnType) -> ColumnDefault:
     return ColumnDefault(stated)
 
 
-def _bit(stated: str) -> ColumnDefault:
+def _read_bit(stated: str) -> ColumnDefault:
     if "\N{REPLACEMENT CHARACTER}" in stated:
-        # The server lost bytes here; the statement still has them.
+        # TiDB lost bytes of this value; only the statement has them.
         return ColumnDefault()
     return ColumnDefault(str(int.from_bytes(stated.encode(), "big")))

@@ -1,6 +1,6 @@
 """The `metadata` file of a storage-sink folder: its checkpoint.
 
-Everything with a commit ts up to the checkpoint, schema files included, is in the folder for good.
+The folder is complete, schema files included, up to this commit ts.
 """
 
 from msgspec import DecodeError, Struct, field, json
@@ -16,11 +16,11 @@ _decode = json.Decoder(_Metadata).decode
 
 
 def read_metadata(data: bytes) -> int:
-    """Read the checkpoint ts; raise `MalformedMessage` if there is none (a half-written file)."""
+    """Read the checkpoint ts; raise `MalformedMessage` for an incomplete file."""
     try:
         checkpoint = _decode(data).checkpoint_ts
     except (DecodeError, RecursionError) as error:
         raise MalformedMessage(f"metadata: {error}") from None
     if not 0 <= checkpoint < 1 << 63:
-        raise MalformedMessage(f"metadata: {checkpoint} is no TSO")
+        raise MalformedMessage(f"metadata: {checkpoint} is not a TSO")
     return checkpoint

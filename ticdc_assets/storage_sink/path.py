@@ -1,13 +1,12 @@
 """The paths of a storage-sink folder: parsing and building.
 
-`parse` and `build` are inverse to each other (with file numbers padded to the width of the layout).
-Files that TiCDC does not write under their final name (`….tmp`, `….tmp.<uuid>`, foreign files)
-parse to None.
+`parse` and `build` are inverses, if file numbers have the width of the layout.  Temporary files
+(`….tmp`, `….tmp.<uuid>`) and files that TiCDC did not write parse to None.
 
-TiCDC does not escape names in paths, so a path is read from its end, where every part has a fixed
-form; what remains in front is schema and table.  More than two segments mean that a name contains a
-slash: the first segment is then taken as the schema and the rest as the table; the content of the
-schema file has the true names.
+TiCDC does not escape names in paths, so `parse` reads a path from its end, where every part has a
+fixed form; the rest is database and table.  If a name contains a slash, the rest has more than two
+segments: `parse` takes the first as the database and the others as the table.  Only the content of
+the schema file has the true names.
 """
 
 import re
@@ -17,8 +16,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 # TSOs of any year after 1978 are greater; table ids are much smaller.
-_LEAST_TSO = 1 << 56
-_MOST = (1 << 64) - 1
+_MIN_TSO = 1 << 56
+_MAX_NUMBER = (1 << 64) - 1
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,19}")
 _DATES = {
@@ -26,7 +25,7 @@ _DATES = {
     "month": re.compile(r"[0-9]{4}-(?:0[1-9]|1[0-2])"),
     "day": re.compile(r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"),
 }
-# The dispatcher id is two 64-bit numbers, written one after the other.
+# A dispatcher id is two concatenated 64-bit numbers.
 _DATA_FILE = re.compile(r"CDC(?:_([0-9]{1,40})_)?([0-9]{6,20})")
 _INDEX_FILE = re.compile(r"CDC(?:_([0-9]{1,40}))?\.index")
 _SCHEMA_FILE = re.compile(r"schema_(0|[1-9][0-9]{0,19})_([0-9]{10})\.json")
@@ -37,10 +36,10 @@ class Layout(Struct, frozen=True, kw_only=True):
 
     date_separator: Literal["none", "year", "month", "day"] = "day"
     partition_separator: bool = True
-    # The width of file numbers when written; every width that TiCDC allows is read.
+    # The width of file numbers in `build`; `parse` accepts every width that TiCDC allows.
     digits: int = 20
     table_id_as_path: bool = False
-    # Whether file names carry a dispatcher; both forms are read, as the setting may have changed.
+    # Whether file names contain a dispatcher id.  `parse` accepts both: the setting may change.
     across_nodes: bool = False
     extension: Literal[".csv", ".json"] = ".csv"
 
@@ -63,7 +62,7 @@ class DataPath(DataDirectory, frozen=True, kw_only=True):
 
 
 class IndexPath(DataDirectory, frozen=True, kw_only=True):
-    """The index file of one data directory (and, across nodes, of one dispatcher)."""
+    """The index file of one data directory and, across nodes, one dispatcher."""
 
     dispatcher: str | None = None
 
@@ -84,7 +83,7 @@ class DatabaseSchemaPath(Struct, frozen=True, kw_only=True):
 
 
 class MetadataPath(Struct, frozen=True):
-    """The checkpoint of the whole folder."""
+    """The `metadata` file, which has the checkpoint of the folder."""
 
 
 StoragePath = DataPath | IndexPath | TableSchemaPath | DatabaseSchemaPath | MetadataPath
@@ -100,22 +99,22 @@ def parse(path: str, layout: Layout) -> StoragePath | None:
     if name.endswith(layout.extension):
         match = _DATA_FILE.fullmatch(name, 0, len(name) - len(layout.extension))
         if match is not None:
-            place = _data_directory(directories, layout)
-            if place is None:
+            directory = _parse_data_directory(directories, layout)
+            if directory is None:
                 return None
-            number = _number(match[2].lstrip("0") or "0")
+            number = _parse_number(match[2].lstrip("0") or "0")
             if number is None:
                 return None
-            return DataPath(**asdict(place), dispatcher=match[1], number=number)
+            return DataPath(**asdict(directory), dispatcher=match[1], number=number)
     if directories.pop() != "meta":
         return None
     match = _INDEX_FILE.fullmatch(name)
     if match is not None:
-        place = _data_directory(directories, layout)
-        return None if place is None else IndexPath(**asdict(place), dispatcher=match[1])
+        directory = _parse_data_directory(directories, layout)
+        return None if directory is None else IndexPath(**asdict(directory), dispatcher=match[1])
     match = _SCHEMA_FILE.fullmatch(name)
     if match is not None:
-        return _schema_path(directories, match, layout)
+        return _parse_schema_path(directories, match, layout)
     return None
 
 
@@ -125,40 +124,40 @@ def build(parsed: StoragePath, layout: Layout) -> str:
         case MetadataPath():
             return "metadata"
         case DatabaseSchemaPath():
-            return f"{parsed.database}/meta/{_schema_name(parsed)}"
+            return f"{parsed.database}/meta/{_build_schema_name(parsed)}"
         case TableSchemaPath():
-            return f"{_owner(parsed)}/meta/{_schema_name(parsed)}"
+            return f"{_build_table_directory(parsed)}/meta/{_build_schema_name(parsed)}"
         case IndexPath():
             suffix = "" if parsed.dispatcher is None else f"_{parsed.dispatcher}"
-            return f"{_directory(parsed)}/meta/CDC{suffix}.index"
+            return f"{_build_data_directory(parsed)}/meta/CDC{suffix}.index"
         case DataPath():
             infix = "" if parsed.dispatcher is None else f"_{parsed.dispatcher}_"
             number = f"{parsed.number:0{layout.digits}}"
-            return f"{_directory(parsed)}/CDC{infix}{number}{layout.extension}"
+            return f"{_build_data_directory(parsed)}/CDC{infix}{number}{layout.extension}"
 
 
-def _data_directory(parts: list[str], layout: Layout) -> DataDirectory | None:
-    """Parse the directory of data files."""
+def _parse_data_directory(parts: list[str], layout: Layout) -> DataDirectory | None:
+    """Parse a directory of data files; None for any other directory."""
     names = list(parts)
     date = None
     if layout.date_separator != "none":
         date = names.pop()
         if _DATES[layout.date_separator].fullmatch(date) is None:
             return None
-    version = _number(names.pop()) if names else None
+    version = _parse_number(names.pop()) if names else None
     if version is None:
         return None
     if layout.table_id_as_path:
-        table_id = _number(names[0]) if len(names) == 1 else None
+        table_id = _parse_number(names[0]) if len(names) == 1 else None
         if table_id is None:
             return None
         return DataDirectory(table_id=table_id, version=version, date=date)
     partition_id = None
     if layout.partition_separator and len(names) > 2:
-        # The last directory is a partition if a version stands before it.  A table may be called
-        # "b/5", though: a number as great as a TSO is then the version itself.
-        outer = _number(names[-1])
-        if outer is not None and not outer < _LEAST_TSO <= version:
+        # The last directory is a partition id if a version precedes it.  But a table may be named
+        # "b/5": if only the last number is as large as a TSO, that number is the version.
+        outer = _parse_number(names[-1])
+        if outer is not None and not outer < _MIN_TSO <= version:
             partition_id, version = version, outer
             names.pop()
     if len(names) < 2:
@@ -172,14 +171,14 @@ def _data_directory(parts: list[str], layout: Layout) -> DataDirectory | None:
     )
 
 
-def _schema_path(
+def _parse_schema_path(
     names: list[str], match: re.Match[str], layout: Layout
 ) -> TableSchemaPath | DatabaseSchemaPath | None:
-    version, checksum = _number(match[1]), int(match[2])
+    version, checksum = _parse_number(match[1]), int(match[2])
     if version is None or checksum >= 1 << 32 or not names:
         return None
     if layout.table_id_as_path:
-        table_id = _number(names[0]) if len(names) == 1 else None
+        table_id = _parse_number(names[0]) if len(names) == 1 else None
         if table_id is None:
             return None
         return TableSchemaPath(table_id=table_id, version=version, checksum=checksum)
@@ -189,22 +188,22 @@ def _schema_path(
     return TableSchemaPath(database=names[0], table=table, version=version, checksum=checksum)
 
 
-def _number(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     """Read an unsigned 64-bit number without leading zeros."""
     if _NUMBER.fullmatch(text) is None:
         return None
     number = int(text)
-    return number if number <= _MOST else None
+    return number if number <= _MAX_NUMBER else None
 
 
-def _owner(parsed: DataPath | IndexPath | TableSchemaPath) -> str:
+def _build_table_directory(parsed: DataPath | IndexPath | TableSchemaPath) -> str:
     if parsed.table_id is not None:
         return str(parsed.table_id)
     return f"{parsed.database}/{parsed.table}"
 
 
-def _directory(parsed: DataPath | IndexPath) -> str:
-    parts = [_owner(parsed), str(parsed.version)]
+def _build_data_directory(parsed: DataPath | IndexPath) -> str:
+    parts = [_build_table_directory(parsed), str(parsed.version)]
     if parsed.partition_id is not None:
         parts.append(str(parsed.partition_id))
     if parsed.date is not None:
@@ -212,5 +211,5 @@ def _directory(parsed: DataPath | IndexPath) -> str:
     return "/".join(parts)
 
 
-def _schema_name(parsed: TableSchemaPath | DatabaseSchemaPath) -> str:
+def _build_schema_name(parsed: TableSchemaPath | DatabaseSchemaPath) -> str:
     return f"schema_{parsed.version}_{parsed.checksum:010}.json"

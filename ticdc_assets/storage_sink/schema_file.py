@@ -1,6 +1,6 @@
-"""Schema files of the storage sink: the columns of a table version, and the DDL behind it.
+"""Schema files of the storage sink: the columns of a table version, and the DDL that created it.
 
-A file without a statement is a snapshot of a table that existed before its first row was written.
+A file without a statement is a snapshot: TiCDC writes it before the first row of an existing table.
 The files state no index but the primary key (its columns in table order), no charset and no
 comment, and do not mark generated columns.
 """
@@ -22,11 +22,11 @@ from ticdc_assets.events import (
     TableSchema,
 )
 from ticdc_assets.storage_sink.column_default import ColumnDefault, read_default
-from ticdc_assets.storage_sink.schema_checksum import shape_checksum
+from ticdc_assets.storage_sink.schema_checksum import compute_schema_checksum
 
-_MOST = (1 << 63) - 1
-# The stated precision of a FLOAT or DOUBLE without parameters.
-_UNSTATED_PRECISION = {"float": 12, "double": 22}
+_MAX_NUMBER = (1 << 63) - 1
+# The precision that a file states for a FLOAT or DOUBLE declared without one.
+_DEFAULT_PRECISION = {"float": 12, "double": 22}
 
 
 class _Content(Struct, frozen=True, rename="pascal"):
@@ -51,14 +51,14 @@ class SchemaFile(Struct, frozen=True, kw_only=True):
     """The content of one schema file."""
 
     database: str
-    # "" for a file of a database.
+    # "" in the schema file of a database.
     table: str
     version: int
     # The statement, "" for a snapshot.
     query: str
-    # The number of TiDB's DDL type, 0 for a snapshot.
+    # TiDB's number of the DDL type, 0 for a snapshot.
     type: int
-    # The checksum that the name of the file should end with.
+    # The checksum of the content; the name of the file states it.
     checksum: int
     table_schema: TableSchema | None = None
 
@@ -66,18 +66,18 @@ class SchemaFile(Struct, frozen=True, kw_only=True):
 def read_schema_file(data: bytes) -> SchemaFile:
     """Read a schema file; raise `MalformedMessage` or `UnknownMessage`."""
     try:
-        return _read(_content.decode(data))
+        return _parse_content(_content.decode(data))
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise MalformedMessage(f"schema file: {error}") from None
 
 
 def checksum(data: bytes) -> int:
-    """Compute the checksum in the name of a schema file; raise `MalformedMessage`."""
+    """Compute the checksum of a schema file; raise `MalformedMessage`."""
     return read_schema_file(data).checksum
 
 
 def to_event(file: SchemaFile, position: FilePosition) -> SchemaChange | Bootstrap:
-    """Convert a schema file: to a DDL that was executed, or to a bootstrap."""
+    """Convert a schema file to a DDL, or a snapshot to a bootstrap."""
     if not file.query and file.table_schema is not None:
         return Bootstrap(schema=file.table_schema, position=position)
     return SchemaChange(
@@ -91,15 +91,17 @@ def to_event(file: SchemaFile, position: FilePosition) -> SchemaChange | Bootstr
     )
 
 
-def _read(content: _Content) -> SchemaFile:
-    if _number(content.version, "Version") != 1:
+def _parse_content(content: _Content) -> SchemaFile:
+    if _parse_number(content.version, "Version") != 1:
         raise UnknownMessage(f"schema file: Version {content.version} is unknown")
     database, table = _text.decode(content.schema), _text.decode(content.table)
-    version = _number(content.table_version, "TableVersion")
+    version = _parse_number(content.table_version, "TableVersion")
     columns = content.table_columns or []
     total = content.table_columns_total
-    if total is not None and _number(total, "TableColumnsTotal") != len(columns):
-        raise MalformedMessage(f"schema file: {len(columns)} columns where {total} are announced")
+    if total is not None and _parse_number(total, "TableColumnsTotal") != len(columns):
+        raise MalformedMessage(
+            f"schema file: {len(columns)} columns, but TableColumnsTotal is {total}"
+        )
     if not database:
         raise MalformedMessage("schema file: no Schema")
     if not table and not content.query:
@@ -112,29 +114,29 @@ def _read(content: _Content) -> SchemaFile:
         table=table,
         version=version,
         query=content.query,
-        type=_number(content.type, "Type"),
-        checksum=shape_checksum(content.table, content.schema, columns),
-        table_schema=_table_schema(database, table, version, columns) if table else None,
+        type=_parse_number(content.type, "Type"),
+        checksum=compute_schema_checksum(content.table, content.schema, columns),
+        table_schema=_parse_table_schema(database, table, version, columns) if table else None,
     )
 
 
-def _table_schema(
+def _parse_table_schema(
     database: str, table: str, version: int, stated: list[dict[str, Raw]]
 ) -> TableSchema:
     columns, key = [], []
     for keys in stated:
         name = _text.decode(keys["ColumnName"])
-        column_type = _column_type(keys)
+        column_type = _parse_column_type(keys)
         default = ColumnDefault()
         if "ColumnDefault" in keys:
             default = read_default(_scalar.decode(keys["ColumnDefault"]), column_type)
-        if _flag(keys, "ColumnIsPk", absent=False):
+        if _parse_flag(keys, "ColumnIsPk", absent=False):
             key.append(name)
         columns.append(
             Column(
                 name=name,
                 type=column_type,
-                nullable=_flag(keys, "ColumnNullable", absent=True),
+                nullable=_parse_flag(keys, "ColumnNullable", absent=True),
                 default=default.text,
                 default_is_expression=default.is_expression,
             )
@@ -149,24 +151,24 @@ def _table_schema(
     )
 
 
-def _column_type(keys: Mapping[str, Raw]) -> ColumnType:
+def _parse_column_type(keys: Mapping[str, Raw]) -> ColumnType:
     name, *words = _text.decode(keys["ColumnType"]).lower().split() or [""]
     if not name:
         raise MalformedMessage("schema file: an empty ColumnType")
-    # The documentation calls the length of a string ColumnLength; servers do not.
-    length = _parameter(keys, "ColumnPrecision")
+    # TiCDC's documentation names the length of a string ColumnLength; TiCDC writes ColumnPrecision.
+    length = _parse_parameter(keys, "ColumnPrecision")
     if length is None:
-        length = _parameter(keys, "ColumnLength")
-    decimals = _parameter(keys, "ColumnScale")
-    # Every YEAR has width 4.
-    if name == "year" or (decimals is None and length == _UNSTATED_PRECISION.get(name)):
+        length = _parse_parameter(keys, "ColumnLength")
+    decimals = _parse_parameter(keys, "ColumnScale")
+    # Every YEAR has width 4, so it is not a parameter.
+    if name == "year" or (decimals is None and length == _DEFAULT_PRECISION.get(name)):
         length = None
     elements = None
     if "ColumnElems" in keys:
         elements = _elements.decode(keys["ColumnElems"])
     return ColumnType(
         name=name,
-        # Servers state it for every YEAR and BIT, although MySQL has no such types.
+        # TiCDC states it for every YEAR and BIT, although MySQL has no unsigned ones.
         unsigned="unsigned" in words and name not in ("year", "bit"),
         zerofill="zerofill" in words,
         length=length,
@@ -175,14 +177,14 @@ def _column_type(keys: Mapping[str, Raw]) -> ColumnType:
     )
 
 
-def _parameter(keys: Mapping[str, Raw], key: str) -> int | None:
+def _parse_parameter(keys: Mapping[str, Raw], key: str) -> int | None:
     if key not in keys:
         return None
     setting: Any = _setting.decode(keys[key])
-    return _number(setting, key) if setting != "" else None
+    return _parse_number(setting, key) if setting != "" else None
 
 
-def _flag(keys: Mapping[str, Raw], key: str, *, absent: bool) -> bool:
+def _parse_flag(keys: Mapping[str, Raw], key: str, *, absent: bool) -> bool:
     if key not in keys:
         return absent
     setting = _setting.decode(keys[key])
@@ -193,10 +195,10 @@ def _flag(keys: Mapping[str, Raw], key: str, *, absent: bool) -> bool:
     raise MalformedMessage(f"schema file: {key} is {setting!r}")
 
 
-def _number(stated: int | str, what: str) -> int:
+def _parse_number(stated: int | str, what: str) -> int:
     """Read a number that some versions write as a string."""
     if isinstance(stated, str) and stated.isascii() and stated.isdigit() and len(stated) < 20:
         stated = int(stated)
-    if isinstance(stated, bool) or not isinstance(stated, int) or not 0 <= stated <= _MOST:
+    if isinstance(stated, bool) or not isinstance(stated, int) or not 0 <= stated <= _MAX_NUMBER:
         raise MalformedMessage(f"schema file: {what} is {stated!r}")
     return stated
