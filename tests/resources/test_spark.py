@@ -1,5 +1,6 @@
 """Spark sessions: their jars, the errors for what is missing, and where they run."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -95,7 +96,8 @@ def test_the_error_names_a_missing_jar(
 
 def test_a_missing_connect_server_is_an_error_at_once_without_its_token() -> None:
     url = f"sc://127.0.0.1:{free_port()}"
-    with pytest.raises(ConfigError, match=f"no session at {url}: .* refused$"):
+    reason = os.strerror(errno.ECONNREFUSED)
+    with pytest.raises(ConfigError, match=f"no session at {url}: .*{reason}$"):
         get_session(master=f"{url}/;token=sesame;user_id=joe")
 
 

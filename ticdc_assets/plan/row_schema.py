@@ -8,6 +8,7 @@ from ticdc_assets.errors import MissingSchema
 from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.plan.steps import TypedRowGroup
+from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.schema.inference import infer_schema, merge_observed_columns
 from ticdc_assets.schema.reconciliation import reconcile
 
@@ -22,7 +23,7 @@ class StreamRules(Struct, frozen=True):
 
     declared_keys: Mapping[str, tuple[str, ...]] = {}
     # For a protocol that decodes rows by flags which may be stale.
-    redecode: Callable[[RowChange, TableSchema], RowChange] | None = None
+    redecode: Redecode | None = None
 
 
 class RowSchemas:

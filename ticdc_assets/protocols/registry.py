@@ -21,6 +21,9 @@ from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.simple.avro import SimpleAvroDecoder
 from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
 
+# Decodes a row again whose binary flags contradict the schema it was written under.
+Redecode = Callable[[RowChange, TableSchema], RowChange]
+
 
 class TopicDecoder(Protocol):
     """Decodes one record at a time, stateless; never raises."""
@@ -46,8 +49,7 @@ class ProtocolTraits:
     sends_ddl_to_all_partitions: bool = False
     # Whether rows may carry checksums.
     has_checksums: bool = False
-    # Decodes a row again whose binary flags contradict the schema it was written under.
-    redecode: Callable[[RowChange, TableSchema], RowChange] | None = None
+    redecode: Redecode | None = None
     file_extension: Literal[".csv", ".json"] = ".json"
     make_topic_decoder: Callable[[Changefeed, PayloadStore | None], TopicDecoder] | None = None
     make_file_decoder: Callable[[Changefeed], FileDecoder] | None = None

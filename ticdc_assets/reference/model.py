@@ -27,8 +27,9 @@ from ticdc_assets.errors import (
     MissingSchema,
 )
 from ticdc_assets.events import Bootstrap, Event, Quarantined, RowChange, SchemaChange
+from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.reference.event_buffer import BufferedEvent, EventBuffer
-from ticdc_assets.reference.row_typing import Redecode, RowTyper, TypedChange
+from ticdc_assets.reference.row_typing import RowTyper, TypedChange
 from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.reference.tables import ModelTables
 from ticdc_assets.schema.apply_ddl import apply_ddl

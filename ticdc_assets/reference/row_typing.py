@@ -1,11 +1,10 @@
 """Type the rows of events by the schema under which they were written."""
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
 from ticdc_assets.errors import MalformedMessage, MissingSchema
 from ticdc_assets.events import Op, RowChange, TableSchema
+from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.reference.event_buffer import EventBuffer
 from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.reference.tables import ModelTables
@@ -14,9 +13,6 @@ from ticdc_assets.schema.inference import find_type_changes, infer_schema, merge
 from ticdc_assets.schema.reconciliation import reconcile
 from ticdc_assets.schema.types.checksum import ChecksumVerdict, verify_checksum
 from ticdc_assets.schema.types.row import RowReader
-
-# Decodes a row again if the flags it was decoded by contradict the schema of its table.
-Redecode = Callable[[RowChange, TableSchema], RowChange]
 
 
 class TypedChange(Struct, frozen=True):

@@ -24,7 +24,6 @@ from ticdc_assets.lake.apply.multiset import (
 )
 from ticdc_assets.lake.apply.quarantined_rows import stop_job
 from ticdc_assets.lake.apply.segment import Segment, read_segment
-from ticdc_assets.lake.apply.typed_rows import Redecode
 from ticdc_assets.lake.columns.conversion import check_conversion, convert_rows, locate_partitions
 from ticdc_assets.lake.columns.reading import parse_images, type_columns
 from ticdc_assets.lake.columns.types import list_delta_columns
@@ -41,6 +40,7 @@ from ticdc_assets.plan.steps import (
     TableStep,
     TableWork,
 )
+from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.schema import effect as effects
 
 # Spark plans nested segments ever more slowly, so every third one is computed first.

@@ -17,7 +17,6 @@ from ticdc_assets.lake.apply.typed_rows import (
     INVALID,
     KEY_ONLY,
     GroupReader,
-    Redecode,
     has_certain_columns,
     spell_key,
 )
@@ -25,6 +24,7 @@ from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.types import DeltaColumn, choose_delta_names, list_delta_columns
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.plan.steps import ApplyRows, TypedRowGroup
+from ticdc_assets.protocols.registry import Redecode
 
 
 @dataclass

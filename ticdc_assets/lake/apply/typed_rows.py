@@ -8,7 +8,7 @@ names start with `⌗` because user columns may have any name.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import add
 
 import msgspec
@@ -38,9 +38,7 @@ from ticdc_assets.lake.columns.types import (
     list_stored_columns,
 )
 from ticdc_assets.plan.steps import TypedRowGroup
-
-# Decodes a row again that was decoded by flags which its table's schema contradicts.
-Redecode = Callable[[RowChange, TableSchema], RowChange]
+from ticdc_assets.protocols.registry import Redecode
 
 # Where an event came from, and its place in the order.
 ORIGIN = (
