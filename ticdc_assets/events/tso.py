@@ -27,10 +27,3 @@ def compose(ms: int, logical: int = 0) -> int:
 def to_datetime(ts: int) -> datetime:
     """Return the physical time of a TSO, in UTC."""
     return _EPOCH + timedelta(milliseconds=physical_ms(ts))
-
-
-def from_datetime(moment: datetime, logical: int = 0) -> int:
-    """Build a TSO from an aware datetime, truncated to milliseconds."""
-    if moment.tzinfo is None:
-        raise ValueError("a TSO needs a datetime with a time zone")
-    return compose((moment - _EPOCH) // timedelta(milliseconds=1), logical)

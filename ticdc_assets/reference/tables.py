@@ -132,7 +132,7 @@ class ModelTables:
     def _empty(self, effect: PartitionsEmptied, ts: int) -> None:
         table = self.find_or_add(effect.schema)
         if table.has_misplaced_rows:
-            raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, "")
+            raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS)
         locate = make_locator(effect.partitioning, table.schema)
         table.take_rows(lambda row: locate(row) in effect.names)
         table.alter(effect.schema, (), ts)
@@ -142,10 +142,10 @@ class ModelTables:
         for table in (partitioned, other):
             if table.pause_reason is not None:
                 raise UnsupportedDdl(
-                    f"EXCHANGE PARTITION with a paused table: {table.pause_reason}", ""
+                    f"EXCHANGE PARTITION with a paused table: {table.pause_reason}"
                 )
         if partitioned.has_misplaced_rows:
-            raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS, "")
+            raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS)
         locate = make_locator(effect.partitioning, partitioned.schema)
         has_misplaced_rows = any(
             locate(partitioned.rename_columns(row)) != effect.partition for row in other

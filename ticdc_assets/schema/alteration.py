@@ -310,10 +310,10 @@ def find_partitions(schema: TableSchema, names: tuple[str, ...] | None) -> tuple
     partitions = get_partitioning(schema).partitions
     if names is None:
         return tuple(p.name for p in partitions)
-    found = tuple(p.name for p in partitions if _contains_name(names, p.name))
-    if len(found) != len({folded(name) for name in names}):
+    known = tuple(p.name for p in partitions if _contains_name(names, p.name))
+    if len(known) != len({folded(name) for name in names}):
         raise _unknown_partitions(names)
-    return found
+    return known
 
 
 def _unknown_partitions(names: tuple[str, ...]) -> UnsupportedDdl:

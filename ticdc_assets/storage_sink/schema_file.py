@@ -71,11 +71,6 @@ def read_schema_file(data: bytes) -> SchemaFile:
         raise MalformedMessage(f"schema file: {error}") from None
 
 
-def checksum(data: bytes) -> int:
-    """Compute the checksum of a schema file; raise `MalformedMessage`."""
-    return read_schema_file(data).checksum
-
-
 def to_event(file: SchemaFile, position: FilePosition) -> SchemaChange | Bootstrap:
     """Convert a schema file to a DDL, or a snapshot to a bootstrap."""
     if not file.query and file.table_schema is not None:

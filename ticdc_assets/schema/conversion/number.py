@@ -103,10 +103,10 @@ def to_decimal(value: Value, old: ColumnType, new: ColumnType) -> Value:
 
 def read_number_prefix(text: str) -> Decimal:
     """Read the number at the start of a text, 0 if there is none; ±1e400 exceeds every type."""
-    found = _NUMBER_PREFIX.match(text.strip())
-    if found is None:
+    match = _NUMBER_PREFIX.match(text.strip())
+    if match is None:
         return Decimal(0)
-    sign, whole, fraction, exponent = found.groups()
+    sign, whole, fraction, exponent = match.groups()
     whole = whole.lstrip("0")
     shift = 0
     if exponent:

@@ -200,8 +200,8 @@ EXTRACT_FROM_DATE: dict[str, Callable[[MysqlDatetime], int | None]] = {
 def _extract_time(first: int, last: int) -> Callable[[MysqlTime], int]:
     def extract(time: MysqlTime) -> int:
         total = 0
-        for at in range(first, last + 1):
-            total = total * (10**6 if at == 3 else 100) + time[at + 1]
+        for index in range(first, last + 1):
+            total = total * (10**6 if index == 3 else 100) + time[index + 1]
         return -total if time.negative else total
 
     return extract
