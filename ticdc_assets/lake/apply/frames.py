@@ -42,6 +42,7 @@ from ticdc_assets.plan.steps import (
 )
 from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.schema import effect as effects
+from ticdc_assets.stream.problem import ROWS_IN_WRONG_PARTITIONS
 
 # Spark plans nested segments ever more slowly, so every third one is computed first.
 _MAX_NESTED_SEGMENTS = 3
@@ -53,6 +54,13 @@ class TableFrame:
 
     rows: DataFrame
     segments: list[Segment] = field(default_factory=list)
+    # The rows that the last exchange put into a partition where they do not belong.
+    misplaced_rows: DataFrame | None = None
+
+    @property
+    def has_misplaced_rows(self) -> bool:
+        """Whether partition DDL cannot know the rows of a partition; runs a job."""
+        return self.misplaced_rows is not None and not self.misplaced_rows.isEmpty()
 
 
 @dataclass
@@ -109,22 +117,6 @@ class Frames:
         ]
         return self.lake.spark.sql(f"SELECT {', '.join(columns)} WHERE false")
 
-    def has_rows_in_wrong_partitions(self, incarnation: str) -> bool:
-        """Whether the last exchange of the window brought in rows that belong elsewhere."""
-        work = self.work[incarnation]
-        misplaced = False
-        schema = work.before
-        for step in work.steps:
-            if isinstance(step, Exchange) and step.partitioned:
-                other = self.build_table(step.other, step.other_steps).rows
-                rows = _with_names_of(other, self.empty(schema))
-                outside = _outside_partitions(rows, schema, step, (step.partition,))
-                misplaced = not outside.isEmpty()
-            elif isinstance(step, Alter) and step.repartitions:
-                misplaced = False
-            schema = step.schema
-        return misplaced
-
 
 class _TableBuilder:
     """Builds one table step by step; its rows are None as long as it is new and empty."""
@@ -134,11 +126,12 @@ class _TableBuilder:
         self._rows = rows
         self._schema = schema
         self._segments: list[Segment] = []
+        self._misplaced_rows: DataFrame | None = None
         self._depth = 0
 
     def result(self) -> TableFrame:
         rows = self._frames.empty(self._schema) if self._rows is None else self._rows
-        return TableFrame(rows, self._segments)
+        return TableFrame(rows, self._segments, self._misplaced_rows)
 
     def add(self, step: TableStep) -> None:
         match step:
@@ -147,7 +140,10 @@ class _TableBuilder:
             case Alter():
                 if self._rows is not None:
                     self._rows = _alter(self._rows, self._schema, step)
+                if step.repartitions:
+                    self._misplaced_rows = None
             case EmptyPartitions():
+                _require_placed_rows(self.result())
                 if self._rows is not None:
                     kept = _outside_partitions(self._rows, self._schema, step, step.names)
                     self._rows = _alter(kept, self._schema, step)
@@ -170,14 +166,22 @@ class _TableBuilder:
         return repeat_rows(counts) if rows is None else recount_rows(rows, counts, segment.columns)
 
     def _exchange(self, step: Exchange) -> DataFrame:
-        rows = self._frames.empty(self._schema) if self._rows is None else self._rows
-        other = self._frames.build_table(step.other, step.other_steps).rows
+        this, other = self.result(), self._frames.build_table(step.other, step.other_steps)
+        _require_placed_rows(this if step.partitioned else other)
         names = (step.partition,)
         if step.partitioned:
-            kept = _outside_partitions(rows, self._schema, step, names)
-            return kept.unionByName(_with_names_of(other, kept))
+            received = _with_names_of(other.rows, this.rows)
+            self._misplaced_rows = _outside_partitions(received, self._schema, step, names)
+            return _outside_partitions(this.rows, self._schema, step, names).unionByName(received)
         self._segments = [dataclasses.replace(s, given_away=True) for s in self._segments]
-        return _with_names_of(_inside_partitions(other, step.schema_before, step, names), rows)
+        sent = _inside_partitions(other.rows, step.schema_before, step, names)
+        return _with_names_of(sent, this.rows)
+
+
+def _require_placed_rows(table: TableFrame) -> None:
+    """Fail if values do not tell in which partition a row is."""
+    if table.has_misplaced_rows:
+        raise TableCannotContinue(ROWS_IN_WRONG_PARTITIONS)
 
 
 def keeps_values_of(rows: DataFrame, steps: Sequence[effects.ColumnChange], ts: int) -> bool:

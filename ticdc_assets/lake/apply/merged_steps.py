@@ -28,7 +28,7 @@ def merge_steps(before: TableSchema, steps: Sequence[TableStep]) -> list[TableSt
     shape = _shape(before)
     kept: list[TableStep] = []
     for step in steps:
-        if isinstance(step, Alter) and not step.steps and _shape(step.schema) == shape:
+        if _shows_nothing(step, shape):
             continue
         last = kept[-1] if kept else None
         if (
@@ -41,6 +41,12 @@ def merge_steps(before: TableSchema, steps: Sequence[TableStep]) -> list[TableSt
             kept.append(step)
         shape = _shape(step.schema)
     return kept
+
+
+def _shows_nothing(step: TableStep, shape: _Shape) -> bool:
+    """Whether a step of a table with this shape changes neither its rows nor its Delta table."""
+    is_plain = isinstance(step, Alter) and not step.steps and not step.repartitions
+    return is_plain and _shape(step.schema) == shape
 
 
 def _name(rows: ApplyRows) -> TableKey:

@@ -50,7 +50,7 @@ def apply_table_work(
     try:
         segments = writer.create() if version is None else writer.update()
         has_exchange = any(isinstance(step, Exchange) for step in work.steps)
-        misplaced = has_exchange and frames.has_rows_in_wrong_partitions(work.incarnation)
+        misplaced = has_exchange and frames.build_table(work.incarnation).has_misplaced_rows
     except (TicdcError, PySparkException) as error:
         reason = _find_pause_reason(error)
         if reason is None:
