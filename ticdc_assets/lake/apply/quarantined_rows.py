@@ -12,6 +12,7 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.segment import Segment
 from ticdc_assets.lake.apply.typed_rows import INVALID, KEY_ONLY, ORIGIN
 from ticdc_assets.lake.columns.expressions import combine_pairwise
+from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.contracts import QUARANTINE
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.schema.types.row import RowReader
@@ -19,7 +20,7 @@ from ticdc_assets.stream import problem
 
 # Marks the failure of a job by a row that its table cannot continue without.
 _STOPPED = "the table cannot continue: "
-_NAMES = [part.split()[0] for part in QUARANTINE.split(",")]
+_NAMES = arrow_schema(QUARANTINE).names
 
 
 def stop_job(reason: Column) -> Column:
