@@ -37,7 +37,7 @@ class TestErrors:
 
         return fails
 
-    def test_a_tso_that_is_not_resolved_is_refused_with_the_resolved_ts(
+    def test_an_unresolved_tso_is_an_error_that_names_the_resolved_ts(
         self, fails: Callable[..., str], tmp_path: Path
     ) -> None:
         resolved = points(PLAIN)[-1]

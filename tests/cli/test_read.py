@@ -185,7 +185,7 @@ class TestReplay:
         assert (code, err) == (0, [])
         assert len({json.loads(line)["position"] for line in out.splitlines()}) > 300
 
-    def test_what_cannot_be_honoured_is_a_line_each_and_the_exit_code_tells(
+    def test_each_problem_is_one_line_and_sets_the_exit_code(
         self, run: Run, tmp_path: Path
     ) -> None:
         feeds = declare(tmp_path / "feeds.toml", "lifecycle/simple-json-handle-key-only")
@@ -261,7 +261,7 @@ class TestNames:
             code, out, _ = run("replay", "--sink-uri", uri, "--table", table)
             assert (code, out) == (0, b'{"id":"1"}\n')
 
-    def test_a_name_that_two_tables_have_is_refused(self, run: Run, tmp_path: Path) -> None:
+    def test_a_name_of_two_tables_is_an_error(self, run: Run, tmp_path: Path) -> None:
         rows = [canal_row("a.b", "c", 5), canal_row("a", "b.c", 5)]
         uri = dump_of(tmp_path, *rows, canal_watermark(9))
         code, out, err = run("replay", "--sink-uri", uri, "--table", "a.b.c")

@@ -68,9 +68,7 @@ def tables(replay: ModelReplay) -> dict[tuple[str, str], list[bytes]]:
 
 
 @pytest.mark.parametrize("manner", MANNERS)
-def test_a_replay_gives_the_truth_at_every_checkpoint_looked_at(
-    manner: str, tmp_path: Path
-) -> None:
+def test_a_replay_gives_the_truth_at_every_sampled_checkpoint(manner: str, tmp_path: Path) -> None:
     simulation = simulate(tmp_path, replace(MANNERS[manner], transactions=450, flush_every=15))
     replay = replayed(simulation)
 

@@ -142,9 +142,7 @@ def _in_any_order(found: Expected) -> dict[tuple[str, ...], list[dict[str, str |
     return ordered
 
 
-def test_columns_that_are_stated_and_never_travel_are_told_by_the_statement_that_adds_them() -> (
-    None
-):
+def test_the_statement_that_adds_a_virtual_column_shows_that_it_never_travels() -> None:
     teller = Teller("simple-new")
     teller.knows("t", T)
     events = [teller.bootstrap("t"), *teller.tell([put("t", id=1, v=1)])]
@@ -267,7 +265,7 @@ def test_declared_keys_hold_where_the_table_has_no_other() -> None:
     assert tables(model) == {"s(a, b, v)": [("1", "6", "3"), ("1", "6", "4")]}
 
 
-def test_members_that_nothing_names_stay_numbers_and_it_is_said_once() -> None:
+def test_unnamed_members_stay_numbers_and_are_reported_once() -> None:
     columns = "id int primary key, e enum('a','b')"
     teller = Teller("canal")
     teller.knows("t", columns)

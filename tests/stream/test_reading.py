@@ -16,7 +16,7 @@ def events_of(tree: dict[str, bytes]):
     return list(read_folder_events(feed_of(DATASET), tree, tree.__getitem__))
 
 
-def test_a_schema_file_that_is_not_what_its_name_says_is_doubted_and_used() -> None:
+def test_a_schema_file_that_does_not_match_its_checksum_is_reported_and_used() -> None:
     tree = dict(storage_tree(DATASET))
     path = next(p for p in sorted(tree) if "shop/customers/meta/schema_" in p)
     tree[path] = tree[path].replace(b'"60"', b'"61"')

@@ -157,9 +157,7 @@ class TestTopicsOfTables:
         assert resolved(declare(), *events, row(8, "b", "d.b")) == 6
         assert resolved(declare(), *events, mark(8, "d.b")) == 8
 
-    def test_tables_that_swap_their_names_do_so_in_whatever_order_it_is_heard(
-        self, declare
-    ) -> None:
+    def test_tables_swap_their_names_in_any_order_of_arrival(self, declare) -> None:
         steps = (("a", "x"), ("b", "a"), ("x", "b"))
         swap = [ddl(7, f"RENAME TABLE `d`.`{o}` TO `d`.`{n}`", n, f"d.{o}") for o, n in steps]
         for order in permutations(swap):
@@ -172,7 +170,7 @@ class TestTopicsOfTables:
         assert resolved(declare(), mark(9), mark(7, "d.a"), create(7, "a")) == 7
         assert resolved(declare(), mark(9), mark(7, "d.a")) == 7
 
-    def test_a_topic_of_which_only_a_part_was_heard_does_not_either(self, declare) -> None:
+    def test_a_topic_with_a_silent_partition_does_not_either(self, declare) -> None:
         feed = declare(uri="kafka://h:9092/main?protocol=simple&partition-num=2")
         events = [mark(9), mark(9, partition=1), mark(7, "d.a")]
         assert resolved(feed, *events) == 6
@@ -243,7 +241,7 @@ def assert_never_too_much(feed: Changefeed, events: list[Event], every: int = 1)
 @pytest.mark.parametrize(
     "dataset", ["lifecycle/simple-json-topic-per-table", "types/canal-json-ext-topic-per-table"]
 )
-def test_a_topic_per_table_is_resolved_as_far_as_it_was_heard(dataset: str) -> None:
+def test_a_topic_per_table_is_resolved_up_to_its_watermarks(dataset: str) -> None:
     feed = feed_of(dataset)
     events = events_of(dataset)
     assert_never_too_much(feed, events, every=31)
@@ -252,7 +250,7 @@ def test_a_topic_per_table_is_resolved_as_far_as_it_was_heard(dataset: str) -> N
 
 @settings(max_examples=12)
 @given(data=st.data())
-def test_partitions_may_be_heard_in_any_order(data: st.DataObject) -> None:
+def test_partitions_may_arrive_in_any_order(data: st.DataObject) -> None:
     dataset = data.draw(
         st.sampled_from(
             ["lifecycle/simple-json", "types/newarch-open-protocol", "lifecycle/canal-json-ext"]

@@ -21,7 +21,7 @@ CUSTOMERS = TableDefinition(
         column("phone", "varchar(20)"),
         column("fax", "varchar(20)"),
         column("tier", "enum('bronze','silver','gold')", nullable=False, default="bronze"),
-        column("interests", "set('books','music','garden','kitchen','sport')"),
+        column("interests", "set('cinema','music','garden','kitchen','sport')"),
         column("avatar", "blob"),
         column("token", "varbinary(16)"),
         column("born", "date"),
@@ -145,5 +145,5 @@ NOTES = (
 AGENTS = ("Mozilla/5.0 (X11; Linux x86_64)", "curl/8.5.0", "Safari — iPhone", None)
 WEIGHTS = ("0.25", "1.5", "12.75", "0.1", "3", None)
 DISCOUNTS = (None, "0", "0.05", "0.125", "0.3333333333333333")
-INTERESTS = (None, "", "books", "books,music", "garden,kitchen,sport", "music,sport")
+INTERESTS = (None, "", "cinema", "cinema,music", "garden,kitchen,sport", "music,sport")
 OPENINGS = ("08:30:00.000", "00:00:00.500", "23:59:59.999", None)
