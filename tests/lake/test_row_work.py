@@ -148,7 +148,7 @@ def test_rows_that_cannot_be_converted_say_why(spark: SparkSession) -> None:
     rows = convert_rows(of_images(spark, images), "image", schema, steps, 1).sort("at").collect()
     assert [row.image for row in rows] == [dump({"id": "1", "b": "a"}), None, None, None]
     assert rows[0].problem is None
-    assert rows[1].problem.startswith("column 'b': the bytes are not text")
+    assert rows[1].problem.startswith("column 'b': the bytes are not valid")
     assert rows[2].problem.startswith("column 'id': 'x' is not")
     assert rows[3].problem.startswith("row image")
 
