@@ -24,7 +24,7 @@ from ticdc_assets.lake.apply.quarantined_rows import find_stop_reason
 from ticdc_assets.lake.apply.segment import Segment
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
-from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, TableStep, TableWork
+from ticdc_assets.plan.steps import Alter, ApplyRows, TableStep, TableWork
 from ticdc_assets.stream.problem import OLD_KEY_MISSING
 
 
@@ -48,9 +48,7 @@ def apply_table_work(
         table.restore(version)
     writer = _TableWriter(frames, work, table, updates_split=updates_split)
     try:
-        segments = writer.create() if version is None else writer.update()
-        has_exchange = any(isinstance(step, Exchange) for step in work.steps)
-        misplaced = has_exchange and frames.build_table(work.incarnation).has_misplaced_rows
+        written = writer.create() if version is None else writer.update()
     except (TicdcError, PySparkException) as error:
         reason = _find_pause_reason(error)
         if reason is None:
@@ -58,8 +56,8 @@ def apply_table_work(
         if version is not None:
             table.restore(version)
         return TableOutcome(version, pause_reason=reason)
-    counts = [_count_rows(work.incarnation, segment) for segment in segments]
-    return TableOutcome(table.version, counts, segments, misplaced)
+    counts = [_count_rows(work.incarnation, segment) for segment in written.segments]
+    return TableOutcome(table.version, counts, written.segments, written.has_misplaced_rows)
 
 
 def _find_pause_reason(error: Exception) -> str | None:
@@ -73,8 +71,17 @@ def _find_pause_reason(error: Exception) -> str | None:
     return reason
 
 
+@dataclass(frozen=True)
+class _Written:
+    """What went into a table."""
+
+    segments: list[Segment]
+    # Rows of the last EXCHANGE PARTITION may be in a partition where they do not belong.
+    has_misplaced_rows: bool = False
+
+
 class _TableWriter:
-    """Writes one table; returns the segments that went into it."""
+    """Writes one table."""
 
     def __init__(
         self, frames: Frames, work: TableWork, table: CurrentTable, *, updates_split: bool
@@ -85,16 +92,16 @@ class _TableWriter:
         self._updates_split = updates_split
         self._steps = merge_steps(work.before, work.steps)
 
-    def create(self) -> list[Segment]:
+    def create(self) -> _Written:
         """Create the table as it is at the end of the window."""
         self._check_old_keys()
         built = self._frames.build_table(self._work.incarnation)
         self._table.create(self._work.after)
         if self._steps:
             self._table.append(built.rows)
-        return built.segments
+        return _Written(built.segments, built.has_misplaced_rows)
 
-    def update(self) -> list[Segment]:
+    def update(self) -> _Written:
         """Take the existing table through the window."""
         if all(self._keeps_values(step) for step in self._steps):
             return self._update_step_by_step()
@@ -109,7 +116,7 @@ class _TableWriter:
         before = self._frames.build_table(self._work.incarnation, 0).rows
         return keeps_values_of(before, step.steps, step.commit_ts)
 
-    def _update_step_by_step(self) -> list[Segment]:
+    def _update_step_by_step(self) -> _Written:
         segments = []
         schema = self._work.before
         for step in self._steps:
@@ -118,16 +125,16 @@ class _TableWriter:
             elif isinstance(step, Alter):
                 self._table.reshape(schema, step.steps, step.schema)
             schema = step.schema
-        return segments
+        return _Written(segments)
 
-    def _rewrite(self) -> list[Segment]:
+    def _rewrite(self) -> _Written:
         self._check_old_keys()
         work, table = self._work, self._table
         built = self._frames.build_table(work.incarnation)
         changes = [c for step in work.steps if isinstance(step, Alter) for c in step.steps]
         table.reshape(work.before, changes, work.after)
         table.overwrite(built.rows, work.after)
-        return built.segments
+        return _Written(built.segments, built.has_misplaced_rows)
 
     # Segments
 
