@@ -1,6 +1,6 @@
 """Decode the records of topics: every batch of `raw` whose events are not in `events` yet."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Row
 from pyspark.sql import functions as F
@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, make_record_worker
 from ticdc_assets.lake.events.event_commits import BYTES_PER_COMMIT, DecodeResult, EventCommits
 from ticdc_assets.lake.events.quarantine import update_quarantine
+from ticdc_assets.lake.store.commits import group_by_size
 from ticdc_assets.lake.store.contracts import EVENTS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.protocols.payload import PayloadStore
@@ -32,7 +33,8 @@ def decode_topic(
     decode = make_record_worker(lake.feed, open_payloads)
     done_through = max([since, *decoded])
     size = 0
-    for group in _group_batches(_read_pending_batches(lake, since, decoded)):
+    pending = _read_pending_batches(lake, since, decoded)
+    for group in group_by_size(pending, lambda batch: batch["size"], BYTES_PER_COMMIT):
         records = raw.where(f"batch IN ({_join([batch['batch'] for batch in group])})")
         is_committed = commits.commit(
             records.selectExpr(*RECORD_COLUMNS).mapInArrow(decode, EVENTS),
@@ -71,20 +73,6 @@ def _read_pending_batches(lake: LakeSession, since: int, decoded: Sequence[int])
         F.coalesce(F.sum(F.octet_length("value")), F.lit(0)).alias("size"),
     )
     return batches.orderBy("batch").collect()
-
-
-def _group_batches(batches: Sequence[Row]) -> Iterator[list[Row]]:
-    """Group batches into commits of bounded size, of one batch at least."""
-    group: list[Row] = []
-    size = 0
-    for batch in batches:
-        if group and size + batch["size"] > BYTES_PER_COMMIT:
-            yield group
-            group, size = [], 0
-        group.append(batch)
-        size += batch["size"]
-    if group:
-        yield group
 
 
 def _join(numbers: Sequence[int]) -> str:

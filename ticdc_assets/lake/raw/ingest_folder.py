@@ -24,6 +24,7 @@ from ticdc_assets.lake.raw.ingest_records import (
     read_raw_end,
 )
 from ticdc_assets.lake.store.arrow import arrow_schema, make_array
+from ticdc_assets.lake.store.commits import group_by_size
 from ticdc_assets.lake.store.contracts import RAW_FILES
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.storage_sink.path import (
@@ -34,13 +35,13 @@ from ticdc_assets.storage_sink.path import (
     parse,
 )
 from ticdc_assets.stream.folder_files import (
+    METADATA,
     data_file_order,
     describe_path_mismatch,
     is_named_like_data,
     make_layout,
 )
 
-METADATA = "metadata"
 _MAX_CONTENT = 16 << 20
 _MAX_BIGINT = (1 << 63) - 1
 _READERS = 8
@@ -91,7 +92,7 @@ def ingest_folder(
     batch, seq, items, taken = state.batch, state.seq, 0, 0
     if checkpoint is not None:
         rows.append(checkpoint)
-    for chunk in _chunks(rows, bytes_per_batch):
+    for chunk in group_by_size(rows, lambda row: row["size"], bytes_per_batch):
         last = seq + len(chunk)
         metadata: dict[str, Any] = {"seq": last}
         # Until the checkpoint itself is written, the digest is left out.
@@ -257,19 +258,6 @@ def _with_contents(
         for row in pool.map(read, rows):
             if row is not None:
                 yield row
-
-
-def _chunks(rows: list[dict[str, Any]], most: int) -> Iterator[list[dict[str, Any]]]:
-    chunk: list[dict[str, Any]] = []
-    size = 0
-    for row in rows:
-        if chunk and size + row["size"] > most:
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(row)
-        size += row["size"]
-    if chunk:
-        yield chunk
 
 
 def _table(chunk: list[dict[str, Any]], batch: int, seq: int) -> pa.Table:

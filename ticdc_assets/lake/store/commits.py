@@ -1,18 +1,22 @@
-"""The newest commits of a Delta table.
+"""Commits to Delta tables: the newest ones, and what goes into the next.
 
-Every stage reads them for every table it works on, and DESCRIBE HISTORY costs Spark a third of a
-second of processor time.  On a local file system delta-rs reads the log in milliseconds; for an
-object store only Spark has the credentials and the configuration.
+Every stage reads the newest commits of every table it works on, and DESCRIBE HISTORY costs Spark a
+third of a second of processor time.  On a local file system delta-rs reads the log in milliseconds;
+for an object store only Spark has the credentials and the configuration.
 """
 
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
 from ticdc_assets.lake.store.sql import delta_table
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
@@ -36,3 +40,20 @@ def read_newest_commits(spark: SparkSession, path: str, limit: int) -> list[Comm
     history = spark.sql(f"DESCRIBE HISTORY {delta_table(path)} LIMIT {limit}")
     rows = history.select("version", "operation", "userMetadata").collect()
     return [Commit(*row) for row in rows]
+
+
+def group_by_size(
+    items: Iterable[_Item], size_of: Callable[[_Item], int], most: int
+) -> Iterator[list[_Item]]:
+    """Group items into commits of at most `most` bytes, of one item at least."""
+    group: list[_Item] = []
+    total = 0
+    for item in items:
+        size = size_of(item)
+        if group and total + size > most:
+            yield group
+            group, total = [], 0
+        group.append(item)
+        total += size
+    if group:
+        yield group
