@@ -15,7 +15,7 @@ from tests.golden import GOLDEN, datasets, meta, open_lines
 from tests.lake.golden_runs import GoldenLake, compare, cuts, list_truth_points, unexpected_problems
 from tests.reference.golden_feeds import DROPPED_REMAIN, UNUSABLE, allowed, replicated
 from tests.truth import truth
-from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import AlterTable, RenameTables, RenameTo
 
@@ -103,7 +103,7 @@ def compare_history(golden: GoldenLake) -> None:
     stated: dict[tuple[int, str], set[str]] = defaultdict(set)
     for line in lines:
         if line["sql"]:
-            stated[line["valid_from"] >> lost, _kind(line["sql"])].add(folded(line["table"]))
+            stated[line["valid_from"] >> lost, _kind(line["sql"])].add(fold_name(line["table"]))
     missing = [
         ddl
         for ddl in _ddls(golden.dataset)
@@ -111,7 +111,7 @@ def compare_history(golden: GoldenLake) -> None:
         # The history has a renamed table under its new name, and one dropped with its database
         # under its own.
         if not tables
-        or not ("rename" in ddl["type"] or not ddl["table"] or folded(ddl["table"]) in tables)
+        or not ("rename" in ddl["type"] or not ddl["table"] or fold_name(ddl["table"]) in tables)
     ]
     assert missing == []
 

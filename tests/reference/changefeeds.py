@@ -225,7 +225,7 @@ class Teller:
         name = qualified(step.table)
         if step.other is not None and step.kind != "exchange":
             before = self._tables.pop(_key(step.other))
-            after = before.renamed(*name)
+            after = before.with_name(*name)
             if self.manner.startswith("storage"):
                 after = replace(after, version=self._ts)
             self._tables[_key(step.table)] = after

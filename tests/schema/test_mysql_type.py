@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from tests.golden import GOLDEN, open_lines
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
-from ticdc_assets.schema.types.mysql_type import OPEN_CODES, TYPES, delta_type, describe, parse_type
+from ticdc_assets.schema.types.mysql_type import (
+    OPEN_CODES,
+    TYPES,
+    describe,
+    map_to_delta_type,
+    parse_type,
+)
 
 READ = {
     "varchar(20)": ColumnType("varchar", length=20),
@@ -142,7 +148,7 @@ DELTA = {
 
 @pytest.mark.parametrize("text", DELTA)
 def test_each_type_has_its_delta_type(text: str) -> None:
-    assert delta_type(parse_type(text)) == DELTA[text]
+    assert map_to_delta_type(parse_type(text)) == DELTA[text]
 
 
 def test_text_with_charset_binary_is_binary() -> None:
@@ -158,7 +164,7 @@ def test_every_type_in_the_golden_tables_is_known() -> None:
     }
     assert len(texts) > 40
     for text in texts:
-        assert delta_type(parse_type(text))
+        assert map_to_delta_type(parse_type(text))
 
 
 def test_open_protocol_codes_name_known_types() -> None:

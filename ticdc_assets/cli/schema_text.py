@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ticdc_assets.cli import texts
 from ticdc_assets.events import Column, TableSchema
-from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.columns.types import format_mysql_type
 from ticdc_assets.lake.views.overview import SchemaVersionRow
 
@@ -41,8 +41,8 @@ def describe_changes(before: TableSchema, after: TableSchema, sql: str) -> list[
     if (before.database, before.table) != (after.database, after.table):
         names = [f"{schema.database}.{schema.table}" for schema in (before, after)]
         lines.append(f"renamed: {' → '.join(names)}")
-    old_columns = {folded(column.name): column for column in before.columns}
-    new_columns = {folded(column.name): column for column in after.columns}
+    old_columns = {fold_name(column.name): column for column in before.columns}
+    new_columns = {fold_name(column.name): column for column in after.columns}
     dropped = [column for name, column in old_columns.items() if name not in new_columns]
     added = [column for name, column in new_columns.items() if name not in old_columns]
     for old, column in _find_renamed(before, after, dropped, added, sql):

@@ -91,7 +91,7 @@ class Session:
 
         def rename(version: int) -> TableSchema:
             # The schema version does not change here either.
-            after = before.renamed(self.database, name)
+            after = before.with_name(self.database, name)
             self._upstream.replace((self.database, table), after)
             return after
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """Return a name in the form in which TiDB compares names: each letter in lower case."""
     return name.lower() if name.isascii() else "".join(char.lower()[0] for char in name)
 
@@ -105,9 +105,9 @@ class TableSchema(Struct, frozen=True):
 
     def column(self, name: str) -> Column | None:
         """Return the column of this name, ignoring case."""
-        wanted = folded(name)
+        wanted = fold_name(name)
         for column in self.columns:
-            if column.name == name or folded(column.name) == wanted:
+            if column.name == name or fold_name(column.name) == wanted:
                 return column
         return None
 
@@ -142,5 +142,5 @@ class TableSchema(Struct, frozen=True):
                 keys.append(tuple(stored))
         return tuple(keys)
 
-    def renamed(self, database: str, table: str) -> "TableSchema":
+    def with_name(self, database: str, table: str) -> "TableSchema":
         return replace(self, database=database, table=table)

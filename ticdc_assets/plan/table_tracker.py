@@ -199,7 +199,7 @@ class TableTracker:
         """Take a table to a new schema; of a stopped one only the name changes."""
         table = self.incarnations[id]
         if table.is_stopped:
-            renamed = table.schema.renamed(schema.database, schema.table)
+            renamed = table.schema.with_name(schema.database, schema.table)
             self.incarnations[id] = replace(table, schema=renamed)
             return
         repartitions = _partitioning_rule(schema) != _partitioning_rule(table.schema)

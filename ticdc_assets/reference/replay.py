@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError, InvalidValue
 from ticdc_assets.events import Event
-from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.protocols.registry import get_traits
 from ticdc_assets.reference.model import Model
@@ -64,7 +64,7 @@ class ModelReplay:
 
     def find_table(self, name: str) -> ModelTable:
         """Return the table called `db.table`; raise `ConfigError` unless exactly one matches."""
-        tables = [t for t in self.model.tables if folded(_full_name(t)) == folded(name)]
+        tables = [t for t in self.model.tables if fold_name(_full_name(t)) == fold_name(name)]
         if not tables:
             raise ConfigError(f"no table {name} at {self.model.applied_ts}", setting="--table")
         if len(tables) > 1:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from resources.catalog import read_catalog
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.advance import AdvanceResult, Source, advance, replay_tables, sum_results
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.lake import LakeSession
@@ -64,11 +64,11 @@ def replay_named_tables(
     log: logging.Logger,
 ) -> LakeCatalog:
     """Replay tables from all their events, without ingesting anything; return the lake after it."""
-    wanted = {(folded(database), folded(table)) for database, table in names}
+    wanted = {(fold_name(database), fold_name(table)) for database, table in names}
     incarnations = frozenset(
         table.incarnation
         for (database, name), table in before.named().items()
-        if (folded(database), folded(name)) in wanted
+        if (fold_name(database), fold_name(name)) in wanted
     )
     if not incarnations:
         raise ConfigError("the lake no longer has any of these tables", setting="selection")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ticdc_assets.errors import UnsupportedDdl
 from ticdc_assets.events import Column, Index, Partition, Partitioning, TableSchema
-from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.default import resolve_default
 from ticdc_assets.schema.ddl.indexes import find_free_name
@@ -311,7 +311,7 @@ def find_partitions(schema: TableSchema, names: tuple[str, ...] | None) -> tuple
     if names is None:
         return tuple(p.name for p in partitions)
     known = tuple(p.name for p in partitions if _contains_name(names, p.name))
-    if len(known) != len({folded(name) for name in names}):
+    if len(known) != len({fold_name(name) for name in names}):
         raise _unknown_partitions(names)
     return known
 
@@ -328,7 +328,7 @@ def _set_partitions(schema: TableSchema, partitions: tuple[Partition, ...]) -> T
 
 
 def _same_name(left: str, right: str) -> bool:
-    return folded(left) == folded(right)
+    return fold_name(left) == fold_name(right)
 
 
 def _contains_name(names: tuple[str, ...], name: str) -> bool:

@@ -178,7 +178,7 @@ class _Application:
             return TableRecovered(*old, self._catalog.register(stated))
         if statement.name is None and dropped.schema.table_id is None and bin.has_several(key):
             raise UnsupportedDdl(f"cannot recover {old[1]!r}: several tables of it were dropped")
-        recovered = self._reconcile(dropped.schema.renamed(*new))
+        recovered = self._reconcile(dropped.schema.with_name(*new))
         return TableRecovered(*old, self._catalog.replace(recovered), dropped.drops_ago)
 
     def _recover_database(self, name: str, new_name: str) -> list[Effect]:
@@ -208,7 +208,7 @@ class _Application:
             reason = f"cannot rename {old.table!r}: it may be {_format_or(sources)}"
             return self.pause([*tables, new_name], reason)
         (source,) = sources
-        renamed = self._reconcile(source.renamed(*new_name))
+        renamed = self._reconcile(source.with_name(*new_name))
         schema = self._catalog.rename(source, renamed, self._change.commit_ts)
         return [TableRenamed(source.database, source.table, schema)]
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.reconciliation import mark_hidden_columns
 from ticdc_assets.schema.recycle_bin import RecycleBin, RecycleBinState
 
@@ -20,7 +20,7 @@ TableKey = tuple[str, str]
 
 def table_key(database: str, table: str) -> TableKey:
     """Return the identity of a table."""
-    return folded(database), folded(table)
+    return fold_name(database), fold_name(table)
 
 
 def key_of(schema: TableSchema) -> TableKey:
@@ -48,7 +48,7 @@ class SchemaCatalog:
         # Tables whose columns are uncertain, because a DDL on them could not be applied.
         self._uncertain: set[TableKey] = set()
         self._collations: dict[str, str] = {}
-        self._declared_keys = {folded(name): key for name, key in (declared_keys or {}).items()}
+        self._declared_keys = {fold_name(name): key for name, key in (declared_keys or {}).items()}
 
     def state(self) -> CatalogState:
         """Return the whole content, for `restore`."""
@@ -95,7 +95,7 @@ class SchemaCatalog:
     def _add_declared_key(self, schema: TableSchema) -> TableSchema:
         """Add the declared key, unless the table has a key of its own."""
         undeclared = replace(schema, declared_key=None)
-        name = folded(f"{schema.database}.{schema.table}")
+        name = fold_name(f"{schema.database}.{schema.table}")
         declared = self._declared_keys.get(name, schema.declared_key)
         if undeclared.key or declared is None:
             return undeclared
@@ -119,7 +119,7 @@ class SchemaCatalog:
 
     def drop_database(self, name: str, ts: int) -> list[TableSchema]:
         """Move all tables of a database to the recycle bin; return their last schemas."""
-        name = folded(name)
+        name = fold_name(name)
         self._views = {view for view in self._views if view[0] != name}
         self._collations.pop(name, None)
         keys = [key for key in self._tables if key[0] == name]
@@ -168,11 +168,11 @@ class SchemaCatalog:
     def set_collation(self, database: str, collation: str | None) -> None:
         """Record the default collation of a database; None changes nothing."""
         if collation is not None:
-            self._collations[folded(database)] = collation
+            self._collations[fold_name(database)] = collation
 
     def apply_database_collation(self, schema: TableSchema) -> TableSchema:
         """Return the schema with the database's collation on text columns that state none."""
-        collation = self._collations.get(folded(schema.database))
+        collation = self._collations.get(fold_name(schema.database))
         if collation is None:
             return schema
         columns = tuple(

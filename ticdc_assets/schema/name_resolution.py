@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from ticdc_assets.errors import UnreadableDdl
 from ticdc_assets.events import SchemaChange, TableSchema
-from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.reader import read_ddl
@@ -55,10 +55,10 @@ def resolve_name(
     name: Name, own_name: Name, change: SchemaChange, tables: Iterable[TableSchema]
 ) -> list[TableSchema]:
     """Find the tables that a name may refer to; `own_name` names the message's own table."""
-    candidates = [table for table in tables if folded(table.table) == folded(name.table)]
+    candidates = [table for table in tables if fold_name(table.table) == fold_name(name.table)]
     database = name.database or (change.database if own_name.database is None else None)
     if database:
-        return [table for table in candidates if folded(table.database) == folded(database)]
+        return [table for table in candidates if fold_name(table.database) == fold_name(database)]
     candidates = [table for table in candidates if not _has_other_id(table, change)]
     for matches in (_has_stated_id, _has_stated_database, _has_stated_columns):
         if len(candidates) > 1:
@@ -111,7 +111,7 @@ def _has_stated_id(table: TableSchema, change: SchemaChange) -> bool:
 
 def _has_stated_database(table: TableSchema, change: SchemaChange) -> bool:
     before = change.pre_schema
-    return before is not None and folded(before.database) == folded(table.database)
+    return before is not None and fold_name(before.database) == fold_name(table.database)
 
 
 def _has_stated_columns(table: TableSchema, change: SchemaChange) -> bool:
@@ -121,4 +121,4 @@ def _has_stated_columns(table: TableSchema, change: SchemaChange) -> bool:
 
 
 def _columns(schema: TableSchema) -> set[tuple[str, str]]:
-    return {(folded(c.name), c.type.name) for c in schema.columns}
+    return {(fold_name(c.name), c.type.name) for c in schema.columns}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
-from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverted
 
 # Prefix of the virtual columns that TiDB creates for an expression index; protocols state them.
@@ -66,8 +66,8 @@ def _order_columns(replayed: TableSchema, stated: TableSchema) -> list[str]:
 
     Columns that only one schema has do not count as a difference; in replayed order they are last.
     """
-    by_name = {folded(c.name): c.name for c in stated.columns}
-    known = [by_name[n] for c in replayed.columns if (n := folded(c.name)) in by_name]
+    by_name = {fold_name(c.name): c.name for c in stated.columns}
+    known = [by_name[n] for c in replayed.columns if (n := fold_name(c.name)) in by_name]
     common = set(known)
     order = [c.name for c in stated.columns]
     if [name for name in order if name in common] == known:
@@ -77,7 +77,7 @@ def _order_columns(replayed: TableSchema, stated: TableSchema) -> list[str]:
 
 def _complete_column(replayed: Column | None, stated: Column) -> Column:
     if replayed is None:
-        hidden = folded(stated.name).startswith(_HIDDEN)
+        hidden = fold_name(stated.name).startswith(_HIDDEN)
         return replace(stated, generated="virtual") if hidden else stated
     default, is_expression = stated.default, stated.default_is_expression
     if replayed.default_is_expression or default is None:
@@ -119,9 +119,9 @@ def _complete_indexes(replayed: tuple[Index, ...], stated: tuple[Index, ...]) ->
 
 def _restore_key_order(stated: Index, replayed: tuple[Index, ...]) -> Index | None:
     """Return a stated primary key in replayed order, if a replayed one has the same columns."""
-    names = {folded(name) for name in stated.columns}
+    names = {fold_name(name) for name in stated.columns}
     for index in replayed:
-        if index.primary and {folded(name) for name in index.columns} == names:
-            by_name = {folded(name): name for name in stated.columns}
-            return replace(stated, columns=tuple(by_name[folded(n)] for n in index.columns))
+        if index.primary and {fold_name(name) for name in index.columns} == names:
+            by_name = {fold_name(name): name for name in stated.columns}
+            return replace(stated, columns=tuple(by_name[fold_name(n)] for n in index.columns))
     return None

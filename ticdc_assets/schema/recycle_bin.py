@@ -9,7 +9,7 @@ from collections import defaultdict
 from msgspec import Struct
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.table_schema import fold_name
 
 # A table's database and name, both folded as TiDB compares names.
 _Name = tuple[str, str]
@@ -64,8 +64,8 @@ class RecycleBin:
 
     def add_database(self, database: str, names: list[_Name], ts: int) -> None:
         """Record that these tables, already in the bin, were dropped with their database."""
-        self._retired[folded(database)] = ts
-        self._databases[folded(database)] = [(name, len(self._tables[name])) for name in names]
+        self._retired[fold_name(database)] = ts
+        self._databases[fold_name(database)] = [(name, len(self._tables[name])) for name in names]
 
     def find(self, name: _Name, table_id: int | None = None) -> DroppedTable | None:
         """Find the table with this TiDB table id, or else the last one dropped under the name."""
@@ -82,7 +82,7 @@ class RecycleBin:
         """Find the tables that were dropped when the database was last dropped."""
         return [
             DroppedTable(self._tables[name][count - 1], len(self._tables[name]) - count + 1)
-            for name, count in self._databases.get(folded(database), ())
+            for name, count in self._databases.get(fold_name(database), ())
         ]
 
     def retire_name(self, name: _Name, ts: int) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.types import (
     DeltaColumn,
@@ -30,7 +30,7 @@ from ticdc_assets.schema.effect import (
     ColumnDropped,
     ColumnRenamed,
 )
-from ticdc_assets.schema.types.mysql_type import delta_type
+from ticdc_assets.schema.types.mysql_type import map_to_delta_type
 
 _PROPERTIES = {
     # Snapshots name Delta versions, so only `maintain` decides which versions may go.
@@ -65,20 +65,20 @@ def count_growth(lake: LakeSession, spans: Mapping[str, tuple[int, int]]) -> dic
     One job for all tables, where counting at an old version makes Delta read its log anew.  A
     table is left out where a commit does not tell, as one that overwrites does not.
     """
-    grew = {id: 0 for id, (since, through) in spans.items() if since == through}
+    growth = {id: 0 for id, (since, through) in spans.items() if since == through}
     logs = [
         f"{lake.current_path(id)}/_delta_log/{version:020}.json"
         for id, (since, through) in spans.items()
         for version in range(since + 1, through + 1)
     ]
     if not logs:
-        return grew
+        return growth
 
     def rows(action: str) -> Column:
         file = F.col(action)
-        said = F.get_json_object(file["stats"], "$.numRecords").cast("bigint")
-        gone = F.coalesce(file["deletionVector"]["cardinality"], F.lit(0))
-        return F.when(file.isNull(), 0).otherwise(said - gone)
+        added = F.get_json_object(file["stats"], "$.numRecords").cast("bigint")
+        deleted = F.coalesce(file["deletionVector"]["cardinality"], F.lit(0))
+        return F.when(file.isNull(), 0).otherwise(added - deleted)
 
     change = rows("add") - rows("remove")
     commits = (
@@ -89,8 +89,8 @@ def count_growth(lake: LakeSession, spans: Mapping[str, tuple[int, int]]) -> dic
             change.alias("change"),
         )
     )
-    found = commits.groupBy("id").agg(F.sum("change"), F.max(F.col("change").isNull())).collect()
-    return grew | {id: change for id, change, is_unsure in found if not is_unsure}
+    counts = commits.groupBy("id").agg(F.sum("change"), F.max(F.col("change").isNull())).collect()
+    return growth | {id: change for id, change, is_unsure in counts if not is_unsure}
 
 
 class CurrentTable:
@@ -140,10 +140,10 @@ class CurrentTable:
         """Delete all rows, and replace the columns by those of a schema."""
         self._spark.sql(f"DELETE FROM {self.sql}").collect()
         self._alter("CLUSTER BY NONE")
-        there = self._spark.read.format("delta").load(self.path).columns
-        gone = [name for name in there if name != COMMIT_TS]
-        if gone:
-            self._alter(f"DROP COLUMNS ({', '.join(map(quote_identifier, gone))})")
+        columns = self._spark.read.format("delta").load(self.path).columns
+        dropped = [name for name in columns if name != COMMIT_TS]
+        if dropped:
+            self._alter(f"DROP COLUMNS ({', '.join(map(quote_identifier, dropped))})")
         self._place([], list_delta_columns(schema))
         self.cluster(schema)
 
@@ -171,11 +171,11 @@ class CurrentTable:
         """
         columns = [*(c.name for c in list_delta_columns(schema)), COMMIT_TS]
         # In one struct column, so that no name is both a source and a target column.
-        came = F.struct(
+        values_struct = F.struct(
             *(F.col(quote_identifier(n)).alias(f"c{at}") for at, n in enumerate(columns))
         )
-        news = final.select("⌗put", came.alias("⌗came"))
-        values = {n: F.col(f"`⌗came`.c{at}") for at, n in enumerate(columns)}
+        news = final.select("⌗put", values_struct.alias("⌗values"))
+        values = {n: F.col(f"`⌗values`.c{at}") for at, n in enumerate(columns)}
         types = {c.name: c.type for c in list_delta_columns(schema)}
         if key:
             same = combine_pairwise(
@@ -280,10 +280,10 @@ def map_columns(
     """Map the Delta columns of a schema to those after column changes."""
     was = {column.column: column.name for column in list_delta_columns(before)}
     will_be = {column.column: column.name for column in list_delta_columns(after)}
-    folded_names = {folded(name): name for name in will_be}
+    folded_names = {fold_name(name): name for name in will_be}
     moves = {}
     for old, new in _follow_columns(was, steps).items():
-        spelt = new if new in will_be else folded_names.get(folded(new))
+        spelt = new if new in will_be else folded_names.get(fold_name(new))
         if spelt is not None:
             moves[was[old]] = will_be[spelt]
     return moves
@@ -325,7 +325,7 @@ def keeps_values(steps: Sequence[ColumnChange], ts: int) -> bool:
             case ColumnAdded(column) if backfill(column, ts) is not None:
                 return False
             case ColumnConverted(_, old, new) if not (
-                only_widens(old, new) and _can_widen(delta_type(old), delta_type(new))
+                only_widens(old, new) and _can_widen(map_to_delta_type(old), map_to_delta_type(new))
             ):
                 return False
     return True

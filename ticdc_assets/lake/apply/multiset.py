@@ -76,7 +76,7 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
     whole = F.struct(*(F.col(quote_identifier(c.name)) for c in segment.columns)).alias("⌗row")
     unique = {name: F.col("⌗row").getField(name) for name in names}
     wanted = changes.where("`⌗overwrites`").select(*(unique[n].alias(n) for n in names))
-    there = rows.join(wanted, have_same_values(rows, wanted, names), "left_semi").select(
+    overwritten = rows.join(wanted, have_same_values(rows, wanted, names), "left_semi").select(
         *(F.lit(-1).alias("⌗order_ts"), F.lit(False).alias("⌗after_ddls")),
         *(F.lit(0).alias(name) for name in ("⌗seq", "⌗index", "⌗commit_ts")),
         *(F.lit(False).alias("⌗overwrites"), F.lit(1).alias("⌗copies"), whole),
@@ -84,7 +84,7 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
     in_order = Window.partitionBy(*unique.values()).orderBy(
         *operation_order(segment.is_ordered_by_commit_ts)
     )
-    both = changes.unionByName(there).withColumn("⌗put", F.col("⌗copies") > 0)
+    both = changes.unionByName(overwritten).withColumn("⌗put", F.col("⌗copies") > 0)
     last = F.lag(F.struct("⌗put", "⌗order_ts", "⌗row")).over(in_order)
     both = both.withColumn("⌗last", last)
     put, before = F.col("⌗put"), F.col("⌗last")
@@ -114,8 +114,8 @@ def repeat_rows(counts: DataFrame) -> DataFrame:
 def recount_rows(rows: DataFrame, changes: DataFrame, columns: Sequence[DeltaColumn]) -> DataFrame:
     """Return the rows of a table without a key after a segment."""
     values = [F.col(quote_identifier(c.name)) for c in columns]
-    there = rows.withColumn("⌗copies", F.lit(1).cast("bigint"))
-    joined = there.unionByName(changes).groupBy(*values)
+    existing = rows.withColumn("⌗copies", F.lit(1).cast("bigint"))
+    joined = existing.unionByName(changes).groupBy(*values)
     sums = joined.agg(F.sum("⌗copies").alias("⌗copies"), F.max(COMMIT_TS).alias(COMMIT_TS))
     return repeat_rows(sums)
 

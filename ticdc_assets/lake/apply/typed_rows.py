@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
-from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.columns.expressions import any_of, combine_pairwise
 from ticdc_assets.lake.columns.reading import (
     TypedColumn,
@@ -77,10 +77,10 @@ class GroupReader:
         names = choose_delta_names(table)
         self._key = {names[column] for column in key}
         # A table with a key needs nothing else of the old row.
-        old_names = {folded(column) for column in key or (c.name for c in self._schema.columns)}
+        old_names = {fold_name(column) for column in key or (c.name for c in self._schema.columns)}
         self._old_schema = replace(
             self._schema,
-            columns=tuple(c for c in self._schema.columns if folded(c.name) in old_names),
+            columns=tuple(c for c in self._schema.columns if fold_name(c.name) in old_names),
             declared_key=None,
         )
         # Inserts have no old row, and parsing for one costs as much as parsing the new one.
@@ -156,9 +156,9 @@ class GroupReader:
         for has_image, columns, name in sides:
             faults.append(has_image & any_of(column.invalid for column in columns))
             faults.append(is_no_image(F.col(name), F.col(f"⌗{name}")))
-            by_name = {folded(column.name): column for column in columns}
+            by_name = {fold_name(column.name): column for column in columns}
             for key in self._key:
-                column = by_name.get(folded(key))
+                column = by_name.get(fold_name(key))
                 if column is None:
                     faults.append(has_image)
                 else:
@@ -176,10 +176,10 @@ class GroupReader:
 
 def _cast(values: Sequence[TypedColumn], columns: Sequence[DeltaColumn]) -> list[Column]:
     """Return values that an older schema version typed with the types the table has now."""
-    by_name = {folded(value.name): value.value for value in values}
+    by_name = {fold_name(value.name): value.value for value in values}
     casts = []
     for column in columns:
-        value = by_name.get(folded(column.name))
+        value = by_name.get(fold_name(column.name))
         cast = F.lit(None).cast(column.type) if value is None else value.try_cast(column.type)
         casts.append(cast.alias(column.name))
     return casts

@@ -17,9 +17,9 @@ from ticdc_assets.schema.types import patterns
 from ticdc_assets.schema.types.mysql_type import (
     Kind,
     decimal_shape,
-    delta_type,
     describe,
     integer_range,
+    map_to_delta_type,
 )
 
 _INTEGER = rf"\A{patterns.INTEGER}\z"
@@ -58,7 +58,7 @@ def read_text_values(text: Column, type: ColumnType, *, member_names: bool) -> T
         value = _NAME_READERS[row.kind](text, type)
     else:
         value = _READERS[row.kind](text, type)
-    value = value.try_cast(delta_type(type))
+    value = value.try_cast(map_to_delta_type(type))
     return TextValues(value, text.isNotNull() & value.isNull(), F.lit(False))
 
 
@@ -127,8 +127,8 @@ def _read_decimal(text: Column, type: ColumnType) -> Column:
         rf"0*[0-9]{{0,{digits}}}(?:\.[0-9]{{0,{places}}}{zeros})?\z"
     )
     valid = F.when(text.rlike(pattern), text)
-    if delta_type(type) != "string":
-        return valid.try_cast(delta_type(type))
+    if map_to_delta_type(type) != "string":
+        return valid.try_cast(map_to_delta_type(type))
     whole = F.ltrim(F.ltrim(F.substring_index(valid, ".", 1), F.lit("+-")), F.lit("0"))
     fraction = F.when(F.contains(valid, F.lit(".")), F.substring_index(valid, ".", -1))
     fraction = F.coalesce(fraction, F.lit(""))

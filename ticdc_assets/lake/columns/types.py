@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.lake.store.contracts import COMMIT_TS
-from ticdc_assets.schema.types.mysql_type import decimal_shape, delta_type, describe
+from ticdc_assets.schema.types.mysql_type import decimal_shape, describe, map_to_delta_type
 
 # MERGE into a table with a change data feed cannot resolve a column with a backtick in its name.
 _BACKTICK_TWIN = "\u02cb"
@@ -95,7 +95,7 @@ def _format_parameters(type: ColumnType) -> Iterator[str]:
 
 def _find_delta_type(column: Column) -> str:
     try:
-        return delta_type(column.type)
+        return map_to_delta_type(column.type)
     except InvalidValue as problem:
         raise InvalidValue(problem.reason, column=column.name) from None
 
@@ -105,7 +105,7 @@ def _make_comment(column: Column) -> str:
     if not column.nullable:
         text += " NOT NULL"
     kind = describe(column.type).kind
-    if kind == "decimal" and delta_type(column.type) == "string":
+    if kind == "decimal" and map_to_delta_type(column.type) == "string":
         is_known = decimal_shape(column.type) is not None
         reason = "no Delta decimal is as wide" if is_known else "its precision is not known"
         text += f"; kept as exact text, as {reason}"

@@ -28,7 +28,7 @@ from ticdc_assets.events import (
     TopicPosition,
     Watermark,
 )
-from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.store.arrow import arrow_schema, make_array
 from ticdc_assets.lake.store.contracts import EVENTS
@@ -59,7 +59,9 @@ class Arrival(NamedTuple):
 def make_table_name(database: str, table: str) -> str | None:
     """Name a table uniquely, by its names as TiDB compares them; None if there is no table."""
     return (
-        f"{quote_identifier(folded(database))}.{quote_identifier(folded(table))}" if table else None
+        f"{quote_identifier(fold_name(database))}.{quote_identifier(fold_name(table))}"
+        if table
+        else None
     )
 
 

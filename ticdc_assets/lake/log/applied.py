@@ -67,15 +67,15 @@ def read_snapshot(lake: LakeSession, snapshot_id: int) -> Snapshot:
         return Snapshot()
     id = F.col("snapshot_id")
     recent = lake.read("applied").where((id <= snapshot_id) & (id > snapshot_id - STATE_INTERVAL))
-    found = {row["snapshot_id"]: row.asDict(recursive=True) for row in recent.collect()}
-    rows = [decode_applied_row(found[id]) for id in sorted(found)]
+    rows_by_id = {row["snapshot_id"]: row.asDict(recursive=True) for row in recent.collect()}
+    rows = [decode_applied_row(rows_by_id[id]) for id in sorted(rows_by_id)]
     last = rows[-1]
-    state = read_json(found[last.state_snapshot_id]["state"], State)
+    state = read_json(rows_by_id[last.state_snapshot_id]["state"], State)
     state = replace(
         state,
         ts=last.ts,
         snapshot_id=last.snapshot_id,
-        watermarks=read_json(found[snapshot_id]["watermark_state"], WatermarkState),
+        watermarks=read_json(rows_by_id[snapshot_id]["watermark_state"], WatermarkState),
         applied_ddls=state.applied_ddls if state.ts == last.ts else [],
     )
     versions = collect_versions(rows, last)

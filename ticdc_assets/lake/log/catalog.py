@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.log.applied_row import AppliedRow, RowCounts
 
 # What identifies a schema version: incarnation, valid_from and SQL.
@@ -77,7 +77,7 @@ class LakeCatalog:
         """
         tables = [t for t in self.tables.values() if t.status != "dropped" and t.table]
         tables.sort(key=lambda table: (table.created_ts, table.incarnation))
-        names = {(folded(t.database), folded(t.table)): t for t in tables}
+        names = {(fold_name(t.database), fold_name(t.table)): t for t in tables}
         return {(t.database, t.table): t for t in sorted(names.values(), key=lambda t: t.name)}
 
 

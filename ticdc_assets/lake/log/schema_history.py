@@ -21,7 +21,7 @@ from ticdc_assets.plan.state import State
 from ticdc_assets.plan.steps import SchemaVersion
 from ticdc_assets.schema.catalog import CatalogState
 from ticdc_assets.schema.reconciliation import reconcile
-from ticdc_assets.schema.types.mysql_type import delta_type
+from ticdc_assets.schema.types.mysql_type import map_to_delta_type
 from ticdc_assets.stream.schema_versions import complete_schema_versions
 
 _FIELDS = (
@@ -45,16 +45,16 @@ class SchemasFor:
         known = self._applied.state.catalog
         pending = [*self._pending(), *fresh]
         now = (table.schema for table in self._applied.state.incarnations.values())
-        found = {
+        schemas = {
             (schema.database, schema.table, schema.version): schema
             for schema in now
             if schema.version is not None
         }
-        found |= complete_schema_versions(pending, self._lake.feed.keys, known)
-        past = {want for want in wanted if want not in found}
+        schemas |= complete_schema_versions(pending, self._lake.feed.keys, known)
+        past = {want for want in wanted if want not in schemas}
         if past:
-            found |= self._past(past, known)
-        return {want: found[want] for want in wanted if want in found}
+            schemas |= self._past(past, known)
+        return {want: schemas[want] for want in wanted if want in schemas}
 
     def _pending(self) -> list[SchemaChange | Bootstrap]:
         """Read the DDLs and bootstraps that are not part of the last snapshot."""
@@ -74,7 +74,7 @@ class SchemasFor:
             f"kind IN ('ddl', 'bootstrap') AND schema_version IN ({versions})"
         )
         history = self._lake.read("schema_history").where(f"schema_version IN ({versions})")
-        found: dict[TableVersion, TableSchema] = {}
+        schemas: dict[TableVersion, TableSchema] = {}
         current = {make_table_name(t.database, t.table): t for t in known.tables}
         for change in _stated(events):
             schema = change.schema
@@ -84,12 +84,12 @@ class SchemasFor:
             if name in names:
                 now = current.get(name)
                 completed = reconcile(now, schema) if now is not None else schema
-                found[schema.database, schema.table, schema.version] = completed
+                schemas[schema.database, schema.table, schema.version] = completed
         for row in history.select("database", "table", "schema_version", "schema").collect():
             want = row["database"], row["table"], row["schema_version"]
             if want in wanted:
-                found[want] = msgspec.json.decode(row["schema"], type=TableSchema)
-        return found
+                schemas[want] = msgspec.json.decode(row["schema"], type=TableSchema)
+        return schemas
 
 
 def _stated(events: DataFrame) -> list[SchemaChange | Bootstrap]:
@@ -145,7 +145,7 @@ def _line(version: SchemaVersion) -> dict[str, Any]:
 
 def _column(column: Column) -> tuple[Any, ...]:
     try:
-        delta = None if column.generated == "virtual" else delta_type(column.type)
+        delta = None if column.generated == "virtual" else map_to_delta_type(column.type)
     except InvalidValue:
         delta = None
     return (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.current_table import CurrentTable
@@ -32,11 +32,11 @@ class AsOfView:
 
     def find(self, name: str) -> list[Incarnation]:
         """Find tables by `db.table`; two can match if their names contain dots."""
-        wanted = folded(name)
+        wanted = fold_name(name)
         return [
             table
             for table in self.tables()
-            if folded(f"{table.schema.database}.{table.schema.table}") == wanted
+            if fold_name(f"{table.schema.database}.{table.schema.table}") == wanted
         ]
 
     def rows(self, table: Incarnation) -> DataFrame | None:

@@ -103,15 +103,15 @@ class _Ledger:
         tables = []
         for name in sorted({*input, *counts}):
             rows = counts.get(name, RowCounts())
-            came, waits = input.get(name, 0), waiting.get(name, 0) - ahead.get(name, 0)
-            unread = came - waits - rows.read
+            arrived, waits = input.get(name, 0), waiting.get(name, 0) - ahead.get(name, 0)
+            unread = arrived - waits - rows.read
             repeated = min(max(unread, 0), late.get(name, 0))
             # A window's own sum has to be right too.
             outcomes = rows.applied + rows.superseded + rows.quarantined
             missing = unread - repeated or rows.read - outcomes or strange.get(name, 0)
             tables.append(
                 TableLedger(
-                    *(name, came, rows.applied, rows.superseded, rows.quarantined),
+                    *(name, arrived, rows.applied, rows.superseded, rows.quarantined),
                     *(waits, repeated, missing),
                 )
             )
@@ -156,8 +156,8 @@ class _Ledger:
             beyond = F.col("commit_ts") > after
             waits = waits | ((F.col("name") == name) & beyond & (F.col("commit_ts") <= through))
         rows = self._events.where("kind = 'row'").groupBy("name")
-        found = rows.agg(F.count(F.lit(1)).alias("input"), F.count_if(waits).alias("waiting"))
-        lines = found.collect()
+        counts = rows.agg(F.count(F.lit(1)).alias("input"), F.count_if(waits).alias("waiting"))
+        lines = counts.collect()
         return (
             {row["name"]: row["input"] for row in lines},
             {row["name"]: row["waiting"] for row in lines},
@@ -166,13 +166,13 @@ class _Ledger:
     def _stopped(self) -> list[tuple[str, int, int]]:
         """Return names with the commit ts after which, and up to which, their rows wait."""
         state = self._applied.state
-        found = [
+        stopped = [
             (make_table_name(u.database, u.table) or "", u.stopped_ts, state.ts)
             for u in state.unknown_tables
         ]
         tables = self._stopped_tables()
         if not tables:
-            return found
+            return stopped
         ids = [table.id for table in tables]
         called = self._history.where(F.col("incarnation").isin(ids)).select(
             "incarnation", "database", "table", "valid_from", "valid_to"
@@ -191,8 +191,8 @@ class _Ledger:
             for life in lives:
                 # Rows of the first life may be older than what is known of the table.
                 low = since if life is first else max(since, life[1])
-                found.append((life[0], low, min(end, life[2])))
-        return found
+                stopped.append((life[0], low, min(end, life[2])))
+        return stopped
 
     def _late(self) -> tuple[dict[str, int], dict[str, int]]:
         """Count late events per name: those that arrived before, and those that are new.
@@ -225,14 +225,14 @@ class _Ledger:
             return {}, {}
         same = is_same_event("late", "known") & (F.col("known.batch") < F.col("late.batch"))
 
-        def counted(how: str) -> dict[str, int]:
-            found = late.alias("late").join(rows.alias("known"), same, how)
+        def count_late(how: str) -> dict[str, int]:
+            matches = late.alias("late").join(rows.alias("known"), same, how)
             if how == "left_anti":
                 # Rows ordered by milliseconds are applied when they arrive, so they are never late.
-                found = found.where("NOT replayed AND ordering = 'commit_ts'")
-            return {row["name"]: row["count"] for row in found.groupBy("name").count().collect()}
+                matches = matches.where("NOT replayed AND ordering = 'commit_ts'")
+            return {row["name"]: row["count"] for row in matches.groupBy("name").count().collect()}
 
-        return counted("left_semi"), counted("left_anti")
+        return count_late("left_semi"), count_late("left_anti")
 
     # The source
 

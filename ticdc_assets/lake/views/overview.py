@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange, TableSchema
-from ticdc_assets.events.table_schema import folded
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.apply.current_table import count_rows
 from ticdc_assets.lake.events.event_rows import make_table_name, read_row_change, read_statements
 from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
@@ -77,8 +77,8 @@ def list_tables(lake: LakeSession, applied: Snapshot, *, dropped: bool) -> list[
     ids = {id for _, id in state.names}
     chosen = [t for t in state.incarnations.values() if dropped or t.id in ids]
 
-    there = {t.id: applied.versions[t.id] for t in chosen if t.id in applied.versions}
-    counts = count_rows(lake, there)
+    versions = {t.id: applied.versions[t.id] for t in chosen if t.id in applied.versions}
+    counts = count_rows(lake, versions)
     lines = [
         TableOverview(
             *(table.schema.database, table.schema.table, table.status, table.reason),
@@ -109,21 +109,21 @@ def _complete_ts(table: Incarnation, state: State) -> int:
 def _quoted_ddl(lake: LakeSession, state: State, table: Incarnation) -> str | None:
     if table.status != "paused":
         return None
-    found = find_blocking_ddl(lake, state, table)
-    return found[1][0] if found is not None and found[1][0] in (table.reason or "") else None
+    ddl = find_blocking_ddl(lake, state, table)
+    return ddl[1][0] if ddl is not None and ddl[1][0] in (table.reason or "") else None
 
 
 def find_table(state: State, name: str) -> Incarnation:
     """Find a table by `db.table`; raise a `ConfigError` unless exactly one matches."""
-    wanted = folded(name)
+    wanted = fold_name(name)
     tables = [state.incarnations[id] for _, id in state.names]
-    found = [t for t in tables if folded(f"{t.schema.database}.{t.schema.table}") == wanted]
-    if len(found) > 1:
-        names = " or ".join(f"`{t.schema.database}`.`{t.schema.table}`" for t in found)
+    matches = [t for t in tables if fold_name(f"{t.schema.database}.{t.schema.table}") == wanted]
+    if len(matches) > 1:
+        names = " or ".join(f"`{t.schema.database}`.`{t.schema.table}`" for t in matches)
         raise ConfigError(f"{name} may be {names}", setting="DB.TABLE")
-    if not found:
+    if not matches:
         raise ConfigError(f"no table {name} in the lake", setting="DB.TABLE")
-    return found[0]
+    return matches[0]
 
 
 def find_blocking_ddl(
@@ -186,7 +186,7 @@ def read_schema_versions(lake: LakeSession, text: str) -> list[SchemaVersionRow]
     ids = {
         row["incarnation"]
         for row in names
-        if folded(f"{row['database']}.{row['table']}") == folded(text)
+        if fold_name(f"{row['database']}.{row['table']}") == fold_name(text)
     }
     if not ids:
         raise ConfigError(f"no table {text} in the lake", setting="DB.TABLE")

@@ -23,9 +23,9 @@ __all__ = [
     "Kind",
     "MysqlType",
     "decimal_shape",
-    "delta_type",
     "describe",
     "integer_range",
+    "map_to_delta_type",
     "parse_type",
 ]
 
@@ -43,7 +43,7 @@ def describe(t: ColumnType) -> MysqlType:
     return row
 
 
-def delta_type(t: ColumnType) -> str:
+def map_to_delta_type(t: ColumnType) -> str:
     """Return the Delta type of a column, as Spark DDL text."""
     row = describe(t)
     if row.kind == "decimal":
