@@ -120,7 +120,7 @@ SCHEMA_HISTORY = """
     ddl_type string,
     sql string,
     columns array<struct<
-        name: string, mysql_type: string, map_to_delta_type: string, nullable: boolean,
+        name: string, mysql_type: string, delta_type: string, nullable: boolean,
         default: string, generated: string, comment: string>>,
     key array<string>,
     schema string          -- the whole `events.TableSchema` as JSON
