@@ -5,6 +5,7 @@ type allows and what a statement does.  Names keep their spelling; look-ups igno
 does for column names.
 """
 
+from functools import cached_property
 from typing import Literal
 
 from msgspec import Struct
@@ -84,7 +85,7 @@ class Partitioning(Struct, frozen=True):
     columns: tuple[str, ...] = ()
 
 
-class TableSchema(Struct, frozen=True):
+class TableSchema(Struct, frozen=True, dict=True):
     """A table at one moment.
 
     `origin` says where it comes from: `stated` by a message or schema file, `replayed` from DDL
@@ -105,11 +106,12 @@ class TableSchema(Struct, frozen=True):
 
     def column(self, name: str) -> Column | None:
         """Return the column of this name, ignoring case."""
-        wanted = fold_name(name)
-        for column in self.columns:
-            if column.name == name or fold_name(column.name) == wanted:
-                return column
-        return None
+        return self._columns_by_name.get(fold_name(name))
+
+    @cached_property
+    def _columns_by_name(self) -> dict[str, Column]:
+        # Of columns with one name, which only a damaged source states, the first counts.
+        return {fold_name(column.name): column for column in reversed(self.columns)}
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from ticdc_assets.schema.effect import (
     ColumnDropped,
     ColumnRenamed,
 )
+from ticdc_assets.schema.types.limits import MAX_COLUMNS, TOO_MANY_COLUMNS
 
 _TEXT_TYPES = frozenset(
     {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"}
@@ -58,6 +59,8 @@ def _(action: ddl.AddColumn, schema: TableSchema) -> AlterResult:
             return schema, ()
         schema = _drop_observed_column(schema, existing)
     columns = _place_column(schema, schema.columns, column, action.position)
+    if len(columns) > MAX_COLUMNS:
+        raise UnsupportedDdl(TOO_MANY_COLUMNS)
     changes = () if column.generated == "virtual" else (ColumnAdded(column),)
     return replace(schema, columns=columns), changes
 
@@ -262,10 +265,11 @@ def _(action: ddl.ReorganizePartitions, schema: TableSchema) -> AlterResult:
     if not action.names:
         return schema, ()
     existing = get_partitioning(schema).partitions
-    replaced = [i for i, p in enumerate(existing) if _contains_name(action.names, p.name)]
+    names = _fold_all(action.names)
+    replaced = [i for i, p in enumerate(existing) if fold_name(p.name) in names]
     if len(replaced) != len(action.names):
         raise _unknown_partitions(action.names)
-    kept = [p for p in existing if not _contains_name(action.names, p.name)]
+    kept = [p for p in existing if fold_name(p.name) not in names]
     first = replaced[0]
     return _set_partitions(schema, (*kept[:first], *action.into, *kept[first:])), ()
 
@@ -294,7 +298,8 @@ def with_key_columns(schema: TableSchema) -> TableSchema:
 
 def drop_partitions(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
     """Return the schema without the named partitions."""
-    kept = (p for p in get_partitioning(schema).partitions if not _contains_name(names, p.name))
+    dropped = _fold_all(names)
+    kept = (p for p in get_partitioning(schema).partitions if fold_name(p.name) not in dropped)
     return _set_partitions(schema, tuple(kept))
 
 
@@ -310,8 +315,9 @@ def find_partitions(schema: TableSchema, names: tuple[str, ...] | None) -> tuple
     partitions = get_partitioning(schema).partitions
     if names is None:
         return tuple(p.name for p in partitions)
-    known = tuple(p.name for p in partitions if _contains_name(names, p.name))
-    if len(known) != len({fold_name(name) for name in names}):
+    wanted = _fold_all(names)
+    known = tuple(p.name for p in partitions if fold_name(p.name) in wanted)
+    if len(known) != len(wanted):
         raise _unknown_partitions(names)
     return known
 
@@ -329,6 +335,10 @@ def _set_partitions(schema: TableSchema, partitions: tuple[Partition, ...]) -> T
 
 def _same_name(left: str, right: str) -> bool:
     return fold_name(left) == fold_name(right)
+
+
+def _fold_all(names: tuple[str, ...]) -> set[str]:
+    return {fold_name(name) for name in names}
 
 
 def _contains_name(names: tuple[str, ...], name: str) -> bool:

@@ -9,10 +9,12 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, Index, RowChange, TableSchema
 from ticdc_assets.events.row_image import load
 from ticdc_assets.schema.alteration import INFERRED_KEY
 from ticdc_assets.schema.effect import ColumnConverted
+from ticdc_assets.schema.types.limits import MAX_COLUMNS, TOO_MANY_COLUMNS
 from ticdc_assets.schema.types.mysql_type import parse_type
 
 _NOT_NULL = " not null"
@@ -22,9 +24,12 @@ _decode = msgspec.json.Decoder(dict[str, str]).decode
 @lru_cache(maxsize=4096)
 def parse_observed_columns(observed: str) -> tuple[Column, ...]:
     """Parse the column names and types that a row states."""
+    stated = _decode(observed)
+    if len(stated) > MAX_COLUMNS:
+        raise InvalidValue(TOO_MANY_COLUMNS)
     return tuple(
         Column(name, parse_type(text), nullable=not text.lower().endswith(_NOT_NULL))
-        for name, text in _decode(observed).items()
+        for name, text in stated.items()
     )
 
 

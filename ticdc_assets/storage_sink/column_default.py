@@ -18,7 +18,7 @@ _NUMERIC = frozenset(
 )
 _TIME = frozenset({"date", "datetime", "timestamp", "time"})
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _TIME_START = re.compile(r"-?[0-9]")
 # The functions that TiDB allows as the default of a text or binary column.
 _CALL = re.compile(

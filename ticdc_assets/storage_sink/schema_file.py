@@ -21,6 +21,7 @@ from ticdc_assets.events import (
     SchemaChange,
     TableSchema,
 )
+from ticdc_assets.schema.types.limits import MAX_COLUMNS, TOO_MANY_COLUMNS, find_excess
 from ticdc_assets.storage_sink.column_default import ColumnDefault, read_default
 from ticdc_assets.storage_sink.schema_checksum import compute_schema_checksum
 
@@ -97,6 +98,8 @@ def _parse_content(content: _Content) -> SchemaFile:
         raise MalformedMessage(
             f"schema file: {len(columns)} columns, but TableColumnsTotal is {total}"
         )
+    if len(columns) > MAX_COLUMNS:
+        raise MalformedMessage(f"schema file: {TOO_MANY_COLUMNS}")
     if not database:
         raise MalformedMessage("schema file: no Schema")
     if not table and not content.query:
@@ -161,7 +164,7 @@ def _parse_column_type(keys: Mapping[str, Raw]) -> ColumnType:
     elements = None
     if "ColumnElems" in keys:
         elements = _elements.decode(keys["ColumnElems"])
-    return ColumnType(
+    column_type = ColumnType(
         name=name,
         # TiCDC states it for every YEAR and BIT, although MySQL has no unsigned ones.
         unsigned="unsigned" in words and name not in ("year", "bit"),
@@ -170,6 +173,9 @@ def _parse_column_type(keys: Mapping[str, Raw]) -> ColumnType:
         decimals=decimals,
         elements=elements,
     )
+    if excess := find_excess(column_type):
+        raise MalformedMessage(f"schema file: {excess}")
+    return column_type
 
 
 def _parse_parameter(keys: Mapping[str, Raw], key: str) -> int | None:

@@ -45,7 +45,12 @@ from ticdc_assets.protocols.simple.decoder import (
     check_op,
     check_version,
 )
-from ticdc_assets.protocols.simple.schema import DataType, column, column_type
+from ticdc_assets.protocols.simple.schema import (
+    DataType,
+    check_column_count,
+    column,
+    column_type,
+)
 
 # The branch of `Message`, its type, the branch of its payload, and the payload's first field:
 # version 1.
@@ -252,6 +257,7 @@ def _read_table_schema(data: bytes, at: int) -> tuple[TableSchema, int]:
     table_id, at = read_long(data, at)
     version, at = _read_ts(data, at)
     columns, at = read_array(data, at, _read_column)
+    check_column_count(len(columns))
     indexes, at = read_array(data, at, _read_index)
     schema = TableSchema(
         database=database,

@@ -39,7 +39,13 @@ from ticdc_assets.protocols.simple.decoder import (
     check_op,
     check_version,
 )
-from ticdc_assets.protocols.simple.schema import I64, DataType, column, column_type
+from ticdc_assets.protocols.simple.schema import (
+    I64,
+    DataType,
+    check_column_count,
+    column,
+    column_type,
+)
 
 # Unsigned 64 bits in TiCDC; values that exceed a signed long are malformed.
 _U63 = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
@@ -226,6 +232,7 @@ def _other(message: Envelope, position: TopicPosition) -> Event:
 
 
 def _table_schema(table: _Table) -> TableSchema:
+    check_column_count(len(table.columns or ()))
     return TableSchema(
         database=table.database,
         table=table.table,

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import Column, ColumnType
+from ticdc_assets.schema.types.limits import MAX_COLUMNS, TOO_MANY_COLUMNS, find_excess
 
 _BINARY = frozenset({"binary", "varbinary"})
 _NUMBERS = frozenset(
@@ -49,7 +50,7 @@ def column_type(stated: DataType) -> ColumnType:
     name, length = stated.mysql_type.lower(), stated.length
     # TiDB flags both as unsigned, and YEAR as zerofill; neither is part of the type.
     plain = name in ("bit", "year")
-    return ColumnType(
+    type = ColumnType(
         name=name,
         unsigned=bool(stated.unsigned) and not plain,
         zerofill=bool(stated.zerofill) and not plain,
@@ -59,6 +60,15 @@ def column_type(stated: DataType) -> ColumnType:
         charset=stated.charset or None,
         collation=stated.collate or None,
     )
+    if excess := find_excess(type):
+        raise MalformedMessage(excess)
+    return type
+
+
+def check_column_count(count: int) -> None:
+    """Raise `MalformedMessage` for more columns than a table can have."""
+    if count > MAX_COLUMNS:
+        raise MalformedMessage(TOO_MANY_COLUMNS)
 
 
 def _decimals(name: str, length: int, stated: int | None) -> int | None:

@@ -32,6 +32,8 @@ _IGNORED_ACTIONS: tuple[tuple[str, ...], ...] = (
     ("DISCARD", "TABLESPACE"),
     ("REMOVE", "TTL"),
 )
+# One per column and index of the largest table.
+_MAX_ACTIONS = 5000
 _ORDERS = ("ASC", "DESC")
 
 
@@ -47,6 +49,8 @@ def read_actions(cursor: Cursor, charset: str) -> tuple[ddl.Action, ...]:
             actions.append(ddl.ChangesNothing(kind))
             continue
         actions += _read_action(cursor, charset)
+        if len(actions) > _MAX_ACTIONS:
+            raise cursor.error(f"ALTER TABLE with more than {_MAX_ACTIONS:,} actions")
         if not (cursor.at_end() or cursor.next_is(",") or _next_needs_no_comma(cursor)):
             raise cursor.unexpected("',' or the end")
     return tuple(actions)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.ddl.cursor import Cursor
 from ticdc_assets.schema.ddl.tokens import Kind
+from ticdc_assets.schema.types.limits import find_excess
 from ticdc_assets.schema.types.mysql_type import BINARY_TWINS, SYNONYMS, TYPES
 
 # The most bytes per character, which decides what TEXT(n) is.  TiDB supports no other charsets.
@@ -42,6 +43,10 @@ _LENGTH_ALLOWED = _INTEGERS | {
     "vector",
 }
 _LENGTH_REQUIRED = frozenset({"varchar", "varbinary"})
+
+# The family of large objects that holds what does not fit the type.
+_FAMILIES = {"text": "text", "varchar": "text", "blob": "blob", "varbinary": "blob"}
+_MAX_VARCHAR_BYTES = 65_535
 
 _DECIMAL_PRECISION = 10
 _FLOAT_DIGITS = 24
@@ -76,13 +81,19 @@ class DeclaredType:
 
 
 def _fit_family(t: ColumnType, width: int) -> ColumnType:
-    """Replace TEXT(n) or BLOB(n) by the smallest type of the family that holds n characters."""
-    if t.name not in ("text", "blob") or t.length is None:
+    """Replace TEXT(n) or BLOB(n) by the smallest type of the family that holds n characters.
+
+    TiDB makes one of a VARCHAR or VARBINARY that is too long, if `sql_mode` is not strict.
+    """
+    family = _FAMILIES.get(t.name)
+    if family is None or t.length is None:
         return t
     size = t.length * width
-    names = (prefix + t.name for prefix in ("tiny", "", "medium", "long"))
+    if t.name != family and size <= _MAX_VARCHAR_BYTES:
+        return t
+    names = (prefix + family for prefix in ("tiny", "", "medium", "long"))
     fitting = (name for name in names if size <= (TYPES[name].width or 0))
-    return replace(t, name=next(fitting, f"long{t.name}"), length=None)
+    return replace(t, name=next(fitting, f"long{family}"), length=None)
 
 
 def has_charset(t: ColumnType) -> bool:
@@ -124,6 +135,8 @@ def read_type(cursor: Cursor) -> DeclaredType:
     if spelled in ("bool", "boolean"):
         return DeclaredType(ColumnType("tinyint", length=1))
     declaration = DeclaredType(_read_size(SYNONYMS.get(spelled, spelled), cursor))
+    if excess := find_excess(declaration.type):
+        raise cursor.error(excess)
     while _accept_attribute(declaration, cursor):
         pass
     return declaration

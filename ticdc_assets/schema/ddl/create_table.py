@@ -7,6 +7,7 @@ from ticdc_assets.schema.ddl.indexes import name_indexes, next_is_index, read_in
 from ticdc_assets.schema.ddl.options import TableOptions, accept_option
 from ticdc_assets.schema.ddl.partitions import read_partitioning
 from ticdc_assets.schema.ddl.statement import CreateTable, CreateTableLike, Name
+from ticdc_assets.schema.types.limits import MAX_COLUMNS, TOO_MANY_COLUMNS
 
 # The words that start a query after the columns: CREATE TABLE … AS SELECT.
 _QUERY_STARTS = ("AS", "SELECT", "IGNORE", "REPLACE", "WITH", "TABLE", "VALUES", "(")
@@ -44,6 +45,8 @@ def read_create_table(cursor: Cursor, charset: str) -> CreateTable | CreateTable
             raise cursor.unexpected("a table option")
     column_charset = options.column_charset or charset
     columns = [e for e in elements if isinstance(e, DeclaredColumn)]
+    if len(columns) > MAX_COLUMNS:
+        raise cursor.error(TOO_MANY_COLUMNS)
     indexes = _indexes(elements, columns)
     return CreateTable(
         name=name,

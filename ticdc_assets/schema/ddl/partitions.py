@@ -58,14 +58,20 @@ def read_partitioning(cursor: Cursor) -> Partitioning:
 def read_partition_count(cursor: Cursor) -> int:
     """Read a number of partitions."""
     count = cursor.read_integer()
+    _check_count(cursor, count)
+    return count
+
+
+def _check_count(cursor: Cursor, count: int) -> None:
     if not 0 < count <= _MAX_PARTITIONS:
         raise cursor.error(f"{count} partitions are outside TiDB's limits, 1 to {_MAX_PARTITIONS}")
-    return count
 
 
 def read_partitions(cursor: Cursor) -> tuple[Partition, ...]:
     """Read partition definitions in parentheses."""
-    return tuple(_read_partition(part) for part in cursor.read_group().split_at_commas())
+    definitions = cursor.read_group().split_at_commas()
+    _check_count(cursor, len(definitions))
+    return tuple(_read_partition(part) for part in definitions)
 
 
 def skip_partition_options(cursor: Cursor) -> None:

@@ -4,7 +4,9 @@ sqlglot's MySQL tokenizer scans the text.  Executable comments (`/*!50100 … */
 lose their delimiters, so that readers see the SQL inside.
 """
 
+import re
 from enum import Enum
+from itertools import islice
 from typing import NamedTuple
 
 from sqlglot import Token as SqlglotToken
@@ -74,12 +76,19 @@ _KINDS = {
     TokenType.BIT_STRING: Kind.BIT,
 }
 
+# Several times as many as the statement for the largest table has; scanning them takes seconds.
+_MAX_TOKENS = 200_000
+# About one token: a literal or quoted name, a word, or another character.
+_PIECE = re.compile(r"""'[^']*+'|"[^"]*+"|`[^`]*+`|\w++|[^\w\s]""")
+
 # An executable comment starts with a MySQL version of five or six digits.
 _VERSION_DIGITS = (5, 6)
 
 
 def tokenize(sql: str) -> list[Token]:
     """Split a DDL text into tokens; raise `UnreadableDdl` if that is impossible."""
+    if len(sql) > _MAX_TOKENS and next(islice(_PIECE.finditer(sql), _MAX_TOKENS, None), None):
+        raise UnreadableDdl(f"the statement has more than {_MAX_TOKENS:,} words and signs", sql)
     if "\\" not in sql:
         return _scan(sql, _Tokenizer)
     # TiCDC prints statements from their parse tree and doubles quotes but not backslashes.  In such

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
+from ticdc_assets.schema.types.limits import find_excess
 from ticdc_assets.schema.types.type_table import BINARY_TWINS, SYNONYMS, TYPES
 
 _NATIONAL = ("nchar", "nvarchar", "national")
@@ -46,6 +47,8 @@ class _TypeScanner:
         t = self._read_attributes(t)
         if t.charset == "binary" and t.name in BINARY_TWINS:
             t = replace(t, name=BINARY_TWINS[t.name], charset=None, collation=None)
+        if excess := find_excess(t):
+            self._fail(excess)
         return _fit_large_object(t)
 
     def _read_type_name(self) -> list[str]:
