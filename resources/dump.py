@@ -8,6 +8,7 @@ import base64
 import gzip
 import zlib
 from collections.abc import Iterator
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,10 @@ import msgspec
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import FilePosition, Quarantined
 from ticdc_assets.protocols.message import Message
+
+# More than a broker accepts as one record, in base64.
+_MAX_LINE = 256 << 20
+_SKIP = 1 << 20
 
 _Partition = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
 _Offset = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
@@ -49,14 +54,32 @@ def read_dump(path: Path) -> Iterator[Message | Quarantined]:
         number = 0
         try:
             is_gzip = file.peek(2)[:2] == b"\x1f\x8b"
-            lines = gzip.GzipFile(fileobj=file) if is_gzip else file
-            for number, line in enumerate(lines, 1):
-                if line.strip():
+            stream: BufferedIOBase = gzip.GzipFile(fileobj=file) if is_gzip else file
+            for number, line in enumerate(_read_lines(stream), 1):
+                if line is None:
+                    reason = f"a line of more than {_MAX_LINE:,} bytes"
+                    position = FilePosition(str(path), number)
+                    yield Quarantined.from_error(MalformedMessage(reason), position)
+                elif line.strip():
                     yield _read_record(line, path, number)
         except (EOFError, OSError, zlib.error) as error:
             reason = f"the file cannot be read to its end: {error}"
             position = FilePosition(str(path), number + 1)
             yield Quarantined.from_error(MalformedMessage(reason), position)
+
+
+def _read_lines(stream: BufferedIOBase) -> Iterator[bytes | None]:
+    """Yield the lines; None for one that is too long to be a record.
+
+    A small compressed file may hold a line that exceeds the memory.
+    """
+    while line := stream.readline(_MAX_LINE + 1):
+        if len(line) <= _MAX_LINE:
+            yield line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(_SKIP)
+        yield None
 
 
 def _read_record(line: bytes, path: Path, number: int) -> Message | Quarantined:

@@ -8,12 +8,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import NamedTuple
 
 from pyarrow import ArrowException, fs
 
+from resources.local_files import FileEntry, list_files, read_file
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.errors import ConfigError, MalformedMessage
+from ticdc_assets.events import FilePosition, Quarantined
 
 # Where TiCDC looks for an Azure account's credentials if the sink URI has none.
 _AZURE_VARIABLES = ("AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN")
@@ -23,14 +24,6 @@ _GCS_RETRY_LIMIT = timedelta(seconds=30)
 _QUERY_STRING = re.compile(r"\?[^\s'\"]+")
 # Terminal colours and line arrows.
 _DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳")
-
-
-class FileEntry(NamedTuple):
-    """A file of a folder: its path below the prefix, size in bytes, modification time (Unix ns)."""
-
-    path: str
-    size: int
-    modified_ns: int
 
 
 class Folder:
@@ -55,10 +48,22 @@ class Folder:
 
         The listing happens at first use.
         """
-        yield from sorted(entry.path for entry in self.entries())
+        yield from sorted(entry.path for entry in self.entries() if entry.problem is None)
+
+    def quarantined(self) -> Iterator[Quarantined]:
+        """Yield an event for each entry below the prefix that is not read."""
+        problems = ((entry.path, entry.problem) for entry in self.entries() if entry.problem)
+        for path, problem in sorted(problems):
+            yield Quarantined.from_error(MalformedMessage(problem), FilePosition(path))
 
     def entries(self) -> Iterator[FileEntry]:
         """Yield all files in no order; the listing happens at first use."""
+        if isinstance(self._filesystem, fs.LocalFileSystem):
+            try:
+                yield from list_files(self._root)
+            except OSError as error:
+                raise self._error(f"cannot be listed: {self._describe(error)}") from None
+            return
         selector = fs.FileSelector(self._root or "/", recursive=True, allow_not_found=True)
         try:
             files = [
@@ -68,8 +73,6 @@ class Folder:
             ]
         except (OSError, ArrowException) as error:
             raise self._error(f"cannot be listed: {self._describe(error)}") from None
-        except UnicodeDecodeError:
-            raise self._error("has a file whose name is not UTF-8") from None
         for path, size, modified_ns in files:
             yield FileEntry(path.removeprefix(self._root).lstrip("/"), size, modified_ns)
 
@@ -80,6 +83,8 @@ class Folder:
     def head(self, path: str, size: int | None) -> bytes:
         """Read a file's first `size` bytes; raise as `read` does."""
         try:
+            if isinstance(self._filesystem, fs.LocalFileSystem):
+                return read_file(f"{self._root}/{path}", size)
             with self._filesystem.open_input_file(f"{self._root}/{path}") as file:
                 return bytes(file.read(size))
         except FileNotFoundError:

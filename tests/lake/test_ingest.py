@@ -28,9 +28,13 @@ def test_records_are_stored_once_as_they_came(spark: SparkSession, tmp_path: Pat
     assert intake.ingest(sent).items == 3
     # Another topic and partition each has its own offsets; what was there before is passed over.
     more = [*sent, replace(sent[1], offset=8), Message("t", 2, 0, b"", b"v", 0)]
-    assert intake.ingest(iter(more)).items == 2
+    # A record with a wrong offset hides none after it, in this run or a later one.
+    more += [replace(sent[0], offset=2**63 - 1, timestamp_ms=0), replace(sent[0], offset=8)]
+    assert intake.ingest(iter(more)).items == 4
     rows = intake.lake.read("raw").orderBy("seq").toArrow().to_pylist()
-    assert [(row["batch"], row["seq"]) for row in rows] == [(1, 1), (1, 2), (1, 3), (2, 4), (2, 5)]
+    assert [(row["batch"], row["seq"]) for row in rows] == [
+        *((1, 1), (1, 2), (1, 3), (2, 4), (2, 5), (2, 6), (2, 7)),
+    ]
     for row, record in zip(rows, [*sent, *more[3:]], strict=True):
         place = (row["topic"], row["partition"], row["offset"])
         assert place == (record.topic, record.partition, record.offset)
@@ -38,8 +42,10 @@ def test_records_are_stored_once_as_they_came(spark: SparkSession, tmp_path: Pat
     assert rows[0]["timestamp"].timestamp() == 1_700_000_000.123
     # Without the commits' own word it is read from the rows.
     spark.sql(f"RESTORE TABLE {intake.lake.sql('raw')} TO VERSION AS OF 1")
-    assert intake.ingest(more).items == 2
-    assert intake.count("raw") == 5
+    assert intake.ingest([*more, replace(sent[0], offset=9)]).items == 5
+    spark.sql(f"RESTORE TABLE {intake.lake.sql('raw')} TO VERSION AS OF 2")
+    assert intake.ingest([*more, replace(sent[0], offset=9)]).items == 1
+    assert intake.count("raw") == 8
 
 
 def test_one_of_two_concurrent_ingests_counts(
@@ -67,7 +73,8 @@ def test_new_and_changed_files_are_ingested(spark: SparkSession, tmp_path: Path)
     files = {"metadata": b"1", schema: b"s", data: b"d", stray: b"", index: b"i"}
     files |= {"README": b"", f"{data}.tmp": b"", "db/t/meta/schema_1_2.json": b""}
     intake.put(files)
-    assert intake.ingest().items == 4
+    (intake.folder / "db" / "away").symlink_to("/")
+    assert intake.ingest().items == 5
 
     def roles(batch: int) -> list[tuple[str, str, bytes | None]]:
         rows = intake.lake.read("raw").where(f"batch = {batch}").orderBy("seq").collect()
@@ -75,6 +82,7 @@ def test_new_and_changed_files_are_ingested(spark: SparkSession, tmp_path: Path)
 
     assert roles(1) == [
         ("schema", schema, b"s"),
+        ("stray", "db/away", None),
         ("stray", stray, None),
         ("data", data, None),
         ("metadata", "metadata", b"1"),

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from resources import dump
 from resources.dump import read_dump
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import FilePosition, Quarantined
@@ -154,6 +156,24 @@ def test_an_empty_file_has_no_records(tmp_path: Path, content: bytes) -> None:
 
 def test_the_last_line_needs_no_line_break(tmp_path: Path) -> None:
     assert list(read_dump(dump_of(tmp_path, ONE.replace(b"\n", b"\r\n") + ONE[:-1]))) == [READ] * 2
+
+
+def test_a_line_longer_than_any_record_is_quarantined_without_being_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dump, "_MAX_LINE", 1 << 20)
+    # Small as a file; as one text it would take 200 MB.
+    content = gzip.compress(ONE + b" " * (200 << 20) + b"\n" + ONE)
+    path = dump_of(tmp_path, content)
+    tracemalloc.start()
+    first, second, third = read_dump(path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (first, third) == (READ, READ)
+    assert list_quarantined([second]) == [
+        (FilePosition(str(path), 2), "a line of more than 1,048,576 bytes")
+    ]
+    assert most < 16 << 20
 
 
 @pytest.mark.parametrize("name", ["nowhere.jsonl", "folder", "records.jsonl/inside"])

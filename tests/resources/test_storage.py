@@ -1,6 +1,5 @@
 """Folders are read and never written, whatever their names; errors name the place."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from datetime import timedelta
@@ -143,13 +142,6 @@ def test_a_listing_happens_at_first_use(tmp_path: Path) -> None:
     paths = Folder(fs.LocalFileSystem(), str(tmp_path)).paths()
     (tmp_path / "late").touch()
     assert list(paths) == ["late"]
-
-
-def test_the_error_names_a_folder_with_a_file_name_that_is_not_utf8(tmp_path: Path) -> None:
-    (Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv"))).touch()
-    with pytest.raises(ConfigError, match="not UTF-8") as caught:
-        list(Folder(fs.LocalFileSystem(), str(tmp_path)).paths())
-    assert str(tmp_path) in str(caught.value)
 
 
 def test_claim_check_objects_are_fetched_by_their_name(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import argparse
 import hashlib
 import shlex
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from resources.dump import read_dump
@@ -67,6 +68,7 @@ def read_events(feed: Changefeed) -> Iterator[Event]:
             )
         case "storage":
             folder = require_folder(feed)
-            return read_folder_events(feed, folder.paths(), folder.read)
+            events = read_folder_events(feed, folder.paths(), folder.read)
+            return chain(folder.quarantined(), events)
         case _:
             raise ConfigError(NO_BROKERS, setting="sink-uri")

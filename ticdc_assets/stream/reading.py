@@ -38,6 +38,7 @@ from ticdc_assets.stream.folder_files import (
     is_named_like_data,
     make_layout,
 )
+from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.schema_versions import TableVersion, complete_schema_versions
 
 # Returns the content of a file of the folder.
@@ -47,12 +48,13 @@ ReadFile = Callable[[str], bytes]
 def read_topic_events(
     feed: Changefeed, records: Iterable[Message | Quarantined], payloads: PayloadStore | None
 ) -> Iterator[Event]:
-    """Decode the records of a topic in the order given; pass quarantined ones through."""
+    """Decode the records of a topic in their order, each once; pass quarantined ones through."""
     decoder = make_topic_decoder(feed, payloads)
+    offsets = ReadOffsets()
     for record in records:
         if isinstance(record, Quarantined):
             yield record
-        else:
+        elif offsets.add(record.topic, record.partition, record.offset):
             yield from decoder.decode(record)
 
 

@@ -49,14 +49,17 @@ _READERS = 8
 BYTES_PER_BATCH = 4 << 30
 
 _SCHEMA = arrow_schema(RAW_FILES)
-_LISTING = pa.schema([_SCHEMA.field(name) for name in ("path", "size", "modified")])
+_LISTING = pa.schema([_SCHEMA.field(name) for name in ("path", "size", "modified", "problem")])
 
 
 class SourceFolder(Protocol):
     """The folder of a storage sink."""
 
-    def entries(self) -> Iterable[tuple[str, int, int]]:
-        """Return every file: path below the prefix, size, modification time in Unix nanoseconds."""
+    def entries(self) -> Iterable[tuple[str, int, int, str | None]]:
+        """Return every file: path below the prefix, size, modification time in Unix nanoseconds.
+
+        The last value says why a file is not read, None if it is.
+        """
         ...
 
     def read(self, path: str) -> bytes:
@@ -68,6 +71,8 @@ class _Found(NamedTuple):
     path: str
     size: int
     modified: datetime
+    # Why the file is not read.
+    problem: str | None
     # Whether the path was ingested before, with another size or modification time.
     known: bool
 
@@ -151,7 +156,8 @@ def _new_files(
 ) -> list[_Found]:
     listed = _listing(folder, layout)
     if not state.batch:
-        return [_Found(path, size, at, known=False) for path, size, at in _entries(listed)]
+        entries = _entries(listed)
+        return [_Found(path, size, at, why, known=False) for path, size, at, why in entries]
     raw = lake.read("raw").where("path <> 'metadata'")
     manifest = raw.groupBy("path").agg(
         # The newest row of a path describes the file as of the last ingest.
@@ -160,7 +166,7 @@ def _new_files(
     )
     both = lake.spark.createDataFrame(listed).alias("l").join(manifest.alias("m"), "path", "left")
     changed = both.where("m.size is null or l.size <> m.size or l.modified <> m.modified")
-    columns = ("path", "l.size", "l.modified", "m.size is not null as known")
+    columns = ("path", "l.size", "l.modified", "problem", "m.size is not null as known")
     # As Arrow, because `collect` converts timestamps to the driver's time zone.
     return [_Found(*entry) for entry in _entries(changed.selectExpr(*columns).toArrow())]
 
@@ -174,14 +180,16 @@ def _listing(folder: SourceFolder, layout: Layout) -> pa.Table:
     paths: list[str] = []
     sizes: list[int] = []
     times: list[int] = []
-    for path, size, modified_ns in folder.entries():
+    problems: list[str | None] = []
+    for path, size, modified_ns, problem in folder.entries():
         name = path.rpartition("/")[2]
         schema_file = name.startswith("schema_") and name.endswith(".json")
-        if schema_file or is_named_like_data(path, layout):
+        if problem is not None or schema_file or is_named_like_data(path, layout):
             paths.append(path)
             sizes.append(size)
             times.append(modified_ns // 1000)
-    columns = (paths, sizes, times)
+            problems.append(problem)
+    columns = (paths, sizes, times, problems)
     arrays = [make_array(values, f.type) for values, f in zip(columns, _LISTING, strict=True)]  # type: ignore[arg-type]
     return pa.Table.from_arrays(arrays, schema=_LISTING)
 
@@ -190,9 +198,9 @@ def _rows(found: list[_Found], layout: Layout) -> list[dict[str, Any]]:
     """Return the raw rows of files in reading order: schema files, strays, data files."""
     schemas, strays, data = [], [], []
     for entry in found:
-        parsed = parse(entry.path, layout)
+        parsed = parse(entry.path, layout) if entry.problem is None else None
         row: dict[str, Any] = {"path": entry.path, "size": entry.size, "modified": entry.modified}
-        row |= {"content": None, "problem": None}
+        row |= {"content": None, "problem": entry.problem}
         changed = "changed " if entry.known else ""
         if isinstance(parsed, TableSchemaPath | DatabaseSchemaPath | DataPath):
             row |= _parts(parsed)
@@ -200,7 +208,7 @@ def _rows(found: list[_Found], layout: Layout) -> list[dict[str, Any]]:
             schemas.append(row | {"role": f"{changed}schema"})
         elif isinstance(parsed, DataPath) and row["problem"] is None:
             data.append(((entry.path, parsed), row | {"role": f"{changed}data"}))
-        elif is_named_like_data(entry.path, layout):
+        elif entry.problem is not None or is_named_like_data(entry.path, layout):
             strays.append(
                 row | {"role": "stray", "problem": row["problem"] or describe_path_mismatch(layout)}
             )

@@ -4,6 +4,7 @@ A batch is one commit, and the commit's metadata states how far the source was r
 where the last commit ended.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,12 +22,15 @@ from ticdc_assets.lake.store.stage_commits import (
     was_committed,
 )
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.stream.offsets import ReadOffsets
 
 STAGE = "ingest"
 BYTES_PER_BATCH = 64 << 20
 # Bytes below which a batch is written as one file.
 SMALL = 8 << 20
 _LATEST_MS = 1 << 48
+# The same number for consecutive offsets.
+_RANGE = "offset - dense_rank() OVER (PARTITION BY topic, partition ORDER BY offset) AS range"
 
 _SCHEMA = arrow_schema(RAW_RECORDS)
 
@@ -81,9 +85,9 @@ def ingest_records(
     bytes_per_batch: int = BYTES_PER_BATCH,
     progress: Progress | None = None,
 ) -> IngestResult:
-    """Ingest the records of a topic that are newer than the last one of their partition."""
+    """Ingest the records of a topic that were not ingested before."""
     state = read_raw_end(lake)
-    known = _known_offsets(lake, state)
+    known = _find_known_offsets(lake, state)
     lines: set[tuple[str, int]] | None = None
     batch, seq, items, taken = state.batch, state.seq, 0, 0
 
@@ -97,17 +101,14 @@ def ingest_records(
                 if place in lines:
                     continue
                 lines.add(place)
-            else:
-                partition = f"{record.topic}-{record.partition}"
-                if record.offset <= known.get(partition, -1):
-                    continue
-                known[partition] = record.offset
+            elif not known.add(record.topic, record.partition, record.offset):
+                continue
             yield record
 
     for chunk, size in _chunks(new(records), bytes_per_batch):
         # `known` covers this chunk and no more: the next one is read after this one is written.
         rows = _table(chunk, batch + 1, seq + 1)
-        offsets = dict(known)
+        offsets = known.state()
         last = seq + len(chunk)
         if not append(lake, rows, batch + 1, size=size, seq=last, offsets=offsets):
             # A concurrent run ingests the same source; the next run continues from its commits.
@@ -118,14 +119,18 @@ def ingest_records(
     return IngestResult(batch - state.batch, items, taken, batch)
 
 
-def _known_offsets(lake: LakeSession, state: RawEnd) -> dict[str, int]:
+def _find_known_offsets(lake: LakeSession, state: RawEnd) -> ReadOffsets:
     if state.found:
-        return dict(state.metadata.get("offsets", {}))
-    if not state.batch:
-        return {}
-    raw = lake.read("raw").where("offset is not null")
-    newest = raw.groupBy("topic", "partition").agg(F.max("offset").alias("offset"))
-    return {f"{row['topic']}-{row['partition']}": row["offset"] for row in newest.collect()}
+        return ReadOffsets(state.metadata.get("offsets"))
+    ranges: dict[str, list[list[int]]] = defaultdict(list)
+    if state.batch:
+        raw = lake.read("raw").where("offset is not null").selectExpr("*", _RANGE)
+        ends = raw.groupBy("topic", "partition", "range").agg(
+            F.min("offset").alias("first"), F.max("offset").alias("last")
+        )
+        for row in ends.orderBy("first").collect():
+            ranges[f"{row['topic']}-{row['partition']}"].append([row["first"], row["last"]])
+    return ReadOffsets(ranges)
 
 
 def _known_lines(lake: LakeSession) -> set[tuple[str, int]]:

@@ -1,0 +1,73 @@
+"""Folders on local disk: list what TiCDC can have written, and open nothing else.
+
+Whoever can write into a folder must not choose what a run reads or waits for: no symbolic link is
+followed, and no pipe or device is opened.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_LINK = "a symbolic link is not followed: replace it by what it refers to"
+_SPECIAL = "not a regular file"
+_NOT_UTF8 = "its path is not UTF-8, so TiCDC did not write it"
+# The stages read this file by its name and report what is wrong with it.
+_METADATA = "metadata"
+
+
+class FileEntry(NamedTuple):
+    """A file of a folder: its path below the prefix, size in bytes, modification time (Unix ns)."""
+
+    path: str
+    size: int
+    modified_ns: int
+    # Why the file is not read.
+    problem: str | None = None
+
+
+def list_files(root: str) -> Iterator[FileEntry]:
+    """Yield all files below a folder in no order; raise `OSError` if it cannot be listed."""
+    start = os.fsencode(root or "/")
+    pending = [start]
+    while pending:
+        directory = pending.pop()
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                    elif described := _describe(entry, os.path.relpath(entry.path, start)):
+                        yield described
+        except FileNotFoundError:
+            # It is gone, or not there yet.
+            continue
+
+
+def _describe(entry: os.DirEntry[bytes], path: bytes) -> FileEntry | None:
+    try:
+        name, problem = path.decode(), None
+    except UnicodeDecodeError:
+        name, problem = path.decode(errors="backslashreplace"), _NOT_UTF8
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        problem = _LINK if stat.S_ISLNK(status.st_mode) else _SPECIAL
+    if problem is not None and name == _METADATA:
+        return None
+    size = status.st_size if problem is None else 0
+    return FileEntry(name, size, status.st_mtime_ns, problem)
+
+
+def read_file(path: str, size: int | None) -> bytes:
+    """Read a file's first bytes, None for all; raise `OSError` unless it is a regular file."""
+    if os.path.islink(path):
+        raise OSError(_LINK)
+    # Without O_NONBLOCK, opening a pipe waits for its writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(_SPECIAL)
+        return file.read(size)

@@ -1,0 +1,54 @@
+"""The offsets of a topic that were read: a record counts once, however often a dump holds it.
+
+Offsets are kept as ranges, so that a record which states a wrong, high offset does not make those
+after it look as if they had been read.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+
+# A dump with more gaps forgets the gaps at the lowest offsets.
+_MAX_RANGES = 100
+
+# By `topic-partition`: the first and the last offset of each range, ascending.
+OffsetRanges = Mapping[str, Sequence[Sequence[int]]]
+
+
+class ReadOffsets:
+    """The offsets read so far, of all partitions."""
+
+    def __init__(self, ranges: OffsetRanges | None = None) -> None:
+        self._ranges = {
+            partition: [list(each) for each in known] for partition, known in (ranges or {}).items()
+        }
+
+    def add(self, topic: str, partition: int, offset: int) -> bool:
+        """Add a record's offset; return whether it was not there."""
+        ranges = self._ranges.setdefault(f"{topic}-{partition}", [])
+        # Nearly every record is the next one.
+        if ranges and ranges[-1][1] == offset - 1:
+            ranges[-1][1] = offset
+            return True
+        place = bisect_right(ranges, offset, key=_get_first)
+        if place and offset <= ranges[place - 1][1]:
+            return False
+        ranges.insert(place, [offset, offset])
+        _join(ranges, place)
+        _join(ranges, place - 1)
+        if len(ranges) > _MAX_RANGES:
+            ranges[: -_MAX_RANGES + 1] = [[ranges[0][0], ranges[-_MAX_RANGES][1]]]
+        return True
+
+    def state(self) -> dict[str, list[list[int]]]:
+        """Return a copy of the ranges."""
+        return {name: [list(each) for each in ranges] for name, ranges in self._ranges.items()}
+
+
+def _get_first(range: Sequence[int]) -> int:
+    return range[0]
+
+
+def _join(ranges: list[list[int]], place: int) -> None:
+    """Join a range with the one after it, if no offset is between them."""
+    if place >= 0 and place + 1 < len(ranges) and ranges[place][1] + 1 == ranges[place + 1][0]:
+        ranges[place][1] = ranges.pop(place + 1)[1]
