@@ -178,7 +178,7 @@ class WorkInMemory:
         if change.op is Op.UPDATE and old is not None and new is not None:
             old = {**new, **old}
         for row in (old, new):
-            if row is not None and any(name not in row for name in table.key):
+            if row is not None and any(row.get(name) is None for name in table.key):
                 raise MalformedMessage("the row lacks its key")
         return change, old, new
 

@@ -92,7 +92,7 @@ class RowTyper:
             # The old image of an update may leave out columns that did not change.
             old = {**new, **old}
         for row in (old, new):
-            missing = [name for name in table.key if row is not None and name not in row]
+            missing = [name for name in table.key if row is not None and row.get(name) is None]
             if missing:
                 raise MalformedMessage(f"the row lacks its key: {', '.join(missing)}")
         return TypedChange(change, old, new)
