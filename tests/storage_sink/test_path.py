@@ -55,6 +55,7 @@ def stored(draw: st.DrawFn) -> tuple[StoragePath, Layout]:
     if layout.partition_separator and not layout.table_id_as_path:
         place["partition_id"] = draw(st.none() | ids)
     checksum = {"version": draw(versions), "checksum": draw(st.integers(0, (1 << 32) - 1))}
+    first = {"version": draw(versions), "checksum": None}
     kinds: list[StoragePath] = [
         MetadataPath(),
         TableSchemaPath(**owner, **checksum),
@@ -63,6 +64,7 @@ def stored(draw: st.DrawFn) -> tuple[StoragePath, Layout]:
     ]
     if not layout.table_id_as_path:
         kinds.append(DatabaseSchemaPath(database=draw(names), **checksum))
+        kinds.append(TableSchemaPath(**owner, **first))
     return draw(st.sampled_from(kinds)), layout
 
 
@@ -78,6 +80,9 @@ def test_every_built_path_parses_to_the_same_value(case: tuple[StoragePath, Layo
 @example("a/b/٣/CDC000001.csv", Layout(date_separator="none"))
 @example("a/b/18446744073709551616/CDC000001.csv", Layout(date_separator="none"))
 @example("a/meta/schema_1_9999999999.json", Layout())
+@example("a/b/7/schema.json", Layout())
+@example("a/7/schema.json", Layout())
+@example("a/b/7/schema.json", Layout(table_id_as_path=True))
 def test_every_parsed_path_builds_to_the_same_path(path: str, layout: Layout) -> None:
     parsed = parse(path, layout)
     if parsed is None:

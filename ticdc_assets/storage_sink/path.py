@@ -29,6 +29,8 @@ _DATES = {
 _DATA_FILE = re.compile(r"CDC(?:_([0-9]{1,40})_)?([0-9]{6,20})")
 _INDEX_FILE = re.compile(r"CDC(?:_([0-9]{1,40}))?\.index")
 _SCHEMA_FILE = re.compile(r"schema_(0|[1-9][0-9]{0,19})_([0-9]{10})\.json")
+# A schema file of the first servers with a storage sink, in the directory of its version.
+FIRST_SCHEMA_FILE = "schema.json"
 
 
 class Layout(Struct, frozen=True, kw_only=True):
@@ -73,7 +75,8 @@ class TableSchemaPath(Struct, frozen=True, kw_only=True):
     # With use-table-id-as-path: the logical table id, in place of the names.
     table_id: int | None = None
     version: int
-    checksum: int
+    # None in the path that 6.5.0 to 6.5.2, 6.6.0 and 7.0.0 write: `{version}/schema.json`.
+    checksum: int | None
 
 
 class DatabaseSchemaPath(Struct, frozen=True, kw_only=True):
@@ -106,6 +109,8 @@ def parse(path: str, layout: Layout) -> StoragePath | None:
             if number is None:
                 return None
             return DataPath(**asdict(directory), dispatcher=match[1], number=number)
+    if name == FIRST_SCHEMA_FILE and not layout.table_id_as_path:
+        return _parse_first_schema_path(directories)
     if directories.pop() != "meta":
         return None
     match = _INDEX_FILE.fullmatch(name)
@@ -126,6 +131,8 @@ def build(parsed: StoragePath, layout: Layout) -> str:
         case DatabaseSchemaPath():
             return f"{parsed.database}/meta/{_build_schema_name(parsed)}"
         case TableSchemaPath():
+            if parsed.checksum is None:
+                return f"{_build_table_directory(parsed)}/{parsed.version}/{FIRST_SCHEMA_FILE}"
             return f"{_build_table_directory(parsed)}/meta/{_build_schema_name(parsed)}"
         case IndexPath():
             suffix = "" if parsed.dispatcher is None else f"_{parsed.dispatcher}"
@@ -186,6 +193,14 @@ def _parse_schema_path(
         return DatabaseSchemaPath(database=names[0], version=version, checksum=checksum)
     table = "/".join(names[1:])
     return TableSchemaPath(database=names[0], table=table, version=version, checksum=checksum)
+
+
+def _parse_first_schema_path(names: list[str]) -> TableSchemaPath | None:
+    version = _parse_number(names[-1])
+    if version is None or len(names) < 3:
+        return None
+    table = "/".join(names[1:-1])
+    return TableSchemaPath(database=names[0], table=table, version=version, checksum=None)
 
 
 def _parse_number(text: str) -> int | None:

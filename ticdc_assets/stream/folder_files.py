@@ -2,7 +2,7 @@
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.protocols.registry import get_traits
-from ticdc_assets.storage_sink.path import DataPath, Layout
+from ticdc_assets.storage_sink.path import FIRST_SCHEMA_FILE, DataPath, Layout
 
 METADATA = "metadata"
 
@@ -25,6 +25,12 @@ def is_named_like_data(path: str, layout: Layout) -> bool:
     return name.startswith("CDC") and name.endswith(layout.extension)
 
 
+def is_named_like_schema(path: str) -> bool:
+    """Return whether a file is named like a schema file, wherever in the folder it is."""
+    name = path.rpartition("/")[2]
+    return name == FIRST_SCHEMA_FILE or (name.startswith("schema_") and name.endswith(".json"))
+
+
 def describe_path_mismatch(layout: Layout) -> str:
     """Name the settings, in TiCDC's words, that a data file's path does not match."""
     return (
@@ -32,6 +38,7 @@ def describe_path_mismatch(layout: Layout) -> str:
         f" date-separator = {layout.date_separator!r},"
         f" enable-partition-separator = {str(layout.partition_separator).lower()},"
         f" use-table-id-as-path = {str(layout.table_id_as_path).lower()}"
+        "; servers 6.5.0 to 6.5.2, 6.6.0 and 7.0.0 have other defaults: declare server-version"
     )
 
 

@@ -96,17 +96,17 @@ def read_checkpoint(content: bytes) -> Watermark | Quarantined:
 
 
 def read_schema_events(
-    path: str, checksum: int, read: ReadFile
+    path: str, checksum: int | None, read: ReadFile
 ) -> Iterator[SchemaChange | Bootstrap | Quarantined]:
     """Read a schema file into its event, and a `Quarantined` if the checksum in its name differs.
 
     The event counts all the same: servers may write unusual defaults in another way, so a different
-    checksum is a reason to look at the file, not to stop.
+    checksum is a reason to look at the file, not to stop.  `checksum` is None if the name has none.
     """
     try:
         file = read_schema_file(_read_content(path, read))
         yield to_event(file, FilePosition(path))
-        if file.checksum != checksum:
+        if checksum is not None and file.checksum != checksum:
             raise ChecksumMismatch(
                 f"the file's name says {checksum:010}, its content gives {file.checksum:010}"
             )

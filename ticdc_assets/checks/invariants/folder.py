@@ -126,12 +126,12 @@ def _find_problems(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         yield pa.RecordBatch.from_pylist(problems, _PROBLEM_ARROW)
 
 
-def _find_problem(content: bytes, version: int, checksum: int) -> str | None:
+def _find_problem(content: bytes, version: int, checksum: int | None) -> str | None:
     try:
         file = read_schema_file(content)
     except DecodeError as error:
         return error.reason
-    if file.checksum != checksum:
+    if checksum is not None and file.checksum != checksum:
         return f"the checksum of the content is {file.checksum:010}"
     if file.version != version:
         return f"the content states table version {file.version}"

@@ -39,6 +39,7 @@ from ticdc_assets.stream.folder_files import (
     data_file_order,
     describe_path_mismatch,
     is_named_like_data,
+    is_named_like_schema,
     make_layout,
 )
 
@@ -182,9 +183,8 @@ def _listing(folder: SourceFolder, layout: Layout) -> pa.Table:
     times: list[int] = []
     problems: list[str | None] = []
     for path, size, modified_ns, problem in folder.entries():
-        name = path.rpartition("/")[2]
-        schema_file = name.startswith("schema_") and name.endswith(".json")
-        if problem is not None or schema_file or is_named_like_data(path, layout):
+        is_named = is_named_like_schema(path) or is_named_like_data(path, layout)
+        if problem is not None or is_named:
             paths.append(path)
             sizes.append(size)
             times.append(modified_ns // 1000)

@@ -45,7 +45,7 @@ RAW_FILES = """
     date string,
     dispatcher string,
     number bigint,         -- the number in the name of a data file
-    checksum bigint,       -- the checksum in the name of a schema file
+    checksum bigint,       -- the checksum in the name of a schema file, if it has one
     size bigint,           -- in bytes
     modified timestamp,
     content binary,        -- of schema files and `metadata` only
