@@ -1,5 +1,6 @@
 """Conversion of stated columns: their types and defaults."""
 
+import json
 from base64 import b64decode
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -7,10 +8,15 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests import golden
+from tests.protocols.simple_messages import decode, row
+from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import ColumnType, SchemaChange
 from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
 from ticdc_assets.protocols.simple.schema import DataType, column, column_type
+from ticdc_assets.reference.replay import ModelReplay
+from ticdc_assets.reference.row_lines import encode_rows
+from ticdc_assets.schema.types.mysql_type import map_to_delta_type
 
 
 def convert(name: str, **stated: Any) -> ColumnType:
@@ -132,3 +138,70 @@ def test_stated_defaults_equal_the_values_of_existing_rows() -> None:
         if type_.name == "decimal":
             value = f"{float(default):.{scale}f}"
         assert oldest[name] == value
+
+
+# The reference table of TiCDC's document "TiCDC Simple Protocol": what `mysqlType` may be.
+DOCUMENTED = {
+    **{name: ColumnType(name) for name in ("tinyint", "smallint", "mediumint", "int", "bigint")},
+    **{
+        f"{name} unsigned": ColumnType(name, unsigned=True)
+        for name in ("tinyint", "smallint", "mediumint", "int", "bigint")
+    },
+    **{name: ColumnType(name) for name in ("float", "double", "enum", "set", "bit", "json")},
+    "decimal": ColumnType("decimal", decimals=0),
+    **{name: ColumnType(name, length=0) for name in ("varchar", "char", "varbinary", "binary")},
+    **{
+        prefix + name: ColumnType(prefix + name)
+        for prefix in ("tiny", "", "medium", "long")
+        for name in ("text", "blob")
+    },
+    **{name: ColumnType(name) for name in ("date", "year")},
+    **{name: ColumnType(name, decimals=0) for name in ("datetime", "timestamp", "time")},
+    "bool": ColumnType("tinyint"),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_every_type_of_the_document_is_read(name: str) -> None:
+    type_ = convert(name)
+    assert type_ == DOCUMENTED[name]
+    assert map_to_delta_type(type_)
+
+
+def test_a_type_with_other_words_stays_unknown() -> None:
+    assert convert("INT ON FIRE").name == "int on fire"
+    assert convert("").name == ""
+    zerofill = ColumnType("int", unsigned=True, zerofill=True)
+    assert convert("int unsigned zerofill") == zerofill
+
+
+def test_a_stream_as_in_the_document_gives_its_rows() -> None:
+    """Types with attributes, and a TIMESTAMP that is a string: no server states its zone so."""
+    types = {"id": "int unsigned", "on": "bool", "at": "timestamp"}
+    schema = {
+        "schema": "simple",
+        "table": "user",
+        "tableID": 148,
+        "version": 7,
+        "columns": [{"name": n, "dataType": {"mysqlType": t}} for n, t in types.items()],
+        "indexes": [{"name": "primary", "unique": True, "primary": True, "columns": ["id"]}],
+    }
+    messages = [
+        {"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "buildTs": 6, "tableSchema": schema},
+        json.loads(
+            row(
+                '{"id":"4294967295","on":"1","at":"2024-02-26 05:00:00"}',
+                database="simple",
+                table="user",
+            )
+        ),
+        {"version": 1, "type": "WATERMARK", "commitTs": 9, "buildTs": 6},
+    ]
+    replay = ModelReplay(changefeed_from_uri("dump:///x.jsonl?protocol=simple"))
+    replay.add(decode(json.dumps(message)) for message in messages)
+    replay.advance(replay.default_ts)
+    (table,) = replay.model.tables
+    assert [json.loads(line) for line in encode_rows(table)] == [
+        {"id": "4294967295", "on": "1", "at": "2024-02-26 05:00:00"}
+    ]
+    assert replay.problems() == []

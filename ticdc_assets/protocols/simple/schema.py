@@ -26,6 +26,7 @@ _EXPRESSIONS_ONLY = frozenset(
 _SIZED = frozenset({"char", "varchar", "binary", "varbinary"})
 # Avro states fractional digits only by the length of the longest text, JSON also as `decimal`.
 _WHOLE_SECONDS = {"datetime": 19, "timestamp": 19, "time": 10}
+_ATTRIBUTES = frozenset({"unsigned", "zerofill"})
 _LITERAL_STARTS = frozenset("0123456789+-.")
 _FRACTION_MAX = 6
 
@@ -47,13 +48,14 @@ class DataType(Struct, frozen=True, rename="camel", gc=False):
 
 def column_type(stated: DataType) -> ColumnType:
     """Convert a stated type."""
-    name, length = stated.mysql_type.lower(), stated.length
+    name, words = _split_type(stated.mysql_type)
+    length = stated.length
     # TiDB flags both as unsigned, and YEAR as zerofill; neither is part of the type.
     plain = name in ("bit", "year")
     type = ColumnType(
         name=name,
-        unsigned=bool(stated.unsigned) and not plain,
-        zerofill=bool(stated.zerofill) and not plain,
+        unsigned=(bool(stated.unsigned) or "unsigned" in words) and not plain,
+        zerofill=(bool(stated.zerofill) or "zerofill" in words) and not plain,
         length=length if length > 0 or (length == 0 and name in _SIZED) else None,
         decimals=_decimals(name, length, stated.decimal),
         elements=stated.elements or None,
@@ -69,6 +71,17 @@ def check_column_count(count: int) -> None:
     """Raise `MalformedMessage` for more columns than a table can have."""
     if count > MAX_COLUMNS:
         raise MalformedMessage(TOO_MANY_COLUMNS)
+
+
+def _split_type(mysql_type: str) -> tuple[str, list[str]]:
+    """Split a type into its name and its attributes.
+
+    TiCDC states attributes apart.  Its document shows them in the type, and BOOL as a type.
+    """
+    name, *words = mysql_type.lower().split() or [""]
+    if not _ATTRIBUTES.issuperset(words):
+        return mysql_type.lower(), []
+    return ("tinyint" if name in ("bool", "boolean") else name), words
 
 
 def _decimals(name: str, length: int, stated: int | None) -> int | None:
