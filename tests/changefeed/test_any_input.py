@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ticdc_assets.changefeed import changefeed_from_uri, load_changefeeds
-from ticdc_assets.changefeed.toml import FOREIGN, KNOWN
+from ticdc_assets.changefeed.known_settings import FOREIGN, KNOWN
 from ticdc_assets.errors import ConfigError
 
 

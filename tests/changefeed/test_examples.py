@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.changefeed import load_changefeeds
-from ticdc_assets.changefeed.sink_uri import CONNECTION
+from ticdc_assets.changefeed.known_settings import CONNECTION
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # Connection settings that name a place and give nobody access to it.

@@ -8,7 +8,7 @@ import pytest
 
 from tests.changefeed.sinks import CLAIM, CSV, KAFKA, LARGE
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
-from ticdc_assets.changefeed.toml import KNOWN
+from ticdc_assets.changefeed.known_settings import KNOWN, LISTS
 from ticdc_assets.errors import ConfigError
 
 CANNOT_WORK: list[tuple[str, str, str, str]] = [
@@ -50,8 +50,9 @@ CANNOT_WORK: list[tuple[str, str, str, str]] = [
     (CSV, "[sink]\nfile-index-digit = 21", "sink.file-index-digit", "6 to 20"),
     (CSV, "[sink]\nfile-index-digit = '6'", "sink.file-index-digit", "whole number"),
     (CSV, "[sink]\nenable-partition-separator = 1", "enable-partition-separator", "true or false"),
-    (CSV, "[sink.csv]\ndelimiter = ''", "sink.csv.delimiter", "1 to 3"),
-    (CSV, "[sink.csv]\ndelimiter = '||||'", "sink.csv.delimiter", "1 to 3"),
+    (CSV, "[sink.csv]\ndelimiter = ''", "sink.csv.delimiter", "must not be empty"),
+    (CSV, "[sink.csv]\nquote = ''\nnull = ''", "sink.csv.null", "a text may be equal"),
+    (CSV, "[sink]\nterminator = ';'\n[sink.csv]\nquote = ''", "sink.terminator", "texts may"),
     (CSV, '[sink.csv]\ndelimiter = "a\\n"', "sink.csv.delimiter", "line break"),
     (CSV, "[sink.csv]\ndelimiter = '|\"'", "sink.csv.delimiter", "quote"),
     (CSV, "[sink.csv]\nquote = '--'", "sink.csv.quote", "one ASCII character"),
@@ -123,7 +124,7 @@ CANNOT_WORK: list[tuple[str, str, str, str]] = [
     (CSV, "[sink]\nterminators = ''", "sink.terminators", "did you mean terminator?"),
     (CSV, "[csv]\nquote = ''", "csv", "it belongs in [sink]"),
     (CSV, "include-commit-ts = true", "include-commit-ts", "it belongs in [sink.csv]"),
-    (CSV, "[sink]\nforce-replicate = true", "sink.force-replicate", "at the top"),
+    (CSV, "[sink]\nbdr-mode = true", "sink.bdr-mode", "at the top"),
     (CSV, "[sink]\nprotocol =\n", "feed.toml", "line 2"),
 ]
 
@@ -156,6 +157,7 @@ def test_an_invalid_declaration_is_an_error_that_names_file_and_setting(
         ("{feed}tz = '../../etc/passwd'", "changefeed a.tz", "time zone"),
         ("{feed}tz = 'America'", "changefeed a.tz", "time zone"),
         ("{feed}tz = 'System'", "changefeed a.tz", "TiCDC's own machine"),
+        ("{feed}server-version = '8.5'", "changefeed a.server-version", "such as 7.5.4"),
         ("{feed}claim-check-storage = 'http://x/y'", "changefeed a.claim-check-storage", "start"),
         ("{feed}keys = 'id'", "changefeed a.keys", "table"),
         ("{feed}keys = {{shop.stock = ['id']}}", "changefeed a.keys.shop", "in quotes"),
@@ -182,7 +184,7 @@ def test_any_value_of_a_known_setting_is_accepted_or_a_config_error(
     loaded = 0
     for table, names in KNOWN.items():
         for name, value in itertools.product(names, ["1", "true", "''", "[1]", "{a = 1}", "1.5"]):
-            row = table in ("sink.dispatchers", "sink.column-selectors", "filter.event-filters")
+            row = table in LISTS
             header = f"[[{table}]]" if row else f"[{table}]" if table else ""
             try:
                 declare(KAFKA + "canal-json", f"{header}\n{name} = {value}")

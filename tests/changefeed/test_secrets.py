@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.changefeed.sinks import CSV, KAFKA, LARGE
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
-from ticdc_assets.changefeed.sink_uri import CONNECTION, KAFKA_CONNECTION
+from ticdc_assets.changefeed.known_settings import CONNECTION, KAFKA_CONNECTION
 from ticdc_assets.errors import ConfigError
 
 MARK = "hunter"  # whatever a careless parser makes of the secret, a piece of it has this in it

@@ -16,9 +16,9 @@ from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 CSV_DEFAULT = CsvDialect()
 CSV_ODD = CsvDialect(
-    delimiter="|,|",
+    delimiter="|,",
     quote="",
-    null="NULL!",
+    null="\\NULL!",
     terminator="\n",
     include_commit_ts=True,
     binary_encoding="hex",

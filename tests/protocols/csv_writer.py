@@ -1,6 +1,7 @@
 """CSV files as TiCDC writes them, in any dialect, and the events that they stand for."""
 
 import base64
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -88,10 +89,15 @@ def written_value(dialect: CsvDialect, value: object) -> bytes:
     text = str(value).encode("utf-8", "surrogateescape")
     if quote := dialect.quote.encode():
         return quote + text.replace(quote, quote * 2) + quote
-    text = text.replace(b"\\", b"\\\\").replace(b"\r", b"\\r").replace(b"\n", b"\\n")
-    for character in sorted(set(dialect.delimiter)):
-        text = text.replace(character.encode(), b"\\" + character.encode())
-    return text
+    delimiter = dialect.delimiter.encode()
+    return re.sub(rb"[\\\r\n]|" + re.escape(delimiter), _escape, text)
+
+
+def _escape(found: re.Match[bytes]) -> bytes:
+    """Escape a backslash, a line break, or every byte of a whole delimiter."""
+    letters = {b"\r": b"r", b"\n": b"n"}
+    signs = [bytes([byte]) for byte in found[0]]
+    return b"".join(b"\\" + letters.get(sign, sign) for sign in signs)
 
 
 def image_of(schema: TableSchema, values: Sequence[object]) -> dict[str, str | None]:
@@ -169,18 +175,31 @@ kinds: dict[str, st.SearchStrategy[object]] = {
     "e": st.none() | plain_text,
     "d": st.none() | st.sampled_from(["2024-01-01 00:00:00.120", "0000-00-00 00:00:00"]),
 }
-dialects = st.builds(
-    CsvDialect,
-    delimiter=st.sampled_from([",", "|", "\t", "||", "|,|", ";;", "¦"]),
-    quote=st.sampled_from(['"', '"', "'", ""]),
-    null=st.sampled_from(["\\N", "NULL", "", "null!"]),
-    terminator=st.sampled_from(["\r\n", "\n"]),
-    include_commit_ts=st.booleans(),
-    output_old_value=st.booleans(),
-    binary_encoding=st.sampled_from(["base64", "hex"]),
-    field_header=st.booleans(),
-    handle_key=st.booleans(),
+
+
+def _dialects(
+    delimiters: list[str], quotes: list[str], nulls: list[str]
+) -> st.SearchStrategy[CsvDialect]:
+    return st.builds(
+        CsvDialect,
+        delimiter=st.sampled_from(delimiters),
+        quote=st.sampled_from(quotes),
+        null=st.sampled_from(nulls),
+        terminator=st.sampled_from(["\r\n", "\n"]),
+        include_commit_ts=st.booleans(),
+        output_old_value=st.booleans(),
+        binary_encoding=st.sampled_from(["base64", "hex"]),
+        field_header=st.booleans(),
+        handle_key=st.booleans(),
+    )
+
+
+# Dialects in which every row has its own bytes.
+quoted = _dialects(
+    [",", "|", "\t", "||", "|,|", ";;", "¦", "::::"], ['"', "'"], ["\\N", "NULL", "", "null!"]
 )
+unquoted = _dialects([",", "|", "\t", "|,", "b;", "<|>"], [""], ["\\N", "\\0", "a\\\\\\0"])
+dialects = quoted | quoted | quoted | unquoted
 
 
 @st.composite

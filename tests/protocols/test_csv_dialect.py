@@ -4,7 +4,7 @@ from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.golden import datasets
@@ -21,9 +21,9 @@ from tests.protocols.csv_writer import (
     table,
     write,
     written_files,
-    written_value,
 )
 from ticdc_assets.changefeed import CsvDialect
+from ticdc_assets.changefeed.csv_dialect import find_fault
 from ticdc_assets.events import Op, Quarantined, RowChange, TableSchema, row_image
 from ticdc_assets.protocols.csv import columnar as csv_columnar
 from ticdc_assets.protocols.csv import decoder as csv
@@ -39,12 +39,57 @@ def test_rows_survive_writing_and_reading_in_any_dialect(
     case: tuple[CsvDialect, TableSchema, list[Written]],
 ) -> None:
     dialect, schema, rows = case
-    if not dialect.quote:
-        # Without quotes, a text that looks like NULL cannot be distinguished from it.
-        values = [value for row in rows for value in row.values if value is not None]
-        assume(all(written_value(dialect, value) != dialect.null.encode() for value in values))
+    assert find_fault(dialect) is None
     data = write(dialect, schema, rows)
     assert read_events(data, schema, dialect) == events_of(schema, rows)
+
+
+AMBIGUOUS: list[tuple[str, CsvDialect, list[object], list[object]]] = [
+    # the setting that is wrong, the dialect, two rows with the same bytes
+    ("null", CsvDialect(quote="", null=""), ["a", None], ["a", ""]),
+    ("null", CsvDialect(quote="", null="NULL"), ["a", None], ["a", "NULL"]),
+    ("null", CsvDialect(quote="", null="\\\\N"), ["a", None], ["a", "\\N"]),
+    ("null", CsvDialect(null='""'), ["a", None], ["a", ""]),
+    ("null", CsvDialect(null="0"), [1, None], [1, 0]),
+    ("delimiter", CsvDialect(delimiter="1"), [1, 15], [11, 5]),
+    ("delimiter", CsvDialect(quote="", delimiter="||"), ["a|", "b"], ["a", "|b"]),
+    ("delimiter", CsvDialect(quote="", delimiter="|,|"), ["a|,", "b"], ["a", ",|b"]),
+    ("delimiter", CsvDialect(quote="", delimiter="n"), ["a\n", "b"], ["an", "b"]),
+]
+
+
+@pytest.mark.parametrize(("setting", "dialect", "one", "other"), AMBIGUOUS)
+def test_a_dialect_that_gives_two_rows_the_same_bytes_is_an_error(
+    setting: str, dialect: CsvDialect, one: list[object], other: list[object]
+) -> None:
+    schema = table(*("n1", "n2") if isinstance(one[0], int) else ("t1", "t2"))
+    data = [write(dialect, schema, [Written("I", 5, False, row)]) for row in (one, other)]
+    assert one != other
+    assert data[0] == data[1]
+    fault = find_fault(dialect)
+    assert fault is not None
+    assert fault[0] == setting
+
+
+@pytest.mark.parametrize(
+    ("setting", "dialect"),
+    [
+        ("terminator", CsvDialect(quote="", terminator=";")),
+        ("terminator", CsvDialect(terminator="0")),
+        ("delimiter", CsvDialect(quote="", delimiter="¦")),
+        ("delimiter", CsvDialect(delimiter="|", terminator="|\n")),
+        ("quote", CsvDialect(quote="e")),
+        ("null", CsvDialect(null=",")),
+        ("null", CsvDialect(quote="", null="\\")),
+        ("null", CsvDialect(null="\n")),
+    ],
+)
+def test_a_dialect_whose_signs_may_be_mistaken_for_each_other_is_an_error(
+    setting: str, dialect: CsvDialect
+) -> None:
+    fault = find_fault(dialect)
+    assert fault is not None
+    assert fault[0] == setting
 
 
 def test_a_custom_terminator_is_literal_inside_text() -> None:

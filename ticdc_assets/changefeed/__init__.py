@@ -4,9 +4,9 @@ Rules of this room: it reads the declared files and opens nothing else.  A decla
 work raises one `ConfigError` that names file and setting.  No text contains a credential.
 """
 
+from ticdc_assets.changefeed.csv_dialect import CsvDialect
 from ticdc_assets.changefeed.declaration import (
     Changefeed,
-    CsvDialect,
     Dispatcher,
     ProtocolName,
     changefeed_from_uri,

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+from ticdc_assets.changefeed.csv_dialect import CsvDialect, find_fault, read_dialect
 from ticdc_assets.changefeed.entry import ChangefeedEntry
+from ticdc_assets.changefeed.omissions import list_omissions
+from ticdc_assets.changefeed.server_version import ServerRules, ServerVersion, find_rules
 from ticdc_assets.changefeed.settings import Settings
 from ticdc_assets.changefeed.sink_uri import (
     Options,
@@ -30,7 +33,6 @@ EncodingFormat = Literal["json", "avro"]
 LargeMessageHandleOption = Literal["none", "handle-key-only", "claim-check"]
 LargeMessageHandleCompression = Literal["none", "snappy", "lz4"]
 DateSeparator = Literal["none", "year", "month", "day"]
-BinaryEncoding = Literal["base64", "hex"]
 
 # TiCDC's other name for a protocol.
 _ALIASES: dict[str, ProtocolName] = {"default": "open-protocol"}
@@ -43,27 +45,12 @@ _FORMATS: tuple[EncodingFormat, ...] = ("json", "avro")
 _LARGE_OPTIONS: tuple[LargeMessageHandleOption, ...] = ("none", "handle-key-only", "claim-check")
 _LARGE_COMPRESSIONS: tuple[LargeMessageHandleCompression, ...] = ("none", "snappy", "lz4")
 _DATE_SEPARATORS: tuple[DateSeparator, ...] = ("day", "none", "year", "month")
-_BINARY_ENCODINGS: tuple[BinaryEncoding, ...] = ("base64", "hex")
+_PLAIN_DATE_SEPARATORS: tuple[DateSeparator, ...] = ("none", "day", "year", "month")
 _DIGITS = "must be 6 to 20: TiCDC takes 20 in place of any other number, so remove the setting"
 _CODEC = "sink.kafka-config.codec-config"
 _LARGE = "sink.kafka-config.large-message-handle"
 _STORAGE = "sink.cloud-storage-config"
 _DELETE_ONLY = "sink.delete-only-output-handle-key-columns"
-
-
-@dataclass(frozen=True, slots=True)
-class CsvDialect:
-    """How the CSV files of a storage sink are written."""
-
-    delimiter: str = ","
-    quote: str = '"'
-    null: str = "\\N"
-    terminator: str = "\r\n"
-    include_commit_ts: bool = False
-    output_old_value: bool = False
-    binary_encoding: BinaryEncoding = "base64"
-    field_header: bool = False
-    handle_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +97,11 @@ class Changefeed:
     enable_table_across_nodes: bool = False
     output_column_id: bool = False
     output_raw_change_event: bool = False
+    # CSV: whether an update may arrive as an insert; None if that depends on the server.
+    writes_updates_as_inserts: bool | None = False
+    server_version: ServerVersion | None = None
+    # What the settings leave out of the stream, one sentence per setting.
+    omissions: tuple[str, ...] = ()
     force_replicate: bool = False
     dispatchers: tuple[Dispatcher, ...] = ()
     partition_num: int | None = None
@@ -156,6 +148,7 @@ def changefeed_from_uri(
     id: str = "adhoc",
     config: Path | None = None,
     tz: str = "UTC",
+    server_version: str | None = None,
     claim_check_storage: str | None = None,
     keys: Mapping[str, Sequence[str]] | None = None,
 ) -> Changefeed:
@@ -165,6 +158,7 @@ def changefeed_from_uri(
         "sink-uri": sink_uri,
         "config": None if config is None else str(config),
         "tz": tz,
+        "server-version": server_version,
         "claim-check-storage": claim_check_storage,
         "keys": None if keys is None else {table: list(names) for table, names in keys.items()},
     }
@@ -176,8 +170,8 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
     toml = entry.config()
     settings = Settings(uri, toml)
     protocol = _read_protocol(settings, entry, uri.transport)
-    csv = _read_csv(settings)
-    content_compatible = settings.flag("sink.content-compatible")
+    csv = _read_csv(settings, protocol)
+    rules = _read_rules(settings, entry)
     claim_check_storage, claim_check_options = entry.claim_check(toml)
     home = _STORAGE if uri.transport == "storage" else "sink.kafka-config"
     feed = Changefeed(
@@ -190,11 +184,8 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         encoding_format=settings.one_of(f"{_CODEC}.encoding-format", _FORMATS),
         tz=entry.zone(),
         enable_tidb_extension=settings.flag(f"{_CODEC}.enable-tidb-extension"),
-        content_compatible=content_compatible,
-        only_output_updated_columns=(
-            # TiCDC's encoders imply the one by the other.
-            settings.flag("sink.only-output-updated-columns") or content_compatible
-        ),
+        content_compatible=settings.flag("sink.content-compatible"),
+        only_output_updated_columns=settings.flag("sink.only-output-updated-columns"),
         delete_only_output_handle_key_columns=settings.flag(_DELETE_ONLY),
         open_output_old_value=settings.flag("sink.open.output-old-value", default=True),
         large_message_handle_option=settings.one_of(
@@ -207,13 +198,17 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         claim_check_raw_value=settings.flag(f"{_LARGE}.claim-check-raw-value"),
         csv=csv,
         terminator=csv.terminator,
-        date_separator=settings.one_of("sink.date-separator", _DATE_SEPARATORS),
-        enable_partition_separator=settings.flag("sink.enable-partition-separator", default=True),
+        date_separator=_read_date_separator(settings, rules),
+        enable_partition_separator=settings.flag(
+            "sink.enable-partition-separator", default=not rules.has_plain_folders
+        ),
         file_index_digit=settings.integer("sink.file-index-digit", 6, 20, _DIGITS) or 20,
         use_table_id_as_path=settings.flag(f"{_STORAGE}.use-table-id-as-path"),
         enable_table_across_nodes=settings.flag("scheduler.enable-table-across-nodes"),
         output_column_id=settings.flag(f"{_STORAGE}.output-column-id"),
         output_raw_change_event=settings.flag(f"{home}.output-raw-change-event"),
+        server_version=entry.server_version(),
+        omissions=list_omissions(toml),
         force_replicate=settings.flag("force-replicate"),
         dispatchers=_read_dispatchers(toml),
         partition_num=settings.integer(
@@ -225,7 +220,17 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         claim_check_options=claim_check_options,
     )
     _check(feed, settings)
-    return _as_written(feed)
+    return _as_written(feed, rules)
+
+
+def _read_rules(settings: Settings, entry: ChangefeedEntry) -> ServerRules:
+    enable_old_value = settings.flag("enable-old-value", default=True)
+    return find_rules(entry.server_version(), enable_old_value=enable_old_value)
+
+
+def _read_date_separator(settings: Settings, rules: ServerRules) -> DateSeparator:
+    choices = _PLAIN_DATE_SEPARATORS if rules.has_plain_folders else _DATE_SEPARATORS
+    return settings.one_of("sink.date-separator", choices, fold=True)
 
 
 def _check(feed: Changefeed, settings: Settings) -> None:
@@ -253,13 +258,25 @@ def _check(feed: Changefeed, settings: Settings) -> None:
             raise settings.error(reason, f"{_LARGE}.claim-check-storage-uri")
 
 
-def _as_written(feed: Changefeed) -> Changefeed:
-    """Reset the settings that the encoder of this protocol ignores."""
+def _as_written(feed: Changefeed, rules: ServerRules) -> Changefeed:
+    """Set what the encoder of this protocol ignores, or does whatever the settings are."""
     if feed.protocol != "simple":
         feed = replace(feed, encoding_format="json")
     if feed.transport == "storage":
         feed = replace(
             feed, large_message_handle_option="none", large_message_handle_compression="none"
+        )
+    if feed.content_compatible:
+        # TiCDC's encoders imply the one by the other.
+        feed = replace(feed, only_output_updated_columns=True)
+    if not rules.reads_old_values:
+        feed = replace(feed, open_output_old_value=False)
+    if feed.protocol == "csv" and not feed.csv.output_old_value:
+        splits_keys = rules.csv_splits_key_updates
+        feed = replace(
+            feed,
+            writes_updates_as_inserts=rules.csv_updates_are_inserts,
+            output_raw_change_event=feed.output_raw_change_event or not splits_keys,
         )
     return feed
 
@@ -285,27 +302,12 @@ def _read_protocol(
     raise settings.error(reason, "sink.protocol")
 
 
-def _read_csv(settings: Settings) -> CsvDialect:
-    dialect = CsvDialect(
-        delimiter=settings.raw_text("sink.csv.delimiter", ","),
-        quote=settings.raw_text("sink.csv.quote", '"'),
-        null=settings.raw_text("sink.csv.null", "\\N"),
-        terminator=settings.text("sink.terminator", "\r\n"),
-        include_commit_ts=settings.flag("sink.csv.include-commit-ts"),
-        output_old_value=settings.flag("sink.csv.output-old-value"),
-        binary_encoding=settings.one_of("sink.csv.binary-encoding-method", _BINARY_ENCODINGS),
-        field_header=settings.flag("sink.csv.output-field-header"),
-        handle_key=settings.flag("sink.csv.output-handle-key"),
-    )
-    if not 1 <= len(dialect.delimiter.encode()) <= 3:
-        raise settings.error("must be 1 to 3 bytes", "sink.csv.delimiter")
-    if len(dialect.quote.encode()) > 1:
-        raise settings.error("must be one ASCII character or empty", "sink.csv.quote")
-    for text, name in ((dialect.delimiter, "delimiter"), (dialect.quote, "quote")):
-        if "\r" in text or "\n" in text:
-            raise settings.error("must not contain a line break", f"sink.csv.{name}")
-    if dialect.quote and dialect.quote in dialect.delimiter:
-        raise settings.error("must not contain the quote character", "sink.csv.delimiter")
+def _read_csv(settings: Settings, protocol: ProtocolName) -> CsvDialect:
+    dialect = read_dialect(settings)
+    if protocol == "csv" and (fault := find_fault(dialect)):
+        name, reason = fault
+        place = "sink" if name == "terminator" else "sink.csv"
+        raise settings.error(reason, f"{place}.{name}")
     return dialect
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from ticdc_assets.changefeed.server_version import ServerVersion, parse_server_version
 from ticdc_assets.changefeed.sink_uri import Options, SinkUri, nearest, parse_sink_uri
 from ticdc_assets.changefeed.toml import ChangefeedToml, read_changefeed_toml
 from ticdc_assets.errors import ConfigError
 
-_NAMES = ("id", "sink-uri", "config", "tz", "claim-check-storage", "keys")
+_NAMES = ("id", "sink-uri", "config", "tz", "server-version", "claim-check-storage", "keys")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _CLAIM_CHECK = "sink.kafka-config.large-message-handle.claim-check-storage-uri"
 
@@ -69,6 +70,14 @@ class ChangefeedEntry:
             if name in ("System", "Local"):
                 reason = "must name the zone of TiCDC's own machine, such as Asia/Shanghai"
             raise self.error(reason, "tz") from None
+
+    def server_version(self) -> ServerVersion | None:
+        """Return the release of the TiCDC server, if it is stated."""
+        text = self._text("server-version")
+        try:
+            return None if text is None else parse_server_version(text)
+        except ValueError as error:
+            raise self.error(str(error), "server-version") from None
 
     def claim_check(self, toml: ChangefeedToml) -> tuple[str | None, Options]:
         """Return the storage of claim-check objects and its connection options."""

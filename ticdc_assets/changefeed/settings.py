@@ -44,9 +44,10 @@ class Settings:
         value = self._toml.text(name)
         return default if value is None else value
 
-    def one_of(self, name: str, allowed: Sequence[L]) -> L:
-        """Read a text that must be one of these, the first being the default."""
+    def one_of(self, name: str, allowed: Sequence[L], *, fold: bool = False) -> L:
+        """Read a text that must be one of these, the first being the default; `fold` its case."""
         value = self.text(name, allowed[0])
+        value = value.lower() if fold else value
         for known in allowed:
             if value == known:
                 return known

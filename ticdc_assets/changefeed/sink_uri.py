@@ -12,6 +12,12 @@ from difflib import get_close_matches
 from typing import Literal, TypeVar
 from urllib.parse import unquote, unquote_plus
 
+from ticdc_assets.changefeed.known_settings import (
+    CONNECTION,
+    KAFKA_CONNECTION,
+    SINK_PARAMETERS,
+    STORAGE_CONNECTION,
+)
 from ticdc_assets.errors import ConfigError
 
 T = TypeVar("T")
@@ -30,38 +36,6 @@ SCHEMES: dict[str, tuple[Transport, Scheme]] = {
     "azure": ("storage", "azure"),
     "azblob": ("storage", "azure"),
 }
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# What TiCDC reads from a sink URI: the encoders' settings and how the sink is written to.
-SINK_PARAMETERS = _names("""
-    protocol transaction-atomicity enable-tidb-extension max-batch-size max-message-bytes
-    only-output-updated-columns content-compatible encoding-format output-row-key
-    avro-decimal-handling-mode avro-bigint-unsigned-handling-mode avro-enable-watermark
-    schema-registry debezium-disable-schema
-    partition-num replication-factor kafka-version max-retry compression kafka-client-id
-    auto-create-topic required-acks
-    worker-count flush-interval file-size use-table-id-as-path spool-disk-quota spool-base-dir
-""")
-KAFKA_CONNECTION = _names("""
-    dial-timeout write-timeout read-timeout enable-tls ca cert key insecure-skip-verify
-    sasl-user sasl-password sasl-mechanism sasl-gssapi-auth-type sasl-gssapi-keytab-path
-    sasl-gssapi-kerberos-config-path sasl-gssapi-service-name sasl-gssapi-user
-    sasl-gssapi-password sasl-gssapi-realm sasl-gssapi-disable-pafxfast
-    sasl-oauth-client-id sasl-oauth-client-secret sasl-oauth-token-url sasl-oauth-scopes
-    sasl-oauth-grant-type sasl-oauth-audience
-""")
-# TiDB's storage library also takes these in upper case and with underscores.
-STORAGE_CONNECTION = _names("""
-    endpoint region storage-class sse sse-kms-key-id acl access-key secret-access-key session-token
-    provider force-path-style use-accelerate-endpoint role-arn external-id profile
-    object-lock-enabled predefined-acl credentials-file account-name account-key access-tier
-    sas-token encryption-scope encryption-key
-""")
-CONNECTION = KAFKA_CONNECTION | STORAGE_CONNECTION
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _BROKER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
@@ -263,6 +237,6 @@ def _unknown(name: str, previous: str, query: str, file: str | None, setting: st
         # The name may be the rest of a password with a ? in it: do not repeat it.
         reason = "has a parameter unknown to TiCDC: percent-encode ?, & and @ in a value"
         return _error(reason, file, setting)
-    hint = nearest(name, SINK_PARAMETERS | CONNECTION) or "; set it in the config or remove it"
+    hint = nearest(name, {*SINK_PARAMETERS, *CONNECTION}) or "; set it in the config or remove it"
     reason = "is not a setting that TiCDC reads from a sink URI"
     return _error(reason + hint, file, setting, name)

@@ -1,6 +1,6 @@
 """The changefeed's own TOML, as it was given to `cdc cli changefeed create --config`.
 
-`KNOWN` lists every setting that TiCDC accepts there; any other name is an error here, as in TiCDC.
+`known_settings` lists every setting that TiCDC accepts there; any other name is an error, as there.
 `ChangefeedToml` checks the types of values; `declaration` decides which settings are used and what
 they mean.  No error of this module quotes a value.
 """
@@ -10,92 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ticdc_assets.changefeed.sink_uri import KAFKA_CONNECTION, nearest
+from ticdc_assets.changefeed.known_settings import FOREIGN, KAFKA_CONNECTION, KNOWN, LISTS
+from ticdc_assets.changefeed.sink_uri import nearest
 from ticdc_assets.errors import ConfigError
-
-# Every table of the file with its settings, of both TiCDC generations and back to v6.5.
-KNOWN: dict[str, frozenset[str]] = {
-    table: frozenset(names.split())
-    for table, names in {
-        "": """
-            performance-mode memory-quota case-sensitive enable-old-value force-replicate
-            check-gc-safe-point enable-sync-point enable-table-monitor ignore-ineligible-table
-            bdr-mode sync-point-interval sync-point-retention changefeed-error-stuck-duration
-            enable-active-active active-active-progress-interval active-active-sync-stats-interval
-            event-collector-batch-count event-collector-batch-bytes sql-mode
-            filter mounter sink consistent scheduler integrity synced-status cyclic-replication
-            """,
-        "mounter": "worker-num",
-        "filter": "rules ignore-txn-start-ts ddl-allow-list event-filters",
-        "filter.event-filters": """
-            matcher ignore-event ignore-sql ignore-insert-value-expr ignore-update-new-value-expr
-            ignore-update-old-value-expr ignore-delete-value-expr ignore-update-only-columns
-            """,
-        "scheduler": """
-            enable-table-across-nodes region-threshold region-per-span region-count-per-span
-            region-count-refresh-interval write-key-threshold scheduling-task-count-per-node
-            enable-splittable-check force-split balance-score-threshold min-traffic-percentage
-            max-traffic-percentage type polling-time
-            """,
-        "integrity": "integrity-check-level corruption-handle-level",
-        "synced-status": "synced-check-interval checkpoint-interval",
-        "consistent": """
-            level max-log-size flush-interval meta-flush-interval encoding-worker-num
-            flush-worker-num storage use-file-backend compression flush-concurrency memory-usage
-            """,
-        "consistent.memory-usage": "memory-quota-percentage event-cache-percentage",
-        "sink": """
-            transaction-atomicity protocol dispatchers column-selectors schema-registry
-            encoder-concurrency terminator date-separator enable-partition-separator
-            file-index-digit enable-kafka-sink-v2 only-output-updated-columns
-            delete-only-output-handle-key-columns content-compatible safe-mode
-            advance-timeout-in-sec send-bootstrap-interval-in-sec send-bootstrap-in-msg-count
-            send-bootstrap-to-all-partition send-all-bootstrap-at-start debezium-disable-schema
-            csv open debezium outbox kafka-config cloud-storage-config mysql-config pulsar-config
-            iceberg-config
-            """,
-        "sink.dispatchers": """
-            matcher dispatcher partition index columns topic target-schema target-table
-            """,
-        "sink.column-selectors": "matcher columns",
-        "sink.csv": """
-            delimiter quote null include-commit-ts binary-encoding-method output-old-value
-            output-handle-key output-field-header
-            """,
-        "sink.open": "output-old-value",
-        "sink.debezium": "output-old-value",
-        "sink.kafka-config": """
-            partition-num replication-factor kafka-version max-message-bytes compression
-            kafka-client-id auto-create-topic required-acks codec-config large-message-handle
-            glue-schema-registry-config output-raw-change-event
-            """
-        + " ".join(KAFKA_CONNECTION),
-        "sink.kafka-config.codec-config": """
-            enable-tidb-extension max-batch-size avro-enable-watermark avro-decimal-handling-mode
-            avro-bigint-unsigned-handling-mode encoding-format output-row-key
-            """,
-        "sink.kafka-config.large-message-handle": """
-            large-message-handle-option large-message-handle-compression claim-check-storage-uri
-            claim-check-raw-value
-            """,
-        "sink.cloud-storage-config": """
-            worker-count flush-interval file-size flush-concurrency output-column-id
-            file-expiration-days file-cleanup-cron-spec use-table-id-as-path spool-disk-quota
-            spool-base-dir output-raw-change-event
-            """,
-    }.items()
-}
-# Tables of sinks that this project does not read; their content is not checked.
-FOREIGN = frozenset(
-    {
-        "cyclic-replication",
-        "sink.outbox",
-        "sink.mysql-config",
-        "sink.pulsar-config",
-        "sink.iceberg-config",
-        "sink.kafka-config.glue-schema-registry-config",
-    }
-)
 
 
 class ChangefeedToml:
@@ -138,6 +55,10 @@ class ChangefeedToml:
             raise self.error("must be a list of strings", name)
         return tuple(value)
 
+    def is_set(self, name: str) -> bool:
+        """Return whether a setting is there and neither false, 0 nor empty."""
+        return bool(self._get(name))
+
     def rows(self, name: str) -> "Iterator[ChangefeedRow]":
         """Yield the tables of a list of tables, such as the dispatchers."""
         for number, row in enumerate(self._get(name) or ()):
@@ -164,7 +85,7 @@ class ChangefeedToml:
             place = f"{shown}.{name}" if shown else name
             if name not in KNOWN[table]:
                 raise self.error("is not a setting of TiCDC" + _hint(name, table), place)
-            if path in ("sink.dispatchers", "sink.column-selectors", "filter.event-filters"):
+            if path in LISTS:
                 if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
                     raise self.error(f"must be a list of tables, written [[{path}]]", place)
                 for number, row in enumerate(value):

@@ -69,13 +69,11 @@ def _make_quoter(dialect: CsvDialect) -> Callable[[str], str]:
             return f"{quote}{text}{quote}"
 
         return quoted
-    special = set(dialect.delimiter)
+    whole = "".join("\\" + char for char in dialect.delimiter)
 
     def escaped(text: str) -> str:
         text = text.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
-        for char in special:
-            text = text.replace(char, "\\" + char)
-        return text
+        return text.replace(dialect.delimiter, whole)
 
     return escaped
 

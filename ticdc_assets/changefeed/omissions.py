@@ -1,0 +1,52 @@
+"""What a changefeed's settings keep out of its stream, although nothing in the stream shows it.
+
+Every setting that `known_settings` says to leave data out has its sentence here.
+"""
+
+from ticdc_assets.changefeed.toml import ChangefeedToml
+
+_WITH = (
+    (
+        "filter.event-filters",
+        "TiCDC leaves out the row changes and DDLs that a filter matches: their tables differ from"
+        " TiDB's",
+    ),
+    (
+        "filter.ignore-txn-start-ts",
+        "TiCDC leaves out whole transactions: their tables differ from TiDB's",
+    ),
+    (
+        "sink.column-selectors",
+        "TiCDC leaves columns out: they are NULL or missing in the tables",
+    ),
+    (
+        "bdr-mode",
+        "TiCDC leaves out what other changefeeds write into this TiDB: the tables lack it",
+    ),
+    (
+        "enable-active-active",
+        "TiCDC leaves out hard deletes: their rows remain in the tables",
+    ),
+)
+
+
+def list_omissions(toml: ChangefeedToml) -> tuple[str, ...]:
+    """Describe what the settings leave out, one sentence per setting."""
+    omissions = [f"with {name}, {what}" for name, what in _WITH if toml.is_set(name)]
+    if toml.texts("filter.rules") not in ((), ("*.*",)):
+        omissions.append(
+            "with filter.rules, TiCDC sends only the tables that a rule matches: the lake has no"
+            " others, and a table that is renamed to any other name stays as it was"
+        )
+    if toml.flag("ignore-ineligible-table") and not toml.flag("force-replicate"):
+        omissions.append(
+            "with ignore-ineligible-table, TiCDC sends no table without a primary key or a unique"
+            " key over NOT NULL columns: the lake has none of them"
+        )
+    days = toml.integer("sink.cloud-storage-config.file-expiration-days") or 0
+    if days > 0 and (toml.text("sink.date-separator") or "day").lower() == "day":
+        omissions.append(
+            f"with file-expiration-days, TiCDC deletes its files after {days} days: what no run has"
+            " ingested by then is lost"
+        )
+    return tuple(omissions)
