@@ -22,7 +22,8 @@ def declare(path: Path, *datasets: str, **others: str) -> Path:
     """Write declarations of datasets, with their names as ids, and of other sink URIs."""
     entries = [(id, uri, "") for id, uri in others.items()]
     for name in datasets:
-        config = f'config = "{GOLDEN / name / "changefeed.toml"}"\n'
+        # The recorded servers do not mix up columns.
+        config = f'server-version = "9.0.0"\nconfig = "{GOLDEN / name / "changefeed.toml"}"\n'
         entries.append((name.rpartition("/")[2], sink_uri(name), config))
     path.write_text(
         "".join(f'[[changefeed]]\nid = "{id}"\nsink-uri = "{uri}"\n{c}' for id, uri, c in entries)

@@ -222,8 +222,9 @@ def test_output_that_cannot_be_written_is_said() -> None:
     assert done.stderr == b"ticdc-assets: standard output: No space left on device\n"
 
 
-def test_the_command_ends_with_its_exit_code() -> None:
-    given = ("replay", "--sink-uri", sink_uri(PLAIN), "--table", "shop.customers")
+def test_the_command_ends_with_its_exit_code(tmp_path: Path) -> None:
+    feeds = declare(tmp_path / "feeds.toml", PLAIN)
+    given = ("replay", "--changefeeds", feeds, "--table", "shop.customers")
     done = subprocess.run(command(*given), capture_output=True, env=ENVIRONMENT, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert table_lines(done.stdout)

@@ -118,7 +118,8 @@ class TestReplay:
     ) -> None:
         tsos = points(dataset)
         mixed = [*tsos[-2::-1], tsos[-1], tsos[0]]
-        given = ("--sink-uri", sink_uri(dataset), "--at", ",".join(map(str, mixed)))
+        feeds = declare(tmp_path / "feeds.toml", dataset)
+        given = ("--changefeeds", feeds, "--at", ",".join(map(str, mixed)))
         code, out, err = run("replay", *given, "--out", tmp_path / "new" / "tables")
         assert (code, out, err) == (0, b"", [])
         written = files_under(tmp_path / "new" / "tables")
@@ -145,21 +146,22 @@ class TestReplay:
 
     @pytest.mark.parametrize("point", [0, 4, None])
     def test_table_prints_one_table_by_default_at_the_resolved_ts(
-        self, run: Run, point: int | None
+        self, run: Run, tmp_path: Path, point: int | None
     ) -> None:
         at = () if point is None else ("--at", points(PLAIN)[point])
         tables = replicated(PLAIN, points(PLAIN)[-1 if point is None else point])
         table = tables["shop", "customers"]
-        given = ("--sink-uri", sink_uri(PLAIN))
+        given = ("--changefeeds", declare(tmp_path / "feeds.toml", PLAIN))
         code, out, err = run("replay", *given, *at, "--table", "Shop.CUSTOMERS")
         assert (code, err) == (0, [])
         assert in_order(table_lines(out)) == true_rows(table)
         assert table.rows
 
-    def test_an_empty_table_prints_nothing(self, run: Run) -> None:
+    def test_an_empty_table_prints_nothing(self, run: Run, tmp_path: Path) -> None:
         ts = points(PLAIN)[0]
         assert not replicated(PLAIN, ts)["shop", "orders"].rows
-        given = ("--sink-uri", sink_uri(PLAIN), "--at", ts, "--table", "shop.orders")
+        feeds = declare(tmp_path / "feeds.toml", PLAIN)
+        given = ("--changefeeds", feeds, "--at", ts, "--table", "shop.orders")
         assert run("replay", *given) == (0, b"", [])
 
     def test_binary_values_are_lower_case_hexadecimal(self, run: Run) -> None:

@@ -32,6 +32,7 @@ from ticdc_assets.run import (
     read_reported_catalog,
     replay_named_tables,
 )
+from ticdc_assets.stream.limits import describe_limits
 
 # The tag that says which changefeed a run belongs to: sensors, the run queue and alerts use it.
 FEED_TAG = "ticdc/changefeed"
@@ -115,6 +116,8 @@ class _Run:
 
     def execute(self) -> DagsterEvents:
         """Advance if a layer is selected, else replay the selected tables, else only check."""
+        for limit in describe_limits(self._feed):
+            self._context.log.warning(limit)
         layers = any(naming.table_of(key) is None for key in self._selected)
         with locked(self._location):
             before = read_catalog(self._location)

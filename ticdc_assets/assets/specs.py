@@ -17,6 +17,7 @@ from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.naming import layer_asset_key, table_asset_key
+from ticdc_assets.stream.limits import describe_limits
 
 OWNERS = "TICDC_OWNERS"
 _KINDS = {"spark", "deltalake"}
@@ -67,9 +68,13 @@ def load_error_spec(reason: str) -> dg.AssetSpec:
 def source_spec(feed: Changefeed) -> dg.AssetSpec:
     """Describe the topic or folder that TiCDC writes to; a sensor observes it."""
     what = "The topic" if feed.transport != "storage" else "The folder"
+    description = f"{what} that changefeed `{feed.id}` writes in {feed.protocol}."
+    if limits := describe_limits(feed):
+        listed = "\n".join(f"- {escape_markdown(limit)}" for limit in limits)
+        description += f"\n\nWhat it does not tell:\n\n{listed}"
     return dg.AssetSpec(
         layer_asset_key(feed, naming.SOURCE),
-        description=f"{what} that changefeed `{feed.id}` writes in {feed.protocol}.",
+        description=description,
         kinds=_SOURCE_KINDS[feed.scheme],
         group_name=naming.asset_group(feed),
         owners=owners(),

@@ -56,8 +56,7 @@ def advance(options: argparse.Namespace) -> int:
     for line in summarize(lake.feed, done):
         print(line)
     print(f"  in {progress.seconds:.1f} s")
-    for note in describe_limits(lake.feed):
-        print(f"note: {note}", file=sys.stderr)
+    _print_notes(lake.feed)
     incarnations = read_last_snapshot(lake).state.incarnations.values()
     number_paused = sum(table.status == "paused" for table in incarnations)
     code = _report(done.applied.problems, done.decoded.quarantined)
@@ -65,6 +64,11 @@ def advance(options: argparse.Namespace) -> int:
         paused = texts.format_count(number_paused, "paused table")
         print(f"{paused}: see {format_command(options, 'tables')}", file=sys.stderr)
     return 1 if number_paused else code
+
+
+def _print_notes(feed: Changefeed) -> None:
+    for note in describe_limits(feed):
+        print(f"note: {note}", file=sys.stderr)
 
 
 def _print_status(text: str) -> None:
@@ -146,6 +150,7 @@ def _replay(
         done = replay_tables(lake, applied, request, progress)
     finally:
         progress.end()
+    _print_notes(lake.feed)
     code = _report(done.problems)
     table = find_table(read_existing_snapshot(lake).state, options.table)
     replayed = texts.format_count(done.replayed, "table")

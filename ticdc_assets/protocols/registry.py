@@ -45,8 +45,12 @@ class ProtocolTraits:
     ordering: Callable[[Changefeed], Ordering]
     # Whether an UPDATE states the row before it.
     has_old_values: Callable[[Changefeed], bool] = lambda feed: True
+    # Whether an INSERT is a row that was not there before, as far as the settings say.
+    has_certain_inserts: Callable[[Changefeed], bool] = lambda feed: True
     # Whether TiCDC sends a DDL to every partition of its topic, not to one of them.
     sends_ddl_to_all_partitions: bool = False
+    # Whether its classic encoder may attach values to the wrong columns.
+    may_mix_up_columns: Callable[[Changefeed], bool] = lambda feed: False
     # Whether rows may carry checksums.
     has_checksums: bool = False
     redecode: Redecode | None = None
@@ -88,10 +92,17 @@ def _make_open_protocol_decoder(feed: Changefeed, payloads: PayloadStore | None)
     )
 
 
+def _may_mix_up_columns(feed: Changefeed) -> bool:
+    """Whether the server may sort the columns that it shares with rows, to state a schema."""
+    server = feed.server_version
+    return server is None or (server < (8, 5, 8) and not server.new_architecture)
+
+
 PROTOCOLS: Mapping[ProtocolName, ProtocolTraits] = {
     "simple": ProtocolTraits(
         ordering=lambda feed: "commit_ts",
         sends_ddl_to_all_partitions=True,
+        may_mix_up_columns=_may_mix_up_columns,
         has_checksums=True,
         make_topic_decoder=_make_simple_decoder,
     ),
@@ -109,8 +120,13 @@ PROTOCOLS: Mapping[ProtocolName, ProtocolTraits] = {
     "csv": ProtocolTraits(
         ordering=lambda feed: "commit_ts" if feed.csv.include_commit_ts else "table_version",
         has_old_values=lambda feed: feed.csv.output_old_value,
+        has_certain_inserts=lambda feed: feed.writes_updates_as_inserts is False,
         file_extension=".csv",
-        make_file_decoder=lambda feed: CsvDecoder(dialect=feed.csv, tz=feed.tz),
+        make_file_decoder=lambda feed: CsvDecoder(
+            dialect=feed.csv,
+            tz=feed.tz,
+            updates_are_inserts=feed.writes_updates_as_inserts is True,
+        ),
     ),
 }
 

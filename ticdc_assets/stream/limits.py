@@ -1,7 +1,7 @@
 """What a stream cannot hold under the settings of its changefeed."""
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.protocols.registry import get_ordering
+from ticdc_assets.protocols.registry import get_ordering, get_traits
 
 
 def describe_limits(feed: Changefeed) -> list[str]:
@@ -28,4 +28,21 @@ def describe_limits(feed: Changefeed) -> list[str]:
             "without enable-partition-separator, the classic TiCDC overwrites files of partitioned"
             " tables: the folder does not hold the lost rows"
         )
+    if get_traits(feed).may_mix_up_columns(feed):
+        limits.append(
+            "classic servers up to 8.5.7 may send values under the names of other columns, after a"
+            " bootstrap of a table whose columns a DDL has moved (FIRST, AFTER): compare such"
+            " tables with TiDB; server-version declares a newer server"
+        )
+    if feed.writes_updates_as_inserts is None:
+        limits.append(
+            "without csv.output-old-value, a server before 7.5 may write updates that look like"
+            " inserts, or without their old key: declare server-version"
+        )
+    if feed.writes_updates_as_inserts:
+        limits.append(
+            "this server does not read old values for CSV: an insert may be an update, which cannot"
+            " be applied to a table without a key"
+        )
+    limits.extend(feed.omissions)
     return limits

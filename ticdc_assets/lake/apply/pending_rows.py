@@ -102,14 +102,20 @@ def find_late_rows(lake: LakeSession, snapshot: Snapshot, batch: int) -> list[La
     return [LateRows(*row) for row in tables.collect()]
 
 
-def group_rows(rows: DataFrame, *, old_values_may_lack: bool) -> list[RowGroup]:
-    """Describe pending rows in groups, without reading a value."""
+def group_rows(
+    rows: DataFrame, *, old_values_may_lack: bool, inserts_are_certain: bool = True
+) -> list[RowGroup]:
+    """Describe pending rows in groups, without reading a value.
+
+    Without certain inserts no row counts as one: each may overwrite a row.
+    """
+    is_insert = F.col("op") == "insert"
     lacks = (F.col("op") == "update") & F.col("before").isNull()
     groups = rows.groupBy(*_GROUP).agg(
         F.min("order_ts").alias("first_ts"),
         F.max("order_ts").alias("last_ts"),
         F.count(F.lit(1)).alias("rows"),
-        F.count_if(F.col("op") == "insert").alias("inserts"),
+        (F.count_if(is_insert) if inserts_are_certain else F.lit(0)).alias("inserts"),
         (F.count_if(lacks) if old_values_may_lack else F.lit(0)).alias("overwrites"),
         F.count_if("handle_key_only").alias("key_only"),
     )

@@ -37,11 +37,15 @@ def prepare_window(
     in_milliseconds = get_ordering(feed) == "milliseconds"
     rows = select_pending_rows(lake, window, in_milliseconds=in_milliseconds)
     old_values_may_lack = feed.output_raw_change_event or feed.force_replicate
+    inserts_are_certain = get_traits(feed).has_certain_inserts(feed)
+    groups = group_rows(
+        rows, old_values_may_lack=old_values_may_lack, inserts_are_certain=inserts_are_certain
+    )
     events = WindowEvents(
         ts=ts,
         ddls=tuple(ddl for ddl in control.ddls if ddl.commit_ts <= ts),
         bootstraps=control.bootstraps,
-        row_groups=tuple(group_rows(rows, old_values_may_lack=old_values_may_lack)),
+        row_groups=tuple(groups),
         undecoded_files=control.undecoded_files,
         more_may_come=control.more_may_come and ts == control.resolved_ts,
     )

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.errors import MalformedMessage
+from ticdc_assets.events import Op
 from ticdc_assets.protocols.csv.shape import Row
 
 ROWS = pa.schema(
@@ -36,8 +37,8 @@ EVENTS = pa.schema(
 )
 
 # Stating the types: inferring them takes longer than the work on a small batch.
-_D, _I, _U, _INSERT, _UPDATE, _DELETE = (
-    pa.scalar(text, pa.string()) for text in ("D", "I", "U", "insert", "update", "delete")
+_D, _I, _U, _UPDATE, _DELETE = (
+    pa.scalar(text, pa.string()) for text in ("D", "I", "U", "update", "delete")
 )
 _NOWHERE = pa.scalar(None, pa.int32())
 _ONE = pa.scalar(1, pa.int32())
@@ -86,7 +87,8 @@ class UpdatePairs:
     Half a pair (in a truncated file, or beside a broken record) remains a delete or an insert.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, insert: Op = Op.INSERT) -> None:
+        self._insert = pa.scalar(insert.value, pa.string())
         # A row whose other half may be the first row of the next batch.
         self._held: pa.RecordBatch | None = None
 
@@ -99,12 +101,12 @@ class UpdatePairs:
         if rows["is_update"][last].as_py() and rows["op"][last].as_py() == "D":
             self._held = rows.slice(last)
             rows = rows.slice(0, last)
-        return _events(rows) if rows.num_rows else None
+        return _events(rows, self._insert) if rows.num_rows else None
 
     def flush(self) -> pa.RecordBatch | None:
         """Return the row that was held back: its other half does not exist."""
         held, self._held = self._held, None
-        return None if held is None else _events(held)
+        return None if held is None else _events(held, self._insert)
 
 
 def numbered(columns: Sequence[pa.Array], first_record: int) -> pa.RecordBatch:
@@ -113,10 +115,10 @@ def numbered(columns: Sequence[pa.Array], first_record: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*columns, pa.array(records, pa.int64())], schema=ROWS)
 
 
-def _events(rows: pa.RecordBatch) -> pa.RecordBatch:
+def _events(rows: pa.RecordBatch, insert: pa.Scalar) -> pa.RecordBatch:
     op, image, count = rows["op"], rows["image"], rows.num_rows
     deletes = pc.equal(op, _D)
-    kinds = pc.if_else(deletes, _DELETE, pc.if_else(pc.equal(op, _U), _UPDATE, _INSERT))
+    kinds = pc.if_else(deletes, _DELETE, pc.if_else(pc.equal(op, _U), _UPDATE, insert))
     others = [rows[name] for name in ("commit_ts", "database", "table")]
     record = rows["record"]
     if not pc.any(deletes).as_py():

@@ -23,7 +23,7 @@ from ticdc_assets.protocols.csv.scanner import Record, Scanner
 from ticdc_assets.protocols.csv.shape import Row, Shapes, find_shapes, read_names
 from ticdc_assets.protocols.message import DataFile
 
-_OPS = {"insert": Op.INSERT, "update": Op.UPDATE, "delete": Op.DELETE}
+_OPS = {op.value: op for op in Op}
 
 # The bytes that the scanner reads before the columnar reader is tried again: first and at most.
 _SHORT_STRETCH = 1 << 20
@@ -40,13 +40,17 @@ class CsvDecoder:
     """Decode CSV data files.
 
     Records are counted from 1, without the header; the position of an update with old values is
-    the first of its two records.
+    the first of its two records.  `updates_are_inserts` says that the server does not distinguish
+    the two.
     """
 
-    def __init__(self, *, dialect: CsvDialect, tz: ZoneInfo) -> None:
+    def __init__(
+        self, *, dialect: CsvDialect, tz: ZoneInfo, updates_are_inserts: bool = False
+    ) -> None:
         # TiCDC replaces an empty terminator with the default one.
         self._dialect = replace(dialect, terminator=dialect.terminator or "\r\n")
         self._tz = tz
+        self._insert = Op.UPSERT if updates_are_inserts else Op.INSERT
 
     def decode_file(self, file: DataFile) -> Iterator[Event]:
         """Decode a data file."""
@@ -102,7 +106,7 @@ class CsvDecoder:
         return find_shapes(file.data, file.schema, self._dialect, self._tz)
 
     def _events(self, file: DataFile, shapes: Shapes) -> Iterator[pa.RecordBatch | Quarantined]:
-        pairs = UpdatePairs()
+        pairs = UpdatePairs(self._insert)
         for item in _FileReader(file, self._dialect, shapes).rows():
             broken = isinstance(item, Quarantined)
             events = pairs.flush() if broken else pairs.add(item)
@@ -182,6 +186,13 @@ class _FileReader:
         shapes = self._shapes.by_width
         shape = shapes.get(len(record.fields))
         if shape is None:
-            expected = " or ".join(str(width) for width in sorted(shapes))
-            raise MalformedMessage(f"{len(record.fields)} fields; {expected} are expected")
+            raise MalformedMessage(self._describe_width(len(record.fields)))
         return shape.read(record.fields, self._file.version)
+
+    def _describe_width(self, width: int) -> str:
+        shapes = self._shapes.by_width
+        expected = " or ".join(str(width) for width in sorted(shapes))
+        reason = f"{width} fields; {expected} are expected"
+        if self._dialect.handle_key and width + 1 in shapes:
+            reason += "; the new architecture writes no handle key: remove output-handle-key"
+        return reason

@@ -148,7 +148,11 @@ def find_shapes(data: bytes, schema: TableSchema, dialect: CsvDialect, tz: ZoneI
     position += len(delimiter)
     columns, start = _header_columns(data, position, schema, dialect)
     shape = _shape(columns, dialect, tz, has_commit_ts, has_is_update)
-    return Shapes({shape.width: shape}, start, has_commit_ts)
+    shapes = {shape.width: shape}
+    if dialect.handle_key:
+        # The new architecture has the setting and never writes the field.
+        shapes[shape.width - 1] = shape._replace(first=shape.first - 1)
+    return Shapes(shapes, start, has_commit_ts)
 
 
 def _header_columns(
