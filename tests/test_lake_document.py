@@ -9,7 +9,7 @@ import pytest
 from ticdc_assets.checks.models import KINDS, ORIGINS, ROLES
 from ticdc_assets.events import Op
 from ticdc_assets.events.table_schema import ColumnType
-from ticdc_assets.lake.store.contracts import COMMIT_TS, CONTRACTS, RAW_FILES, RAW_RECORDS
+from ticdc_assets.lake.store.contracts import COMMIT_TS, CONTRACTS, INEXACT, RAW_FILES, RAW_RECORDS
 from ticdc_assets.plan.state import Status
 from ticdc_assets.schema.types.mysql_type import TYPES, map_to_delta_type
 
@@ -20,7 +20,7 @@ TABLES = {
     "`raw` of a topic": RAW_RECORDS,
     "`raw` of a folder": RAW_FILES,
     **{f"`{name}`": contract for name, contract in CONTRACTS.items()},
-    "Current tables": f"{COMMIT_TS} bigint",
+    "Current tables": f"{COMMIT_TS} bigint, {INEXACT} map<string, string>",
 }
 
 

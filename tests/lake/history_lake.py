@@ -37,7 +37,7 @@ class HistoryLake:
         self.feed = feed
         self.lake = LakeSession(spark, Lake(str(root), feed.id), feed)
         create_tables(self.lake)
-        self.end = max(history.times[-1] for history in histories)
+        self.end = max((history.times[-1] for history in histories), default=0)
         self._seq = 0
 
     def take(self, batch: int, events: list[Event], ts: int) -> None:

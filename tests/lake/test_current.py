@@ -13,7 +13,9 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.apply.current_table import CurrentTable, count_growth, count_rows
 from ticdc_assets.lake.apply.multiset import list_replacements
+from ticdc_assets.lake.columns.inexact import ENTRIES, read_entries
 from ticdc_assets.lake.columns.types import list_delta_columns
+from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 
 FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="f")
@@ -30,14 +32,14 @@ def test_growth_is_the_difference_of_counts(spark: SparkSession, tmp_path: Path)
     table = CurrentTable(lake, "t1")
     table.create(SCHEMA)
     rows = spark.range(100).selectExpr("cast(id as int) id", "1 v", "5L _commit_ts")
+    rows = read_entries(rows)
     table.append(rows)
     spark.sql(f"DELETE FROM {table.sql} WHERE id % 10 = 0").collect()
     spark.sql(f"UPDATE {table.sql} SET v = 2 WHERE id % 10 = 1").collect()
     final = spark.sql("SELECT id < 95 `⌗put`, id, 3 v, 9L _commit_ts FROM range(91, 120)")
     final = final.selectExpr("`⌗put`", "cast(id as int) id", "v", "_commit_ts")
-    table.merge(
-        final.unionAll(final.selectExpr("true", "id + 100", "v", "_commit_ts")), SCHEMA, ["id"]
-    )
+    final = final.unionAll(final.selectExpr("true", "id + 100", "v", "_commit_ts"))
+    table.merge(read_entries(final), SCHEMA, ["id"])
     spark.sql(f"OPTIMIZE {table.sql}").collect()
     version = table.version
     table.overwrite(rows.limit(7), SCHEMA)
@@ -71,7 +73,16 @@ VALUES: tuple[list[Any], ...] = (
     [None, 0.0, 1.5],
     [None, datetime(1000, 1, 1), datetime(2024, 2, 29, 12)],
     [None, b"", b"\0\xff"],
+    # The exact text of the second column.
+    [None, (("a.b", "\\xff"),), (("a.b", "\\xfe"),)],
 )
+
+
+def plain(value: Any) -> Any:
+    """A value as `VALUES` has it."""
+    if isinstance(value, list):
+        return tuple(map(tuple, value))
+    return bytes(value) if isinstance(value, bytearray) else value
 
 
 def test_rows_without_a_key_are_replaced_copy_by_copy(spark: SparkSession, tmp_path: Path) -> None:
@@ -80,8 +91,9 @@ def test_rows_without_a_key_are_replaced_copy_by_copy(spark: SparkSession, tmp_p
     there = Counter({row: random.choice([0, 1, 1, 2, 5]) for row in pool})
     table = CurrentTable(LakeSession(spark, Lake(str(tmp_path), "f"), FEED), "k1")
     table.create(KEYLESS)
+    table.add_map()
     columns = list_delta_columns(KEYLESS)
-    types = ", ".join(f"`{c.name}` {c.type}" for c in columns)
+    types = ", ".join(f"`{c.name}` {c.type}" for c in columns) + f", {INEXACT} {ENTRIES}"
     for _ in range(3):
         table.append(
             spark.createDataFrame(
@@ -93,7 +105,7 @@ def test_rows_without_a_key_are_replaced_copy_by_copy(spark: SparkSession, tmp_p
         changes = {row: random.choice([-20, -3, -1, 0, 1, 4]) for row in random.sample(pool, 20)}
         table.merge(
             list_replacements(
-                table.rows(table.version),
+                read_entries(table.rows(table.version)),
                 spark.createDataFrame(
                     [(*row, count, ts) for row, count in changes.items()],
                     f"{types}, `⌗copies` bigint, _commit_ts bigint",
@@ -105,10 +117,8 @@ def test_rows_without_a_key_are_replaced_copy_by_copy(spark: SparkSession, tmp_p
         )
         for row, count in changes.items():
             there[row] = max(there[row] + count, 0)
-        found = Counter(
-            tuple(bytes(v) if isinstance(v, bytearray) else v for v in row[:-1])
-            for row in table.rows(table.version).collect()
-        )
+        rows = read_entries(table.rows(table.version)).drop(COMMIT_TS)
+        found = Counter(tuple(map(plain, row)) for row in rows.collect())
         assert found == +there
 
 
@@ -118,11 +128,15 @@ def test_only_files_with_removed_rows_are_rewritten(spark: SparkSession, tmp_pat
     table.create(schema)
     for start in (0, 100, 200):
         rows = spark.sql(f"SELECT int(id % 50 + {start}) v, 5L _commit_ts FROM range(100)")
-        table.append(rows.coalesce(1))
+        table.append(read_entries(rows.coalesce(1)))
     before = set(table.rows(table.version).inputFiles())
     changes = spark.sql("SELECT 103 v, -1L `⌗copies`, 9L _commit_ts UNION ALL SELECT 999, 2L, 9L")
     table.merge(
-        list_replacements(table.rows(table.version), changes, list_delta_columns(schema)),
+        list_replacements(
+            read_entries(table.rows(table.version)),
+            read_entries(changes),
+            list_delta_columns(schema),
+        ),
         schema,
         [],
     )

@@ -18,6 +18,7 @@ def test_delta_names_are_distinct_and_not_reserved() -> None:
     assert make_delta_name("a b.c;d") == "a b.c;d"
     assert make_delta_name("a`b") == "aˋb"
     assert make_delta_name("_Commit_TS") == "_Commit_TS_"
+    assert make_delta_name("_inexact") == "_inexact_"
     columns = ["_COMMIT_TS", "_commit_ts_", "a`b", "aˋb", "σ", "ς", "id"]
     schema = TableSchema("d", "t", tuple(Column(name, ColumnType("int")) for name in columns))
     names = list(choose_delta_names(schema).values())

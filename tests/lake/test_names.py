@@ -20,6 +20,7 @@ from ticdc_assets.protocols.message import Message
 # What Delta, Spark and the lake call columns of their own, and signs that mean something to them.
 NAMES = [
     *("_commit_ts", "_commit_version", "_change_type", "_commit_timestamp", "_metadata"),
+    "_inexact",
     *("_row_id", "__is_cdc", "⌗put", "#put", "#old", "#copies", "image", "problem", "batch", "op"),
     *("a.b", "`", "a`.`b", "x y", "表", "select", "'", '"', "\\", "a,b;{}()\n\t=", "${env:HOME}"),
 ]

@@ -16,10 +16,12 @@ from tests.lake.texts import CASES, TEXTS, UNKNOWN
 from ticdc_assets.errors import InvalidValue, MalformedMessage
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.row_image import dump, load
+from ticdc_assets.lake.columns.escaped_text import has_undecodable_text
 from ticdc_assets.lake.columns.reading import (
-    has_undecodable_text,
+    TypedColumn,
     has_unknown_columns,
     is_malformed,
+    name_values,
     parse_images,
     type_columns,
 )
@@ -48,22 +50,33 @@ def images(columns: Sequence[Sequence[str | None]]) -> list[str]:
 
 
 def make_images(spark: SparkSession, texts: Sequence[str | None]) -> DataFrame:
-    return spark.createDataFrame(list(enumerate(texts)), "at int, image string")
+    images = spark.createDataFrame(list(enumerate(texts)), "at int, image string")
+    return images.withColumn("escaped", has_undecodable_text(F.col("image")))
+
+
+def parse(frame: DataFrame, schema: TableSchema) -> DataFrame:
+    image = parse_images(schema, F.col("image"), F.col("escaped"))
+    return frame.select("at", "image", "escaped", image.alias("p"))
+
+
+def type_all(schema: TableSchema, *, member_names: bool) -> list[TypedColumn]:
+    return type_columns(schema, F.col("p"), F.col("escaped"), member_names=member_names)
 
 
 def round_trip(
     spark: SparkSession, schema: TableSchema, rows: Sequence[str], *, member_names: bool
 ) -> Iterator[tuple[dict[str, Any], dict[str, bool], dict[str, bool]]]:
     """Type images and write them back: yield the image, the invalid and the inexact columns."""
-    columns = type_columns(schema, F.col("p"), member_names=member_names)
-    frame = make_images(spark, rows).select("at", parse_images(schema, F.col("image")).alias("p"))
-    frame = frame.select(
+    columns = type_all(schema, member_names=member_names)
+    frame = parse(make_images(spark, rows), schema).select(
         "at",
-        *(column.value.alias(column.name) for column in columns),
+        *name_values(columns),
         F.array(*(column.invalid for column in columns)).alias("invalid!"),
-        F.array(*(column.inexact for column in columns)).alias("inexact!"),
+        F.array(
+            *(F.lit(False) if column.inexact is None else column.inexact for column in columns)
+        ).alias("inexact!"),
     )
-    found = dict(frame.dtypes[1:-2])
+    found = dict(frame.dtypes[1:-3])
     assert found == {delta.name: delta.type for delta in list_delta_columns(schema)}
     names = [column.name for column in columns]
     written = frame.select("at", write_images(schema).alias("image"), "invalid!", "inexact!")
@@ -95,12 +108,14 @@ def expected(text: str | None, type: ColumnType, member_names: bool) -> tuple[st
         return None, "invalid"
     if kind in ("date", "datetime"):
         if not is_day(printed):
-            return None, "inexact"
+            return printed, "inexact"
         if "." in printed:
             printed = printed.rstrip("0").rstrip(".")
         if type.decimals:
             whole, _, fraction = printed.partition(".")
             printed = f"{whole}.{fraction.ljust(type.decimals, '0')}"
+    if any("\ud800" <= char <= "\udfff" for char in printed):
+        return printed, "inexact"
     if kind == "vector":
         printed = str([read_value(part, ColumnType("float")) for part in elements(printed)])
     return printed, ""
@@ -137,7 +152,7 @@ def test_every_text_is_typed_as_the_reader_types_it(
     compare_with_reader(spark, COLUMNS, member_names=member_names)
 
 
-ALPHABET = "0123456789+-.eE: \n,=abAB[]/xnf\t\u00a0é１"
+ALPHABET = "0123456789+-.eE: \n,=abAB[]/xnf\t\u00a0é１\\\udc80\udcff\ud812"
 
 
 def mutate(texts: Sequence[str], rng: random.Random, count: int) -> list[str]:
@@ -185,13 +200,13 @@ ODD = TableSchema("d", "t", (
 def test_odd_names_are_found(spark: SparkSession) -> None:
     row = {name: f"is {name}" for name in ODD_NAMES}
     some = {"日本": None, "İ": "x"}
-    texts = [dump(row), dump(some), "{}"]
-    frame = make_images(spark, texts).select("at", parse_images(ODD, F.col("image")).alias("p"))
-    columns = type_columns(ODD, F.col("p"), member_names=True)
-    frame = frame.select("at", *(column.value.alias(column.name) for column in columns))
+    bytes_too = {**row, "back\\slash": "\udce9\\", "a": "\\"}
+    texts = [dump(row), dump(some), "{}", dump(bytes_too)]
+    frame = parse(make_images(spark, texts), ODD)
+    frame = frame.select("at", *name_values(type_all(ODD, member_names=True)))
     written = frame.select("at", write_images(ODD).alias("image")).sort("at").collect()
     empty: dict[str, str | None] = dict.fromkeys(ODD_NAMES)
-    wanted = [row, empty | some, empty]
+    wanted = [row, empty | some, empty, bytes_too]
     assert [json.loads(line[1]) for line in written] == wanted
 
 
@@ -251,8 +266,8 @@ def test_malformed_images_are_recognised_and_raise_nothing(spark: SparkSession) 
         text[at : at + rng.randrange(2)] = rng.choice((rng.choice(letters), ""))
         texts.append("".join(text))
     schema = TableSchema("d", "t", (Column("a", ColumnType("int")), Column("b", ColumnType("set"))))
-    frame = make_images(spark, [*texts, None]).withColumn("p", parse_images(schema, F.col("image")))
-    columns = type_columns(schema, F.col("p"), member_names=False)
+    frame = parse(make_images(spark, [*texts, None]), schema)
+    columns = type_all(schema, member_names=False)
     found = frame.sort("at").select(
         is_malformed(F.col("image"), F.col("p")).alias("bad"),
         *(column.value for column in columns),
@@ -274,7 +289,7 @@ def test_bytes_that_are_not_utf8_are_found(spark: SparkSession) -> None:
         .sort("at")
         .select(has_undecodable_text(F.col("image")))
     )
-    lone = [any("\udc80" <= char <= "\udcff" for char in row["a"]) for row in texts]
+    lone = [any("\ud800" <= char <= "\udfff" for char in row["a"]) for row in texts]
     assert [row[0] for row in found.collect()] == lone
 
 
@@ -283,10 +298,10 @@ def test_the_longest_texts_are_read(spark: SparkSession) -> None:
     text = F.concat(F.lit('{"a":"'), F.repeat(F.lit("x"), F.lit(21_000_000)), F.lit('"}'))
     frame = (
         spark.range(1)
-        .select(text.alias("image"))
-        .withColumn("p", parse_images(schema, F.col("image")))
+        .select(text.alias("image"), F.lit(False).alias("escaped"))
+        .withColumn("p", parse_images(schema, F.col("image"), F.col("escaped")))
     )
-    (value,) = type_columns(schema, F.col("p"), member_names=False)
+    (value,) = type_all(schema, member_names=False)
     row = frame.select(
         F.length(value.value).alias("length"),
         is_malformed(F.col("image"), F.col("p")).alias("bad"),

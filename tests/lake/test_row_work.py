@@ -18,7 +18,7 @@ from ticdc_assets.lake.columns.conversion import (
     format_rows,
     locate_partitions,
 )
-from ticdc_assets.lake.columns.reading import parse_images, type_columns
+from ticdc_assets.lake.columns.reading import name_values, parse_images, type_columns
 from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.reference.table import ModelTable
 from ticdc_assets.schema.effect import (
@@ -65,17 +65,13 @@ def test_every_true_value_survives_delta_and_printing(spark: SparkSession) -> No
         dump(dict(zip(names, row, strict=True)))
         for row in itertools.zip_longest(*(texts for _, texts, _ in columns))
     ]
-    # Delta has no value for dates that are none.
-    printed = (
-        [None if "0000-00" in text or "-00" in text[:10] else text for text in true]
-        if type.startswith(("date", "timestamp"))
-        else true
-        for type, _, true in columns
-    )
-    lines = [dump(dict(zip(names, row, strict=True))) for row in itertools.zip_longest(*printed)]
-    frame = of_images(spark, images).select(parse_images(schema, F.col("image")).alias("p"))
-    values = type_columns(schema, F.col("p"), member_names=True)
-    current = frame.select(*(column.value.alias(column.name) for column in values))
+    printed = itertools.zip_longest(*(true for _, _, true in columns))
+    lines = [dump(dict(zip(names, row, strict=True))) for row in printed]
+    escaped = F.lit(False)
+    image = parse_images(schema, F.col("image"), escaped)
+    frame = of_images(spark, images).select(image.alias("p"))
+    values = type_columns(schema, F.col("p"), escaped, member_names=True)
+    current = frame.select(*name_values(values))
     found = [row[0] for row in format_rows(current.repartition(3), schema).collect()]
     assert found == sorted(lines, key=str.encode)
 

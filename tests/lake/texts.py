@@ -43,6 +43,10 @@ TEXTS = [
     *("back\\slash",),
     *("'", "`", "null", "NULL", "\\N", "{}", '{"a": [1, "x"]}', '":5', '":5,"', '"}x', "\\ud800"),
     *("\u2028", "\x7f\x80", "ﬀ", "a" * 5000, "é" * 20, "U+DC80", "\\", '\\"', '","b":1', ": 5"),
+    # Bytes that are not UTF-8, and what might be taken for them.
+    *("\udc80", "a\udcff", "😀\udc80😀", "\udce9\\", "\\\udc80", "\\udc80", "\\x80", "\\x5c\udcfe"),
+    *("\\x80\udc80", "\\\\udc80\udca1", "\ud800", "\udc00", "\ud800😀\udfff"),
+    "\udc80\ud83d\\ude00",
 ]  # fmt: skip
 BINARIES = [
     *("", "AP8=", "YQ==", "YWI=", "YWJj", "YR==", "YWJ=", "a", "ab", "abc", "====", "=", "=="),
@@ -91,7 +95,7 @@ TIMES = [
 ]  # fmt: skip
 MEMBERS = [
     *INTEGERS, "a", "b", "it's", "é", "A", "b ", "a,b", "b,a", "a,a", ",", "a,", ",a", "a,c", "a,x",
-    "c,b,a", "m0", "m63", "m63,m0,m5", "m64", "a,,b", "back\\slash",
+    "c,b,a", "m0", "m63", "m63,m0,m5", "m64", "a,,b", "back\\slash", "a\udce9", "\udce9\\,b",
 ]  # fmt: skip
 VECTORS = [
     *("[]", "[ ]", "[1]", "[1,2.5]", "[1, 2.5]", "[ 1 ,\t2 ]", "[1e39]", "[nan]", "[a]"),

@@ -20,9 +20,9 @@ from ticdc_assets.checks.invariants.invariant import (
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.current_table import CurrentTable, count_growth, count_rows
 from ticdc_assets.lake.columns.expressions import combine_pairwise
-from ticdc_assets.lake.columns.types import choose_delta_names, list_delta_columns
-from ticdc_assets.lake.store.contracts import COMMIT_TS
-from ticdc_assets.lake.store.sql import quote_identifier
+from ticdc_assets.lake.columns.inexact import get_column, has_value, identify, read_entries
+from ticdc_assets.lake.columns.types import DeltaColumn, choose_delta_names, list_delta_columns
+from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.views.overview import find_blocking_ddl
 from ticdc_assets.plan.state import Incarnation
 
@@ -70,7 +70,10 @@ def _describe_status(context: CheckContext, table: Incarnation) -> tuple[object,
 def columns_match_schema_history(
     context: CheckContext, tables: Sequence[Incarnation]
 ) -> Mapping[str, Result | NotEvaluated]:
-    """The Delta table has exactly the columns of its newest schema, in order and type."""
+    """The Delta table has exactly the columns of its newest schema, in order and type.
+
+    Behind them are `_commit_ts` and, in some tables, `_inexact`.
+    """
     return {table.id: _compare_columns(context, table) for table in tables}
 
 
@@ -82,6 +85,8 @@ def _compare_columns(context: CheckContext, table: Incarnation) -> Violations | 
         return NotEvaluated("the schema history has no version of the table")
     schema = msgspec.json.decode(context.newest_schemas[table.id], type=TableSchema)
     expected = [f"{c.name} {c.type}" for c in list_delta_columns(schema)] + [f"{COMMIT_TS} bigint"]
+    if INEXACT in rows.columns:
+        expected.append(f"{INEXACT} map<string,string>")
     actual = [f"{field.name} {field.dataType.simpleString()}" for field in rows.schema.fields]
     width = max(len(expected), len(actual))
     pairs = zip(_pad(expected, width), _pad(actual, width), strict=True)
@@ -159,13 +164,18 @@ def _read_keys(context: CheckContext, table: Incarnation) -> DataFrame | NotEval
     rows = _read_rows(context, table)
     if rows is None:
         return NotEvaluated(_NO_ROWS)
-    if missing := set(key) - set(rows.columns):
+    types = dict(rows.dtypes)
+    if missing := set(key) - set(types):
         return NotEvaluated(f"the table lacks handle key columns: {', '.join(sorted(missing))}")
-    # A date that Delta cannot represent is NULL: such keys may be equal without being duplicates.
-    values = [F.col(quote_identifier(name)) for name in key]
-    known = rows.where(combine_pairwise(and_, (value.isNotNull() for value in values)))
+    key_columns = [DeltaColumn(name, types[name], comment="", column=name) for name in key]
+    complete = combine_pairwise(and_, (has_value(column, get_column) for column in key_columns))
+    values = identify(key_columns, get_column)
     fields = (value.alias(f"k{number}") for number, value in enumerate(values))
-    return known.select(F.struct(*fields).alias("key"), F.col(COMMIT_TS).alias("ts"))
+    return (
+        read_entries(rows)
+        .where(complete)
+        .select(F.struct(*fields).alias("key"), F.col(COMMIT_TS).alias("ts"))
+    )
 
 
 def _find_duplicates(keys: DataFrame, since: int) -> DataFrame:

@@ -1,16 +1,23 @@
 """One Delta table of current rows: create it, change its columns, write rows, restore versions."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from operator import and_
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.lake.apply.column_moves import can_widen, map_columns
 from ticdc_assets.lake.columns.expressions import combine_pairwise
+from ticdc_assets.lake.columns.inexact import (
+    MAP,
+    can_be_inexact,
+    format_moved_map,
+    get_column,
+)
 from ticdc_assets.lake.columns.types import (
     DeltaColumn,
     choose_delta_names,
@@ -18,19 +25,11 @@ from ticdc_assets.lake.columns.types import (
     list_delta_columns,
 )
 from ticdc_assets.lake.store.commits import read_newest_commits
-from ticdc_assets.lake.store.contracts import COMMIT_TS
+from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier, quote_literal
 from ticdc_assets.lake.store.tables import create_table
-from ticdc_assets.schema.conversion.convert import backfill, only_widens
-from ticdc_assets.schema.effect import (
-    ColumnAdded,
-    ColumnChange,
-    ColumnConverted,
-    ColumnDropped,
-    ColumnRenamed,
-)
-from ticdc_assets.schema.types.mysql_type import map_to_delta_type
+from ticdc_assets.schema.effect import ColumnChange
 
 _PROPERTIES = {
     # Snapshots name Delta versions, so only `maintain` decides which versions may go.
@@ -43,6 +42,7 @@ _PROPERTIES = {
     "delta.feature.timestampNtz": "supported",
 }
 _COMMIT_TS_COMMENT = "commit ts of the last change of this row"
+_INEXACT_COMMENT = "exact texts of values that their columns cannot hold, by column"
 # Delta clusters by columns with statistics: not by these types, and only the first columns.
 _UNCLUSTERED = ("binary", "array", "boolean", "timestamp_ntz")
 _WITH_STATISTICS = 32
@@ -93,13 +93,22 @@ def count_growth(lake: LakeSession, spans: Mapping[str, tuple[int, int]]) -> dic
     return growth | {id: change for id, change, is_unsure in counts if not is_unsure}
 
 
+class InexactRows(Exception):
+    """There were rows with inexact values, which a table without the map does not take."""
+
+
 class CurrentTable:
-    """The Delta table of one incarnation."""
+    """The Delta table of one incarnation.
+
+    Rows to write have their entries (`columns.inexact`).  A table without the map writes the rows
+    that need none, and then raises `InexactRows` if there were others.
+    """
 
     def __init__(self, lake: LakeSession, incarnation: str) -> None:
         self._spark = lake.spark
         self.path = lake.current_path(incarnation)
         self.sql = delta_table(self.path)
+        self._has_map: bool | None = None
 
     @property
     def version(self) -> int:
@@ -115,8 +124,30 @@ class CurrentTable:
         counted = self._spark.sql(f"SELECT count(*) FROM {self.sql} VERSION AS OF {version}")
         return int(counted.collect()[0][0])
 
+    @property
+    def has_map(self) -> bool:
+        """Whether the table keeps inexact values."""
+        if self._has_map is None:
+            stored = self._spark.read.format("delta").load(self.path)
+            self._has_map = INEXACT in stored.columns
+        return self._has_map
+
+    def add_map(self) -> None:
+        """Let the table keep inexact values from now on."""
+        comment = quote_literal(_INEXACT_COMMENT)
+        self._alter(f"ADD COLUMNS ({quote_identifier(INEXACT)} {MAP} COMMENT {comment})")
+        self._has_map = True
+
+    def move_exact_texts(self, moved: Mapping[str, str] | None) -> None:
+        """Keep inexact values under the new names of their columns (`inexact.list_moved`)."""
+        if moved is not None and self.has_map:
+            name = quote_identifier(INEXACT)
+            new = format_moved_map(moved)
+            self._spark.sql(f"UPDATE {self.sql} SET {name} = {new} WHERE {name} IS NOT NULL")
+
     def create(self, schema: TableSchema) -> None:
         """Create the table without rows, in place of whatever a killed run left."""
+        self._has_map = False
         if self._exists():
             # Delta cannot replace a table by path: it would keep its rows and columns.
             self._empty(schema)
@@ -138,7 +169,7 @@ class CurrentTable:
 
     def _empty(self, schema: TableSchema) -> None:
         """Delete all rows, and replace the columns by those of a schema."""
-        self._spark.sql(f"DELETE FROM {self.sql}").collect()
+        self.delete_rows()
         self._alter("CLUSTER BY NONE")
         columns = self._spark.read.format("delta").load(self.path).columns
         dropped = [name for name in columns if name != COMMIT_TS]
@@ -147,17 +178,22 @@ class CurrentTable:
         self._place([], list_delta_columns(schema))
         self.cluster(schema)
 
+    def delete_rows(self) -> None:
+        self._spark.sql(f"DELETE FROM {self.sql}").collect()
+
     def restore(self, version: int) -> None:
         """Undo what a killed run wrote."""
         if self.version != version:
             self._spark.sql(f"RESTORE TABLE {self.sql} TO VERSION AS OF {version}").collect()
 
     def append(self, rows: DataFrame) -> None:
-        rows.write.format("delta").mode("append").save(self.path)
+        with self._storing(rows) as stored:
+            stored.write.format("delta").mode("append").save(self.path)
 
     def overwrite(self, rows: DataFrame, schema: TableSchema) -> None:
         """Replace all rows; overwriting drops the clustering, so set it again."""
-        rows.write.format("delta").mode("overwrite").save(self.path)
+        with self._storing(rows) as stored:
+            stored.write.format("delta").mode("overwrite").save(self.path)
         self.cluster(schema)
 
     def cluster(self, schema: TableSchema) -> None:
@@ -170,26 +206,56 @@ class CurrentTable:
         Without a key, a row with `⌗put` is one more row, and one without removes all equal rows.
         """
         columns = [*(c.name for c in list_delta_columns(schema)), COMMIT_TS]
+        if self.has_map:
+            columns.append(INEXACT)
         # In one struct column, so that no name is both a source and a target column.
         values_struct = F.struct(
             *(F.col(quote_identifier(n)).alias(f"c{at}") for at, n in enumerate(columns))
         )
-        news = final.select("⌗put", values_struct.alias("⌗values"))
         values = {n: F.col(f"`⌗values`.c{at}") for at, n in enumerate(columns)}
-        types = {c.name: c.type for c in list_delta_columns(schema)}
-        if key:
-            same = combine_pairwise(
-                and_, (_same(F.col(quote_identifier(n)), values[n], types[n]) for n in key)
-            )
-        else:
-            equal = (
-                F.col(quote_identifier(n)).eqNullSafe(values[n]) for n in columns if n != COMMIT_TS
-            )
-            same = combine_pairwise(and_, [~F.col("⌗put"), *equal])
+        same = self._match(values, schema, key)
         every = {quote_identifier(n): value for n, value in values.items()}
-        merge = news.mergeInto(self.sql, same)
-        merge = merge.whenMatched(~F.col("⌗put")).delete().whenMatched().update(every)
-        merge.whenNotMatched(F.col("⌗put")).insert(every).merge()
+        with self._storing(final) as stored:
+            news = stored.select("⌗put", values_struct.alias("⌗values"))
+            merge = news.mergeInto(self.sql, same)
+            merge = merge.whenMatched(~F.col("⌗put")).delete().whenMatched().update(every)
+            merge.whenNotMatched(F.col("⌗put")).insert(every).merge()
+
+    def _match(
+        self, values: Mapping[str, Column], schema: TableSchema, key: Sequence[str]
+    ) -> Column:
+        """Return whether a row of the table is one that a row to merge stands for."""
+        columns = {column.name: column for column in list_delta_columns(schema)}
+        if not key:
+            equal = [get_column(name).eqNullSafe(values[name]) for name in columns]
+            if self.has_map:
+                ours, theirs = (
+                    F.sort_array(F.map_entries(map))
+                    for map in (get_column(INEXACT), values[INEXACT])
+                )
+                equal.append(ours.eqNullSafe(theirs))
+            return combine_pairwise(and_, [~F.col("⌗put"), *equal])
+        parts = [_same(get_column(name), values[name], columns[name].type) for name in key]
+        if self.has_map:
+            parts += [
+                get_column(INEXACT).getItem(name).eqNullSafe(values[INEXACT].getItem(name))
+                for name in key
+                if can_be_inexact(columns[name])
+            ]
+        return combine_pairwise(and_, parts)
+
+    @contextmanager
+    def _storing(self, rows: DataFrame) -> Iterator[DataFrame]:
+        """Yield rows as the table stores them; raise `InexactRows` after some were left out."""
+        if self.has_map:
+            yield rows.withColumn(INEXACT, F.map_from_entries(INEXACT))
+            return
+        seen = Observation()
+        is_inexact = F.col(INEXACT).isNotNull()
+        observed = rows.observe(seen, F.count_if(is_inexact).alias("inexact"))
+        yield observed.where(~is_inexact).drop(INEXACT)
+        if seen.get["inexact"]:
+            raise InexactRows
 
     def reshape(
         self, before: TableSchema, steps: Sequence[ColumnChange], after: TableSchema
@@ -201,7 +267,7 @@ class CurrentTable:
         moved = {
             column.name: fitting[moves[column.name]]
             for column in was
-            if column.name in moves and _can_widen(column.type, fitting[moves[column.name]].type)
+            if column.name in moves and can_widen(column.type, fitting[moves[column.name]].type)
         }
         gone = [column.name for column in was if column.name not in moved]
         recluster = bool(gone) or _clustering_columns(before) != _clustering_columns(after)
@@ -272,60 +338,3 @@ def _clustering_columns(schema: TableSchema) -> list[str]:
     key = {names[c.name] for k in schema.key if (c := schema.column(k)) and c.name in names}
     by = [c.name for c in columns if c.name in key and not c.type.startswith(_UNCLUSTERED)]
     return by[:_MOST_CLUSTERED]
-
-
-def map_columns(
-    before: TableSchema, steps: Sequence[ColumnChange], after: TableSchema
-) -> dict[str, str]:
-    """Map the Delta columns of a schema to those after column changes."""
-    was = {column.column: column.name for column in list_delta_columns(before)}
-    will_be = {column.column: column.name for column in list_delta_columns(after)}
-    folded_names = {fold_name(name): name for name in will_be}
-    moves = {}
-    for old, new in _follow_columns(was, steps).items():
-        spelt = new if new in will_be else folded_names.get(fold_name(new))
-        if spelt is not None:
-            moves[was[old]] = will_be[spelt]
-    return moves
-
-
-def _follow_columns(columns: Iterable[str], steps: Sequence[ColumnChange]) -> dict[str, str]:
-    """Map columns to those that they are after steps."""
-    now = {name: name for name in columns}
-    for step in steps:
-        back = {new: old for old, new in now.items()}
-        match step:
-            case ColumnDropped(name) if name in back:
-                del now[back[name]]
-            case ColumnRenamed(old, new) if old in back:
-                now[back[old]] = new
-    return now
-
-
-def _can_widen(old: str, new: str) -> bool:
-    """Whether Delta can widen a type without rewriting rows."""
-    whole = ("tinyint", "smallint", "int", "bigint")
-    if old in whole and new in whole:
-        return whole.index(old) <= whole.index(new)
-    if old.startswith("decimal") and new.startswith("decimal"):
-        (wide, scale), (wider, finer) = _decimal_size(old), _decimal_size(new)
-        return finer >= scale and wider - finer >= wide - scale
-    return old == new
-
-
-def _decimal_size(decimal: str) -> tuple[int, int]:
-    precision, scale = decimal.removeprefix("decimal(").removesuffix(")").split(",")
-    return int(precision), int(scale)
-
-
-def keeps_values(steps: Sequence[ColumnChange], ts: int) -> bool:
-    """Whether steps keep the values of every row; raise `TicdcError` for an impossible step."""
-    for step in steps:
-        match step:
-            case ColumnAdded(column) if backfill(column, ts) is not None:
-                return False
-            case ColumnConverted(_, old, new) if not (
-                only_widens(old, new) and _can_widen(map_to_delta_type(old), map_to_delta_type(new))
-            ):
-                return False
-    return True

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import TableCannotContinue, TicdcError
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.current_table import keeps_values, map_columns
+from ticdc_assets.lake.apply.column_moves import keeps_values, map_columns
 from ticdc_assets.lake.apply.keyed import compute_final_rows, select_put_rows, upsert_rows
 from ticdc_assets.lake.apply.merged_steps import merge_steps
 from ticdc_assets.lake.apply.multiset import (
@@ -25,11 +25,13 @@ from ticdc_assets.lake.apply.multiset import (
 from ticdc_assets.lake.apply.quarantined_rows import stop_job
 from ticdc_assets.lake.apply.segment import Segment, read_segment
 from ticdc_assets.lake.columns.conversion import check_conversion, convert_rows, locate_partitions
-from ticdc_assets.lake.columns.reading import parse_images, type_columns
-from ticdc_assets.lake.columns.types import list_delta_columns
+from ticdc_assets.lake.columns.escaped_text import has_undecodable_text
+from ticdc_assets.lake.columns.inexact import ENTRIES, list_moved, move_entries
+from ticdc_assets.lake.columns.reading import name_values, parse_images, type_columns
+from ticdc_assets.lake.columns.types import fold_case, list_delta_columns
 from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.store.contracts import COMMIT_TS
+from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
 from ticdc_assets.plan.steps import (
@@ -65,7 +67,10 @@ class TableFrame:
 
 @dataclass
 class Frames:
-    """The tables of a window: the work of each, and the rows it starts with."""
+    """The tables of a window: the work of each, and the rows it starts with.
+
+    All rows have their entries (`columns.inexact`), whether their table has the map or not.
+    """
 
     lake: LakeSession
     batch: int
@@ -113,7 +118,7 @@ class Frames:
         types = [(c.name, c.type) for c in list_delta_columns(schema)]
         columns = [
             f"CAST(NULL AS {type}) AS {quote_identifier(name)}"
-            for name, type in (*types, (COMMIT_TS, "bigint"))
+            for name, type in (*types, (COMMIT_TS, "bigint"), (INEXACT, ENTRIES))
         ]
         return self.lake.spark.sql(f"SELECT {', '.join(columns)} WHERE false")
 
@@ -201,18 +206,22 @@ def _alter(
     """Take rows to the columns of a step's schema."""
     steps = step.steps if isinstance(step, Alter) else ()
     if keeps_values_of(rows, steps, step.commit_ts):
-        sources = {new: old for old, new in map_columns(before, steps, step.schema).items()}
+        moves = map_columns(before, steps, step.schema)
+        sources = {new: old for old, new in moves.items()}
         columns = (
             _take_column(sources.get(c.name), c.type).alias(c.name)
             for c in list_delta_columns(step.schema)
         )
-        return rows.select(*columns, COMMIT_TS)
+        return move_entries(rows, list_moved(before, moves)).select(*columns, COMMIT_TS, INEXACT)
     check_conversion(before, steps, step.commit_ts)
     images = rows.select(write_images(before).alias("image"), COMMIT_TS)
     converted = _fail_on_problems(convert_rows(images, "image", before, steps, step.commit_ts))
-    parsed = converted.select(parse_images(step.schema, F.col("image")).alias("⌗image"), COMMIT_TS)
-    typed = type_columns(step.schema, F.col("⌗image"), member_names=True)
-    return parsed.select(*(c.value.alias(c.name) for c in typed), COMMIT_TS)
+    escaped = F.col("⌗escaped")
+    parsed = converted.withColumn("⌗escaped", has_undecodable_text(F.col("image"))).select(
+        parse_images(step.schema, F.col("image"), escaped).alias("⌗image"), escaped, COMMIT_TS
+    )
+    typed = type_columns(step.schema, F.col("⌗image"), escaped, member_names=True)
+    return parsed.select(*name_values(typed), COMMIT_TS)
 
 
 def _take_column(name: str | None, type: str) -> Column:
@@ -250,7 +259,11 @@ def _locate(rows: DataFrame, schema: TableSchema, step: EmptyPartitions | Exchan
 
 def _with_names_of(rows: DataFrame, other: DataFrame) -> DataFrame:
     """Return rows with column names in the case that another table uses."""
-    return rows.select(*(F.col(quote_identifier(name)).alias(name) for name in other.columns))
+    own_names = {fold_case(name): name for name in rows.columns}
+    moves = {own_names[fold_case(name)]: name for name in other.columns}
+    is_moved = any(old != new for old, new in moves.items())
+    named = move_entries(rows, moves if is_moved else None)
+    return named.select(*(F.col(quote_identifier(name)).alias(name) for name in other.columns))
 
 
 def _fail_on_problems(rows: DataFrame) -> DataFrame:

@@ -1,15 +1,15 @@
 """Tables with a key: what a segment leaves of each key, one row per key."""
 
 from collections.abc import Sequence
-from operator import or_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.apply.segment import Segment
 from ticdc_assets.lake.apply.typed_rows import INVALID, KEY_ONLY
-from ticdc_assets.lake.columns.expressions import combine_pairwise, have_same_values
-from ticdc_assets.lake.store.contracts import COMMIT_TS
+from ticdc_assets.lake.columns.inexact import are_equal, get_column, get_from, identify
+from ticdc_assets.lake.columns.types import DeltaColumn
+from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.sql import quote_identifier
 
 _PUT = "⌗put"
@@ -24,8 +24,7 @@ def compute_final_rows(segment: Segment) -> DataFrame:
     `⌗put` is true for rows that exist after the segment, and false for deleted ones.
     """
     good = segment.typed.where(~F.col(INVALID))
-    key = [F.col(quote_identifier(name)) for name in segment.key]
-    values = [F.col(quote_identifier(c.name)) for c in segment.columns]
+    values = [get_column(name) for name in segment.value_names]
     kept = [F.col(name) for name in ("⌗order_ts", "⌗after_ddls", "⌗seq", "⌗index", "⌗commit_ts")]
     if segment.step.inserts_only:
         decides = F.lit(True).alias(_DECIDES)
@@ -33,7 +32,9 @@ def compute_final_rows(segment: Segment) -> DataFrame:
     else:
         operations = _split_into_operations(segment, good, kept)
     order = operation_order(segment.is_ordered_by_commit_ts)
-    latest = Window.partitionBy(*key).orderBy(*(F.desc(name) for name in order))
+    latest = Window.partitionBy(*identify(segment.key, get_column)).orderBy(
+        *(F.desc(name) for name in order)
+    )
     last = operations.withColumn("⌗nth", F.row_number().over(latest)).where("`⌗nth` = 1")
     counted = last.observe(segment.outcome, F.count_if(_DECIDES).alias("applied"))
     segment.result = counted.select(_PUT, *values, F.col("⌗commit_ts").alias(COMMIT_TS))
@@ -49,10 +50,8 @@ def operation_order(ordered_by_commit_ts: bool) -> list[str]:
 
 def _split_into_operations(segment: Segment, good: DataFrame, kept: list[Column]) -> DataFrame:
     """Split every event into the removal of a key, the put of a row, or both."""
-    key = segment.key
-    moved = combine_pairwise(
-        or_, (~F.col("⌗old").getField(n).eqNullSafe(F.col(quote_identifier(n))) for n in key)
-    )
+    old_row = F.col("⌗old")
+    moved = ~are_equal(identify(segment.key, old_row.getField), identify(segment.key, get_column))
     puts = F.col("⌗new") & ~F.col(KEY_ONLY)
     removes = F.col("⌗has_old") & (~F.col("⌗new") | moved)
     forgets = F.col("⌗new") & F.col(KEY_ONLY)
@@ -62,11 +61,12 @@ def _split_into_operations(segment: Segment, good: DataFrame, kept: list[Column]
     )
     each = good.withColumn("⌗do", F.explode(does))
     old = F.col("⌗do") == 0
+    known = {INEXACT, *(column.name for column in segment.key)}
     values = [
-        F.when(old, F.col("⌗old").getField(c.name) if c.name in key else F.lit(None))
-        .otherwise(F.col(quote_identifier(c.name)))
-        .alias(c.name)
-        for c in segment.columns
+        F.when(old, old_row.getField(name) if name in known else F.lit(None))
+        .otherwise(get_column(name))
+        .alias(name)
+        for name in segment.value_names
     ]
     decides = (~old | ~F.col("⌗new")).alias(_DECIDES)
     return each.select(*kept, "⌗overwrites", (F.col("⌗do") == 1).alias(_PUT), decides, *values)
@@ -79,18 +79,19 @@ def find_lost_keys(segment: Segment, rows: DataFrame) -> DataFrame:
     """
     good = segment.typed.where(~F.col(INVALID))
     kept = [F.col(name) for name in ("⌗order_ts", "⌗after_ddls", "⌗seq", "⌗index", "⌗commit_ts")]
-    key = [F.col(quote_identifier(name)) for name in segment.key]
     operations = _split_into_operations(segment, good, kept)
-    in_order = Window.partitionBy(*key).orderBy(*operation_order(segment.is_ordered_by_commit_ts))
+    in_order = Window.partitionBy(*identify(segment.key, get_column)).orderBy(
+        *operation_order(segment.is_ordered_by_commit_ts)
+    )
     marked = operations.withColumn("⌗before", F.lag(_PUT).over(in_order))
     orphans = marked.where(F.col("⌗overwrites") & F.col(_PUT))
     gone = orphans.where(~F.col("⌗before"))
     first = orphans.where(F.col("⌗before").isNull())
-    return gone.select("⌗commit_ts").union(
-        first.join(rows, have_same_values(first, rows, segment.key), "left_anti").select(
-            "⌗commit_ts"
-        )
+    is_there = are_equal(
+        identify(segment.key, get_from(first)), identify(segment.key, get_from(rows))
     )
+    unknown = first.join(rows, is_there, "left_anti")
+    return gone.select("⌗commit_ts").union(unknown.select("⌗commit_ts"))
 
 
 def select_put_rows(final: DataFrame) -> DataFrame:
@@ -98,12 +99,10 @@ def select_put_rows(final: DataFrame) -> DataFrame:
     return final.where(F.col(_PUT)).drop(_PUT)
 
 
-def upsert_rows(rows: DataFrame, final: DataFrame, key: Sequence[str]) -> DataFrame:
+def upsert_rows(rows: DataFrame, final: DataFrame, key: Sequence[DeltaColumn]) -> DataFrame:
     """Return a table's rows after a segment."""
     before = rows.withColumns({_PUT: F.lit(True), "⌗since": F.lit(0)})
     both = before.unionByName(final.withColumn("⌗since", F.lit(1)))
-    newest = Window.partitionBy(*(F.col(quote_identifier(n)) for n in key)).orderBy(
-        F.desc("⌗since")
-    )
+    newest = Window.partitionBy(*identify(key, get_column)).orderBy(F.desc("⌗since"))
     last = both.withColumn("⌗nth", F.row_number().over(newest)).where(f"`⌗nth` = 1 AND {_PUT_SQL}")
     return last.drop("⌗nth", "⌗since", _PUT)

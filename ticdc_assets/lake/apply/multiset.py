@@ -10,10 +10,10 @@ from ticdc_assets.lake.apply.keyed import operation_order
 from ticdc_assets.lake.apply.quarantined_rows import stop_job
 from ticdc_assets.lake.apply.segment import Segment
 from ticdc_assets.lake.apply.typed_rows import INVALID, KEY_ONLY
-from ticdc_assets.lake.columns.expressions import any_of, combine_pairwise, have_same_values
+from ticdc_assets.lake.columns.expressions import any_of, combine_pairwise
+from ticdc_assets.lake.columns.inexact import are_equal, get_column, get_from, has_value, identify
 from ticdc_assets.lake.columns.types import DeltaColumn
-from ticdc_assets.lake.store.contracts import COMMIT_TS
-from ticdc_assets.lake.store.sql import quote_identifier
+from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.stream.problem import OLD_ROW_MISSING
 
 
@@ -40,14 +40,14 @@ def count_changes(segment: Segment, rows: DataFrame, passes: DataFrame | None) -
         # A row can be overwritten only once.
         good = most.where("`⌗copy` = 1 AND (`⌗nth` = 1 OR NOT `⌗overwrites`)")
     good = good.observe(segment.outcome, F.count(F.lit(1)).alias("applied"))
-    new = F.struct(*(F.col(quote_identifier(c.name)) for c in segment.columns))
+    new = F.struct(*map(get_column, segment.value_names))
     each = _copies((F.col("⌗has_old"), -1, F.col("⌗old")), (F.col("⌗new"), 1, new))
     changes = good.select(*_PLACE, "⌗commit_ts", "⌗overwrites", F.inline(each))
     if segment.overwrites:
         changes = _with_overwritten(segment, changes, rows)
     segment.result = (
         changes.select("`⌗row`.*", "⌗copies", "⌗commit_ts")
-        .groupBy(*(F.col(quote_identifier(c.name)) for c in segment.columns))
+        .groupBy(*map(get_column, segment.value_names))
         .agg(F.sum("⌗copies").alias("⌗copies"), F.max("⌗commit_ts").alias(COMMIT_TS))
     )
     return segment.result
@@ -72,16 +72,17 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
     exist since an earlier transaction; otherwise the update moved another row to this key, and
     the stream does not say which.
     """
-    names = list(dict.fromkeys(name for key in segment.unique_keys for name in key))
-    whole = F.struct(*(F.col(quote_identifier(c.name)) for c in segment.columns)).alias("⌗row")
-    unique = {name: F.col("⌗row").getField(name) for name in names}
-    wanted = changes.where("`⌗overwrites`").select(*(unique[n].alias(n) for n in names))
-    overwritten = rows.join(wanted, have_same_values(rows, wanted, names), "left_semi").select(
+    unique = list(dict.fromkeys(column for key in segment.unique_keys for column in key))
+    row = F.col("⌗row")
+    whole = F.struct(*map(get_column, segment.value_names)).alias("⌗row")
+    wanted = changes.where("`⌗overwrites`").select("`⌗row`.*")
+    is_wanted = are_equal(identify(unique, get_from(rows)), identify(unique, get_from(wanted)))
+    overwritten = rows.join(wanted, is_wanted, "left_semi").select(
         *(F.lit(-1).alias("⌗order_ts"), F.lit(False).alias("⌗after_ddls")),
         *(F.lit(0).alias(name) for name in ("⌗seq", "⌗index", "⌗commit_ts")),
         *(F.lit(False).alias("⌗overwrites"), F.lit(1).alias("⌗copies"), whole),
     )
-    in_order = Window.partitionBy(*unique.values()).orderBy(
+    in_order = Window.partitionBy(*identify(unique, row.getField)).orderBy(
         *operation_order(segment.is_ordered_by_commit_ts)
     )
     both = changes.unionByName(overwritten).withColumn("⌗put", F.col("⌗copies") > 0)
@@ -89,7 +90,8 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
     both = both.withColumn("⌗last", last)
     put, before = F.col("⌗put"), F.col("⌗last")
     by = any_of(
-        combine_pairwise(and_, [unique[n].isNotNull() for n in k]) for k in segment.unique_keys
+        combine_pairwise(and_, [has_value(column, row.getField) for column in key])
+        for key in segment.unique_keys
     )
     is_earlier = F.lit(not segment.is_ordered_by_commit_ts) | (
         before["⌗order_ts"] < F.col("⌗order_ts")
@@ -113,7 +115,7 @@ def repeat_rows(counts: DataFrame) -> DataFrame:
 
 def recount_rows(rows: DataFrame, changes: DataFrame, columns: Sequence[DeltaColumn]) -> DataFrame:
     """Return the rows of a table without a key after a segment."""
-    values = [F.col(quote_identifier(c.name)) for c in columns]
+    values = [get_column(name) for name in (*(c.name for c in columns), INEXACT)]
     existing = rows.withColumn("⌗copies", F.lit(1).cast("bigint"))
     joined = existing.unionByName(changes).groupBy(*values)
     sums = joined.agg(F.sum("⌗copies").alias("⌗copies"), F.max(COMMIT_TS).alias(COMMIT_TS))
@@ -128,9 +130,9 @@ def list_replacements(
     It reads the table's own copies only of rows that become fewer.
     """
     fewer = changes.where("`⌗copies` < 0")
-    affected = rows.join(
-        fewer, have_same_values(rows, fewer, [c.name for c in columns]), "left_semi"
-    )
+    names = [*(column.name for column in columns), INEXACT]
+    is_equal = are_equal([*map(get_from(rows), names)], [*map(get_from(fewer), names)])
+    affected = rows.join(fewer, is_equal, "left_semi")
     come = recount_rows(affected, fewer, columns).unionByName(repeat_rows(changes))
     gone = fewer.drop("⌗copies").withColumn("⌗put", F.lit(False))
     return gone.unionByName(come.withColumn("⌗put", F.lit(True)))

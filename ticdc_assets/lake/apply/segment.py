@@ -3,7 +3,7 @@
 `keyed` and `multiset` say what a segment makes of the table's rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import or_
 
@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.lake.apply.pending_rows import is_between
 from ticdc_assets.lake.apply.typed_rows import (
-    INEXACT,
     INVALID,
     KEY_ONLY,
     GroupReader,
@@ -21,8 +20,10 @@ from ticdc_assets.lake.apply.typed_rows import (
     spell_key,
 )
 from ticdc_assets.lake.columns.expressions import combine_pairwise
-from ticdc_assets.lake.columns.types import DeltaColumn, choose_delta_names, list_delta_columns
+from ticdc_assets.lake.columns.inexact import count_entries
+from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
 from ticdc_assets.lake.events.event_rows import make_table_name
+from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.plan.steps import ApplyRows, TypedRowGroup
 from ticdc_assets.protocols.registry import Redecode
 
@@ -42,14 +43,16 @@ class Segment:
     given_away: bool = False
 
     @property
-    def key(self) -> list[str]:
-        names = choose_delta_names(self.step.schema)
-        return [names[column] for column in spell_key(self.step.schema)]
+    def key(self) -> list[DeltaColumn]:
+        return self._find_columns(spell_key(self.step.schema))
 
     @property
-    def unique_keys(self) -> list[list[str]]:
-        names = choose_delta_names(self.step.schema)
-        return [[names[column] for column in key] for key in self.step.schema.unique_keys]
+    def unique_keys(self) -> list[list[DeltaColumn]]:
+        return [self._find_columns(key) for key in self.step.schema.unique_keys]
+
+    def _find_columns(self, names: Iterable[str]) -> list[DeltaColumn]:
+        columns = {column.column: column for column in self.columns}
+        return [columns[name] for name in names]
 
     @property
     def overwrites(self) -> bool:
@@ -59,6 +62,11 @@ class Segment:
     @property
     def columns(self) -> list[DeltaColumn]:
         return list_delta_columns(self.step.schema)
+
+    @property
+    def value_names(self) -> list[str]:
+        """Return the names of the columns that hold a row's values, the last one its entries."""
+        return [*(column.name for column in self.columns), INEXACT]
 
     @property
     def is_ordered_by_commit_ts(self) -> bool:
@@ -83,7 +91,7 @@ def read_segment(pending: DataFrame, step: ApplyRows, redecode: Redecode | None)
         F.count(F.lit(1)).alias("read"),
         F.count_if(INVALID).alias("invalid"),
         F.count_if(F.col(KEY_ONLY) & ~F.col(INVALID)).alias("key_only"),
-        F.sum(F.when(F.col(INVALID), 0).otherwise(F.col(INEXACT))).alias("inexact"),
+        F.sum(F.when(F.col(INVALID), 0).otherwise(count_entries())).alias("inexact"),
     )
     return Segment(step, typed, metrics)
 

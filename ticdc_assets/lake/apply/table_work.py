@@ -15,13 +15,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import TableCannotContinue, TicdcError
-from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.apply.column_moves import map_columns
+from ticdc_assets.lake.apply.current_table import CurrentTable, InexactRows
 from ticdc_assets.lake.apply.frames import Frames, keeps_values_of
 from ticdc_assets.lake.apply.keyed import compute_final_rows, find_lost_keys, select_put_rows
 from ticdc_assets.lake.apply.merged_steps import merge_steps
 from ticdc_assets.lake.apply.multiset import list_replacements, repeat_rows
 from ticdc_assets.lake.apply.quarantined_rows import find_stop_reason
 from ticdc_assets.lake.apply.segment import Segment
+from ticdc_assets.lake.columns.inexact import list_moved, read_entries
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.plan.steps import Alter, ApplyRows, TableStep, TableWork
@@ -48,7 +50,7 @@ def apply_table_work(
         table.restore(version)
     writer = _TableWriter(frames, work, table, updates_split=updates_split)
     try:
-        written = writer.create() if version is None else writer.update()
+        written = _write_exactly(writer, table, version)
     except (TicdcError, PySparkException) as error:
         reason = _find_pause_reason(error)
         if reason is None:
@@ -58,6 +60,25 @@ def apply_table_work(
         return TableOutcome(version, pause_reason=reason)
     counts = [_count_rows(work.incarnation, segment) for segment in written.segments]
     return TableOutcome(table.version, counts, written.segments, written.has_misplaced_rows)
+
+
+def _write_exactly(writer: "_TableWriter", table: CurrentTable, version: int | None) -> "_Written":
+    """Write a table, again with the map of inexact values if this window has its first ones.
+
+    Only writing shows whether there are any, and hardly any table has them.
+    """
+    if version is None:
+        writer.create()
+    write = writer.fill if version is None else writer.update
+    try:
+        return write()
+    except InexactRows:
+        if version is None:
+            table.delete_rows()
+        else:
+            table.restore(version)
+        table.add_map()
+        return write()
 
 
 def _find_pause_reason(error: Exception) -> str | None:
@@ -92,11 +113,14 @@ class _TableWriter:
         self._updates_split = updates_split
         self._steps = merge_steps(work.before, work.steps)
 
-    def create(self) -> _Written:
-        """Create the table as it is at the end of the window."""
+    def create(self) -> None:
+        """Create the table as it is at the end of the window, without rows."""
         self._check_old_keys()
-        built = self._frames.build_table(self._work.incarnation)
         self._table.create(self._work.after)
+
+    def fill(self) -> _Written:
+        """Write the rows of the end of the window into the new table."""
+        built = self._frames.build_table(self._work.incarnation)
         if self._steps:
             self._table.append(built.rows)
         return _Written(built.segments, built.has_misplaced_rows)
@@ -124,6 +148,8 @@ class _TableWriter:
                 segments.append(self._write_segment(step))
             elif isinstance(step, Alter):
                 self._table.reshape(schema, step.steps, step.schema)
+                moves = map_columns(schema, step.steps, step.schema)
+                self._table.move_exact_texts(list_moved(schema, moves))
             schema = step.schema
         return _Written(segments)
 
@@ -150,7 +176,7 @@ class _TableWriter:
             # Upstream had none of these keys, so the table has none.
             self._table.append(select_put_rows(final))
         else:
-            self._table.merge(final, step.schema, segment.key)
+            self._table.merge(final, step.schema, [column.name for column in segment.key])
         return segment
 
     def _write_copies(self, segment: Segment) -> None:
@@ -167,7 +193,7 @@ class _TableWriter:
         self._table.merge(list_replacements(rows, counts, segment.columns), schema, [])
 
     def _read_table(self) -> DataFrame:
-        return self._table.rows(self._table.version)
+        return read_entries(self._table.rows(self._table.version))
 
     def _check_old_keys(self) -> None:
         """Fail on updates whose old keys are not in the stream, before anything is written."""

@@ -2,14 +2,15 @@
 
 All of it is native Spark, except for rows that were decoded by stale flags (`_redecode_rows`).
 
-The columns of a typed row, beside the new row's values under the table's Delta names: its origin
-and order, the old row's values (of a table with a key: the old key's) in `⌗old`, and flags.  Their
-names start with `⌗` because user columns may have any name.
+The columns of a typed row, beside the new row's values under the table's Delta names and its
+entries (`columns.inexact`): its origin and order, the old row's values and entries (of a table with
+a key: the old key's) in `⌗old`, and flags.  Their names start with `⌗` because user columns may
+have any name.
 """
 
+import dataclasses
 import json
 from collections.abc import Iterable, Sequence
-from operator import add
 
 import msgspec
 import pyarrow as pa
@@ -20,14 +21,15 @@ from pyspark.sql import functions as F
 from ticdc_assets.errors import DecodeError
 from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.columns.expressions import any_of, combine_pairwise
+from ticdc_assets.lake.columns.escaped_text import has_undecodable_text
+from ticdc_assets.lake.columns.expressions import any_of
 from ticdc_assets.lake.columns.reading import (
     TypedColumn,
-    has_undecodable_text,
     has_unknown_columns,
     is_broken,
     is_malformed,
     name_fields,
+    name_values,
     parse_images,
     type_columns,
 )
@@ -46,7 +48,9 @@ ORIGIN = (
     *("commit_ts", "source", "partition", "number"),
 )
 _ORDER = ("order_ts", "after_ddls", "ordered_by_commit_ts")
-INVALID, INEXACT, KEY_ONLY = "⌗invalid", "⌗inexact", "⌗key_only"
+INVALID, KEY_ONLY = "⌗invalid", "⌗key_only"
+# Whether the images of a row had to be escaped (`columns.escaped_text`).
+_ESCAPED = "⌗escaped"
 
 
 def spell_key(schema: TableSchema) -> list[str]:
@@ -86,11 +90,12 @@ class GroupReader:
         # Inserts have no old row, and parsing for one costs as much as parsing the new one.
         self._has_old = not all(t.group.inserts == t.group.rows for t in groups)
         member_names = first.group.member_names
-        self._new = type_columns(self._schema, F.col("⌗after"), member_names=member_names)
+        escaped = F.col(_ESCAPED)
+        self._new = type_columns(self._schema, F.col("⌗after"), escaped, member_names=member_names)
         self._old: list[TypedColumn] = []
         if self._has_old:
             old_row = self._complete_old_row()
-            self._old = type_columns(self._old_schema, old_row, member_names=member_names)
+            self._old = type_columns(self._old_schema, old_row, escaped, member_names=member_names)
 
     def read(self, rows: DataFrame) -> DataFrame:
         """Return typed rows."""
@@ -102,23 +107,31 @@ class GroupReader:
             *(F.col(name).alias(f"⌗{name}") for name in (*ORIGIN, *_ORDER)),
             KEY_ONLY,
             F.coalesce(any_of(self._find_faults()), F.lit(True)).alias(INVALID),
-            F.when(has_new, self._count_inexact()).otherwise(0).alias(INEXACT),
             has_new.alias("⌗new"),
             has_old.alias("⌗has_old"),
             (has_new & ~has_old & (F.col("op") == "update")).alias("⌗overwrites"),
-            *_cast(self._new, self._columns),
-            F.struct(*_cast(self._old, old_columns)).alias("⌗old"),
+            *name_values(_cast(self._new, self._columns)),
+            F.struct(*name_values(_cast(self._old, old_columns))).alias("⌗old"),
             F.col("after").alias("⌗after_text"),
             F.col("before").alias("⌗before_text"),
         )
 
     def _parse(self, rows: DataFrame) -> DataFrame:
-        images = [parse_images(self._schema, F.col("after")).alias("⌗after")]
+        sides = [("after", self._schema)]
         if self._has_old:
-            images.append(parse_images(self._old_schema, F.col("before")).alias("⌗before"))
-        return rows.select(
+            sides.append(("before", self._old_schema))
+        # Both or none, so that an old row can take texts from the new one.
+        escaped = any_of(
+            F.coalesce(has_undecodable_text(F.col(name)), F.lit(False)) for name, _ in sides
+        )
+        images = [
+            parse_images(schema, F.col(name), F.col(_ESCAPED)).alias(f"⌗{name}")
+            for name, schema in sides
+        ]
+        return rows.withColumn(_ESCAPED, escaped).select(
             *(*ORIGIN, *_ORDER, "op", "after", "before"),
             F.col("handle_key_only").alias(KEY_ONLY),
+            _ESCAPED,
             *images,
         )
 
@@ -162,26 +175,26 @@ class GroupReader:
                 if column is None:
                     faults.append(has_image)
                 else:
-                    faults.append(has_image & column.value.isNull() & ~column.inexact)
+                    lacks_key = column.value.isNull()
+                    if column.inexact is not None:
+                        lacks_key &= ~column.inexact
+                    faults.append(has_image & lacks_key)
         if not self._has_certain_columns:
             faults.append(has_new & has_unknown_columns(self._schema, F.col("after")))
         return faults
 
-    def _count_inexact(self) -> Column:
-        """Count values that Delta cannot hold, and texts with bytes that are not UTF-8."""
-        flags = [column.inexact for column in self._new]
-        flags.append(has_undecodable_text(F.col("after")))
-        return combine_pairwise(add, [flag.cast("int") for flag in flags])
 
-
-def _cast(values: Sequence[TypedColumn], columns: Sequence[DeltaColumn]) -> list[Column]:
-    """Return values that an older schema version typed with the types the table has now."""
-    by_name = {fold_name(value.name): value.value for value in values}
+def _cast(typed: Sequence[TypedColumn], columns: Sequence[DeltaColumn]) -> list[TypedColumn]:
+    """Return columns that an older schema version typed as the columns that the table has now."""
+    by_name = {fold_name(column.name): column for column in typed}
+    nothing = F.lit(None)
     casts = []
     for column in columns:
-        value = by_name.get(fold_name(column.name))
-        cast = F.lit(None).cast(column.type) if value is None else value.try_cast(column.type)
-        casts.append(cast.alias(column.name))
+        found = by_name.get(fold_name(column.name))
+        if found is None:
+            found = TypedColumn(column.name, nothing, nothing, None, nothing)
+        value = found.value.try_cast(column.type)
+        casts.append(dataclasses.replace(found, name=column.name, value=value))
     return casts
 
 

@@ -8,6 +8,7 @@ from ticdc_assets.lake.apply.control_events import ControlEvents, StatedSchemas
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.frames import Frames
 from ticdc_assets.lake.apply.pending_rows import Window, group_rows, sample_row, select_pending_rows
+from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.log.applied import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan
@@ -61,7 +62,9 @@ def prepare_window(
 
     def read_start(incarnation: str) -> DataFrame | None:
         version = start.versions.get(incarnation)
-        return None if version is None else CurrentTable(lake, incarnation).rows(version)
+        if version is None:
+            return None
+        return read_entries(CurrentTable(lake, incarnation).rows(version))
 
     frames = Frames(lake, batch, rows, plan.work, read_start, rules.redecode)
     return PreparedWindow(start, plan, frames, count)

@@ -1,13 +1,11 @@
 """Combine many columns, or frames, into one."""
 
-from collections.abc import Callable, Iterable, Sequence
-from operator import and_, or_
+from collections.abc import Callable, Iterable
+from operator import or_
 from typing import TypeVar
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
-
-from ticdc_assets.lake.store.sql import quote_identifier
 
 Part = TypeVar("Part")
 
@@ -28,11 +26,3 @@ def combine_pairwise(combine: Callable[[Part, Part], Part], parts: Iterable[Part
 def any_of(conditions: Iterable[Column]) -> Column:
     """Return whether at least one condition holds; false if there is none."""
     return combine_pairwise(or_, [F.lit(False), *conditions])
-
-
-def have_same_values(left: DataFrame, right: DataFrame, names: Sequence[str]) -> Column:
-    """Return whether rows are equal in these columns, NULLs included: a zero date is a NULL."""
-    return combine_pairwise(
-        and_,
-        (left[quote_identifier(name)].eqNullSafe(right[quote_identifier(name)]) for name in names),
-    )

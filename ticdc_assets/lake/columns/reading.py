@@ -4,6 +4,7 @@
 same values as `schema.types.value.make_reader` gives, text for text.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -11,8 +12,11 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.columns.escaped_text import escape_image, escape_name
+from ticdc_assets.lake.columns.inexact import make_entries
 from ticdc_assets.lake.columns.text_values import read_text_values
 from ticdc_assets.lake.columns.types import choose_delta_names, fold_case, list_stored_columns
+from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.sql import quote_identifier
 
 # No MySQL column can have this name.
@@ -32,47 +36,63 @@ _FLAT = r'\A\s*\{[\s",:nul]*\}\s*\z'
 
 @dataclass(frozen=True)
 class TypedColumn:
-    """A Delta column; its value is NULL where the text is invalid or has no Delta value."""
+    """A Delta column; `text` states a value exactly that is `inexact` in Delta."""
 
     name: str
     value: Column
     invalid: Column
-    inexact: Column
+    inexact: Column | None
+    text: Column
 
 
-def make_image_type(schema: TableSchema) -> str:
-    """Make the Spark type of a parsed image: texts, and a last field that marks broken JSON."""
-    names = [*(column.name for column in list_stored_columns(schema)), _BROKEN]
-    return f"struct<{', '.join(f'{quote_identifier(name)}: string' for name in names)}>"
-
-
-def parse_images(schema: TableSchema, image_text: Column) -> Column:
-    """Parse images as structs of texts.
+def parse_images(schema: TableSchema, image_text: Column, escaped: Column) -> Column:
+    """Parse images as structs of texts; where `escaped` holds, of texts that are `escaped_text`.
 
     Names match by exact spelling, as servers write them; of equal names the last one counts.
     """
-    texts = F.from_json(image_text, make_image_type(schema), _OPTIONS)
+    names = [column.name for column in list_stored_columns(schema)]
+    escaped_names = [escape_name(name) for name in names]
     fields = name_fields(schema)
-    if fields == [column.name for column in list_stored_columns(schema)]:
-        return texts
-    return texts.cast(
-        f"struct<{', '.join(f'{quote_identifier(f)}: string' for f in [*fields, _BROKEN])}>"
-    )
+    if escaped_names == names:
+        text = F.when(escaped, escape_image(image_text)).otherwise(image_text)
+        return _parse_texts(text, names, fields)
+    escaped_texts = _parse_texts(escape_image(image_text), escaped_names, fields)
+    return F.when(escaped, escaped_texts).otherwise(_parse_texts(image_text, names, fields))
 
 
-def type_columns(schema: TableSchema, image: Column, *, member_names: bool) -> list[TypedColumn]:
+def _parse_texts(image_text: Column, names: list[str], fields: list[str]) -> Column:
+    """Parse images as structs of texts, and a last field that marks broken JSON."""
+    texts = F.from_json(image_text, _make_struct_type(names), _OPTIONS)
+    return texts if fields == names else texts.cast(_make_struct_type(fields))
+
+
+def _make_struct_type(names: list[str]) -> str:
+    fields = (f"{quote_identifier(name)}: string" for name in [*names, _BROKEN])
+    return f"struct<{', '.join(fields)}>"
+
+
+def type_columns(
+    schema: TableSchema, image: Column, escaped: Column, *, member_names: bool
+) -> list[TypedColumn]:
     """Type the columns of a parsed image, in table order."""
     columns = []
     names = choose_delta_names(schema)
     for column, field in zip(list_stored_columns(schema), name_fields(schema), strict=True):
         try:
-            values = read_text_values(image.getField(field), column.type, member_names=member_names)
+            text = image.getField(field)
+            values = read_text_values(text, escaped, column.type, member_names=member_names)
         except InvalidValue as problem:
             raise InvalidValue(problem.reason, column=column.name) from None
         columns.append(
-            TypedColumn(names[column.name], values.value, values.invalid, values.inexact)
+            TypedColumn(names[column.name], values.value, values.invalid, values.inexact, text)
         )
     return columns
+
+
+def name_values(columns: Sequence[TypedColumn]) -> list[Column]:
+    """Return the values of columns under their names, and the row's entries (`inexact`)."""
+    inexact = {c.name: (c.inexact, c.text) for c in columns if c.inexact is not None}
+    return [*(c.value.alias(c.name) for c in columns), make_entries(inexact).alias(INEXACT)]
 
 
 def is_broken(image_text: Column, image: Column) -> Column:
@@ -97,17 +117,6 @@ def has_unknown_columns(schema: TableSchema, image_text: Column) -> Column:
     names = F.array(*(F.lit(name) for name in sorted({c.name for c in schema.columns})))
     unknown = F.array_except(F.json_object_keys(image_text), names)
     return F.coalesce(F.size(unknown) > 0, F.lit(False))
-
-
-def has_undecodable_text(image_text: Column) -> Column:
-    """Return whether an image has bytes that are not UTF-8; Delta stores a question mark for them.
-
-    In an image they are lone surrogates, written as JSON escapes.
-    """
-    unescaped = F.regexp_replace(image_text, r"\\\\", "")
-    pair = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    alone = F.regexp_replace(unescaped, pair, "").rlike(r"\\u[dD][89a-fA-F]")
-    return (image_text.contains("\\ud") | image_text.contains("\\uD")) & alone
 
 
 def name_fields(schema: TableSchema) -> list[str]:

@@ -13,6 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import ColumnType
+from ticdc_assets.lake.columns.escaped_text import has_escaped_bytes, to_utf8
 from ticdc_assets.schema.types import patterns
 from ticdc_assets.schema.types.mysql_type import (
     Kind,
@@ -39,27 +40,38 @@ _WIDE = "decimal(20,0)"
 
 @dataclass(frozen=True)
 class TextValues:
-    """A value, NULL if the text is `invalid` for its type or has no Delta value (`inexact`)."""
+    """A value: NULL if the text is `invalid`, NULL or a similar one if it is `inexact` in Delta.
+
+    Of most types no text is inexact: None.
+    """
 
     value: Column
     invalid: Column
-    inexact: Column
+    inexact: Column | None = None
 
 
-def read_text_values(text: Column, type: ColumnType, *, member_names: bool) -> TextValues:
+def read_text_values(
+    text: Column, escaped: Column, type: ColumnType, *, member_names: bool
+) -> TextValues:
     """Type the texts of a column; raise `InvalidValue` for an unknown type.
 
-    With `member_names`, ENUM and SET texts are names, otherwise index and bitmask.
+    Where `escaped` holds, texts are `escaped_text`.  With `member_names`, ENUM and SET texts are
+    names, otherwise index and bitmask.
     """
     row = describe(type)
     if row.kind in ("date", "datetime"):
         return _read_moment(text, row.name)
-    if member_names and row.kind in _NAME_READERS:
-        value = _NAME_READERS[row.kind](text, type)
-    else:
-        value = _READERS[row.kind](text, type)
-    value = value.try_cast(map_to_delta_type(type))
-    return TextValues(value, text.isNotNull() & value.isNull(), F.lit(False))
+    are_names = member_names and row.kind in _NAME_READERS
+    read = (_NAME_READERS if are_names else _READERS)[row.kind]
+    if not are_names and row.kind not in ("text", "json"):
+        value = read(text, type).try_cast(map_to_delta_type(type))
+        return TextValues(value, text.isNotNull() & value.isNull())
+    has_bytes = escaped & has_escaped_bytes(text)
+    value = read(F.when(escaped, to_utf8(text)).otherwise(text), type)
+    if type.elements is not None:
+        # All members are UTF-8, and so are the values.
+        value = F.when(~has_bytes, value)
+    return TextValues(value, text.isNotNull() & value.isNull(), has_bytes)
 
 
 def _lit(number: int) -> Column:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType, TableSchema
-from ticdc_assets.lake.store.contracts import COMMIT_TS
+from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.schema.types.mysql_type import decimal_shape, describe, map_to_delta_type
 
 # MERGE into a table with a change data feed cannot resolve a column with a backtick in its name.
@@ -71,7 +71,7 @@ def fold_case(name: str) -> str:
     return "".join(char.upper()[0].lower()[0] for char in name)
 
 
-_RESERVED = frozenset(map(fold_case, (COMMIT_TS, *_ENGINE_COLUMNS)))
+_RESERVED = frozenset(map(fold_case, (COMMIT_TS, INEXACT, *_ENGINE_COLUMNS)))
 
 
 def format_mysql_type(type: ColumnType) -> str:

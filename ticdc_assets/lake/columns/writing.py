@@ -1,6 +1,7 @@
 """Write Delta columns back as the texts of row images, by native Spark expressions.
 
-ENUM and SET are written as names; every text reads back as the same value.
+ENUM and SET are written as names; every text reads back as the same value.  Rows have their entries
+(`inexact`), whose texts take the place of what the columns hold.
 """
 
 from collections.abc import Callable
@@ -9,26 +10,34 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import ColumnType, TableSchema
+from ticdc_assets.lake.columns.escaped_text import escape_name, escape_text, unescape_image
+from ticdc_assets.lake.columns.inexact import can_be_inexact, get_exact_text
 from ticdc_assets.lake.columns.types import list_delta_columns, list_stored_columns
+from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.schema.types.mysql_type import Kind, describe
 
 
-def write_texts(schema: TableSchema) -> list[Column]:
-    """Write the columns of a current table as texts, under their upstream names."""
-    return [
-        _WRITERS.get(describe(column.type).kind, _write_plain)(
-            F.col(quote_identifier(delta.name)), column.type
-        ).alias(column.name)
-        for delta, column in zip(
-            list_delta_columns(schema), list_stored_columns(schema), strict=True
-        )
-    ]
-
-
 def write_images(schema: TableSchema) -> Column:
     """Write each row of a current table as the text of a row image, with all of its columns."""
-    return F.to_json(F.struct(*write_texts(schema)), {"ignoreNullFields": "false"})
+    deltas, columns = list_delta_columns(schema), list_stored_columns(schema)
+    texts, exact_texts = [], []
+    entries = F.col(INEXACT)
+    for delta, column in zip(deltas, columns, strict=True):
+        value = F.col(quote_identifier(delta.name))
+        text = _WRITERS.get(describe(column.type).kind, _write_plain)(value, column.type)
+        texts.append(text.alias(column.name))
+        if can_be_inexact(delta):
+            text = F.coalesce(get_exact_text(delta.name, entries), escape_text(text))
+        exact_texts.append(text.alias(escape_name(column.name)))
+    if not any(map(can_be_inexact, deltas)):
+        return _write_json(texts)
+    exact = unescape_image(_write_json(exact_texts))
+    return F.when(entries.isNull(), _write_json(texts)).otherwise(exact)
+
+
+def _write_json(texts: list[Column]) -> Column:
+    return F.to_json(F.struct(*texts), {"ignoreNullFields": "false"})
 
 
 def _write_plain(value: Column, type: ColumnType) -> Column:

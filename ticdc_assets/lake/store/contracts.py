@@ -184,5 +184,7 @@ STATISTICS = {
 # or table id.
 EVENT_IDENTITY = ("name", "commit_ts", "op", "before", "after")
 
-# The one column that current tables have besides the columns upstream.
+# The columns that current tables have besides the columns upstream; `_inexact` only those in which
+# there was a value that its column cannot hold exactly.
 COMMIT_TS = "_commit_ts"
+INEXACT = "_inexact"

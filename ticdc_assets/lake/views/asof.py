@@ -12,6 +12,7 @@ from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.window import prepare_window
 from ticdc_assets.lake.columns.conversion import format_rows
+from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot, read_snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.state import Incarnation, State
@@ -40,7 +41,7 @@ class AsOfView:
         ]
 
     def rows(self, table: Incarnation) -> DataFrame | None:
-        """Return a table's rows; None if it is waiting or paused."""
+        """Return a table's rows with their entries; None if it is waiting or paused."""
         return None if table.is_stopped else self._rows.get(table.id)
 
     def lines(self, table: Incarnation) -> Iterator[bytes]:
@@ -70,7 +71,9 @@ def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
     if base.ts == ts:
         tables = base.state.incarnations.values()
         stored = [table for table in tables if table.id in base.versions]
-        rows = {t.id: CurrentTable(lake, t.id).rows(base.versions[t.id]) for t in stored}
+        rows = {
+            t.id: read_entries(CurrentTable(lake, t.id).rows(base.versions[t.id])) for t in stored
+        }
         return AsOfView(ts, base.state, rows)
     control = read_control_events(lake, base, last.batch)
     window = prepare_window(lake, base, control, ts, last.batch)
