@@ -7,8 +7,11 @@ import dagster as dg
 from resources.catalog import read_catalog
 from tests.made_lake import schema, write_snapshot, write_tables
 from ticdc_assets import definitions
+from ticdc_assets.assets import specs
+from ticdc_assets.assets.markdown import escape_markdown
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.stream.limits import describe_limits
 
 FEED = changefeed_from_uri("s3://bucket/prefix?protocol=csv&flush-interval=1m", id="shop")
 
@@ -80,3 +83,34 @@ def test_a_run_loads_the_catalog_it_was_planned_with(tmp_path: Path) -> None:
     assert [t.name for t in read_catalog(lake).named().values()] == ["shop.younger"]
     # Planned before the lake existed.
     assert not read_catalog(lake, {}).named()
+
+
+def test_the_page_of_a_source_says_what_its_stream_leaves_out(tmp_path: Path) -> None:
+    config = tmp_path / "changefeed.toml"
+    config.write_text("bdr-mode = true\n[sink.csv]\ninclude-commit-ts = true\n")
+    uri = "s3://bucket/prefix?protocol=csv"
+    feeds = {
+        server: changefeed_from_uri(uri, config=config, server_version=server)
+        for server in (None, "8.5.0")
+    }
+    known, unknown = (specs.source_spec(feeds[s]).description or "" for s in ("8.5.0", None))
+    assert "What it does not tell" in known
+    assert known.count("\n- ") == 1
+    assert f"- {escape_markdown('with bdr-mode, TiCDC leaves out')}" in known
+    assert escape_markdown("declare server-version") in unknown
+
+
+def test_every_run_logs_what_its_stream_leaves_out(tmp_path: Path) -> None:
+    config = tmp_path / "changefeed.toml"
+    config.write_text("bdr-mode = true")
+    uri = f"file://{tmp_path}/gone?protocol=csv"
+    feed = changefeed_from_uri(uri, id="shop", config=config)
+    job = definitions.graph([feed], str(tmp_path / "lake")).resolve_job_def("advance_shop_job")
+    instance = dg.DagsterInstance.ephemeral()
+
+    # The run fails, for its folder does not exist: the notes come before anything else.
+    done = job.execute_in_process(instance=instance, raise_on_error=False)
+
+    logged = [entry.user_message for entry in instance.all_logs(done.run_id)]
+    assert [line for line in logged if line in describe_limits(feed)] == describe_limits(feed)
+    assert any("with bdr-mode" in line for line in logged)

@@ -32,6 +32,7 @@ def test_a_changefeed_that_has_written_nothing_yet_is_no_error(
     sink = tmp_path / "sink"
     sink.mkdir()
     declared = f'[[changefeed]]\nid = "f"\nsink-uri = "file://{sink}?protocol=csv"\n'
+    declared += 'server-version = "8.5.0"\n'
     Path("changefeeds.toml").write_text(declared)
     for resolved, said in ((None, b"nothing is resolved yet"), (1 << 40, b"applied up to 109951")):
         if resolved is not None:

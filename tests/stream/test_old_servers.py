@@ -11,11 +11,12 @@ from tests.reference.golden_feeds import feed_of
 from tests.truth import truth
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events import Op, Quarantined, RowChange
+from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.stream.limits import describe_limits
 from ticdc_assets.stream.problem import OLD_KEY_MISSING
-from ticdc_assets.stream.reading import read_folder_events
+from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 DATASET = "lifecycle/storage-csv-full"
 TS = 437752935075545091
@@ -181,3 +182,36 @@ def test_what_the_server_may_do_is_a_note() -> None:
     ):
         limits = describe_limits(changefeed_from_uri(simple, server_version=server))
         assert any("names of other columns" in limit for limit in limits) is is_noted
+
+
+def test_a_value_that_a_server_put_under_the_wrong_name_is_quarantined_where_its_type_shows() -> (
+    None
+):
+    def message(**fields: object) -> Message:
+        value = json.dumps({"version": 1, "buildTs": 6, **fields}).encode()
+        return Message("t", 0, fields["commitTs"], None, value)  # type: ignore[arg-type]
+
+    types = {"id": "int", "name": "varchar", "born": "date"}
+    schema = {
+        "schema": "d",
+        "table": "t",
+        "tableID": 9,
+        "version": 7,
+        "columns": [{"name": n, "dataType": {"mysqlType": t}} for n, t in types.items()],
+        "indexes": [{"name": "primary", "unique": True, "primary": True, "columns": ["id"]}],
+    }
+    row = {"database": "d", "table": "t", "type": "INSERT", "schemaVersion": 7}
+    mixed_up = {"id": "2", "name": "2001-01-01", "born": "Li"}
+    feed = changefeed_from_uri("dump:///x.jsonl?protocol=simple", server_version="8.5.7")
+    sent = [
+        message(type="BOOTSTRAP", commitTs=0, tableSchema=schema),
+        message(**row, commitTs=8, data={"id": "1", "name": "Smith", "born": "2000-01-01"}),
+        message(**row, commitTs=9, data=mixed_up),
+        message(type="WATERMARK", commitTs=10),
+    ]
+    replay = ModelReplay(feed)
+    replay.add(read_topic_events(feed, sent, None))
+    replay.advance(replay.default_ts)
+    assert state(replay) == {"d.t": [b'{"id":"1","name":"Smith","born":"2000-01-01"}\n']}
+    (problem,) = replay.problems()
+    assert (problem.kind, problem.commit_ts) == ("quarantined", 9)
