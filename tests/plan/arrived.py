@@ -95,6 +95,7 @@ def _describe(key: GroupKey, rows: list[ArrivedRow], applied_ts: int) -> RowGrou
         last_ts=rows[-1].place(applied_ts)[0],
         rows=len(rows),
         inserts=sum(c.op is Op.INSERT for c in changes),
+        upserts=sum(c.op is Op.UPSERT for c in changes),
         overwrites=sum(c.op is Op.UPDATE and c.before is None for c in changes),
         key_only=sum(c.handle_key_only for c in changes),
     )

@@ -31,12 +31,11 @@ from ticdc_assets.plan.replay import (
     skip_requested_ddls,
 )
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
-from ticdc_assets.plan.row_schema import StreamRules
 from ticdc_assets.plan.state import DdlName, State
-from ticdc_assets.protocols.registry import get_traits
 from ticdc_assets.reference.table import ModelTable
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker
+from ticdc_assets.stream.rules import StreamRules, make_rules
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,6 @@ class Engine:
     """The lake; a replay can start at any of its snapshots."""
 
     rules: StreamRules = field(default_factory=StreamRules)
-    updates_split: bool = True
     feed: Changefeed | None = None
     now: State = field(default_factory=State)
     problems: list[Problem] = field(default_factory=list)
@@ -68,8 +66,7 @@ class Engine:
 
     @classmethod
     def of(cls, feed: Changefeed) -> "Engine":
-        rules = StreamRules(feed.keys, get_traits(feed).redecode)
-        return cls(rules, updates_split=not feed.output_raw_change_event, feed=feed)
+        return cls(make_rules(feed), feed)
 
     @property
     def _batch(self) -> int:
@@ -153,7 +150,7 @@ class Engine:
     ) -> Plan:
         """Do the work on copies of tables; a table that cannot continue is as it was."""
         rows = self.log.pending_rows(start, since.batch, ts=plan.state.ts, through_batch=batch)
-        work = WorkInMemory(self.rules, plan.work, since.tables, updates_split=self.updates_split)
+        work = WorkInMemory(self.rules, plan.work, since.tables)
         work.run(ids, rows, start.ts)
         self.problems += work.problems
         self.tables |= work.finished

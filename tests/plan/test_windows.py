@@ -12,9 +12,9 @@ from tests.reference.changefeeds import Ddl, Teller, put, rename_all, together
 from ticdc_assets.events import Event, FilePosition
 from ticdc_assets.plan.plan import WindowEvents, make_plan
 from ticdc_assets.plan.row_group import RowGroup
-from ticdc_assets.plan.row_schema import StreamRules
 from ticdc_assets.plan.state import State, ddl_name
 from ticdc_assets.plan.steps import ApplyRows
+from ticdc_assets.stream.rules import StreamRules
 
 
 def test_a_ddl_may_follow_the_watermark_of_its_own_ts() -> None:

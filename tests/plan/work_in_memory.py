@@ -7,7 +7,6 @@ from copy import copy
 from tests.plan.arrived import ArrivedRow, GroupKey, group_key
 from ticdc_assets.errors import InvalidValue, MalformedMessage, TableCannotContinue, TicdcError
 from ticdc_assets.events import Op, RowChange
-from ticdc_assets.plan.row_schema import StreamRules
 from ticdc_assets.plan.steps import (
     Alter,
     ApplyRows,
@@ -26,6 +25,7 @@ from ticdc_assets.stream.problem import (
     ROWS_IN_WRONG_PARTITIONS,
     Problem,
 )
+from ticdc_assets.stream.rules import StreamRules
 
 
 class WorkInMemory:
@@ -36,11 +36,8 @@ class WorkInMemory:
         rules: StreamRules,
         work: Mapping[str, TableWork],
         tables: Mapping[str, ModelTable],
-        *,
-        updates_split: bool,
     ) -> None:
         self._rules = rules
-        self._updates_split = updates_split
         self._work = work
         self._start = tables
         self._applied_ts = 0
@@ -190,7 +187,7 @@ class WorkInMemory:
         overwrites = change.op is Op.UPDATE and old is None
         if change.handle_key_only:
             table.mark_incomplete(new)
-        elif overwrites and not self._updates_split and not table.contains(new):
+        elif overwrites and not self._rules.updates_split and not table.contains(new):
             raise TableCannotContinue(OLD_KEY_MISSING)
         else:
             assert table.key or not overwrites

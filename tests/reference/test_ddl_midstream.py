@@ -17,6 +17,7 @@ from tests.reference.changefeeds import (
 from tests.reference.model_runs import paused, played, tables
 from ticdc_assets.events import Bootstrap, TopicPosition
 from ticdc_assets.reference.model import Model
+from ticdc_assets.stream.rules import StreamRules
 
 Expected = dict[str, list[tuple[str | None, ...]]]
 
@@ -253,7 +254,7 @@ def test_declared_keys_hold_where_the_table_has_no_other() -> None:
     unique = "a int not null, b int not null, v int, unique key u(a)"
     teller = Teller("canal")
     teller.knows("t", unique)
-    model = Model({"SHOP.T": ("A",), "shop.s": ("b",)})
+    model = Model(StreamRules(declared_keys={"SHOP.T": ("A",), "shop.s": ("b",)}))
     played(teller.tell([put("t", a=1, b=1, v=1), put("t", a=1, b=1, v=2)]), model)
     assert tables(model) == {"t(a, b, v)": [("1", "1", "2")]}
     played(teller.tell([rename("t", "r"), edit("r", {"a": 1, "b": 1, "v": 2}, b=5)]), model)

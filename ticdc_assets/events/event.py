@@ -26,7 +26,8 @@ class Op(StrEnum):
     INSERT = "insert"
     UPDATE = "update"
     DELETE = "delete"
-    # Insert or update: Open Protocol without old values does not distinguish them.
+    # Insert or update: Open Protocol without old values does not distinguish them.  With
+    # only-output-updated-columns, an update that is one changed nothing.
     UPSERT = "upsert"
 
 

@@ -15,13 +15,14 @@ from ticdc_assets.events import Bootstrap, SchemaChange
 from ticdc_assets.plan.ddl import DdlApplier
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.row_planner import RowPlanner
-from ticdc_assets.plan.row_schema import FindSchema, RowSchemas, SampleRow, StreamRules
+from ticdc_assets.plan.row_schema import FindSchema, RowSchemas, SampleRow
 from ticdc_assets.plan.state import DdlName, State, ddl_name, stop_table
 from ticdc_assets.plan.steps import SchemaVersion, TableWork
 from ticdc_assets.plan.table_tracker import TableTracker
 from ticdc_assets.stream.ddl_order import order_ddls
 from ticdc_assets.stream.ordering import OrderKey, Phase
 from ticdc_assets.stream.problem import Problem
+from ticdc_assets.stream.rules import StreamRules
 
 _Item = Bootstrap | UndecodedFiles | SchemaChange | RowGroup
 _SKIPPED = "skipped by a person's decision"
@@ -56,8 +57,9 @@ def make_plan(
     sample: SampleRow,
 ) -> Plan:
     """Plan the window from the state `start` to `window.ts`."""
-    tables = TableTracker(start, rules.declared_keys)
-    return _Planner(window, tables, RowSchemas(rules, find_schema, sample)).plan()
+    tables = TableTracker(start, rules)
+    rows = RowPlanner(tables, RowSchemas(rules, find_schema, sample), rules)
+    return _Planner(window, tables, rows).plan()
 
 
 def needs_window_at_start(start: State, ddls: Iterable[SchemaChange], ts: int) -> bool:
@@ -92,12 +94,12 @@ def record_outcomes(
 
 
 class _Planner:
-    def __init__(self, window: WindowEvents, tables: TableTracker, schemas: RowSchemas) -> None:
+    def __init__(self, window: WindowEvents, tables: TableTracker, rows: RowPlanner) -> None:
         self._start = tables.start
         self._window = window
         self._tables = tables
-        self._rows = RowPlanner(tables, schemas)
-        self._ddls = DdlApplier(tables, self._rows)
+        self._rows = rows
+        self._ddls = DdlApplier(tables, rows)
         self._applied_ddls: list[DdlName] = []
         if window.ts == self._start.ts:
             self._applied_ddls += self._start.applied_ddls

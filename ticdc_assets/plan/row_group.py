@@ -39,8 +39,10 @@ class RowGroup(Struct, frozen=True, kw_only=True):
     first_ts: int
     last_ts: int
     rows: int
-    # How many rows are inserts, updates without an old image, and rows with nothing but their key.
+    # How many rows are inserts, upserts, updates without an old image, and rows with nothing but
+    # their key.
     inserts: int
+    upserts: int = 0
     overwrites: int = 0
     key_only: int = 0
 

@@ -13,14 +13,16 @@ from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.inference import find_type_changes
 from ticdc_assets.stream.ordering import OrderKey, Phase
 from ticdc_assets.stream.problem import OLD_ROW_MISSING, UNKNOWN_MEMBERS, Problem
+from ticdc_assets.stream.rules import StreamRules
 
 
 class RowPlanner:
     """Plans the rows of a window; a table without a schema for its rows waits."""
 
-    def __init__(self, tables: TableTracker, schemas: RowSchemas) -> None:
+    def __init__(self, tables: TableTracker, schemas: RowSchemas, rules: StreamRules) -> None:
         self._tables = tables
         self._schemas = schemas
+        self._rules = rules
         self._groups: dict[TableKey, list[RowGroup]] = defaultdict(list)
         start = tables.start
         self._columns_with_unknown_members = dict.fromkeys(start.columns_with_unknown_members)
@@ -97,8 +99,9 @@ class RowPlanner:
         groups = [group for group in pending if group.first <= end and group.last > start]
         if not groups:
             return
-        if not (schema.key or schema.unique_keys) and any(g.overwrites for g in groups):
-            tables.pause_incarnation(id, OLD_ROW_MISSING, end[0])
+        reason = self._find_pause_reason(schema, groups)
+        if reason is not None:
+            tables.pause_incarnation(id, reason, end[0])
             return
         try:
             typed = tuple(self._schemas.type_group(schema, group) for group in groups)
@@ -108,6 +111,17 @@ class RowPlanner:
         for group in groups:
             self._report_unknown_members(schema, group)
         tables.add_step(id, ApplyRows(schema, start, end, typed))
+
+    def _find_pause_reason(self, schema: TableSchema, groups: list[RowGroup]) -> str | None:
+        """Return why rows cannot be applied without old values, if they cannot."""
+        if any(group.upserts for group in groups):
+            reason = self._rules.explain_upserts(schema)
+            if reason is not None:
+                return reason
+        has_any_key = schema.key or schema.unique_keys
+        if not has_any_key and any(group.overwrites for group in groups):
+            return OLD_ROW_MISSING
+        return None
 
     def close_all_segments(self, end: OrderKey) -> None:
         """End the segments of all tables at the end of the window."""

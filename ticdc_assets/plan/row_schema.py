@@ -1,29 +1,19 @@
 """The schema that types a row group, and what rows show of their columns themselves."""
 
-from collections.abc import Callable, Mapping
-
-from msgspec import Struct
+from collections.abc import Callable
 
 from ticdc_assets.errors import MissingSchema
 from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.plan.steps import TypedRowGroup
-from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.schema.inference import infer_schema, merge_observed_columns
 from ticdc_assets.schema.reconciliation import reconcile
+from ticdc_assets.stream.rules import StreamRules
 
 # Finds the schema that a message or file stated for a schema version, at any time.
 FindSchema = Callable[[str, str, int | None], TableSchema | None]
 # Returns one row of a group.
 SampleRow = Callable[[RowGroup], RowChange]
-
-
-class StreamRules(Struct, frozen=True):
-    """What the changefeed's settings say of its events."""
-
-    declared_keys: Mapping[str, tuple[str, ...]] = {}
-    # For a protocol that decodes rows by flags which may be stale.
-    redecode: Redecode | None = None
 
 
 class RowSchemas:

@@ -4,7 +4,7 @@
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -23,14 +23,15 @@ from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
 from ticdc_assets.schema.effect import ColumnChange
 from ticdc_assets.stream.ordering import OrderKey, Phase
 from ticdc_assets.stream.problem import Problem
+from ticdc_assets.stream.rules import StreamRules
 
 
 class TableTracker:
     """Tracks the tables from a state on; `catalog` follows their schemas."""
 
-    def __init__(self, start: State, declared_keys: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, start: State, rules: StreamRules) -> None:
         self.start = start
-        self.catalog = SchemaCatalog(declared_keys)
+        self.catalog = SchemaCatalog(rules.declared_keys, force_replicate=rules.force_replicate)
         self.catalog.restore(start.catalog)
         self.incarnations = dict(start.incarnations)
         self.history: list[SchemaVersion] = []

@@ -114,6 +114,7 @@ PROTOCOLS: Mapping[ProtocolName, ProtocolTraits] = {
     "open-protocol": ProtocolTraits(
         ordering=lambda feed: "commit_ts",
         sends_ddl_to_all_partitions=True,
+        has_old_values=lambda feed: feed.open_output_old_value,
         redecode=open_flags.redecode,
         make_topic_decoder=_make_open_protocol_decoder,
     ),

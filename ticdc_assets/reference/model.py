@@ -15,7 +15,7 @@ The rules of order:
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import chain, groupby
 
 from msgspec.structs import replace
@@ -26,8 +26,7 @@ from ticdc_assets.errors import (
     MalformedMessage,
     MissingSchema,
 )
-from ticdc_assets.events import Bootstrap, Event, Quarantined, RowChange, SchemaChange
-from ticdc_assets.protocols.registry import Redecode
+from ticdc_assets.events import Bootstrap, Event, Op, Quarantined, RowChange, SchemaChange
 from ticdc_assets.reference.event_buffer import BufferedEvent, EventBuffer
 from ticdc_assets.reference.row_typing import RowTyper, TypedChange
 from ticdc_assets.reference.table import ModelRow, ModelTable
@@ -38,6 +37,7 @@ from ticdc_assets.schema.name_resolution import affected_names
 from ticdc_assets.stream.ddl_order import order_ddls
 from ticdc_assets.stream.ordering import Phase
 from ticdc_assets.stream.problem import KEY_ONLY, OLD_KEY_MISSING, OLD_ROW_MISSING, Kind, Problem
+from ticdc_assets.stream.rules import StreamRules
 
 _NO_SCHEMA = "the table waits for the schema under which this row was written"
 
@@ -46,27 +46,18 @@ _Content = tuple[str | None, str | None]
 
 
 class Model:
-    """The tables of one changefeed, built from its events.
+    """The tables of one changefeed, built from its events."""
 
-    `updates_split` says whether TiCDC sends an update of a key as a delete and an insert, which is
-    its default.  `redecode` is for a protocol that decodes rows by flags which may be stale.
-    """
-
-    def __init__(
-        self,
-        declared_keys: Mapping[str, tuple[str, ...]] | None = None,
-        *,
-        updates_split: bool = True,
-        redecode: Redecode | None = None,
-    ) -> None:
+    def __init__(self, rules: StreamRules | None = None) -> None:
+        rules = rules or StreamRules()
         self.problems: list[Problem] = []
         self.tables = ModelTables(self.problems)
         self._buffer = EventBuffer()
-        self._updates_split = updates_split
+        self._rules = rules
         # The events that `advance` could not apply, by table.
         self._waiting: dict[TableKey, list[BufferedEvent]] = {}
-        self._catalog = SchemaCatalog(declared_keys)
-        self._typer = RowTyper(self._buffer, self._catalog, self.tables, redecode)
+        self._catalog = SchemaCatalog(rules.declared_keys, force_replicate=rules.force_replicate)
+        self._typer = RowTyper(self._buffer, self._catalog, self.tables, rules.redecode)
 
     @property
     def applied_ts(self) -> int:
@@ -163,12 +154,13 @@ class Model:
             assert isinstance(item.event, RowChange)
             try:
                 table, change = self._typer.find_table(item.event)
+                self._check_upsert(table, change)
                 if table.pause_reason is None:
                     changes.append((self._typer.read_images(table, change), item.sender_pass))
                     self._check_checksum(item.event)
             except (MalformedMessage, InvalidValue) as error:
                 self._report("quarantined", str(error), item.event)
-        if table is None or not changes:
+        if table is None or table.pause_reason is not None or not changes:
             return
         by_commit_ts = changes[0][0].change.ordering == "commit_ts"
         if by_commit_ts and not table.key:
@@ -193,7 +185,9 @@ class Model:
             if old is not None:
                 table.remove(old)
                 table.put(typed.new)
-        elif typed.lacks_old_row and not self._updates_split and not table.contains(typed.new):
+        elif (
+            typed.lacks_old_row and not self._rules.updates_split and not table.contains(typed.new)
+        ):
             self._pause_table_of(typed.change, OLD_KEY_MISSING)
         else:
             table.put(typed.new)
@@ -236,6 +230,12 @@ class Model:
             self._pause_table_of(typed.change, OLD_ROW_MISSING)
             return None
         return old
+
+    def _check_upsert(self, table: ModelTable, change: RowChange) -> None:
+        """Pause a table at an upsert that may be an update whose old row is unknown."""
+        reason = self._rules.explain_upserts(table.schema) if change.op is Op.UPSERT else None
+        if reason is not None:
+            self._pause_table_of(change, reason)
 
     def _check_checksum(self, change: RowChange) -> None:
         """Report a row that does not match the checksum TiCDC sent with it."""

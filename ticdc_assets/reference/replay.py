@@ -7,12 +7,12 @@ from ticdc_assets.errors import ConfigError, InvalidValue
 from ticdc_assets.events import Event
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.tso import to_datetime
-from ticdc_assets.protocols.registry import get_traits
 from ticdc_assets.reference.model import Model
 from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.reference.table import ModelTable
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker
+from ticdc_assets.stream.rules import make_rules
 
 _END = (1 << 63) - 1
 
@@ -21,11 +21,7 @@ class ModelReplay:
     """Takes all events of a changefeed, then moves its tables from TSO to TSO."""
 
     def __init__(self, feed: Changefeed) -> None:
-        self.model = Model(
-            feed.keys,
-            updates_split=not feed.output_raw_change_event,
-            redecode=get_traits(feed).redecode,
-        )
+        self.model = Model(make_rules(feed))
         self._tracker = ResolvedTsTracker(feed)
 
     def add(self, events: Iterable[Event]) -> None:

@@ -41,8 +41,15 @@ class CatalogState(Struct, frozen=True):
 class SchemaCatalog:
     """Table schemas and views by name; lookups ignore case."""
 
-    def __init__(self, declared_keys: Mapping[str, tuple[str, ...]] | None = None) -> None:
+    def __init__(
+        self,
+        declared_keys: Mapping[str, tuple[str, ...]] | None = None,
+        *,
+        force_replicate: bool = False,
+    ) -> None:
         self.recycle_bin = RecycleBin()
+        # Whether TiCDC replicates tables without a key.
+        self.force_replicate = force_replicate
         self._tables: dict[TableKey, TableSchema] = {}
         self._views: set[TableKey] = set()
         # Tables whose columns are uncertain, because a DDL on them could not be applied.

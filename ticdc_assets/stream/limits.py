@@ -18,6 +18,11 @@ def describe_limits(feed: Changefeed) -> list[str]:
             "without csv.include-commit-ts, rows carry only the table version of their file: only"
             " the end state is exact"
         )
+    if feed.output_raw_change_event and not get_traits(feed).has_old_values(feed):
+        limits.append(
+            "with output-raw-change-event and without old values, nothing tells which row an UPDATE"
+            " of a key changed: its table is paused"
+        )
     if feed.use_table_id_as_path:
         limits.append(
             "with use-table-id-as-path, TiCDC writes no database-level DDL: the tables of a dropped"

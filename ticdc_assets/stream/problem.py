@@ -28,6 +28,14 @@ OLD_ROW_MISSING = (
     "an UPDATE in a table without a key, and the stream does not hold the old row, so the changed"
     " row is unknown; create the changefeed with old values"
 )
+UPSERT_WITHOUT_KEY = (
+    "the stream does not tell an UPDATE from an INSERT, and the table has no key by which to find"
+    " the row that an UPDATE changed; create the changefeed with open.output-old-value = true"
+)
+UPSERT_OF_ANY_KEY = (
+    "the stream does not tell an UPDATE of a key from an INSERT; create the changefeed with"
+    " open.output-old-value = true or without output-raw-change-event"
+)
 ROWS_IN_WRONG_PARTITIONS = (
     "EXCHANGE PARTITION WITHOUT VALIDATION put rows into a partition they do not belong to, so the"
     " rows of this partition are unknown"

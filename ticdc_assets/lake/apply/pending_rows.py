@@ -116,6 +116,7 @@ def group_rows(
         F.max("order_ts").alias("last_ts"),
         F.count(F.lit(1)).alias("rows"),
         (F.count_if(is_insert) if inserts_are_certain else F.lit(0)).alias("inserts"),
+        F.count_if(F.col("op") == "upsert").alias("upserts"),
         (F.count_if(lacks) if old_values_may_lack else F.lit(0)).alias("overwrites"),
         F.count_if("handle_key_only").alias("key_only"),
     )

@@ -12,8 +12,8 @@ from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.log.applied import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan
-from ticdc_assets.plan.row_schema import StreamRules
 from ticdc_assets.protocols.registry import get_ordering, get_traits
+from ticdc_assets.stream.rules import make_rules
 
 _FEW_ROWS = 100_000
 
@@ -37,10 +37,12 @@ def prepare_window(
     window = Window(start.ts, start.batch, ts, batch)
     in_milliseconds = get_ordering(feed) == "milliseconds"
     rows = select_pending_rows(lake, window, in_milliseconds=in_milliseconds)
-    old_values_may_lack = feed.output_raw_change_event or feed.force_replicate
+    rules = make_rules(feed)
     inserts_are_certain = get_traits(feed).has_certain_inserts(feed)
     groups = group_rows(
-        rows, old_values_may_lack=old_values_may_lack, inserts_are_certain=inserts_are_certain
+        rows,
+        old_values_may_lack=rules.old_values_may_lack,
+        inserts_are_certain=inserts_are_certain,
     )
     events = WindowEvents(
         ts=ts,
@@ -54,7 +56,6 @@ def prepare_window(
     if 0 < count <= _FEW_ROWS:
         # Keeping them is faster than selecting them from `events` again for each table.
         rows = rows.localCheckpoint()
-    rules = StreamRules(feed.keys, get_traits(feed).redecode)
     schemas = StatedSchemas(lake, control)
     plan = make_plan(
         start.state, events, rules, schemas.find, lambda group: sample_row(rows, group)
