@@ -8,6 +8,7 @@ from tests.reference.changefeeds import DATABASE
 from ticdc_assets.events import Event, RowChange, TopicPosition
 from ticdc_assets.reference.model import Model
 from ticdc_assets.reference.row_lines import encode_rows
+from ticdc_assets.stream.rules import StreamRules
 
 
 def played(events: Sequence[Event], into: Model | None = None) -> Model:
@@ -18,10 +19,14 @@ def played(events: Sequence[Event], into: Model | None = None) -> Model:
     return model
 
 
+# Some tables of scenarios have no key for a while.
+RULES = StreamRules(force_replicate=True)
+
+
 def replays(events: Sequence[Event]) -> Iterator[Model]:
     """Models that have applied all events: at once, one by one, and with everything said again."""
-    yield played(events)
-    one_by_one = Model()
+    yield played(events, Model(RULES))
+    one_by_one = Model(RULES)
     for event in events:
         one_by_one.add([event])
         one_by_one.advance(_last([event]) - 1)
@@ -29,7 +34,7 @@ def replays(events: Sequence[Event]) -> Iterator[Model]:
     yield one_by_one
     # Before it is applied, and after; but a file is read once.
     again = [e for e in events if not isinstance(e, RowChange) or _in_topic(e)]
-    yield played([*events, *again], played([*events, *again]))
+    yield played([*events, *again], played([*events, *again], Model(RULES)))
 
 
 def _last(events: Iterable[Event]) -> int:

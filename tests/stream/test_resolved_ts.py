@@ -195,6 +195,14 @@ class TestTopicsOfTables:
         # Whatever was declared: rows have come.
         assert resolved(declare(), nokey, row(4, "n", "d.n"), mark(9)) == 2
 
+    def test_a_table_that_lost_its_last_key_holds_nothing_back(self, declare) -> None:
+        made = ddl(2, "CREATE TABLE `a` (`id` INT NOT NULL, UNIQUE KEY `k` (`id`))", "a", "d.a")
+        lost = ddl(7, "ALTER TABLE `d`.`a` DROP INDEX `k`", "a", "d.a")
+        events = [made, row(3, "a", "d.a"), mark(5, "d.a"), lost]
+        assert resolved(declare(), *events, mark(6)) == 5
+        assert resolved(declare(), *events, mark(9)) == 9
+        assert resolved(declare(more="force-replicate = true"), *events, mark(9)) == 5
+
     def test_tables_of_the_default_topic_by_rule_have_no_topic_of_their_own(self, declare) -> None:
         feed = declare('[{matcher = ["d.a"], partition = "table"}, {matcher = ["*.*"], topic="x"}]')
         assert resolved(feed, ddl(2, "CREATE TABLE `a` (`id` INT)", "a", "main"), mark(9)) == 9

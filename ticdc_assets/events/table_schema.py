@@ -103,6 +103,8 @@ class TableSchema(Struct, frozen=True, dict=True):
     origin: Literal["stated", "replayed", "inferred"] = "stated"
     # The handle key from the changefeed's `keys`, for a table whose stream does not state it.
     declared_key: tuple[str, ...] | None = None
+    # Whether a DDL removed the last key, so that TiCDC needs `force-replicate` to send more rows.
+    lost_key: bool = False
 
     def column(self, name: str) -> Column | None:
         """Return the column of this name, ignoring case."""
@@ -120,8 +122,11 @@ class TableSchema(Struct, frozen=True, dict=True):
         Empty for a table without such a key.  Virtual columns are not in rows, so no handle key has
         one.
         """
-        if self.declared_key is not None:
-            return self.declared_key
+        return self.own_key if self.declared_key is None else self.declared_key
+
+    @property
+    def own_key(self) -> tuple[str, ...]:
+        """The handle key that TiDB itself knows, whatever is declared."""
         best: tuple[str, ...] = ()
         for index in self.indexes:
             if index.primary:

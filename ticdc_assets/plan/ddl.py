@@ -76,8 +76,8 @@ class DdlApplier:
                 tables.create(schema, (ts, Phase.ROWS))
             case effects.TableDropped(database, name):
                 tables.drop(table_key(database, name), ts)
-            case effects.TableTruncated(schema):
-                self._truncate(schema, ts)
+            case effects.TableTruncated():
+                self._truncate(effect, ts)
             case effects.TableRenamed(database, name, schema):
                 tables.move(tables.release_name(table_key(database, name)), schema, ts, sql)
             case effects.TableAltered(schema, steps):
@@ -96,12 +96,12 @@ class DdlApplier:
             case effects.AllTablesPaused(reason):
                 tables.pause_all(reason, ts)
 
-    def _truncate(self, schema: TableSchema, ts: int) -> None:
+    def _truncate(self, effect: effects.TableTruncated, ts: int) -> None:
+        schema = effect.schema
         known = self._tables.find_or_create(schema, ts)
         self._tables.drop(table_key(schema.database, schema.table), ts)
         table = self._tables.create(schema, (ts, Phase.ROWS))
-        # An empty table is right again, if its columns are certain.
-        if known.is_stopped and schema.origin != "stated":
+        if known.is_stopped and not effect.ends_pause:
             status: StoppedStatus = "waiting" if known.status == "waiting" else "paused"
             self._tables.stop(table.id, status, known.reason or "", known)
 

@@ -88,12 +88,10 @@ class ModelTables:
                 self._tables[_key(schema)] = ModelTable(schema)
             case TableDropped(database, name):
                 self._drop(table_key(database, name))
-            case TableTruncated(schema):
+            case TableTruncated(schema, ends_pause):
                 pause_reason = self.find_or_add(schema).pause_reason
                 self._drop(_key(schema))
-                # An empty table needs no pause, if its columns are certain.
-                is_certain = schema.origin == "stated"
-                self.find_or_add(schema).pause_reason = None if is_certain else pause_reason
+                self.find_or_add(schema).pause_reason = None if ends_pause else pause_reason
             case TableRenamed(database, name, schema):
                 table = self._tables.pop(table_key(database, name), None)
                 self._put_table(table, schema, ts)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ticdc_assets.errors import UnreadableDdl, UnsupportedDdl
 from ticdc_assets.events import SchemaChange, TableSchema
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.alteration import (
     apply_action,
     drop_partitions,
@@ -40,6 +41,12 @@ from ticdc_assets.schema.effect import (
 )
 from ticdc_assets.schema.name_resolution import affected_tables, resolve_name, stated_tables
 from ticdc_assets.schema.reconciliation import adopt_stated_types, reconcile
+
+KEY_LOST = (
+    "the DDL removes the last key of the table, and without force-replicate TiCDC sends no rows of"
+    " tables without a key: changes are missing from here on, also once the table has a key again;"
+    " give it a key, fill a copy of it (CREATE TABLE … LIKE, INSERT … SELECT) and rename the copy"
+)
 
 
 def apply_ddl(change: SchemaChange, catalog: SchemaCatalog) -> list[Effect]:
@@ -140,7 +147,14 @@ class _Application:
         source = statement.source.table
         sources = resolve_name(statement.source, statement.name, self._change, self._catalog)
         copies = [
-            replace(s, database=database, table=table, table_id=None, declared_key=None)
+            replace(
+                s,
+                database=database,
+                table=table,
+                table_id=None,
+                declared_key=None,
+                lost_key=False,
+            )
             for s in sources
         ]
         if self._change.schema is not None:
@@ -161,8 +175,10 @@ class _Application:
             return self._register_stated()
         self._catalog.recycle_bin.add(key_of(schema), schema)
         truncated = self._reconcile(schema)
+        is_replicated = self._catalog.force_replicate or not truncated.lost_key
         if truncated.origin == "stated":
-            return [TableTruncated(self._catalog.create(truncated))]
+            truncated = self._catalog.create(truncated)
+            return [TableTruncated(truncated, ends_pause=is_replicated)]
         return [TableTruncated(self._catalog.replace(truncated))]
 
     def _recover(self, statement: ddl.RecoverTable) -> Effect:
@@ -224,7 +240,7 @@ class _Application:
                 return self._exchange_partition(statement.name, exchange)
         before = self._catalog.get(*self._qualify(statement.name))
         if before is None:
-            return [] if self._is_view(statement.name) else self._register_stated()
+            return [] if self._is_view(statement.name) else self._register_stated(statement)
         emptied: list[PartitionsEmptied] = []
         changes: list[ColumnChange] = []
         schema = before
@@ -240,7 +256,12 @@ class _Application:
                 case _:
                     schema, column_changes = apply_action(action, schema)
                     changes += column_changes
-        schema = self._catalog.replace(self._reconcile(schema))
+        schema = self._reconcile(schema)
+        lost_key = not _may_have_key(schema) and bool(before.own_key or before.lost_key)
+        schema = self._catalog.replace(replace(schema, lost_key=lost_key))
+        if lost_key and not before.lost_key and not self._catalog.force_replicate:
+            reason = f"{KEY_LOST}: {self._change.sql}"
+            return [TablePaused(schema.database, schema.table, reason)]
         if emptied:
             return [replace(effect, schema=schema) for effect in emptied]
         if not changes and schema == before:
@@ -279,11 +300,19 @@ class _Application:
     def _is_view(self, name: ddl.Name) -> bool:
         return self._catalog.is_view(name.database or self._change.database, name.table)
 
-    def _register_stated(self) -> list[Effect]:
-        """Register a table that no earlier event mentioned, if the message states its schema."""
-        if self._change.schema is None or self._change.schema.table == "":
+    def _register_stated(self, statement: ddl.AlterTable | None = None) -> list[Effect]:
+        """Register a table that no earlier event mentioned, if the message states its schema.
+
+        A schema file states no index but the primary key; the statement may add another one.
+        """
+        schema = self._change.schema
+        if schema is None or schema.table == "":
             return []
-        return [TableAltered(self._catalog.register(self._change.schema))]
+        known = {fold_name(index.name) for index in schema.indexes}
+        for action in statement.actions if statement is not None else ():
+            if isinstance(action, ddl.AddIndex) and fold_name(action.index.name) not in known:
+                schema, _ = apply_action(action, schema)
+        return [TableAltered(self._catalog.register(schema))]
 
     def _reconcile(self, replayed: TableSchema) -> TableSchema:
         """Join the schema that the statement gives with the one stated for the same table."""
@@ -291,6 +320,11 @@ class _Application:
         if stated is None or key_of(stated) != key_of(replayed):
             return replayed
         return reconcile(replayed, stated)
+
+
+def _may_have_key(schema: TableSchema) -> bool:
+    """Whether TiDB may see a handle key; rows alone do not say which columns are NOT NULL."""
+    return bool(schema.own_key or (schema.origin == "inferred" and schema.unique_keys))
 
 
 def _drop_effects(dropped: Iterable[TableSchema | None]) -> list[Effect]:

@@ -56,9 +56,14 @@ class TableDropped(Struct, frozen=True):
 
 
 class TableTruncated(Struct, frozen=True):
-    """All rows are gone; `TableRecovered` may bring them back under another name."""
+    """All rows are gone; `TableRecovered` may bring them back under another name.
+
+    `ends_pause` says that the table needs no pause any more: its columns are certain, and TiCDC
+    replicates it.
+    """
 
     schema: TableSchema
+    ends_pause: bool = False
 
 
 class TableRenamed(Struct, frozen=True):

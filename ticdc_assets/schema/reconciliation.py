@@ -26,6 +26,7 @@ def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
         indexes=_complete_indexes(replayed.indexes, stated.indexes),
         partitioning=replayed.partitioning,
         declared_key=replayed.declared_key,
+        lost_key=replayed.lost_key,
     )
 
 

@@ -212,6 +212,8 @@ class ResolvedTsTracker:
 
     def _is_replicated(self, schema: TableSchema) -> bool:
         """Return whether TiCDC sends a table: one without a key only with `force-replicate`."""
-        if schema.key or self._feed.force_replicate:
+        if self._feed.force_replicate:
             return True
-        return (schema.database, schema.table) in self._first_rows
+        if schema.lost_key:
+            return False
+        return bool(schema.key) or (schema.database, schema.table) in self._first_rows
