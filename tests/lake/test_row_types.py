@@ -106,6 +106,9 @@ def expected(text: str | None, type: ColumnType, member_names: bool) -> tuple[st
     if kind == "binary" and (len(text) % 4 or text.endswith("===")):
         # Python accepts padding after complete groups.
         return None, "invalid"
+    if "|" in text and kind == "datetime":
+        # One of two moments: the first.
+        return expected(printed, type, member_names)[0], "inexact"
     if kind in ("date", "datetime"):
         if not is_day(printed):
             return printed, "inexact"

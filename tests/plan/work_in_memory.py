@@ -18,6 +18,7 @@ from ticdc_assets.plan.steps import (
 from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.partition.locate import make_locator
+from ticdc_assets.schema.types.either_moment import check_identity
 from ticdc_assets.schema.types.row import RowReader
 from ticdc_assets.stream.problem import (
     OLD_KEY_MISSING,
@@ -177,6 +178,8 @@ class WorkInMemory:
         for row in (old, new):
             if row is not None and any(row.get(name) is None for name in table.key):
                 raise MalformedMessage("the row lacks its key")
+        for image in (change.before, change.after):
+            check_identity(table.schema, image)
         return change, old, new
 
     def _put(

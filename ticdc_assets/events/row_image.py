@@ -14,6 +14,7 @@ columns in any order.  Decoders normalize only values that would be ambiguous wi
 | date                  | YYYY-MM-DD                                              | "2024-01-01"       |
 | datetime              | YYYY-MM-DD HH:MM:SS[.f], no zone                        | "2024-01-01 10:00:00.123" |
 | timestamp             | as datetime, in UTC (the zero timestamp unchanged)      | "2024-01-01 02:00:00" |
+|                       | both moments, if the server's zone repeats that hour      | "2024-11-03 05:30:00|2024-11-03 06:30:00" |
 | time                  | [-]HH[H]:MM:SS[.f]                                      | "-838:59:59"       |
 | enum                  | 1-based index, 0 the invalid member; with `RowChange.member_names` the name | "2" / "gold" |
 | set                   | bitmask; with `member_names` the comma-joined names     | "5" / "a,c"        |
@@ -33,6 +34,9 @@ from collections.abc import Mapping
 import msgspec
 
 from ticdc_assets.errors import MalformedMessage
+
+# Between the two moments that a TIMESTAMP text of the server may mean.
+EITHER = "|"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, str | None]).decode

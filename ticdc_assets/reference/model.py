@@ -27,6 +27,7 @@ from ticdc_assets.errors import (
     MissingSchema,
 )
 from ticdc_assets.events import Bootstrap, Event, Op, Quarantined, RowChange, SchemaChange
+from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.reference.event_buffer import BufferedEvent, EventBuffer
 from ticdc_assets.reference.row_typing import RowTyper, TypedChange
 from ticdc_assets.reference.table import ModelRow, ModelTable
@@ -34,6 +35,11 @@ from ticdc_assets.reference.tables import ModelTables
 from ticdc_assets.schema.apply_ddl import apply_ddl
 from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
 from ticdc_assets.schema.name_resolution import affected_names
+from ticdc_assets.schema.types.either_moment import (
+    EITHER_MOMENT,
+    find_either_moments,
+    list_timestamps,
+)
 from ticdc_assets.stream.ddl_order import order_ddls
 from ticdc_assets.stream.ordering import Phase
 from ticdc_assets.stream.problem import KEY_ONLY, OLD_KEY_MISSING, OLD_ROW_MISSING, Kind, Problem
@@ -158,6 +164,7 @@ class Model:
                 if table.pause_reason is None:
                     changes.append((self._typer.read_images(table, change), item.sender_pass))
                     self._check_checksum(item.event)
+                    self._check_moments(table, change)
             except (MalformedMessage, InvalidValue) as error:
                 self._report("quarantined", str(error), item.event)
         if table is None or table.pause_reason is not None or not changes:
@@ -246,6 +253,13 @@ class Model:
             expected = f"the {verdict.side} checksum is stated as {verdict.expected}"
             actual = verdict.reason or f"computed as {verdict.computed}"
             self._report("checksum", f"{expected}, {actual}", change)
+
+    def _check_moments(self, table: ModelTable, change: RowChange) -> None:
+        """Report a row with values that are one of two moments."""
+        if change.after is not None and EITHER in change.after:
+            columns = find_either_moments(list_timestamps(table.schema), change.after)
+            if columns:
+                self._report("approximate", EITHER_MOMENT + ", ".join(columns), change)
 
     def _pause_table_of(self, change: RowChange, reason: str) -> None:
         self.tables.pause(change.database, change.table, reason, change.commit_ts)

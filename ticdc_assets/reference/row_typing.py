@@ -12,6 +12,7 @@ from ticdc_assets.schema.catalog import SchemaCatalog
 from ticdc_assets.schema.inference import find_type_changes, infer_schema, merge_observed_columns
 from ticdc_assets.schema.reconciliation import reconcile
 from ticdc_assets.schema.types.checksum import ChecksumVerdict, verify_checksum
+from ticdc_assets.schema.types.either_moment import check_identity
 from ticdc_assets.schema.types.row import RowReader
 
 
@@ -95,6 +96,8 @@ class RowTyper:
             missing = [name for name in table.key if row is not None and row.get(name) is None]
             if missing:
                 raise MalformedMessage(f"the row lacks its key: {', '.join(missing)}")
+        for image in (change.before, change.after):
+            check_identity(table.schema, image)
         return TypedChange(change, old, new)
 
     def check_checksum(self, change: RowChange) -> ChecksumVerdict:

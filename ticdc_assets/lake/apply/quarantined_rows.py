@@ -15,6 +15,7 @@ from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.contracts import QUARANTINE
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.schema.types.either_moment import check_identity
 from ticdc_assets.schema.types.row import RowReader
 from ticdc_assets.stream import problem
 
@@ -56,29 +57,32 @@ def write_quarantined_rows(lake: LakeSession, segments: Sequence[Segment]) -> No
 
 def _select_quarantined(segment: Segment) -> DataFrame:
     reading = segment.step.row_groups[0]
-    schema_json = msgspec.json.encode(reading.schema)
-    names, key = reading.group.member_names, segment.step.schema.key
+    schemas_json = msgspec.json.encode((reading.schema, segment.step.schema))
+    names = reading.group.member_names
     origin = [F.col(f"⌗{name}").alias(name) for name in ORIGIN]
     rows = segment.typed.where(F.col(INVALID) | F.col(KEY_ONLY)).select(
         *origin, KEY_ONLY, "⌗before_text", "⌗after_text"
     )
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        schema = msgspec.json.decode(schema_json, type=TableSchema)
+        schema, table = msgspec.json.decode(schemas_json, type=tuple[TableSchema, TableSchema])
         for batch in batches:
-            yield quarantine_batch(batch, schema, names, key)
+            yield quarantine_batch(batch, schema, names, table)
 
     return rows.mapInArrow(work, QUARANTINE)
 
 
 def quarantine_batch(
-    batch: pa.RecordBatch, schema: TableSchema, member_names: bool, key: Sequence[str]
+    batch: pa.RecordBatch, schema: TableSchema, member_names: bool, table: TableSchema
 ) -> pa.RecordBatch:
-    """Return quarantine rows: where each row is, and why it is invalid."""
+    """Return quarantine rows: where each row is, and why it is invalid.
+
+    The rows were written under `schema`, and `table` is the schema of their table.
+    """
     read = RowReader(schema, member_names=member_names)
     rows = batch.to_pylist()
     errors = [
-        ("MissingPayload", problem.KEY_ONLY) if row[KEY_ONLY] else _explain(row, read, key)
+        ("MissingPayload", problem.KEY_ONLY) if row[KEY_ONLY] else _explain(row, read, table)
         for row in rows
     ]
     count = len(rows)
@@ -91,14 +95,16 @@ def quarantine_batch(
     return pa.RecordBatch.from_arrays([columns[name] for name in _NAMES], names=_NAMES)
 
 
-def _explain(row: dict[str, str | None], read: RowReader, key: Sequence[str]) -> tuple[str, str]:
+def _explain(row: dict[str, str | None], read: RowReader, table: TableSchema) -> tuple[str, str]:
     try:
         images = [read(text) for name in ("⌗before_text", "⌗after_text") if (text := row[name])]
+        for name in ("⌗before_text", "⌗after_text"):
+            check_identity(table, row[name])
     except TicdcError as error:
         kind = type(error) if isinstance(error, MalformedMessage | InvalidValue) else TicdcError
         return kind.__name__, str(error)
     merged = {name: value for image in images for name, value in image.items()}
-    lacking = [name for name in key if merged.get(name) is None]
+    lacking = [name for name in table.key if merged.get(name) is None]
     if lacking:
         return "MalformedMessage", f"the row lacks its key: {', '.join(lacking)}"
     return "InvalidValue", "a value that Delta's type of the column cannot hold"

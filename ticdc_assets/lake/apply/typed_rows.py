@@ -41,6 +41,7 @@ from ticdc_assets.lake.columns.types import (
 )
 from ticdc_assets.plan.steps import TypedRowGroup
 from ticdc_assets.protocols.registry import Redecode
+from ticdc_assets.schema.types.either_moment import list_identifying_timestamps
 
 # Where an event came from, and its place in the order.
 ORIGIN = (
@@ -80,6 +81,7 @@ class GroupReader:
         key = spell_key(table)
         names = choose_delta_names(table)
         self._key = {names[column] for column in key}
+        self._identifying = {names[column] for column in list_identifying_timestamps(table)}
         # A table with a key needs nothing else of the old row.
         old_names = {fold_name(column) for column in key or (c.name for c in self._schema.columns)}
         self._old_schema = replace(
@@ -179,6 +181,11 @@ class GroupReader:
                     if column.inexact is not None:
                         lacks_key &= ~column.inexact
                     faults.append(has_image & lacks_key)
+            for name in self._identifying:
+                column = by_name.get(fold_name(name))
+                if column is not None and column.inexact is not None:
+                    # It is one of two moments, and the value is the first of them.
+                    faults.append(has_image & column.inexact & column.value.isNotNull())
         if not self._has_certain_columns:
             faults.append(has_new & has_unknown_columns(self._schema, F.col("after")))
         return faults

@@ -13,6 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import ColumnType
+from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.lake.columns.escaped_text import has_escaped_bytes, to_utf8
 from ticdc_assets.schema.types import patterns
 from ticdc_assets.schema.types.mysql_type import (
@@ -28,6 +29,7 @@ _FLOAT = r"\A[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\z"
 _BASE64 = r"\A[A-Za-z0-9+/]*={0,2}\z"
 _DATE = rf"\A{patterns.DATE}\z"
 _DATETIME = rf"\A{patterns.DATETIME}\z"
+_TIMESTAMP = rf"\A{patterns.TIMESTAMP}\z"
 _TIME = rf"\A{patterns.TIME}\z"
 # The characters that Python's `str.strip` removes.
 _BLANKS = r"[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
@@ -42,7 +44,8 @@ _WIDE = "decimal(20,0)"
 class TextValues:
     """A value: NULL if the text is `invalid`, NULL or a similar one if it is `inexact` in Delta.
 
-    Of most types no text is inexact: None.
+    A TIMESTAMP that is one of two moments has the first as its value.  Of most types no text is
+    inexact: None.
     """
 
     value: Column
@@ -167,16 +170,21 @@ def _read_time(text: Column, type: ColumnType) -> Column:
 
 
 def _read_moment(text: Column, name: str) -> TextValues:
+    if name == "timestamp":
+        return _read_timestamp(text)
     valid = text.rlike(_DATE if name == "date" else _DATETIME)
-    if name == "date":
-        value = text.try_cast("date")
-    elif name == "datetime":
-        value = text.try_cast("timestamp_ntz")
-    else:
-        # An explicit zone overrides the session's.
-        value = F.concat(text, F.lit("Z")).try_cast("timestamp")
-    value = F.when(valid, value)
+    value = F.when(valid, text.try_cast("date" if name == "date" else "timestamp_ntz"))
     return TextValues(value, text.isNotNull() & ~valid, valid & value.isNull())
+
+
+def _read_timestamp(text: Column) -> TextValues:
+    """Read one moment; of two that the text may mean, the first, which is not exact."""
+    valid = text.rlike(_TIMESTAMP)
+    first = F.substring_index(text, EITHER, 1)
+    # An explicit zone overrides the session's.
+    value = F.when(valid, F.concat(first, F.lit("Z")).try_cast("timestamp"))
+    inexact = valid & (value.isNull() | F.contains(text, F.lit(EITHER)))
+    return TextValues(value, text.isNotNull() & ~valid, inexact)
 
 
 def _read_enum(text: Column, type: ColumnType) -> Column:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ticdc_assets.errors import InvalidValue, MalformedMessage
 from ticdc_assets.events import Column, ColumnType, RowChange, TableSchema, row_image
+from ticdc_assets.schema.types.either_moment import find_either_moments, list_timestamps
 from ticdc_assets.schema.types.mysql_type import Kind, describe
 from ticdc_assets.schema.types.value import Value
 from ticdc_assets.schema.types.value_reader import parse_vector, read_value
@@ -26,7 +27,7 @@ class ChecksumVerdict(Struct, frozen=True):
 
     `absent`: the row states none.  `corrupted`: TiDB itself marked them, so they prove nothing (it
     does so, wrongly, for JSON values that contain dates).  `not verifiable`: the images are
-    incomplete, or the schema is not the row's.
+    incomplete, the schema is not the row's, or a TIMESTAMP is one of two moments.
     """
 
     status: Status
@@ -65,6 +66,9 @@ def verify_checksum(change: RowChange, schema: TableSchema) -> ChecksumVerdict:
             unknown = next((name for name in texts if schema.column(name) is None), None)
             if unknown is not None:
                 reason = f"column {unknown!r} is not in the schema"
+                return ChecksumVerdict("not verifiable", side, expected, reason=reason)
+            if find_either_moments(list_timestamps(schema), image):
+                reason = "a TIMESTAMP is one of two moments"
                 return ChecksumVerdict("not verifiable", side, expected, reason=reason)
             computed = compute_checksum(texts, schema.columns)
         except (InvalidValue, MalformedMessage) as problem:

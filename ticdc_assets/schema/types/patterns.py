@@ -13,4 +13,6 @@ INTEGER = r"[+-]?[0-9]{1,40}"
 DATE = r"[0-9]{4}-(?:0[0-9]|1[0-2])-(?:[0-2][0-9]|3[01])"
 _MINUTES_AND_SECONDS = r":[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
 DATETIME = rf"{DATE} (?:[01][0-9]|2[0-3]){_MINUTES_AND_SECONDS}"
+# One moment, or the two that the text of the server may mean.
+TIMESTAMP = rf"{DATETIME}(?:\|{DATETIME})?"
 TIME = rf"-?(?:[0-9]{{2}}|[0-7][0-9]{{2}}|8[0-3][0-9]){_MINUTES_AND_SECONDS}"

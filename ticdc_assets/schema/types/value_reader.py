@@ -13,6 +13,7 @@ from math import isfinite
 
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
+from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.schema.types import patterns
 from ticdc_assets.schema.types.float_text import round_to_float32
 from ticdc_assets.schema.types.mysql_type import (
@@ -32,6 +33,7 @@ _DIGITS = f"[0-9]{{0,{patterns.MAX_DECIMAL_DIGITS}}}"
 _DECIMAL = re.compile(rf"([+-]?)({_DIGITS})(?:\.({_DIGITS}))?", re.ASCII)
 _DATE = re.compile(patterns.DATE)
 _DATETIME = re.compile(patterns.DATETIME)
+_TIMESTAMP = re.compile(patterns.TIMESTAMP)
 _TIME = re.compile(patterns.TIME)
 # The characters of a number; `float` accepts more texts, such as `nan` and `1_000`.
 _FLOAT_CHARACTERS = "0123456789+-.eE"
@@ -204,14 +206,15 @@ def _make_pattern_reader(type: ColumnType) -> _Read:
     match, expected = {
         "date": (_DATE.fullmatch, "a date"),
         "datetime": (_DATETIME.fullmatch, "a datetime"),
-        "timestamp": (_DATETIME.fullmatch, "a timestamp"),
+        "timestamp": (_TIMESTAMP.fullmatch, "a timestamp"),
         "time": (_TIME.fullmatch, "a time"),
     }[type.name]
 
     def read(text: str) -> Value:
         if match(text) is None:
             raise _invalid(text, expected)
-        return text
+        # Of two moments, the first.
+        return text.partition(EITHER)[0]
 
     return read
 
