@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tests.golden import GOLDEN, open_lines
+from tests.golden import find_folder, open_lines
 
 Row = dict[str, str | None]
 Name = tuple[str, str]
@@ -78,10 +78,10 @@ _FORMS = {"float": _float32, "double": _float64, "json": _json_value}
 def truth(workload: str) -> dict[int, dict[Name, TrueTable]]:
     """Read the true tables of a workload, by the ts of the dump and by name."""
     points: dict[int, dict[Name, TrueTable]] = defaultdict(dict)
-    for mark in open_lines(GOLDEN / workload / "watermarks.jsonl"):
+    for mark in open_lines(find_folder(workload) / "watermarks.jsonl"):
         if mark.get("dump"):
             points[mark["ts"]] = {}
-    for line in open_lines(GOLDEN / workload / "truth.jsonl"):
+    for line in open_lines(find_folder(workload) / "truth.jsonl"):
         kept = [i for i, c in enumerate(line["columns"]) if c.get("generated") != "VIRTUAL"]
         table = TrueTable(
             database=line["schema"],

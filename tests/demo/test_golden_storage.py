@@ -14,7 +14,7 @@ from tests.demo.golden_tables import (
     of_schema_file,
     only,
 )
-from tests.golden import GOLDEN, datasets, meta, storage_tree
+from tests.golden import datasets, find_folder, meta, storage_tree
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.demo.canal_json import CanalLines
 from ticdc_assets.demo.change import ChangedRow as Change
@@ -32,7 +32,7 @@ CSV = [name for name in datasets("newarch-storage-csv-*") if "table-id" not in n
 def feed_of(dataset: str) -> Changefeed:
     parameters = meta(dataset)["sink-uri"].partition("?")[2]
     return changefeed_from_uri(
-        f"file:///data?{parameters}", config=GOLDEN / dataset / "changefeed.toml"
+        f"file:///data?{parameters}", config=find_folder(dataset) / "changefeed.toml"
     )
 
 

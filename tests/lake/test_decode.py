@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from resources.dump import read_dump
 from resources.storage import open_claim_check_folder
-from tests.golden import GOLDEN, open_lines, records, storage_tree
+from tests.golden import find_folder, open_lines, records, storage_tree
 from tests.lake.intake import Intake, count_events
 from tests.reference.golden_feeds import feed_of
 from ticdc_assets.changefeed import changefeed_from_uri
@@ -63,7 +63,7 @@ def test_a_folder_that_grows(spark: SparkSession, tmp_path: Path, dataset: str) 
     intake = Intake(spark, tmp_path, feed)
     steps = [
         {file["path"] for file in step["files"] or ()}
-        for step in open_lines(GOLDEN / dataset / "manifest.jsonl")
+        for step in open_lines(find_folder(dataset) / "manifest.jsonl")
     ]
     early = set().union(*steps[: len(steps) // 2]) & set(tree)
     intake.put({path: tree[path] for path in early})

@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.golden import GOLDEN, datasets, meta, open_lines
+from tests.golden import datasets, find_folder, meta, open_lines, released_datasets
 from tests.lake.golden_runs import GoldenLake, compare, cuts, list_truth_points, unexpected_problems
 from tests.reference.golden_feeds import DROPPED_REMAIN, UNUSABLE, allowed, replicated
 from tests.truth import truth
@@ -39,7 +39,9 @@ def test_the_lake_is_what_tidb_had(spark: SparkSession, tmp_path: Path, dataset:
 
 
 @pytest.mark.all_golden
-@pytest.mark.parametrize("dataset", [d for d in datasets() if UNUSABLE not in allowed(d)])
+@pytest.mark.parametrize(
+    "dataset", [d for d in [*datasets(), *released_datasets()] if UNUSABLE not in allowed(d)]
+)
 def test_the_lake_is_what_tidb_had_at_every_truth_point(
     spark: SparkSession, tmp_path: Path, dataset: str
 ) -> None:
@@ -151,7 +153,7 @@ def _ddls(dataset: str) -> list[dict[str, Any]]:
         silent |= {".".join(name) for name in set(tables) - set(replicated(dataset, tables))}
     return [
         ddl
-        for ddl in open_lines(GOLDEN / workload / "ddl_history.jsonl")
+        for ddl in open_lines(find_folder(workload) / "ddl_history.jsonl")
         if ddl["commit_ts"] > about["changefeed_start_ts"]
         and not any(word in ddl["type"] for word in _NO_TABLES)
         and f"{ddl['schema']}.{ddl['table']}" not in silent

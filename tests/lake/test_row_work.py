@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.golden import GOLDEN, open_lines
+from tests.golden import find_folder, open_lines
 from ticdc_assets.errors import InvalidValue, UnsupportedDdl
 from ticdc_assets.events import Column, ColumnType, Partition, Partitioning, TableSchema
 from ticdc_assets.events.row_image import dump, load
@@ -47,7 +47,7 @@ def true_columns() -> list[tuple[str, list[str | None], list[str | None]]]:
     """The golden truth by MySQL type: texts as images have them, and as MySQL prints them."""
     cells: dict[str, dict[str, str]] = {}
     for workload in ("types", "lifecycle", "random_1"):
-        for line in open_lines(GOLDEN / workload / "truth.jsonl"):
+        for line in open_lines(find_folder(workload) / "truth.jsonl"):
             for at, column in enumerate(line["columns"]):
                 found = cells.setdefault(column["mysql_type"], {})
                 for text in (row[at] for row in line["rows"] if row[at] is not None):

@@ -4,7 +4,7 @@ from functools import cache
 
 from msgspec.structs import replace as with_fields
 
-from tests.golden import GOLDEN, meta, storage_tree
+from tests.golden import find_folder, meta, storage_tree
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events import TableSchema
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
@@ -18,7 +18,7 @@ VIRTUAL = {("types_db", "t_gen"): {"v", "jx"}}
 
 def feed_of(dataset: str) -> Changefeed:
     about = meta(dataset)
-    config = GOLDEN / dataset / "changefeed.toml"
+    config = find_folder(dataset) / "changefeed.toml"
     return changefeed_from_uri(about["sink-uri"], config=config, tz=about["timezone"])
 
 

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.golden import GOLDEN, datasets, meta, records, storage_tree
+from tests.golden import datasets, find_folder, meta, records, storage_tree
 from tests.protocols import oracle
 from ticdc_assets.events import Event, Op, Quarantined, RowChange, SchemaChange, Watermark
 from ticdc_assets.protocols.canal_json.decoder import CanalJsonDecoder
@@ -19,7 +19,7 @@ def decoded(dataset: str) -> list[Event]:
     decoder = CanalJsonDecoder(
         tz=ZoneInfo(oracle.zone(dataset)),
         compression=oracle.compression(dataset),
-        payloads=oracle.Folder(GOLDEN / dataset / "claim-check"),
+        payloads=oracle.Folder(find_folder(dataset) / "claim-check"),
         raw_payloads="raw" in dataset.split("-"),
     )
     return [event for record in records(dataset) for event in decoder.decode(record)]

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.golden import GOLDEN, datasets, records
+from tests.golden import datasets, find_folder, records
 from tests.protocols import oracle
 from ticdc_assets.events import (
     Column,
@@ -28,7 +28,7 @@ def decoded(dataset: str) -> list[Event]:
     decoder = OpenProtocolDecoder(
         tz=ZoneInfo(oracle.zone(dataset)),
         compression=oracle.compression(dataset),
-        payloads=oracle.Folder(GOLDEN / dataset / "claim-check"),
+        payloads=oracle.Folder(find_folder(dataset) / "claim-check"),
         updated_columns_only="only-updated" in dataset,
     )
     return [event for record in records(dataset) for event in decoder.decode(record)]

@@ -60,7 +60,7 @@ def text(value: Any) -> str | None:
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_every_message_decodes_to_what_fastavro_reads(dataset: str) -> None:
     method = compression_of(dataset)
-    folder = golden.GOLDEN / dataset / "claim-check"
+    folder = golden.find_folder(dataset) / "claim-check"
     decoder = SimpleAvroDecoder(tz=UTC, compression=method, payloads=Folder(folder))
     for number, message in enumerate(golden.records(dataset)):
         (event,) = decoder.decode(message)

@@ -123,7 +123,7 @@ def test_rows_from_claim_checks_equal_the_rows_of_the_feed_without_them(workload
         for record in golden.records(f"{workload}/simple-json")
         if isinstance(event := decode(record.value), RowChange)
     }
-    folder = Folder(golden.GOLDEN / dataset / "claim-check")
+    folder = Folder(golden.find_folder(dataset) / "claim-check")
     claimed = [
         event
         for record in golden.records(dataset)

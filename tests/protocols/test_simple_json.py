@@ -49,7 +49,7 @@ def plainly(image: dict[str, Any] | None) -> dict[str, str | None] | None:
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_every_message_decodes_to_what_a_plain_json_reader_reads(dataset: str) -> None:
     method = compression_of(dataset)
-    folder = golden.GOLDEN / dataset / "claim-check"
+    folder = golden.find_folder(dataset) / "claim-check"
     decoder = SimpleJsonDecoder(tz=ZoneInfo("UTC"), compression=method, payloads=Folder(folder))
     for number, record in enumerate(golden.records(dataset)):
         (event,) = decoder.decode(record)

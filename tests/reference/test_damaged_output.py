@@ -6,14 +6,18 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from tests.golden import datasets, storage_tree
+from tests.golden import datasets, released_datasets, storage_tree
 from tests.reference.golden_feeds import feed_of, messages
 from ticdc_assets.cli.read import write_replay
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 SEEDS = range(24)
-DATASETS = [d for d in datasets() if not d.startswith("random") and "claim-check" not in d]
+DATASETS = [
+    d
+    for d in [*datasets(), *released_datasets()]
+    if not d.startswith("random") and "claim-check" not in d
+]
 
 
 def flip_bit(data: bytes, rng: random.Random) -> bytes:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from msgspec import json
 
 from resources.storage import open_claim_check_folder
-from tests.golden import GOLDEN, meta, open_lines, records, storage_tree
+from tests.golden import find_folder, meta, open_lines, records, storage_tree
 from tests.reference.arriving import SEEDS, cut, delivered, earlier, said
 from tests.reference.golden_feeds import feed_of
 from tests.truth import truth
@@ -134,7 +134,7 @@ def test_a_folder_may_be_read_while_it_grows(dataset: str) -> None:
     compared = 0
     whole = ModelReplay(feed_of(dataset))
     whole.add(read_folder_events(feed_of(dataset), tree, tree.__getitem__))
-    for step in open_lines(GOLDEN / dataset / "manifest.jsonl"):
+    for step in open_lines(find_folder(dataset) / "manifest.jsonl"):
         for file in step["files"] or ():
             there[file["path"]] = tree[file["path"]]
         if step["ts"] in points(dataset) and "truth" in step["after"]:

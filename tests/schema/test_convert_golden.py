@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.golden import GOLDEN, open_lines, records
+from tests.golden import find_folder, open_lines, records
 from ticdc_assets.events import Column, RowChange, SchemaChange
 from ticdc_assets.events.row_image import load
 from ticdc_assets.protocols.simple.json import SimpleJsonDecoder
@@ -62,7 +62,7 @@ def read_events(workload: str) -> tuple[list[RowChange], list[SchemaChange]]:
 def list_windows(workload: str) -> list[Window]:
     """Return the windows in which a table's columns changed."""
     points = defaultdict(list)
-    for line in open_lines(GOLDEN / workload / "truth.jsonl"):
+    for line in open_lines(find_folder(workload) / "truth.jsonl"):
         points[line["table_id"]].append(line)
     windows = []
     for lines in points.values():

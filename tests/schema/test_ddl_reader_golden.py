@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.golden import GOLDEN, open_lines, records, storage_tree
+from tests.golden import GOLDEN, find_folder, open_lines, records, storage_tree
 from ticdc_assets.events import Column
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.reader import read_ddl
@@ -34,7 +34,7 @@ def simple_ddl(dataset: str) -> tuple[dict[str, Any], ...]:
 
 
 def history(workload: str) -> Iterator[dict[str, Any]]:
-    return open_lines(GOLDEN / workload / "ddl_history.jsonl")
+    return open_lines(find_folder(workload) / "ddl_history.jsonl")
 
 
 def canal_sql(dataset: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.golden import GOLDEN, open_lines
+from tests.golden import find_folder, open_lines
 from ticdc_assets.errors import UnreadableDdl
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.reader import read_ddl
@@ -32,7 +32,7 @@ PIECES = [*KEYWORDS.split(), *SIGNS.split(), "\n", "\0", "\ufeff", "\u3000"]
 @cache
 def read_golden_sql() -> list[str]:
     """Return every statement of the recorded DDL histories."""
-    histories = (GOLDEN / workload / "ddl_history.jsonl" for workload in ("types", "lifecycle"))
+    histories = (find_folder(workload) / "ddl_history.jsonl" for workload in ("types", "lifecycle"))
     return sorted({line["query"] for history in histories for line in open_lines(history)})
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.golden import GOLDEN, open_lines
+from tests.golden import find_folder, open_lines
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.types.mysql_type import (
@@ -159,7 +159,7 @@ def test_every_type_in_the_golden_tables_is_known() -> None:
     texts = {
         column["mysql_type"]
         for workload in ("types", "lifecycle", "random_1")
-        for table in open_lines(GOLDEN / workload / "truth.jsonl")
+        for table in open_lines(find_folder(workload) / "truth.jsonl")
         for column in table["columns"]
     }
     assert len(texts) > 40

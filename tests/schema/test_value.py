@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.golden import GOLDEN, open_lines, records
+from tests.golden import GOLDEN, find_folder, open_lines, records
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType, Event, RowChange
 from ticdc_assets.events.row_image import load
@@ -40,7 +40,7 @@ def image_text(text: str | None, encoding: str) -> str | None:
 @pytest.mark.parametrize("workload", ["types", "lifecycle", "random_1"])
 def test_every_recorded_value_survives_reading_and_writing(workload: str) -> None:
     cells = 0
-    for table in open_lines(GOLDEN / workload / "truth.jsonl"):
+    for table in open_lines(find_folder(workload) / "truth.jsonl"):
         for at, column in enumerate(table["columns"]):
             t = parse_type(column["mysql_type"])
             read, write = make_reader(t, member_names=True), make_writer(t)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.golden import datasets, storage_tree
+from tests.golden import datasets, released_datasets, storage_tree
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.storage_sink.index import read_index
 
 
 def test_every_recorded_index_names_a_data_file_of_its_directory() -> None:
     seen = 0
-    for dataset in datasets("*storage*"):
+    for dataset in [*datasets("*storage*"), *released_datasets("*storage*")]:
         tree = storage_tree(dataset)
         for path, content in tree.items():
             if path.endswith(".index"):

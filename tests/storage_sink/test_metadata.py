@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.golden import datasets, storage_tree
+from tests.golden import datasets, released_datasets, storage_tree
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.storage_sink.metadata import read_metadata
 
 
 def test_the_checkpoint_of_every_recorded_folder_covers_its_schema_files() -> None:
-    for dataset in datasets("*storage*"):
+    for dataset in [*datasets("*storage*"), *released_datasets("*storage*")]:
         tree = storage_tree(dataset)
         checkpoint = read_metadata(tree["metadata"])
         versions = [int(path.split("_")[-2]) for path in tree if "/meta/schema_" in path]

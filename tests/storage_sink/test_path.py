@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from tests.golden import GOLDEN, datasets, storage_tree
+from tests.golden import datasets, find_folder, released_datasets, storage_tree
 from ticdc_assets.storage_sink.path import (
     DatabaseSchemaPath,
     DataPath,
@@ -183,7 +183,7 @@ def test_names_parse_to_none_if_the_layout_uses_table_ids() -> None:
 
 
 def golden_layout(dataset: str) -> Layout:
-    settings = tomllib.loads((GOLDEN / dataset / "changefeed.toml").read_text()).get("sink", {})
+    settings = tomllib.loads((find_folder(dataset) / "changefeed.toml").read_text()).get("sink", {})
     return Layout(
         date_separator=settings.get("date-separator", "day"),
         partition_separator=settings.get("enable-partition-separator", True),
@@ -194,7 +194,7 @@ def golden_layout(dataset: str) -> Layout:
     )
 
 
-@pytest.mark.parametrize("dataset", datasets("*storage*"))
+@pytest.mark.parametrize("dataset", [*datasets("*storage*"), *released_datasets("*storage*")])
 def test_every_path_of_a_recorded_folder_survives_a_round_trip(dataset: str) -> None:
     layout = golden_layout(dataset)
     for path in storage_tree(dataset):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.golden import GOLDEN, datasets, open_lines, records, storage_tree
+from tests.golden import GOLDEN, datasets, open_lines, records, released_datasets, storage_tree
 from ticdc_assets.errors import DecodeError, MalformedMessage, UnknownMessage
 from ticdc_assets.events import Bootstrap, Column, ColumnType, FilePosition, SchemaChange
 from ticdc_assets.storage_sink.schema_file import SchemaFile, read_schema_file, to_event
@@ -45,7 +45,7 @@ def column(type_name: str, **keys: Any) -> Column:
     return schema.columns[0]
 
 
-@pytest.mark.parametrize("dataset", datasets("*storage*"))
+@pytest.mark.parametrize("dataset", [*datasets("*storage*"), *released_datasets("*storage*")])
 def test_every_recorded_schema_file_has_the_checksum_in_its_name(dataset: str) -> None:
     for path, file in schema_files(dataset):
         name = path.rsplit("/", 1)[1]
