@@ -84,7 +84,7 @@ NO_KEY = "CREATE TABLE `t` (a int, b int, unique key (a))"
 WITH_KEY = "CREATE TABLE `t` (a int, b int, primary key (a))"
 
 
-def told(create: str) -> list[Event]:
+def make_upserts(create: str) -> list[Event]:
     """A table with rows of which nothing says whether they were there before."""
     teller = Teller("canal")
     steps = [put("t", a=1, b=1), put("t", a=1, b=2), cut("t", a=2, b=2), put("t", a=3, b=1)]
@@ -108,7 +108,7 @@ def test_a_row_that_may_overwrite_an_unknown_one_pauses_its_table(
 ) -> None:
     rules = StreamRules(has_old_values=False, updates_split=split, force_replicate=True)
     model, engine = Model(rules), Engine(rules)
-    events = told(create)
+    events = make_upserts(create)
     model.add(events)
     engine.take(events)
     for event in events:
@@ -129,6 +129,6 @@ def test_with_old_values_an_upsert_changed_nothing_if_it_is_an_update(
 ) -> None:
     rules = StreamRules(updates_split=split, force_replicate=True)
     model = Model(rules)
-    model.add(told(create))
+    model.add(make_upserts(create))
     model.advance(1000)
     assert [table.pause_reason for table in model.tables] == [None]

@@ -9,6 +9,7 @@ from tests.plan.contents import contents, model_contents
 from tests.plan.engine import Engine
 from tests.reference import (
     test_ddl_column_scenarios,
+    test_ddl_lost_keys,
     test_ddl_midstream,
     test_ddl_partition_scenarios,
     test_ddl_pauses,
@@ -27,6 +28,7 @@ SCENARIOS: dict[str, tuple[str | None, Sequence[Step]]] = {
         title: (None, steps) for title, (steps, _) in test_ddl_partition_scenarios.SCENARIOS.items()
     },
     **{title: (None, steps) for title, (steps, _, _) in test_ddl_pauses.SCENARIOS.items()},
+    **{title: (None, steps) for title, (steps, _, _) in test_ddl_lost_keys.SCENARIOS.items()},
     **{
         f"known before: {title}": (columns, steps)
         for title, (columns, steps, _) in test_ddl_midstream.SCENARIOS.items()

@@ -3,21 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from tests.reference.changefeeds import (
-    MANNERS,
-    Ddl,
-    Step,
-    Teller,
-    cut,
-    exchange,
-    put,
-    rename,
-    rename_all,
-)
+from tests.reference.changefeeds import MANNERS, Ddl, Step, Teller, cut, exchange, put, rename
 from tests.reference.model_runs import paused, played, tables
 from ticdc_assets.events import SchemaChange, TopicPosition
-from ticdc_assets.reference.model import Model
-from ticdc_assets.stream.rules import StreamRules
 
 T = "id int primary key, v varchar(10)"
 RANGE = (
@@ -26,9 +14,6 @@ RANGE = (
 )
 # A partitioning that this project cannot follow.
 STRANGE = RANGE.replace("(`id`)", "(soundex(`id`))")
-NONCLUSTERED = "id int not null, v varchar(10), primary key (id) nonclustered"
-UNIQUE = "id int not null, v varchar(10), unique key k(id)"
-NO_KEY = "id int not null, v varchar(10)"
 UNREADABLE = "ALTER TABLE `t` FROBNICATE THE `v`"
 
 
@@ -190,60 +175,6 @@ SCENARIOS: dict[str, tuple[list[Step], dict[str, str], Expected]] = {
         {"t": "UUID"},
         {"u(id, v, k)": [("1", "v", "x")]},
     ),
-    "a table that loses its last key is replicated no longer, even with another one": (
-        [
-            create("t", columns=NONCLUSTERED),
-            create("u"),
-            *rows("t", 1),
-            Ddl("ALTER TABLE `t` DROP PRIMARY KEY", "t", NO_KEY),
-            Ddl("ALTER TABLE `t` ADD PRIMARY KEY (`id`)", "t", NONCLUSTERED),
-            *rows("t", 3),
-            *rows("u", 1),
-        ],
-        {"t": "the last key"},
-        {"u(id, v)": left(1)},
-    ),
-    "a table whose only unique key is dropped is replicated no longer": (
-        [
-            create("t", columns=UNIQUE),
-            *rows("t", 1),
-            Ddl("ALTER TABLE `t` DROP INDEX `k`", "t", NO_KEY),
-        ],
-        {"t": "the last key"},
-        {},
-    ),
-    "a table whose only unique key may be NULL is replicated no longer": (
-        [
-            create("t", columns=UNIQUE),
-            *rows("t", 1),
-            Ddl(
-                "ALTER TABLE `t` MODIFY COLUMN `id` INT NULL",
-                "t",
-                UNIQUE.replace("not null", "null"),
-            ),
-        ],
-        {"t": "the last key"},
-        {},
-    ),
-    "a copy takes the place of a table that lost its key": (
-        [
-            create("t", columns=NONCLUSTERED),
-            *rows("t", 1),
-            Ddl("ALTER TABLE `t` DROP PRIMARY KEY", "t", NO_KEY),
-            Ddl("ALTER TABLE `t` ADD PRIMARY KEY (`id`)", "t", NONCLUSTERED),
-            Ddl("CREATE TABLE `c` LIKE `t`", "c", NONCLUSTERED),
-            *rows("c", 1, 2),
-            *rename_all(("t", "w"), ("c", "t")),
-            *rows("t", 3),
-        ],
-        {"w": "the last key"},
-        {"t(id, v)": left(1, 2, 3)},
-    ),
-    "a primary key that was there already shows that another DDL was left out": (
-        [create("t"), *rows("t", 1), Ddl("ALTER TABLE `t` ADD PRIMARY KEY (`id`)", "t", T)],
-        {"t": "already has a primary key"},
-        {},
-    ),
     "a table copied from a paused one is not to be trusted without its schema": (
         [
             *BOTH,
@@ -276,30 +207,6 @@ def test_only_the_tables_concerned_are_paused(title: str, manner: str) -> None:
         said = {(p.database, p.table) for p in model.problems if p.kind == "paused"}
         assert len(said) >= len(reasons)
         assert {p.kind for p in model.problems} <= {"paused"}
-
-
-@pytest.mark.parametrize("manner", MANNERS)
-def test_a_table_without_a_key_is_followed_with_force_replicate(manner: str) -> None:
-    rules = StreamRules(force_replicate=True)
-    for title, (steps, reasons, _) in SCENARIOS.items():
-        if "the last key" in reasons.values():
-            assert paused(played(Teller(manner).tell(steps), Model(rules))) == {}, title
-
-
-@pytest.mark.parametrize("manner", MANNERS)
-def test_a_table_that_lost_its_key_is_complete_once_it_is_emptied_with_another(manner: str) -> None:
-    teller, truncate = Teller(manner), Ddl("TRUNCATE TABLE `t`", "t")
-    lost = Ddl("ALTER TABLE `t` DROP PRIMARY KEY", "t", NO_KEY)
-    model = played(
-        teller.tell(
-            [create("t", columns=NONCLUSTERED), *rows("t", 1), lost, truncate, *rows("t", 2)]
-        )
-    )
-    assert set(paused(model)) == {"t"}
-    found = Ddl("ALTER TABLE `t` ADD PRIMARY KEY (`id`)", "t", NONCLUSTERED)
-    played(teller.tell([found, truncate, *rows("t", 3)]), model)
-    # The columns are certain where they are stated.
-    assert tables(model) == ({} if manner.startswith("canal") else {"t(id, v)": left(3)})
 
 
 SAME_NAMED = [

@@ -22,6 +22,7 @@ from ticdc_assets.schema.effect import (
     ColumnDropped,
     ColumnRenamed,
 )
+from ticdc_assets.schema.lost_key import KEY_LOST_UNSEEN
 from ticdc_assets.schema.types.limits import MAX_COLUMNS, TOO_MANY_COLUMNS
 
 _TEXT_TYPES = frozenset(
@@ -30,13 +31,6 @@ _TEXT_TYPES = frozenset(
 
 # The index that stands for a handle key which only rows have stated.
 INFERRED_KEY = "handle"
-
-# The new-architecture server sends neither the DDL that removes the last key nor the rows after it.
-_KEY_LOST_UNSEEN = (
-    "the known schema already has a primary key, so TiCDC left out the DDL that removed it, and the"
-    " changes since (it sends none of tables without a key, unless force-replicate is set); fill a"
-    " copy of the table (CREATE TABLE … LIKE, INSERT … SELECT) and rename the copy"
-)
 
 # The schema after an action, and how existing rows change.
 AlterResult = tuple[TableSchema, tuple[ColumnChange, ...]]
@@ -207,7 +201,7 @@ def _(action: ddl.AddIndex, schema: TableSchema) -> AlterResult:
         index = replace(index, name=find_free_name(index, names))
     if index.primary:
         if any(known.primary for known in schema.indexes):
-            raise UnsupportedDdl(_KEY_LOST_UNSEEN)
+            raise UnsupportedDdl(KEY_LOST_UNSEEN)
         columns = tuple(
             replace(c, nullable=False) if _contains_name(index.columns, c.name) else c
             for c in columns

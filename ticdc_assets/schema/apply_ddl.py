@@ -39,14 +39,9 @@ from ticdc_assets.schema.effect import (
     TableRenamed,
     TableTruncated,
 )
+from ticdc_assets.schema.lost_key import KEY_LOST, lacks_key
 from ticdc_assets.schema.name_resolution import affected_tables, resolve_name, stated_tables
 from ticdc_assets.schema.reconciliation import adopt_stated_types, reconcile
-
-KEY_LOST = (
-    "the DDL removes the last key of the table, and without force-replicate TiCDC sends no rows of"
-    " tables without a key: changes are missing from here on, also once the table has a key again;"
-    " give it a key, fill a copy of it (CREATE TABLE … LIKE, INSERT … SELECT) and rename the copy"
-)
 
 
 def apply_ddl(change: SchemaChange, catalog: SchemaCatalog) -> list[Effect]:
@@ -257,7 +252,7 @@ class _Application:
                     schema, column_changes = apply_action(action, schema)
                     changes += column_changes
         schema = self._reconcile(schema)
-        lost_key = not _may_have_key(schema) and bool(before.own_key or before.lost_key)
+        lost_key = lacks_key(before, schema)
         schema = self._catalog.replace(replace(schema, lost_key=lost_key))
         if lost_key and not before.lost_key and not self._catalog.force_replicate:
             reason = f"{KEY_LOST}: {self._change.sql}"
@@ -320,11 +315,6 @@ class _Application:
         if stated is None or key_of(stated) != key_of(replayed):
             return replayed
         return reconcile(replayed, stated)
-
-
-def _may_have_key(schema: TableSchema) -> bool:
-    """Whether TiDB may see a handle key; rows alone do not say which columns are NOT NULL."""
-    return bool(schema.own_key or (schema.origin == "inferred" and schema.unique_keys))
 
 
 def _drop_effects(dropped: Iterable[TableSchema | None]) -> list[Effect]:

@@ -1,0 +1,107 @@
+"""Tables that lose their last key: without force-replicate, TiCDC sends no more of their rows."""
+
+import pytest
+
+from tests.reference.changefeeds import MANNERS, Ddl, Step, Teller, rename_all
+from tests.reference.model_runs import paused, played, tables
+from tests.reference.test_ddl_pauses import Expected, T, create, left, rows
+from ticdc_assets.reference.model import Model
+from ticdc_assets.stream.rules import StreamRules
+
+NONCLUSTERED = "id int not null, v varchar(10), primary key (id) nonclustered"
+UNIQUE = "id int not null, v varchar(10), unique key k(id)"
+NO_KEY = "id int not null, v varchar(10)"
+
+# Steps; which tables are paused, and a word of the reason; the other tables.
+SCENARIOS: dict[str, tuple[list[Step], dict[str, str], Expected]] = {
+    "a table that loses its last key is replicated no longer, even with another one": (
+        [
+            create("t", columns=NONCLUSTERED),
+            create("u"),
+            *rows("t", 1),
+            Ddl("ALTER TABLE `t` DROP PRIMARY KEY", "t", NO_KEY),
+            Ddl("ALTER TABLE `t` ADD PRIMARY KEY (`id`)", "t", NONCLUSTERED),
+            *rows("t", 3),
+            *rows("u", 1),
+        ],
+        {"t": "the last key"},
+        {"u(id, v)": left(1)},
+    ),
+    "a table whose only unique key is dropped is replicated no longer": (
+        [
+            create("t", columns=UNIQUE),
+            *rows("t", 1),
+            Ddl("ALTER TABLE `t` DROP INDEX `k`", "t", NO_KEY),
+        ],
+        {"t": "the last key"},
+        {},
+    ),
+    "a table whose only unique key may be NULL is replicated no longer": (
+        [
+            create("t", columns=UNIQUE),
+            *rows("t", 1),
+            Ddl(
+                "ALTER TABLE `t` MODIFY COLUMN `id` INT NULL",
+                "t",
+                UNIQUE.replace("not null", "null"),
+            ),
+        ],
+        {"t": "the last key"},
+        {},
+    ),
+    "a copy takes the place of a table that lost its key": (
+        [
+            create("t", columns=NONCLUSTERED),
+            *rows("t", 1),
+            Ddl("ALTER TABLE `t` DROP PRIMARY KEY", "t", NO_KEY),
+            Ddl("ALTER TABLE `t` ADD PRIMARY KEY (`id`)", "t", NONCLUSTERED),
+            Ddl("CREATE TABLE `c` LIKE `t`", "c", NONCLUSTERED),
+            *rows("c", 1, 2),
+            *rename_all(("t", "w"), ("c", "t")),
+            *rows("t", 3),
+        ],
+        {"w": "the last key"},
+        {"t(id, v)": left(1, 2, 3)},
+    ),
+    "a primary key that was there already shows that another DDL was left out": (
+        [create("t"), *rows("t", 1), Ddl("ALTER TABLE `t` ADD PRIMARY KEY (`id`)", "t", T)],
+        {"t": "a primary key already"},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("title", SCENARIOS)
+def test_a_table_that_lost_its_last_key_is_paused(title: str, manner: str) -> None:
+    steps, reasons, expected = SCENARIOS[title]
+    model = played(Teller(manner).tell(steps))
+    found = paused(model)
+    assert set(found) == set(reasons)
+    assert all(word in found[name] for name, word in reasons.items())
+    assert tables(model) == expected
+    assert {p.kind for p in model.problems} == {"paused"}
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+def test_a_table_without_a_key_is_followed_with_force_replicate(manner: str) -> None:
+    rules = StreamRules(force_replicate=True)
+    for title, (steps, reasons, _) in SCENARIOS.items():
+        if "the last key" in reasons.values():
+            assert paused(played(Teller(manner).tell(steps), Model(rules))) == {}, title
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+def test_a_table_that_lost_its_key_is_complete_once_it_is_emptied_with_another(manner: str) -> None:
+    teller, truncate = Teller(manner), Ddl("TRUNCATE TABLE `t`", "t")
+    lost = Ddl("ALTER TABLE `t` DROP PRIMARY KEY", "t", NO_KEY)
+    model = played(
+        teller.tell(
+            [create("t", columns=NONCLUSTERED), *rows("t", 1), lost, truncate, *rows("t", 2)]
+        )
+    )
+    assert set(paused(model)) == {"t"}
+    found = Ddl("ALTER TABLE `t` ADD PRIMARY KEY (`id`)", "t", NONCLUSTERED)
+    played(teller.tell([found, truncate, *rows("t", 3)]), model)
+    # The columns are certain where they are stated.
+    assert tables(model) == ({} if manner.startswith("canal") else {"t(id, v)": left(3)})
