@@ -18,10 +18,11 @@ def describe_limits(feed: Changefeed) -> list[str]:
             "without csv.include-commit-ts, rows carry only the table version of their file: only"
             " the end state is exact"
         )
-    if feed.output_raw_change_event and not get_traits(feed).has_old_values(feed):
+    lacks_old_values = not (feed.open_output_old_value or get_traits(feed).has_old_values(feed))
+    if feed.output_raw_change_event and lacks_old_values:
         limits.append(
-            "with output-raw-change-event and without old values, nothing tells which row an UPDATE"
-            " of a key changed: its table is paused"
+            "with output-raw-change-event and without open.output-old-value, an UPDATE of a key looks"
+            " like an INSERT: every table is paused at its first new row"
         )
     if feed.use_table_id_as_path:
         limits.append(
