@@ -21,8 +21,8 @@ def describe_limits(feed: Changefeed) -> list[str]:
     lacks_old_values = not (feed.open_output_old_value or get_traits(feed).has_old_values(feed))
     if feed.output_raw_change_event and lacks_old_values:
         limits.append(
-            "with output-raw-change-event and without open.output-old-value, an UPDATE of a key looks"
-            " like an INSERT: every table is paused at its first new row"
+            "with output-raw-change-event and without open.output-old-value, an UPDATE of a key"
+            " looks like an INSERT: every table is paused at its first new row"
         )
     if feed.use_table_id_as_path:
         limits.append(
