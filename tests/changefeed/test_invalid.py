@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.changefeed.sinks import CLAIM, CSV, KAFKA, LARGE
+from tests.changefeed.sinks import CANAL_FILES, CLAIM, CSV, KAFKA, LARGE
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.changefeed.known_settings import KNOWN, LISTS
 from ticdc_assets.errors import ConfigError
@@ -53,6 +53,7 @@ CANNOT_WORK: list[tuple[str, str, str, str]] = [
     (CSV, "[sink.csv]\ndelimiter = ''", "sink.csv.delimiter", "must not be empty"),
     (CSV, "[sink.csv]\nquote = ''\nnull = ''", "sink.csv.null", "a text may be equal"),
     (CSV, "[sink]\nterminator = ';'\n[sink.csv]\nquote = ''", "sink.terminator", "texts may"),
+    (CANAL_FILES, "[sink]\nterminator = ','", "sink.terminator", "part of a record"),
     (CSV, '[sink.csv]\ndelimiter = "a\\n"', "sink.csv.delimiter", "line break"),
     (CSV, "[sink.csv]\ndelimiter = '|\"'", "sink.csv.delimiter", "quote"),
     (CSV, "[sink.csv]\nquote = '--'", "sink.csv.quote", "one ASCII character"),

@@ -215,3 +215,14 @@ def test_a_value_that_a_server_put_under_the_wrong_name_is_quarantined_where_its
     assert state(replay) == {"d.t": [b'{"id":"1","name":"Smith","born":"2000-01-01"}\n']}
     (problem,) = replay.problems()
     assert (problem.kind, problem.commit_ts) == ("quarantined", 9)
+
+
+def test_an_insert_that_may_be_an_update_pauses_a_table_without_a_key() -> None:
+    columns = [{"ColumnName": "a", "ColumnType": "INT"}]
+    tree = folder('"I","tbl_1","test",1\n', columns, "create table tbl_1 (a int)")
+    tree = {
+        path.replace(f"/{TS}/CDC", f"/{TS}/2024-01-02/CDC"): data for path, data in tree.items()
+    }
+    replay = replayed(csv_feed("6.5.12"), tree)
+    replay.advance(replay.default_ts)
+    assert state(replay) == {"test.tbl_1": None}

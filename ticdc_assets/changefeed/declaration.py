@@ -242,6 +242,11 @@ def _check(feed: Changefeed, settings: Settings) -> None:
         if feed.force_replicate:
             reason = "cannot be combined with force-replicate: set only one of them"
             raise settings.error(reason, _DELETE_ONLY)
+    is_json_file = (feed.protocol, feed.transport) == ("canal-json", "storage")
+    # JSON text has no control characters, and may have any other.
+    if is_json_file and all(sign >= " " for sign in feed.terminator):
+        reason = "may be part of a record: set one with a line break, in the changefeed as well"
+        raise settings.error(reason, "sink.terminator")
     option, name = feed.large_message_handle_option, f"{_LARGE}.large-message-handle-option"
     if option == "none":
         return
