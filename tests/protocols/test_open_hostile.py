@@ -19,7 +19,18 @@ from tests.protocols.open_protocol_messages import (
     number,
     row,
 )
-from ticdc_assets.events import Op, Quarantined, RowChange, TopicPosition, row_image
+from ticdc_assets.errors import MalformedMessage
+from ticdc_assets.events import (
+    Column,
+    ColumnType,
+    Op,
+    Quarantined,
+    RowChange,
+    TableSchema,
+    TopicPosition,
+    row_image,
+)
+from ticdc_assets.protocols.open_protocol.flags import redecode
 
 KEY, VALUE = framed((ROW_KEY, {"u": {"id": ID}}))
 
@@ -160,3 +171,23 @@ def test_no_damage_makes_the_decoder_raise(which: int, place: int, bit: int, cut
     for event in decode_bytes(bytes(parts[0]), bytes(parts[1]), tz="Asia/Shanghai"):
         if isinstance(event, RowChange):
             row_image.load(event.after or event.before or "")
+
+
+def test_images_of_contradictory_flags_are_no_row() -> None:
+    """One image was decoded as bytes, and the other states that it is text."""
+    schema = TableSchema(
+        "d", "t", (Column("b", ColumnType("text")), Column("c", ColumnType("char")))
+    )
+    for name, decoded in (("b", "blob"), ("c", "binary")):
+        change = RowChange(
+            op=Op.UPDATE,
+            commit_ts=1,
+            database="d",
+            table="t",
+            position=TopicPosition("t", 0, 0),
+            before=row_image.dump({name: "é"}),
+            after=row_image.dump({name: "AA=="}),
+            observed=row_image.dump({name: decoded}),
+        )
+        with pytest.raises(MalformedMessage, match="flags"):
+            redecode(change, schema)

@@ -241,6 +241,7 @@ def test_a_message_is_classified_by_content_before_type() -> None:
         (row(table=5), "MalformedMessage"),
         (row(tableID=1 << 64), "MalformedMessage"),
         (row(schemaVersion=-1), "MalformedMessage"),
+        (row(schemaVersion=None), "MalformedMessage"),
         (row(handleKeyOnly="yes"), "MalformedMessage"),
         (row(checksum={"version": 1, "current": 1 << 32}), "MalformedMessage"),
         (row(type="DELETE"), "MalformedMessage"),
@@ -253,6 +254,11 @@ def test_a_message_is_classified_by_content_before_type() -> None:
         ('{"version":1,"type":"INSERT","commitTs":5}', "MalformedMessage"),
         ('{"version":1,"type":"WATERMARK"}', "MalformedMessage"),
         ('{"version":1,"type":"BOOTSTRAP","commitTs":0}', "MalformedMessage"),
+        (
+            '{"version":1,"type":"BOOTSTRAP","commitTs":0,'
+            '"tableSchema":{"schema":"d","table":"t","columns":[]}}',
+            "MalformedMessage",
+        ),
         ('{"version":1,"type":"ALTER","commitTs":5}', "MalformedMessage"),
         ('{"version":1,"type":"ALTER","sql":"x"}', "MalformedMessage"),
         ('{"version":1,"type":"GRANT","sql":"x","commitTs":5}', "UnknownMessage"),

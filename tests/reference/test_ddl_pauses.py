@@ -112,6 +112,11 @@ SCENARIOS: dict[str, tuple[list[Step], dict[str, str], Expected]] = {
         {"t": "EXCHANGE PARTITION", "u": "EXCHANGE PARTITION"},
         {"w(id, v)": left(3)},
     ),
+    "a table that exchanges rows with itself stops": (
+        [create("t", RANGE), *rows("t", 1), exchange("t", "p0", "t")],
+        {"t": "with the table itself"},
+        {},
+    ),
     "rows exchanged with a paused table stop the other one": (
         [
             create("t", RANGE),

@@ -257,6 +257,7 @@ def test_numbers_may_be_written_as_strings() -> None:
         written([{"ColumnName": "c", "ColumnType": "INT", "ColumnIsPk": "no"}]),
         written([{"ColumnName": "c", "ColumnType": "SET", "ColumnElems": "ab"}]),
         written(None, Table="", Query=""),
+        written([], Query=""),
         written([]).replace(b"schema1", b"\xff"),
         b'{"Table":' + b"[" * 100_000,
     ],

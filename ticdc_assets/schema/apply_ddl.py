@@ -278,6 +278,8 @@ class _Application:
         if len(others) != 1:
             other = action.table.table
             raise UnsupportedDdl(f"cannot exchange a partition with {other!r}: unknown table")
+        if key_of(others[0]) == key_of(schema):
+            raise UnsupportedDdl("cannot exchange a partition of a table with the table itself")
         schema = self._catalog.replace(self._reconcile(schema))
         return [PartitionExchanged(schema, get_partitioning(schema), partition, others[0])]
 

@@ -102,8 +102,8 @@ def _parse_content(content: _Content) -> SchemaFile:
         raise MalformedMessage(f"schema file: {TOO_MANY_COLUMNS}")
     if not database:
         raise MalformedMessage("schema file: no Schema")
-    if not table and not content.query:
-        raise MalformedMessage("schema file: a database without a statement")
+    if not content.query and not (table and columns):
+        raise MalformedMessage("schema file: neither a statement nor the columns of a table")
     for column in columns:
         if "ColumnName" not in column or "ColumnType" not in column:
             raise MalformedMessage("schema file: a column without name or type")
@@ -114,7 +114,9 @@ def _parse_content(content: _Content) -> SchemaFile:
         query=content.query,
         type=_parse_number(content.type, "Type"),
         checksum=compute_schema_checksum(content.table, content.schema, columns),
-        table_schema=_parse_table_schema(database, table, version, columns) if table else None,
+        table_schema=_parse_table_schema(database, table, version, columns)
+        if table and columns
+        else None,
     )
 
 

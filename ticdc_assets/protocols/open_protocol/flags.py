@@ -52,9 +52,17 @@ def _repair(image: str | None, repairs: dict[str, Callable[[str], str]]) -> str 
     return row_image.dump(row)
 
 
+def _decode_base64(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        # The other image of the row was decoded by other flags.
+        raise MalformedMessage("flags that contradict each other") from None
+
+
 def _quoted_text(text: str) -> str:
     # The decoder unquoted a text that was never quoted: quoting restores it.
-    return go_quote.quote(b64decode(text))
+    return go_quote.quote(_decode_base64(text))
 
 
 def _quoted_bytes(text: str) -> str:
@@ -62,7 +70,7 @@ def _quoted_bytes(text: str) -> str:
 
 
 def _lob_text(text: str) -> str:
-    return b64decode(text).decode("utf-8", "surrogateescape")
+    return _decode_base64(text).decode("utf-8", "surrogateescape")
 
 
 def _lob_bytes(text: str) -> str:

@@ -47,7 +47,8 @@ from ticdc_assets.protocols.simple.decoder import (
 )
 from ticdc_assets.protocols.simple.schema import (
     DataType,
-    check_column_count,
+    check_columns,
+    check_ddl_columns,
     column,
     column_type,
 )
@@ -190,7 +191,7 @@ def _other(kind: bytes, data: bytes, position: TopicPosition) -> tuple[Event, in
     if kind == _BOOTSTRAP:
         build_ts, at = read_long(data, _START)
         schema, at = _read_table_schema(data, at)
-        return Bootstrap(schema=schema, position=position, build_ts=build_ts), at
+        return Bootstrap(schema=check_columns(schema), position=position, build_ts=build_ts), at
     if kind == _DDL:
         return _read_ddl(data, position)
     if kind[:-1] in (_WATERMARK[:-1], _BOOTSTRAP[:-1], _DDL[:-1], _DML[:-1]):
@@ -213,8 +214,8 @@ def _read_ddl(data: bytes, position: TopicPosition) -> tuple[SchemaChange, int]:
         sql=sql,
         position=position,
         ddl_type=DDL_TYPES[kind],
-        schema=schema,
-        pre_schema=pre_schema,
+        schema=check_ddl_columns(schema),
+        pre_schema=check_ddl_columns(pre_schema),
         build_ts=build_ts,
     )
     return change, at
@@ -257,7 +258,6 @@ def _read_table_schema(data: bytes, at: int) -> tuple[TableSchema, int]:
     table_id, at = read_long(data, at)
     version, at = _read_ts(data, at)
     columns, at = read_array(data, at, _read_column)
-    check_column_count(len(columns))
     indexes, at = read_array(data, at, _read_index)
     schema = TableSchema(
         database=database,

@@ -42,7 +42,8 @@ from ticdc_assets.protocols.simple.decoder import (
 from ticdc_assets.protocols.simple.schema import (
     I64,
     DataType,
-    check_column_count,
+    check_columns,
+    check_ddl_columns,
     column,
     column_type,
 )
@@ -155,6 +156,8 @@ class SimpleJsonDecoder(SimpleDecoder):
     ) -> RowChange:
         if message.commit_ts is None or message.database is None or message.table is None:
             raise MalformedMessage("a row without a commit ts or a table")
+        if message.schema_version is None:
+            raise MalformedMessage("a row without a schema version")
         checksum = message.checksum
         row = RowChange(
             op=check_op(message.type, before, after),
@@ -212,7 +215,8 @@ def _other(message: Envelope, position: TopicPosition) -> Event:
     if kind == "BOOTSTRAP":
         if table is None:
             raise MalformedMessage("a bootstrap without a table")
-        return Bootstrap(schema=_table_schema(table), position=position, build_ts=message.build_ts)
+        schema = check_columns(_table_schema(table))
+        return Bootstrap(schema=schema, position=position, build_ts=message.build_ts)
     if kind not in DDL_TYPES:
         raise UnknownMessage(f"a message of type {kind[:20]!r}")
     if message.sql is None or commit_ts is None:
@@ -225,14 +229,13 @@ def _other(message: Envelope, position: TopicPosition) -> Event:
         sql=message.sql,
         position=position,
         ddl_type=kind,
-        schema=None if table is None else _table_schema(table),
-        pre_schema=None if before is None else _table_schema(before),
+        schema=check_ddl_columns(None if table is None else _table_schema(table)),
+        pre_schema=check_ddl_columns(None if before is None else _table_schema(before)),
         build_ts=message.build_ts,
     )
 
 
 def _table_schema(table: _Table) -> TableSchema:
-    check_column_count(len(table.columns or ()))
     return TableSchema(
         database=table.database,
         table=table.table,

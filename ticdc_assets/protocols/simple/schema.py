@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ticdc_assets.errors import MalformedMessage
-from ticdc_assets.events import Column, ColumnType
+from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.schema.types.limits import MAX_COLUMNS, TOO_MANY_COLUMNS, find_excess
 
 _BINARY = frozenset({"binary", "varbinary"})
@@ -67,10 +67,16 @@ def column_type(stated: DataType) -> ColumnType:
     return type
 
 
-def check_column_count(count: int) -> None:
-    """Raise `MalformedMessage` for more columns than a table can have."""
-    if count > MAX_COLUMNS:
-        raise MalformedMessage(TOO_MANY_COLUMNS)
+def check_columns(schema: TableSchema) -> TableSchema:
+    """Return the schema of a bootstrap; raise `MalformedMessage` unless a table can have it."""
+    if not 0 < len(schema.columns) <= MAX_COLUMNS:
+        raise MalformedMessage(TOO_MANY_COLUMNS if schema.columns else "a table without columns")
+    return schema
+
+
+def check_ddl_columns(schema: TableSchema | None) -> TableSchema | None:
+    """Return the schema of a DDL, None if it has no columns: then only its statement counts."""
+    return check_columns(schema) if schema is not None and schema.columns else None
 
 
 def _split_type(mysql_type: str) -> tuple[str, list[str]]:
