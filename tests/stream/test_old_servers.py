@@ -172,6 +172,7 @@ def test_a_key_that_an_old_server_changes_without_saying_so_pauses_its_table() -
 def test_what_the_server_may_do_is_a_note() -> None:
     assert "declare server-version" in " ".join(describe_limits(csv_feed(None)))
     assert "may be an update" in " ".join(describe_limits(csv_feed("6.5.12")))
+    assert "no database-level DDL" in " ".join(describe_limits(csv_feed("6.5.0")))
     assert not any("server" in limit for limit in describe_limits(csv_feed("8.5.0")))
     simple = "dump:///x.jsonl?protocol=simple"
     for server, is_noted in (

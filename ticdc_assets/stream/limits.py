@@ -1,6 +1,7 @@
 """What a stream cannot hold under the settings of its changefeed."""
 
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.changefeed.server_version import find_rules
 from ticdc_assets.protocols.registry import get_ordering, get_traits
 
 
@@ -23,6 +24,11 @@ def describe_limits(feed: Changefeed) -> list[str]:
         limits.append(
             "with output-raw-change-event and without open.output-old-value, an UPDATE of a key"
             " looks like an INSERT: every table is paused at its first new row"
+        )
+    is_old_folder = find_rules(feed.server_version, enable_old_value=True).has_plain_folders
+    if feed.transport == "storage" and is_old_folder:
+        limits.append(
+            "this server writes no database-level DDL: the tables of a dropped database remain"
         )
     if feed.use_table_id_as_path:
         limits.append(
