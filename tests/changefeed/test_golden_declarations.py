@@ -60,6 +60,8 @@ DEFAULTS: dict[str, Any] = {
     "claim_check_storage": None,
     "partition_num": None,
     "server_version": None,
+    "ddl_time_zone": None,
+    "default_collation": None,
     "omissions": (),
 }
 CHANGES_NO_BYTE_WE_READ = {

@@ -3,13 +3,19 @@
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.changefeed.sinks import CANAL_FILES, CLAIM, CSV, KAFKA, LARGE
-from ticdc_assets.changefeed import Changefeed, changefeed_from_uri, find_changefeeds_file
+from ticdc_assets.changefeed import (
+    Changefeed,
+    changefeed_from_uri,
+    find_changefeeds_file,
+    load_changefeeds,
+)
 from ticdc_assets.errors import ConfigError
 
 
@@ -165,3 +171,23 @@ def test_durations_in_the_uri_are_read_as_go_does(h: int, m: int, s: object, ms:
     feed = changefeed_from_uri(f"{CSV}&flush-interval={h}h{m}m{s}s{ms}ms")
     assert feed.flush_interval == pytest.approx(h * 3600 + m * 60 + float(str(s)) + ms / 1000)
     assert changefeed_from_uri(f"{CSV}&flush-interval={ms}µs").flush_interval == ms * 1e-6
+
+
+def test_what_ddl_takes_from_its_session_is_unknown_unless_it_is_declared(tmp_path: Path) -> None:
+    path = tmp_path / "changefeeds.toml"
+    path.write_text(
+        f"""
+        [[changefeed]]
+        id = "declared"
+        sink-uri = "{CSV}"
+        ddl-time-zone = "Asia/Tokyo"
+        default-collation = "utf8mb4_general_ci"
+        [[changefeed]]
+        id = "unknown"
+        sink-uri = "{CSV}"
+        """
+    )
+    declared, unknown = load_changefeeds(path).values()
+    assert (declared.ddl_time_zone, declared.tz) == (ZoneInfo("Asia/Tokyo"), ZoneInfo("UTC"))
+    assert declared.default_collation == "utf8mb4_general_ci"
+    assert (unknown.ddl_time_zone, unknown.default_collation) == (None, None)

@@ -68,7 +68,8 @@ class Changefeed:
 
     `location` is the brokers, the absolute path, or `scheme://bucket/prefix`, unescaped and without
     parameters; `claim_check_storage` is written the same way.  `options` and `claim_check_options`
-    hold the connection parameters of both and never print.
+    hold the connection parameters of both and never print.  `ddl_time_zone` and `default_collation`
+    are None where the owner declares neither: then what depends on them is uncertain.
     """
 
     id: str
@@ -79,6 +80,8 @@ class Changefeed:
     protocol: ProtocolName
     encoding_format: EncodingFormat = "json"
     tz: ZoneInfo
+    ddl_time_zone: ZoneInfo | None = None
+    default_collation: str | None = None
     enable_tidb_extension: bool = False
     content_compatible: bool = False
     only_output_updated_columns: bool = False
@@ -183,6 +186,8 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         protocol=protocol,
         encoding_format=settings.one_of(f"{_CODEC}.encoding-format", _FORMATS),
         tz=entry.zone(),
+        ddl_time_zone=entry.ddl_zone(),
+        default_collation=entry.default_collation(),
         enable_tidb_extension=settings.flag(f"{_CODEC}.enable-tidb-extension"),
         content_compatible=settings.flag("sink.content-compatible"),
         only_output_updated_columns=settings.flag("sink.only-output-updated-columns"),

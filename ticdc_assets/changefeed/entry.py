@@ -12,11 +12,35 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from ticdc_assets.changefeed.server_version import ServerVersion, parse_server_version
-from ticdc_assets.changefeed.sink_uri import Options, SinkUri, nearest, parse_sink_uri
+from ticdc_assets.changefeed.sink_uri import (
+    Options,
+    SinkUri,
+    list_choices,
+    nearest,
+    parse_sink_uri,
+)
 from ticdc_assets.changefeed.toml import ChangefeedToml, read_changefeed_toml
 from ticdc_assets.errors import ConfigError
 
-_NAMES = ("id", "sink-uri", "config", "tz", "server-version", "claim-check-storage", "keys")
+_NAMES = (
+    "id",
+    "sink-uri",
+    "config",
+    "tz",
+    "server-version",
+    "ddl-time-zone",
+    "default-collation",
+    "claim-check-storage",
+    "keys",
+)
+# TiDB's collations of utf8mb4, the charset of columns for which nothing states one.
+_COLLATIONS = (
+    "utf8mb4_bin",
+    "utf8mb4_general_ci",
+    "utf8mb4_unicode_ci",
+    "utf8mb4_0900_ai_ci",
+    "utf8mb4_0900_bin",
+)
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _CLAIM_CHECK = "sink.kafka-config.large-message-handle.claim-check-storage-uri"
 
@@ -62,14 +86,16 @@ class ChangefeedEntry:
         return read_changefeed_toml(path)
 
     def zone(self) -> ZoneInfo:
-        name = self._text("tz") or "UTC"
-        try:
-            return ZoneInfo(name)
-        except (KeyError, ValueError, OSError):
-            reason = "is not the name of a time zone, such as Asia/Shanghai or UTC"
-            if name in ("System", "Local"):
-                reason = "must name the zone of TiCDC's own machine, such as Asia/Shanghai"
-            raise self.error(reason, "tz") from None
+        return self._zone("tz", "TiCDC's own machine") or ZoneInfo("UTC")
+
+    def ddl_zone(self) -> ZoneInfo | None:
+        return self._zone("ddl-time-zone", "the sessions that run DDL")
+
+    def default_collation(self) -> str | None:
+        name = self._text("default-collation")
+        if name is not None and name not in _COLLATIONS:
+            raise self.error(f"must be {list_choices(_COLLATIONS)}", "default-collation")
+        return name
 
     def server_version(self) -> ServerVersion | None:
         """Return the release of the TiCDC server, if it is stated."""
@@ -109,6 +135,16 @@ class ChangefeedEntry:
 
     def error(self, reason: str, name: str) -> ConfigError:
         return ConfigError(reason, file=self._file, setting=self._place + name)
+
+    def _zone(self, setting: str, owner: str) -> ZoneInfo | None:
+        name = self._text(setting)
+        try:
+            return None if name is None else ZoneInfo(name)
+        except (KeyError, ValueError, OSError):
+            reason = "is not the name of a time zone, such as Asia/Shanghai or UTC"
+            if name in ("System", "SYSTEM", "Local"):
+                reason = f"must name the zone of {owner}, such as Asia/Shanghai"
+            raise self.error(reason, setting) from None
 
     def _text(self, name: str) -> str | None:
         value = self._content.get(name)
