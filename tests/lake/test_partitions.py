@@ -1,11 +1,14 @@
-"""Partition DDL of one window, where rows lie in other partitions than their values say."""
+"""Partition DDL of one window, where the partition of a row is not certain."""
 
+from dataclasses import replace
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, ddl, placed, row, watermark
+from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
@@ -70,3 +73,63 @@ def test_a_new_partitioning_puts_every_row_where_it_belongs(
     assert done.problems == []
     ids = {t.schema.table: t.id for t in read_last_snapshot(lake).state.incarnations.values()}
     assert [r["id"] for r in lake.read(f"current/{ids['t']}").collect()] == [15]
+
+
+DECLARED = replace(
+    FEED, ddl_time_zone=ZoneInfo("Asia/Tokyo"), default_collation="utf8mb4_general_ci"
+)
+
+
+@pytest.mark.parametrize(
+    ("feed", "paused", "left"),
+    [
+        (FEED, {"k": "ddl-time-zone", "s": "default-collation"}, "2020-02-02 09:00:00"),
+        (DECLARED, {}, "2020-02-02 00:00:00"),
+    ],
+)
+def test_what_a_ddl_takes_from_its_session_is_declared_or_uncertain(
+    spark: SparkSession, tmp_path: Path, feed: Changefeed, paused: dict[str, str], left: str
+) -> None:
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), feed.id), feed)
+    below = " PARTITION BY {} (PARTITION a VALUES {}, PARTITION b VALUES {})"
+    moments = below.format(
+        "RANGE (id)",
+        "LESS THAN (UNIX_TIMESTAMP('1970-01-01 09:00:10'))",
+        "LESS THAN (UNIX_TIMESTAMP('1970-01-02'))",
+    )
+    texts = below.format("LIST COLUMNS (s)", "IN ('a')", "IN ('b')")
+    added = "ALTER TABLE z ADD COLUMN c TIMESTAMP NULL DEFAULT '2020-02-02 09:00:00'"
+    sent = [
+        ddl("d", "k", 1, "CREATE", CREATE.format("k") + moments),
+        ddl("d", "s", 2, "CREATE", "CREATE TABLE s (id int primary key, s varchar(20))" + texts),
+        ddl("d", "n", 3, "CREATE", CREATE.format("n") + RANGES),
+        ddl("d", "z", 4, "CREATE", CREATE.format("z")),
+        *(row("d", table, 5, id=id) for table in ("k", "z") for id in ("5", "15")),
+        row("d", "s", 5, id="5", s="A"),
+        row("d", "s", 5, id="15", s="b"),
+        # No partition takes it, so the partitions must be others.
+        row("d", "n", 5, id="50"),
+        *(
+            ddl("d", table, 11, "ALTER", f"ALTER TABLE {table} TRUNCATE PARTITION a")
+            for table in ("k", "s", "n")
+        ),
+        ddl("d", "z", 12, "ALTER", added),
+        watermark(20),
+    ]
+
+    done = advance(lake, RecordSource(lambda: placed(sent))).applied
+
+    reasons = {(p.kind, p.table): p.reason for p in done.problems}
+    expected = {("paused", "n"): "no partition takes one of the rows"} | {
+        ("paused", table): setting for table, setting in paused.items()
+    }
+    if feed is FEED:
+        expected["approximate", "z"] = "column c"
+    assert reasons.keys() == expected.keys()
+    assert all(word in reasons[key] for key, word in expected.items())
+    tables = read_last_snapshot(lake).state.incarnations.values()
+    current = {t.schema.table: lake.read(f"current/{t.id}") for t in tables if t.status == "live"}
+    assert current.keys() == {"k", "s", "n", "z"} - {"n", *paused}
+    for name in current.keys() & {"k", "s"}:
+        assert [r["id"] for r in current[name].collect()] == [15]
+    assert {str(r["c"]) for r in current["z"].selectExpr("string(c) c").collect()} == {left}

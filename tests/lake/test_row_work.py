@@ -21,6 +21,7 @@ from ticdc_assets.lake.columns.conversion import (
 from ticdc_assets.lake.columns.reading import name_values, parse_images, type_columns
 from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.reference.table import ModelTable
+from ticdc_assets.schema.ddl_context import DdlContext
 from ticdc_assets.schema.effect import (
     ColumnAdded,
     ColumnChange,
@@ -169,10 +170,13 @@ def test_rows_are_located_in_their_partitions(spark: SparkSession) -> None:
     parts = (Partition("low", less_than=("10",)), Partition("p`2", less_than=("20",)))
     by = Partitioning("range", parts, expression="`id`")
     ids = ["9", "10", "20", None, "x"]
-    rows = locate_partitions(of_images(spark, [dump({"id": i}) for i in ids]), "image", schema, by)
+    rows = locate_partitions(
+        of_images(spark, [dump({"id": i}) for i in ids]), "image", schema, by, DdlContext()
+    )
     assert rows.columns == ["at", "image", "partition", "problem"]
     found = rows.sort("at").collect()
     assert [row.partition for row in found] == ["low", "p`2", None, "low", None]
     assert [row.problem is None for row in found] == [True, True, True, True, False]
+    sleeping = Partitioning("range", parts, expression="sleep(id)")
     with pytest.raises(UnsupportedDdl):
-        check_partitioning(schema, Partitioning("range", parts, expression="sleep(id)"))
+        check_partitioning(schema, sleeping, DdlContext())

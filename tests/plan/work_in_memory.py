@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
+from functools import cache
 
 from tests.plan.arrived import ArrivedRow, GroupKey, group_key
 from ticdc_assets.errors import InvalidValue, MalformedMessage, TableCannotContinue, TicdcError
@@ -17,7 +18,7 @@ from ticdc_assets.plan.steps import (
 )
 from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.schema.catalog import TableKey, table_key
-from ticdc_assets.schema.partition.locate import make_locator
+from ticdc_assets.schema.partition.locate import make_locator, make_strict_locator
 from ticdc_assets.schema.types.either_moment import check_identity
 from ticdc_assets.schema.types.row import RowReader
 from ticdc_assets.stream.problem import (
@@ -87,7 +88,7 @@ class WorkInMemory:
             case EmptyPartitions():
                 if table.has_misplaced_rows:
                     raise TableCannotContinue(ROWS_IN_WRONG_PARTITIONS)
-                locate = make_locator(step.partitioning, table.schema)
+                locate = _locate_lazily(step, table)
                 table.take_rows(lambda row: locate(row) in step.names)
                 table.alter(step.schema, (), step.commit_ts)
             case Exchange():
@@ -111,8 +112,8 @@ class WorkInMemory:
         try:
             if one.has_misplaced_rows:
                 raise TableCannotContinue(ROWS_IN_WRONG_PARTITIONS)
-            locate = make_locator(step.partitioning, one.schema)
-            misplaced = any(locate(one.rename_columns(row)) != step.partition for row in two)
+            locate = _locate_lazily(step, one)
+            misplaced = any(_may_be_misplaced(row, step, one) for row in two)
             out = one.take_rows(lambda row: locate(row) == step.partition)
             into = two.take_rows(lambda row: True)
             one.alter(schema, (), step.commit_ts)
@@ -230,3 +231,17 @@ def copied(table: ModelTable) -> ModelTable:
     twin._copies = Counter(table._copies)
     twin.incomplete = dict(table.incomplete)
     return twin
+
+
+def _locate_lazily(step: EmptyPartitions | Exchange, table: ModelTable):
+    """Make the locator for its first row: without rows, nothing is uncertain."""
+    locator = cache(lambda: make_strict_locator(step.partitioning, table.schema, step.context))
+    return lambda row: locator()(row)
+
+
+def _may_be_misplaced(row: ModelRow, step: Exchange, table: ModelTable) -> bool:
+    try:
+        locate = make_locator(step.partitioning, table.schema, step.context)
+        return locate(table.rename_columns(row)) != step.partition
+    except TicdcError:
+        return True

@@ -1,9 +1,11 @@
 """The golden datasets as changefeeds: how they are declared, and what cannot be had from them."""
 
 from collections import Counter
+from dataclasses import replace
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -19,6 +21,8 @@ from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.schema.types.mysql_type import parse_type
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
+# That of the sessions which ran the recorded workloads.
+DDL_TIME_ZONE = ZoneInfo("UTC")
 # What cannot be had from the data, by its nature: which datasets, what is allowed to differ, why.
 END_STATE_ONLY = "only the last truth point can be compared"
 ROWS_REPORTED = "rows reported as incomplete are absent"
@@ -98,12 +102,13 @@ def feed_of(dataset: str) -> Changefeed:
         zipped = (folder / "records.jsonl.gz").exists()
         uri = f"dump://{folder}/records.jsonl{'.gz' * zipped}?{parameters}"
     claims = folder / "claim-check"
-    return changefeed_from_uri(
+    feed = changefeed_from_uri(
         uri,
         config=folder / "changefeed.toml",
         tz=about["timezone"],
         claim_check_storage=str(claims) if claims.exists() else None,
     )
+    return replace(feed, ddl_time_zone=DDL_TIME_ZONE)
 
 
 def replayed(dataset: str) -> ModelReplay:

@@ -1,10 +1,15 @@
 """ADD COLUMN fills existing rows with the default of the column."""
 
+from datetime import UTC
+
 import pytest
 
 from tests.reference.changefeeds import MANNERS, Teller, put
 from tests.reference.model_runs import played, tables
 from tests.reference.test_ddl_column_scenarios import alter, create
+from ticdc_assets.reference.model import Model
+from ticdc_assets.schema.ddl_context import DdlContext
+from ticdc_assets.stream.rules import StreamRules
 
 # A column, and its value in existing rows.
 BACKFILLS: list[tuple[str, str | None]] = [
@@ -59,5 +64,5 @@ def test_rows_that_were_there_get_the_default(column: str, text: str | None, man
         put("t", id=1),
         alter(f"ADD COLUMN `c` {column}", now),
     ]
-    model = played(Teller(manner).tell(steps))
+    model = played(Teller(manner).tell(steps), Model(StreamRules(context=DdlContext(UTC))))
     assert (tables(model), model.problems) == ({"t(id, c)": [("1", text)]}, [])

@@ -308,3 +308,19 @@ def test_a_rename_stays_behind_the_rows_that_wait_for_their_schema() -> None:
     model.advance(10_000)
     assert tables(model) == {"u(id, v)": [("1", "1"), ("2", "2")]}
     assert [*model.problems, *model.waiting_rows()] == []
+
+
+def test_numbers_without_names_stop_their_table_at_a_new_list_of_members() -> None:
+    teller = Teller("canal")
+    teller.knows("t", "id int primary key, e enum('a','b'), s set('x','y')")
+    before = teller.tell([put("t", id=1, e=1, s=None)])
+    members = alter(
+        "MODIFY COLUMN `s` SET('y','x')", "id int primary key, e enum('a','b'), s set('y','x')"
+    )
+    model = played([*before, *teller.tell([members, put("t", id=2, e=2, s=2)])])
+    assert tables(model) == {"t(id, e, s)": [("1", "1", None), ("2", "2", "x")]}
+    reorder = alter(
+        "MODIFY COLUMN `e` ENUM('b','a')", "id int primary key, e enum('b','a'), s set('y','x')"
+    )
+    played(teller.tell([reorder]), model)
+    assert "members that the enum had before" in paused(model)["t"]

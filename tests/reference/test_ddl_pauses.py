@@ -99,6 +99,18 @@ SCENARIOS: dict[str, tuple[list[Step], dict[str, str], Expected]] = {
         {"t": "p7"},
         {},
     ),
+    "a row that no partition takes stops its table": (
+        [
+            create("t", RANGE.replace("MAXVALUE", "20")),
+            create("u", RANGE.replace("MAXVALUE", "20")),
+            *rows("t", 1, 20),
+            *rows("u", 1, 19),
+            Ddl("ALTER TABLE `t` TRUNCATE PARTITION `p0`", "t"),
+            Ddl("ALTER TABLE `u` DROP PARTITION `p0`", "u"),
+        ],
+        {"t": "no partition takes one of the rows"},
+        {"u(id, v)": left(19)},
+    ),
     "an exchange that cannot be followed stops both tables": (
         [
             create("t", STRANGE),

@@ -1,6 +1,7 @@
 """Conversion of values between types, compared with the results of TiDB's own tests."""
 
 import base64
+from datetime import UTC
 from decimal import Decimal
 
 import pytest
@@ -160,7 +161,7 @@ def test_values_are_converted_as_tidb_converts_them(
         base64.b64encode(text.encode()).decode() if TYPES[source.name].kind == "binary" else text
     )
     value = read_value(image, source, member_names=True)
-    assert write_value(convert_value(value, source, target), target) == expected
+    assert write_value(convert_value(value, source, target, UTC), target) == expected
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,10 @@ ACTIONS = [
         "convert to charset default collate utf8mb4_bin",
         (ddl.ConvertCharset(None, "utf8mb4_bin"),),
     ),
-    ("CHARACTER SET utf8 COLLATE utf8_bin", (NOTHING("charset"), NOTHING("collate"))),
+    (
+        "CHARACTER SET utf8 COLLATE utf8_bin",
+        (NOTHING("charset"), NOTHING("collate"), ddl.SetCollation("utf8_bin")),
+    ),
     ("/*T![force_inc] FORCE */ AUTO_INCREMENT = 12", (NOTHING("auto_increment"),)),
     (
         "FORCE /* AlterTableForce is not supported */ , AUTO_INCREMENT = 12",

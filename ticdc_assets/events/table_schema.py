@@ -105,6 +105,8 @@ class TableSchema(Struct, frozen=True, dict=True):
     declared_key: tuple[str, ...] | None = None
     # Whether a DDL removed the last key, so that TiCDC needs `force-replicate` to send more rows.
     lost_key: bool = False
+    # The collation of text columns for which a DDL states none, if the table's own DDLs state it.
+    collation: str | None = None
 
     def column(self, name: str) -> Column | None:
         """Return the column of this name, ignoring case."""

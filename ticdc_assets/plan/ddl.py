@@ -13,10 +13,10 @@ from ticdc_assets.schema.apply_ddl import apply_ddl
 from ticdc_assets.schema.catalog import table_key
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import TruncateTable
-from ticdc_assets.schema.effect import ColumnAdded, Effect
+from ticdc_assets.schema.effect import Effect
 from ticdc_assets.schema.name_resolution import affected_names
 from ticdc_assets.stream.ordering import Phase
-from ticdc_assets.stream.problem import ROWS_IN_WRONG_PARTITIONS, TIME_OF_DDL, Problem
+from ticdc_assets.stream.problem import ROWS_IN_WRONG_PARTITIONS, Problem, list_approximations
 
 _WAITS_WITH_ROWS = "rows of {}.{} arrived before any schema of it, and wait for their schema"
 
@@ -82,7 +82,7 @@ class DdlApplier:
                 tables.move(tables.release_name(table_key(database, name)), schema, ts, sql)
             case effects.TableAltered(schema, steps):
                 table = tables.find_or_create(schema, ts)
-                self._report_time_of_ddl(table, steps, ts)
+                self._report_approximations(table, steps, ts)
                 tables.alter(table.id, schema, steps, ts, sql)
             case effects.PartitionsEmptied():
                 self._empty_partitions(effect, ts, sql)
@@ -111,7 +111,9 @@ class DdlApplier:
             return
         if table.rows_in_wrong_partitions:
             raise TableCannotContinue(ROWS_IN_WRONG_PARTITIONS)
-        step = EmptyPartitions(effect.schema, effect.partitioning, effect.names, ts, sql)
+        step = EmptyPartitions(
+            effect.schema, effect.partitioning, effect.names, ts, sql, effect.context
+        )
         self._tables.add_step(table.id, step)
         self._tables.set_schema(table.id, effect.schema)
 
@@ -139,6 +141,7 @@ class DdlApplier:
                 other_steps=count,
                 commit_ts=ts,
                 sql=sql,
+                context=effect.context,
             )
             tables.add_step(table.id, step)
             tables.set_schema(table.id, schema)
@@ -175,15 +178,14 @@ class DdlApplier:
             if table is not None and not table.is_stopped:
                 self._tables.stop(table.id, "waiting", reason, unknown)
 
-    def _report_time_of_ddl(
+    def _report_approximations(
         self, table: Incarnation, steps: Sequence[effects.ColumnChange], ts: int
     ) -> None:
-        """Report columns whose default is the time of the DDL, which the stream does not have."""
-        added = [step.column for step in steps if isinstance(step, ColumnAdded)]
-        evaluated = [column.name for column in added if column.default_is_expression]
-        if evaluated and not table.is_stopped and self._tables.may_have_rows(table.id):
-            reason = TIME_OF_DDL + ", ".join(evaluated)
-            name = table.schema.database, table.schema.table
+        """Report columns whose existing values depend on what the stream does not have."""
+        if table.is_stopped or not self._tables.may_have_rows(table.id):
+            return
+        name = table.schema.database, table.schema.table
+        for reason in list_approximations(steps):
             self._tables.problems.append(Problem("approximate", reason, *name, ts))
 
 

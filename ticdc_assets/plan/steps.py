@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from ticdc_assets.events import Partitioning, TableSchema
 from ticdc_assets.plan.row_group import RowGroup
+from ticdc_assets.schema.ddl_context import DdlContext
 from ticdc_assets.schema.effect import ColumnChange
 from ticdc_assets.stream.ordering import OrderKey
 
@@ -56,6 +57,7 @@ class EmptyPartitions(Struct, frozen=True):
     names: tuple[str, ...]
     commit_ts: int
     sql: str
+    context: DdlContext
 
 
 class Exchange(Struct, frozen=True):
@@ -75,6 +77,7 @@ class Exchange(Struct, frozen=True):
     other_steps: int
     commit_ts: int
     sql: str
+    context: DdlContext
 
 
 TableStep = ApplyRows | Alter | EmptyPartitions | Exchange

@@ -19,7 +19,7 @@ from ticdc_assets.plan.state import (
     stop_table,
 )
 from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, SchemaVersion, TableStep, TableWork
-from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
+from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.effect import ColumnChange
 from ticdc_assets.stream.ordering import OrderKey, Phase
 from ticdc_assets.stream.problem import Problem
@@ -31,7 +31,7 @@ class TableTracker:
 
     def __init__(self, start: State, rules: StreamRules) -> None:
         self.start = start
-        self.catalog = SchemaCatalog(rules.declared_keys, force_replicate=rules.force_replicate)
+        self.catalog = rules.make_catalog()
         self.catalog.restore(start.catalog)
         self.incarnations = dict(start.incarnations)
         self.history: list[SchemaVersion] = []

@@ -33,7 +33,7 @@ from ticdc_assets.reference.row_typing import RowTyper, TypedChange
 from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.reference.tables import ModelTables
 from ticdc_assets.schema.apply_ddl import apply_ddl
-from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
+from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.name_resolution import affected_names
 from ticdc_assets.schema.types.either_moment import (
     EITHER_MOMENT,
@@ -62,7 +62,7 @@ class Model:
         self._rules = rules
         # The events that `advance` could not apply, by table.
         self._waiting: dict[TableKey, list[BufferedEvent]] = {}
-        self._catalog = SchemaCatalog(rules.declared_keys, force_replicate=rules.force_replicate)
+        self._catalog = rules.make_catalog()
         self._typer = RowTyper(self._buffer, self._catalog, self.tables, rules.redecode)
 
     @property

@@ -167,13 +167,15 @@ def _partitioning(schema: TableSchema) -> tuple[object, ...]:
 
 def _change_row(row: ModelRow, step: ColumnChange, commit_ts: int) -> ModelRow:
     match step:
-        case ColumnAdded(column):
-            return row if column.name in row else {**row, column.name: backfill(column, commit_ts)}
+        case ColumnAdded(column, zone):
+            if column.name in row:
+                return row
+            return {**row, column.name: backfill(column, commit_ts, zone)}
         case ColumnDropped(name):
             return {n: v for n, v in row.items() if n != name}
         case ColumnRenamed(old, new):
             return {new if n == old else n: v for n, v in row.items()}
-        case ColumnConverted(name, old_type, new_type):
+        case ColumnConverted(name, old_type, new_type, zone):
             if name not in row:
                 return row
-            return {**row, name: convert_value(row[name], old_type, new_type)}
+            return {**row, name: convert_value(row[name], old_type, new_type, zone)}

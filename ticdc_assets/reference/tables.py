@@ -1,15 +1,16 @@
 """All tables of the model, and how the effects of DDLs change them and their rows."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 
 from ticdc_assets.errors import TicdcError, UnsupportedDdl
-from ticdc_assets.events import TableSchema
-from ticdc_assets.reference.table import ModelTable
+from ticdc_assets.events import Partitioning, TableSchema
+from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.schema.catalog import TableKey, table_key
+from ticdc_assets.schema.ddl_context import DdlContext
 from ticdc_assets.schema.effect import (
     AllTablesPaused,
-    ColumnAdded,
     ColumnChange,
     Effect,
     PartitionExchanged,
@@ -22,12 +23,13 @@ from ticdc_assets.schema.effect import (
     TableRenamed,
     TableTruncated,
 )
-from ticdc_assets.schema.partition.locate import make_locator
+from ticdc_assets.schema.partition.locate import make_locator, make_strict_locator
+from ticdc_assets.schema.partition.method import Locate
 from ticdc_assets.stream.problem import (
     ROWS_IN_WRONG_PARTITIONS,
-    TIME_OF_DDL,
     UNKNOWN_MEMBERS,
     Problem,
+    list_approximations,
 )
 
 
@@ -98,7 +100,7 @@ class ModelTables:
             case TableAltered(schema, steps):
                 table = self.find_or_add(schema)
                 table.alter(schema, steps, ts)
-                self._report_time_of_ddl(effect, table, ts)
+                self._report_approximations(effect, table, ts)
             case PartitionsEmptied():
                 self._empty(effect, ts)
             case PartitionExchanged():
@@ -131,7 +133,7 @@ class ModelTables:
         table = self.find_or_add(effect.schema)
         if table.has_misplaced_rows:
             raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS)
-        locate = make_locator(effect.partitioning, table.schema)
+        locate = _locate_lazily(make_strict_locator, effect, table)
         table.take_rows(lambda row: locate(row) in effect.names)
         table.alter(effect.schema, (), ts)
 
@@ -144,10 +146,16 @@ class ModelTables:
                 )
         if partitioned.has_misplaced_rows:
             raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS)
-        locate = make_locator(effect.partitioning, partitioned.schema)
-        has_misplaced_rows = any(
-            locate(partitioned.rename_columns(row)) != effect.partition for row in other
-        )
+        locate = _locate_lazily(make_strict_locator, effect, partitioned)
+        locate_received = _locate_lazily(make_locator, effect, partitioned)
+
+        def may_be_misplaced(row: ModelRow) -> bool:
+            try:
+                return locate_received(partitioned.rename_columns(row)) != effect.partition
+            except TicdcError:
+                return True
+
+        has_misplaced_rows = any(may_be_misplaced(row) for row in other)
         from_partition = partitioned.take_rows(lambda row: locate(row) == effect.partition)
         from_other = other.take_rows(lambda row: True)
         partitioned.alter(effect.schema, (), ts)
@@ -165,16 +173,26 @@ class ModelTables:
                 reason = UNKNOWN_MEMBERS.format(kind.upper(), column.name)
                 self._problems.append(Problem("approximate", reason, schema.database, schema.table))
 
-    def _report_time_of_ddl(self, effect: TableAltered, table: ModelTable, ts: int) -> None:
-        added = [s.column for s in effect.column_changes if isinstance(s, ColumnAdded)]
-        expressions = [column.name for column in added if column.default_is_expression]
-        if expressions and len(table) and table.pause_reason is None:
-            schema, reason = effect.schema, TIME_OF_DDL + ", ".join(expressions)
-            self._problems.append(Problem("approximate", reason, schema.database, schema.table, ts))
+    def _report_approximations(self, effect: TableAltered, table: ModelTable, ts: int) -> None:
+        if not len(table) or table.pause_reason is not None:
+            return
+        name = effect.schema.database, effect.schema.table
+        for reason in list_approximations(effect.column_changes):
+            self._problems.append(Problem("approximate", reason, *name, ts))
 
 
 def _key(schema: TableSchema) -> TableKey:
     return table_key(schema.database, schema.table)
+
+
+def _locate_lazily(
+    make: Callable[[Partitioning, TableSchema, DdlContext], Locate],
+    effect: PartitionsEmptied | PartitionExchanged,
+    table: ModelTable,
+) -> Locate:
+    """Return a locator that is made for its first row: without rows, nothing is uncertain."""
+    locator = cache(partial(make, effect.partitioning, table.schema, effect.context))
+    return lambda row: locator()(row)
 
 
 def _affected_tables(effect: Effect) -> list[TableSchema]:

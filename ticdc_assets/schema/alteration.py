@@ -15,6 +15,7 @@ from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.default import resolve_default
 from ticdc_assets.schema.ddl.indexes import find_free_name
+from ticdc_assets.schema.ddl_context import inherit_collation
 from ticdc_assets.schema.effect import (
     ColumnAdded,
     ColumnChange,
@@ -53,7 +54,7 @@ def _(action: ddl.ChangesNothing, schema: TableSchema) -> AlterResult:
 
 @apply_action.register
 def _(action: ddl.AddColumn, schema: TableSchema) -> AlterResult:
-    column = action.column
+    column = inherit_collation(action.column, schema)
     existing = schema.column(column.name)
     if existing is not None:
         if action.if_not_exists:
@@ -93,7 +94,7 @@ def _(action: ddl.ModifyColumn, schema: TableSchema) -> AlterResult:
     old = _find_column(schema, action.old_name, if_exists=action.if_exists)
     if old is None:
         return schema, ()
-    new = action.column
+    new = inherit_collation(action.column, schema)
     if any(i.primary and _contains_name(i.columns, old.name) for i in schema.indexes):
         new = replace(new, nullable=False)
     return _change_column(schema, old, new, action.position)
@@ -117,7 +118,12 @@ def _(action: ddl.ConvertCharset, schema: TableSchema) -> AlterResult:
         else c
         for c in schema.columns
     )
-    return replace(schema, columns=columns), ()
+    return replace(schema, columns=columns, collation=action.collation), ()
+
+
+@apply_action.register
+def _(action: ddl.SetCollation, schema: TableSchema) -> AlterResult:
+    return replace(schema, collation=action.collation), ()
 
 
 def _change_column(
@@ -221,9 +227,8 @@ def _(action: ddl.DropIndex, schema: TableSchema) -> AlterResult:
 @apply_action.register
 def _(action: ddl.DropPrimaryKey, schema: TableSchema) -> AlterResult:
     dropped = [i for i in schema.indexes if i.primary]
-    if not dropped:
-        # The handle key that rows stated is the primary key, if the table has one.
-        dropped = [i for i in schema.indexes if i.name == INFERRED_KEY]
+    # The handle key that rows stated is the primary key, if the table has one.
+    dropped = dropped or [i for i in schema.indexes if i.name == INFERRED_KEY]
     return replace(schema, indexes=tuple(i for i in schema.indexes if i not in dropped)), ()
 
 

@@ -9,6 +9,7 @@ Rules:
 """
 
 from collections.abc import Iterable
+from datetime import UTC, tzinfo
 
 from msgspec.structs import replace
 
@@ -27,7 +28,9 @@ from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.effect import (
     AllTablesPaused,
+    ColumnAdded,
     ColumnChange,
+    ColumnConverted,
     Effect,
     PartitionExchanged,
     PartitionsEmptied,
@@ -132,6 +135,7 @@ class _Application:
             indexes=statement.indexes,
             partitioning=statement.partitioning,
             origin="replayed",
+            collation=statement.collation,
         )
         if statement.charset is None and statement.collation is None:
             schema = self._catalog.apply_database_collation(schema)
@@ -258,10 +262,12 @@ class _Application:
             reason = f"{KEY_LOST}: {self._change.sql}"
             return [TablePaused(schema.database, schema.table, reason)]
         if emptied:
-            return [replace(effect, schema=schema) for effect in emptied]
+            context = self._catalog.context
+            return [replace(effect, schema=schema, context=context) for effect in emptied]
         if not changes and schema == before:
             return []
-        return [TableAltered(schema, adopt_stated_types(changes, schema))]
+        changes = [self._in_session(change) for change in adopt_stated_types(changes, schema)]
+        return [TableAltered(schema, tuple(changes))]
 
     def _exchange_partition(self, name: ddl.Name, action: ddl.ExchangePartition) -> list[Effect]:
         schema = self._catalog.get(*self._qualify(name))
@@ -281,7 +287,20 @@ class _Application:
         if key_of(others[0]) == key_of(schema):
             raise UnsupportedDdl("cannot exchange a partition of a table with the table itself")
         schema = self._catalog.replace(self._reconcile(schema))
-        return [PartitionExchanged(schema, get_partitioning(schema), partition, others[0])]
+        partitioning, context = get_partitioning(schema), self._catalog.context
+        return [PartitionExchanged(schema, partitioning, partition, others[0], context)]
+
+    def _in_session(self, change: ColumnChange) -> ColumnChange:
+        """Return a change with the time zone on which the values of existing rows may depend."""
+        zone: tzinfo | None = self._catalog.context.time_zone
+        match change:
+            case ColumnAdded(column):
+                # Stated defaults of TIMESTAMP are in UTC.
+                is_stated = self._change.schema is not None and column.type.name == "timestamp"
+                return replace(change, zone=UTC if is_stated else zone)
+            case ColumnConverted():
+                return replace(change, zone=zone)
+        return change
 
     # Names and stated schemas
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.schema.ddl_context import DdlContext
 from ticdc_assets.schema.reconciliation import mark_hidden_columns
 from ticdc_assets.schema.recycle_bin import RecycleBin, RecycleBinState
 
@@ -46,7 +47,9 @@ class SchemaCatalog:
         declared_keys: Mapping[str, tuple[str, ...]] | None = None,
         *,
         force_replicate: bool = False,
+        context: DdlContext = DdlContext(),  # noqa: B008 - it is frozen
     ) -> None:
+        self.context = context
         self.recycle_bin = RecycleBin()
         # Whether TiCDC replicates tables without a key.
         self.force_replicate = force_replicate
@@ -188,4 +191,4 @@ class SchemaCatalog:
             else c
             for c in schema.columns
         )
-        return replace(schema, columns=columns)
+        return replace(schema, columns=columns, collation=collation)

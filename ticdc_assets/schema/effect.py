@@ -5,17 +5,32 @@ SQL.  Every effect carries whole schemas, as they are after the DDL.  A DDL that
 rows nor names has no effect.
 """
 
+from datetime import tzinfo
+
 from msgspec import Struct
 
 from ticdc_assets.events import Column, ColumnType, Partitioning, TableSchema
+from ticdc_assets.schema.ddl_context import DdlContext
 
 # Column changes: what every row of an altered table goes through, in order.
 
 
 class ColumnAdded(Struct, frozen=True):
-    """Existing rows get `conversion.convert.backfill(column)`.  Never a virtual column."""
+    """Existing rows get `conversion.convert.backfill(column)`.  Never a virtual column.
+
+    `zone` is the time zone of the default, None if it is unknown.
+    """
 
     column: Column
+    zone: tzinfo | None = None
+
+    @property
+    def assumes_utc(self) -> bool:
+        """Whether the values depend on a time zone that is unknown."""
+        column = self.column
+        is_literal = column.default is not None and not column.default_is_expression
+        depends = column.type.name == "timestamp" and is_literal
+        return depends and self.zone is None and not str(column.default).startswith("0000-00-00")
 
 
 class ColumnDropped(Struct, frozen=True):
@@ -32,11 +47,22 @@ class ColumnRenamed(Struct, frozen=True):
 
 
 class ColumnConverted(Struct, frozen=True):
-    """Existing values go through `conversion.convert.convert_value`; TiCDC sends no rows for it."""
+    """Existing values go through `conversion.convert.convert_value`; TiCDC sends no rows for it.
+
+    `zone` is the time zone of the DDL's session, None if it is unknown.
+    """
 
     name: str
     old: ColumnType
     new: ColumnType
+    zone: tzinfo | None = None
+
+    @property
+    def assumes_utc(self) -> bool:
+        """Whether the values depend on a time zone that is unknown."""
+        return self.zone is None and (self.old.name == "timestamp") != (
+            self.new.name == "timestamp"
+        )
 
 
 ColumnChange = ColumnAdded | ColumnDropped | ColumnRenamed | ColumnConverted
@@ -87,6 +113,7 @@ class PartitionsEmptied(Struct, frozen=True):
     schema: TableSchema
     partitioning: Partitioning
     names: tuple[str, ...]
+    context: DdlContext = DdlContext()
 
 
 class PartitionExchanged(Struct, frozen=True):
@@ -96,6 +123,7 @@ class PartitionExchanged(Struct, frozen=True):
     partitioning: Partitioning
     partition: str
     other: TableSchema
+    context: DdlContext = DdlContext()
 
 
 class TableRecovered(Struct, frozen=True):

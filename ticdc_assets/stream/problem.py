@@ -1,10 +1,12 @@
 """Problems: everything that was not applied exactly, reported to the operator."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
 
 from ticdc_assets.events import Position
+from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverted
 
 # "quarantined" input or a row that could not be decoded or applied
 # "waiting"     a row whose table schema has not arrived
@@ -37,12 +39,18 @@ UPSERT_OF_ANY_KEY = (
     " open.output-old-value = true or without output-raw-change-event"
 )
 ROWS_IN_WRONG_PARTITIONS = (
-    "EXCHANGE PARTITION WITHOUT VALIDATION put rows into a partition they do not belong to, so the"
-    " rows of this partition are unknown"
+    "EXCHANGE PARTITION WITHOUT VALIDATION may have put rows into a partition they do not belong"
+    " to, so the rows of this partition are unknown"
 )
 TIME_OF_DDL = (
     "the DDL filled existing rows with the time at which it ran, in the time zone of its session;"
-    " the stream does not hold that time, so these rows get the commit time in UTC: column "
+    " the stream does not hold that time, so these rows get the commit time, in ddl-time-zone of"
+    " the changefeed or else in UTC: column "
+)
+ZONE_OF_DDL = (
+    "the DDL computed existing rows in the time zone of its session, which the stream does not"
+    " hold, so these rows are computed in UTC; set ddl-time-zone of the changefeed, then rebuild"
+    " the table: column "
 )
 UNKNOWN_MEMBERS = (
     "no DDL or schema has named the members of this {}, so its values stay numbers: column {}"
@@ -72,3 +80,18 @@ class Problem(Struct, frozen=True):
         place = ", ".join(part for part in (table, commit_ts, position) if part)
         text = f"{self.kind}: {place}: {self.reason}" if place else f"{self.kind}: {self.reason}"
         return text.replace("\r", "\\r").replace("\n", "\\n")
+
+
+def list_approximations(changes: Iterable[ColumnChange]) -> list[str]:
+    """Say in which columns existing rows may differ from TiDB's after a DDL."""
+    by_time, by_zone = [], []
+    for change in changes:
+        match change:
+            case ColumnAdded(column) if column.default_is_expression:
+                by_time.append(column.name)
+            case ColumnAdded(column) if change.assumes_utc:
+                by_zone.append(column.name)
+            case ColumnConverted(name) if change.assumes_utc:
+                by_zone.append(name)
+    found = ((TIME_OF_DDL, by_time), (ZONE_OF_DDL, by_zone))
+    return [reason + ", ".join(names) for reason, names in found if names]

@@ -7,6 +7,8 @@ from msgspec import Struct
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import TableSchema
 from ticdc_assets.protocols.registry import Redecode, get_traits
+from ticdc_assets.schema.catalog import SchemaCatalog
+from ticdc_assets.schema.ddl_context import DdlContext
 from ticdc_assets.stream.problem import UPSERT_OF_ANY_KEY, UPSERT_WITHOUT_KEY
 
 
@@ -22,6 +24,14 @@ class StreamRules(Struct, frozen=True, kw_only=True):
     has_old_values: bool = True
     # TiCDC replicates tables without a key.
     force_replicate: bool = False
+    # What DDLs take from their sessions and databases.
+    context: DdlContext = DdlContext()
+
+    def make_catalog(self) -> SchemaCatalog:
+        """Return an empty catalog that follows these rules."""
+        return SchemaCatalog(
+            self.declared_keys, force_replicate=self.force_replicate, context=self.context
+        )
 
     @property
     def old_values_may_lack(self) -> bool:
@@ -50,4 +60,5 @@ def make_rules(feed: Changefeed) -> StreamRules:
         updates_split=not feed.output_raw_change_event,
         has_old_values=traits.has_old_values(feed),
         force_replicate=feed.force_replicate,
+        context=DdlContext(feed.ddl_time_zone, feed.default_collation),
     )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.schema.partition.partitionings import evaluates_to, lists, moments, ranges, table
 from ticdc_assets.errors import UnsupportedDdl
+from ticdc_assets.schema.ddl_context import DdlContext
 from ticdc_assets.schema.partition.locate import make_locator
 
 
@@ -119,7 +120,9 @@ def test_unix_timestamps_use_utc_for_rows_and_the_session_time_zone_for_bounds(
         f"UNIX_TIMESTAMP('{local:%Y-%m-%d %H:%M:%S}')", "MAXVALUE", by="UNIX_TIMESTAMP(ts)"
     )
     plain = table(ts="timestamp")
-    find = make_locator(cut, plain, session_zone=zone)
+    with pytest.raises(UnsupportedDdl, match="ddl-time-zone"):
+        make_locator(cut, plain)
+    find = make_locator(cut, plain, DdlContext(zone))
     assert find({"ts": f"{at:%Y-%m-%d %H:%M:%S}"}) == "p1"
     assert find({"ts": f"{at - timedelta(seconds=1):%Y-%m-%d %H:%M:%S}"}) == "p0"
 

@@ -15,6 +15,7 @@ from tests.schema.partition.partitionings import locate_partition, numbered, tab
 from ticdc_assets.events import Partition, Partitioning, TableSchema
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import CreateTable
+from ticdc_assets.schema.ddl_context import DdlContext
 from ticdc_assets.schema.partition.locate import make_locator
 from ticdc_assets.schema.types.value import Value
 from ticdc_assets.schema.types.value_reader import read_value
@@ -66,7 +67,8 @@ def test_rows_are_located_in_the_partition_that_tidb_chose(
     assert statement.partitioning is not None
     schema = TableSchema("", name, statement.columns, statement.indexes)
     names = [partition.name for partition in statement.partitioning.partitions]
-    find = make_locator(statement.partitioning, schema)
+    # The collation of the recorded database, which its statements leave out.
+    find = make_locator(statement.partitioning, schema, DdlContext(collation="utf8mb4_bin"))
     found: dict[int, set[str | None]] = defaultdict(set)
     for ts, table_id, row in rows(dataset, schema):
         if ts > created["commitTs"]:

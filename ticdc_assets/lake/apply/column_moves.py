@@ -64,7 +64,7 @@ def keeps_values(steps: Sequence[ColumnChange], ts: int) -> bool:
     """Whether steps keep the values of every row; raise `TicdcError` for an impossible step."""
     for step in steps:
         match step:
-            case ColumnAdded(column) if backfill(column, ts) is not None:
+            case ColumnAdded(column, zone) if backfill(column, ts, zone) is not None:
                 return False
             case ColumnConverted(_, old, new) if not (
                 only_widens(old, new) and can_widen(map_to_delta_type(old), map_to_delta_type(new))

@@ -44,6 +44,7 @@ from ticdc_assets.plan.steps import (
 )
 from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.schema import effect as effects
+from ticdc_assets.schema.partition.locate import NO_PARTITION
 from ticdc_assets.stream.problem import ROWS_IN_WRONG_PARTITIONS
 
 # Spark plans nested segments ever more slowly, so every third one is computed first.
@@ -56,7 +57,7 @@ class TableFrame:
 
     rows: DataFrame
     segments: list[Segment] = field(default_factory=list)
-    # The rows that the last exchange put into a partition where they do not belong.
+    # The rows that the last exchange put into a partition where they may not belong.
     misplaced_rows: DataFrame | None = None
 
     @property
@@ -176,7 +177,7 @@ class _TableBuilder:
         names = (step.partition,)
         if step.partitioned:
             received = _with_names_of(other.rows, this.rows)
-            self._misplaced_rows = _outside_partitions(received, self._schema, step, names)
+            self._misplaced_rows = _find_misplaced(received, self._schema, step)
             return _outside_partitions(this.rows, self._schema, step, names).unionByName(received)
         self._segments = [dataclasses.replace(s, given_away=True) for s in self._segments]
         sent = _inside_partitions(other.rows, step.schema_before, step, names)
@@ -215,7 +216,8 @@ def _alter(
         return move_entries(rows, list_moved(before, moves)).select(*columns, COMMIT_TS, INEXACT)
     check_conversion(before, steps, step.commit_ts)
     images = rows.select(write_images(before).alias("image"), COMMIT_TS)
-    converted = _fail_on_problems(convert_rows(images, "image", before, steps, step.commit_ts))
+    changed = convert_rows(images, "image", before, steps, step.commit_ts)
+    converted = _fail_on_problems(changed, "image")
     escaped = F.col("⌗escaped")
     parsed = converted.withColumn("⌗escaped", has_undecodable_text(F.col("image"))).select(
         parse_images(step.schema, F.col("image"), escaped).alias("⌗image"), escaped, COMMIT_TS
@@ -234,9 +236,8 @@ def _inside_partitions(
     step: EmptyPartitions | Exchange,
     names: Sequence[str],
 ) -> DataFrame:
-    """Return the rows that belong in some partitions."""
-    located = _locate(rows, schema, step)
-    return located.where(F.col("partition").isin(*names)).select("`⌗row`.*")
+    """Return the rows of a partitioned table that belong in some partitions."""
+    return _locate(rows, schema, step).where(F.col("partition").isin(*names)).select("`⌗row`.*")
 
 
 def _outside_partitions(
@@ -245,16 +246,40 @@ def _outside_partitions(
     step: EmptyPartitions | Exchange,
     names: Sequence[str],
 ) -> DataFrame:
-    """Return the rows that belong in none of some partitions."""
-    is_inside = F.coalesce(F.col("partition").isin(*names), F.lit(False))
-    return _locate(rows, schema, step).where(~is_inside).select("`⌗row`.*")
+    """Return the rows of a partitioned table that belong in none of some partitions."""
+    return _locate(rows, schema, step).where(~F.col("partition").isin(*names)).select("`⌗row`.*")
+
+
+def _find_misplaced(received: DataFrame, schema: TableSchema, step: Exchange) -> DataFrame:
+    """Return the rows that an exchange put into a partition where they may not belong."""
+    images = _select_images(received, schema)
+    try:
+        located = locate_partitions(images, "image", schema, step.partitioning, step.context)
+    except TicdcError:
+        return received
+    is_right = F.col("partition").eqNullSafe(F.lit(step.partition))
+    return located.where(~is_right).select("`⌗row`.*")
 
 
 def _locate(rows: DataFrame, schema: TableSchema, step: EmptyPartitions | Exchange) -> DataFrame:
-    """Return rows, each as one struct because user columns may have any name, and its partition."""
+    """Return the rows of a partitioned table and their partitions; fail if one is uncertain."""
+    images = _select_images(rows, schema)
+    try:
+        located = locate_partitions(images, "image", schema, step.partitioning, step.context)
+    except TicdcError:
+        # Without rows, nothing is uncertain.
+        if not rows.isEmpty():
+            raise
+        return images.withColumn("partition", F.lit(None).cast("string"))
+    nowhere = F.when(F.col("partition").isNull(), F.lit(NO_PARTITION))
+    located = located.withColumn("problem", F.coalesce("problem", nowhere))
+    return _fail_on_problems(located, "partition")
+
+
+def _select_images(rows: DataFrame, schema: TableSchema) -> DataFrame:
+    """Return rows and their images; a row is one struct, as user columns may have any name."""
     row = F.struct(*(F.col(quote_identifier(name)) for name in rows.columns)).alias("⌗row")
-    images = rows.select(row, write_images(schema).alias("image"))
-    return _fail_on_problems(locate_partitions(images, "image", schema, step.partitioning))
+    return rows.select(row, write_images(schema).alias("image"))
 
 
 def _with_names_of(rows: DataFrame, other: DataFrame) -> DataFrame:
@@ -266,8 +291,8 @@ def _with_names_of(rows: DataFrame, other: DataFrame) -> DataFrame:
     return named.select(*(F.col(quote_identifier(name)).alias(name) for name in other.columns))
 
 
-def _fail_on_problems(rows: DataFrame) -> DataFrame:
-    """Fail the job at the first row that has a problem."""
+def _fail_on_problems(rows: DataFrame, used: str) -> DataFrame:
+    """Fail the job at the first row that has a problem; Spark must need the column `used`."""
     has_problem = F.col("problem").isNotNull()
-    image = F.when(has_problem, stop_job(F.col("problem"))).otherwise(F.col("image"))
-    return rows.withColumn("image", image).drop("problem")
+    value = F.when(has_problem, stop_job(F.col("problem"))).otherwise(F.col(used))
+    return rows.withColumn(used, value).drop("problem")

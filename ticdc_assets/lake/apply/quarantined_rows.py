@@ -21,6 +21,8 @@ from ticdc_assets.stream import problem
 
 # Marks the failure of a job by a row that its table cannot continue without.
 _STOPPED = "the table cannot continue: "
+# Spark appends it to the message of an error that a query raises.
+_SQLSTATE = " SQLSTATE: P0001"
 _NAMES = arrow_schema(QUARANTINE).names
 
 
@@ -32,7 +34,7 @@ def stop_job(reason: Column) -> Column:
 def find_stop_reason(failure: str) -> str | None:
     """Return the reason given to `stop_job`, if a job failed for one."""
     _, found, reason = failure.partition(_STOPPED)
-    return reason.splitlines()[0] if found else None
+    return reason.splitlines()[0].removesuffix(_SQLSTATE) if found else None
 
 
 def write_quarantined_rows(lake: LakeSession, segments: Sequence[Segment]) -> None:

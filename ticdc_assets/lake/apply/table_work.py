@@ -10,6 +10,7 @@ is gone.  Then, by what the steps do to rows:
 
 from dataclasses import dataclass, field
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -51,7 +52,7 @@ def apply_table_work(
     writer = _TableWriter(frames, work, table, updates_split=updates_split)
     try:
         written = _write_exactly(writer, table, version)
-    except (TicdcError, PySparkException) as error:
+    except (TicdcError, PySparkException, Py4JJavaError) as error:
         reason = _find_pause_reason(error)
         if reason is None:
             raise

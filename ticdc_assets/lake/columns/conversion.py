@@ -20,6 +20,7 @@ from ticdc_assets.lake.columns.types import list_stored_columns
 from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.schema.conversion.convert import backfill, make_converter
+from ticdc_assets.schema.ddl_context import DdlContext
 from ticdc_assets.schema.effect import (
     ColumnAdded,
     ColumnChange,
@@ -99,15 +100,15 @@ class _Conversion:
 def _make_step(step: ColumnChange, commit_ts: int) -> Callable[[Row], Row]:
     """Make the function that applies one step to a row."""
     match step:
-        case ColumnAdded(column):
-            added = {column.name: backfill(column, commit_ts)}
+        case ColumnAdded(column, zone):
+            added = {column.name: backfill(column, commit_ts, zone)}
             return lambda row: row if column.name in row else {**row, **added}
         case ColumnDropped(name):
             return lambda row: {n: v for n, v in row.items() if n != name}
         case ColumnRenamed(old, new):
             return lambda row: {new if n == old else n: v for n, v in row.items()}
-        case ColumnConverted(name, old_type, new_type):
-            convert = make_converter(old_type, new_type)
+        case ColumnConverted(name, old_type, new_type, zone):
+            convert = make_converter(old_type, new_type, zone)
 
             def convert_column(row: Row) -> Row:
                 if name not in row:
@@ -153,28 +154,37 @@ def _write_base64(value: Value) -> str | None:
 # --- partitions --------------------------------------------------------------
 
 
-def check_partitioning(schema: TableSchema, partitioning: Partitioning) -> None:
+def check_partitioning(
+    schema: TableSchema, partitioning: Partitioning, context: DdlContext
+) -> None:
     """Raise a `TicdcError` if the partition of no row can be located."""
-    _Location(schema, partitioning)
+    _Location(schema, partitioning, context)
 
 
 def locate_partitions(
-    df: DataFrame, image_column: str, schema: TableSchema, partitioning: Partitioning
+    df: DataFrame,
+    image_column: str,
+    schema: TableSchema,
+    partitioning: Partitioning,
+    context: DdlContext,
 ) -> DataFrame:
     """Add the name of each row's `partition`: NULL if no partition takes it or on a `problem`.
 
     Raises what `check_partitioning` raises.
     """
-    check_partitioning(schema, partitioning)
-    return _map_images(df, image_column, PARTITION, partial(_Location, schema, partitioning))
+    check_partitioning(schema, partitioning, context)
+    make = partial(_Location, schema, partitioning, context)
+    return _map_images(df, image_column, PARTITION, make)
 
 
 class _Location:
     """Locates the partition of images."""
 
-    def __init__(self, schema: TableSchema, partitioning: Partitioning) -> None:
+    def __init__(
+        self, schema: TableSchema, partitioning: Partitioning, context: DdlContext
+    ) -> None:
         self._read = RowReader(schema, member_names=True)
-        self._locate = make_locator(partitioning, schema)
+        self._locate = make_locator(partitioning, schema, context)
 
     def __call__(self, text: str) -> tuple[str | None, str | None]:
         return self._locate(self._read(text)), None

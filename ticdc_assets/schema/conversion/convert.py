@@ -5,8 +5,9 @@ rules of each kind.
 """
 
 from collections.abc import Callable
+from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from msgspec.structs import replace
 
@@ -17,6 +18,7 @@ from ticdc_assets.schema.conversion import json_text
 from ticdc_assets.schema.conversion.number import to_bit, to_decimal, to_float, to_integer, to_year
 from ticdc_assets.schema.conversion.text import as_text, to_binary, to_enum, to_set, to_text
 from ticdc_assets.schema.conversion.time import format_moment, to_moment, to_time
+from ticdc_assets.schema.conversion.time_zone import to_local
 from ticdc_assets.schema.types.mysql_type import (
     Kind,
     decimal_shape,
@@ -29,15 +31,20 @@ from ticdc_assets.schema.types.value_reader import read_value
 Conversion = Callable[[Value, ColumnType, ColumnType], Value]
 
 
-def convert_value(value: Value, old: ColumnType, new: ColumnType) -> Value:
+def convert_value(
+    value: Value, old: ColumnType, new: ColumnType, zone: tzinfo | None = None
+) -> Value:
     """Convert one value to another type; use `make_converter` for many values."""
-    return make_converter(old, new)(value)
+    return make_converter(old, new, zone)(value)
 
 
 @lru_cache(1024)
-def make_converter(old: ColumnType, new: ColumnType) -> Callable[[Value], Value]:
+def make_converter(
+    old: ColumnType, new: ColumnType, zone: tzinfo | None = None
+) -> Callable[[Value], Value]:
     """Return the conversion between two types; raise `InvalidValue` if TiDB has none.
 
+    `zone` is the time zone of the DDL's session, if it is known; `time` says what depends on it.
     NULL converts to NULL, even if the column becomes TIMESTAMP NOT NULL: TiDB then stores the time
     of the DDL, which the stream does not state.
     """
@@ -48,10 +55,14 @@ def make_converter(old: ColumnType, new: ColumnType) -> Callable[[Value], Value]
         raise InvalidValue(f"no conversion from {old.name} to {new.name}")
     if keeps_values(old, new):
         return _keep
-    convert = _CONVERSIONS[new_kind]
+    in_zone = _IN_ZONE.get(new_kind)
+    convert = _CONVERSIONS[new_kind] if in_zone is None else partial(in_zone, zone=zone)
+    leaves_utc = old.name == "timestamp" != new.name
 
     def convert_or_null(value: Value) -> Value:
-        return None if value is None else convert(value, old, new)
+        if value is None:
+            return None
+        return convert(to_local(str(value), zone) if leaves_utc else value, old, new)
 
     return convert_or_null
 
@@ -156,6 +167,12 @@ _CONVERSIONS: dict[Kind, Conversion] = {
     "set": to_set,
     "json": _to_json,
 }
+# Conversions that may depend on the session's time zone.
+_IN_ZONE: dict[Kind, Callable[..., Value]] = {
+    "date": to_moment,
+    "datetime": to_moment,
+    "time": to_time,
+}
 
 
 # --- ADD COLUMN --------------------------------------------------------------
@@ -166,11 +183,11 @@ _NOW = ("current_timestamp", "now", "localtime", "localtimestamp")
 _TODAY = ("current_date", "curdate")
 
 
-def backfill(column: Column, commit_ts: int) -> Value:
-    """Return the value of existing rows in an added column.
+def backfill(column: Column, commit_ts: int, zone: tzinfo | None = None) -> Value:
+    """Return the value of existing rows in an added column; `zone` is as for `make_converter`.
 
     TiDB evaluates CURRENT_TIMESTAMP at the time of the statement, for DATETIME in the session's
-    time zone.  The stream states neither, so the commit ts in UTC approximates it.
+    time zone.  The stream does not state that time, so the commit ts approximates it.
     """
     type, text = column.type, column.default
     kind = describe(type).kind
@@ -179,7 +196,7 @@ def backfill(column: Column, commit_ts: int) -> Value:
     if text is None:
         return None if column.nullable else _make_implicit_default(type, kind)
     if kind in ("date", "datetime"):
-        now = _evaluate_current_time(text, type, commit_ts)
+        now = _evaluate_current_time(text, type, to_datetime(commit_ts).astimezone(zone or UTC))
         if now is not None:
             return now
     if column.default_is_expression:
@@ -190,7 +207,7 @@ def backfill(column: Column, commit_ts: int) -> Value:
         return to_binary(_restore_default(read_value(text, type)), type, type)
     if kind == "vector" or (kind in ("enum", "set") and type.elements is None):
         return text
-    return _CONVERSIONS[kind](text, _LITERAL, type)
+    return convert_value(text, _LITERAL, type, zone)
 
 
 def _make_implicit_default(type: ColumnType, kind: Kind) -> Value:
@@ -225,10 +242,10 @@ _ZERO_TEXTS = {
 }
 
 
-def _evaluate_current_time(text: str, type: ColumnType, commit_ts: int) -> str | None:
+def _evaluate_current_time(text: str, type: ColumnType, local: datetime) -> str | None:
     """Evaluate CURRENT_TIMESTAMP and its synonyms; None for any other text."""
     name, _, stated = text.strip("() ").lower().partition("(")
-    moment = to_datetime(commit_ts)
+    moment = local.astimezone(UTC) if type.name == "timestamp" else local
     if type.name == "date":
         return format_moment(moment, 0)[:10] if name.strip() in (*_NOW, *_TODAY) else None
     if name.strip() not in _NOW:

@@ -13,6 +13,11 @@ from ticdc_assets.schema.types.value_writer import write_value
 
 # Charsets whose bytes are not UTF-8 when TiDB converts them; TiDB stores latin1 as UTF-8.
 _CODECS = {"gbk": "gbk", "gb18030": "gb18030"}
+# A DDL may reorder members, so a number alone does not tell which member a row has.
+_UNKNOWN_MEMBERS = (
+    "no DDL or schema has named the members that the {} had before, so its numbers cannot be"
+    " converted; if the DDL only appends members, skip it"
+)
 
 
 def as_text(value: Value, type: ColumnType) -> str:
@@ -22,7 +27,7 @@ def as_text(value: Value, type: ColumnType) -> str:
             assert isinstance(value, bytes)
             return value.decode(errors="surrogateescape")
         case "enum" | "set" if type.elements is None:
-            raise InvalidValue(f"the members of the {type.name} are unknown")
+            raise InvalidValue(_UNKNOWN_MEMBERS.format(type.name))
         case _:
             return str(write_value(value, type))
 
@@ -70,9 +75,6 @@ def to_enum(value: Value, old: ColumnType, new: ColumnType) -> Value:
         raise InvalidValue("the members of the enum are unknown")
     if kind == "integer":
         return _read_member(elements, str(value))
-    if kind == "enum" and old.elements is None:
-        # TiDB only lets a DDL append members, so the number does not change.
-        return _read_member(elements, str(value))
     text = as_text(value, old)
     member = _find_member(elements, text, new.collation)
     return member if member is not None else _read_member(elements, text)
@@ -86,7 +88,7 @@ def to_set(value: Value, old: ColumnType, new: ColumnType) -> Value:
         if kind == "set":
             return value
         raise InvalidValue("the members of the set are unknown")
-    if kind == "integer" or (kind == "set" and old.elements is None):
+    if kind == "integer":
         return _read_members(elements, str(value))
     text = as_text(value, old)
     names = (

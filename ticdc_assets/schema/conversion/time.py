@@ -1,18 +1,21 @@
 """Conversion to and from dates and times.
 
-TiDB converts TIMESTAMP values in the session's time zone, which the stream does not state; this
-module assumes UTC.  An unreadable text raises `InvalidValue` and never becomes a zero date.
+TiDB converts to and from TIMESTAMP in the time zone of the DDL's session, `zone`; where it is not
+known, values are converted in UTC, and whoever applies the DDL says so.  An unreadable text raises
+`InvalidValue` and never becomes a zero date.
 """
 
 import re
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.conversion import json_text
 from ticdc_assets.schema.conversion.text import as_text
+from ticdc_assets.schema.conversion.time_zone import to_local, to_utc
+from ticdc_assets.schema.ddl_context import DECLARE_TIME_ZONE
 from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.schema.types.value import Value
 
@@ -48,7 +51,7 @@ _CLOCK = re.compile(
 )
 
 
-def to_moment(value: Value, old: ColumnType, new: ColumnType) -> Value:
+def to_moment(value: Value, old: ColumnType, new: ColumnType, zone: tzinfo | None = None) -> Value:
     """Convert to DATE, DATETIME or TIMESTAMP."""
     digits = _count_digits(value, old, new)
     match describe(old).kind:
@@ -58,7 +61,10 @@ def to_moment(value: Value, old: ColumnType, new: ColumnType) -> Value:
             assert isinstance(value, int)
             moment = _read_numeric_moment(value)
         case "text" | "binary" | "json":
-            moment = _read_moment(_read_text(value, old), 0 if new.name == "date" else digits)
+            # A TIMESTAMP with an offset from UTC depends on no other zone.
+            known = UTC if zone is None and new.name == "timestamp" else zone
+            text = _read_text(value, old)
+            moment = _read_moment(text, 0 if new.name == "date" else digits, known)
         case kind:
             # A TIME needs the date of the DDL; TiDB does not convert the other kinds.
             raise InvalidValue(f"no conversion from {kind} to {new.name}")
@@ -66,12 +72,14 @@ def to_moment(value: Value, old: ColumnType, new: ColumnType) -> Value:
         # TiDB truncates the time of day instead of rounding.
         return moment[:10]
     moment = round_text(moment if len(moment) > 10 else f"{moment} 00:00:00", digits)
+    if new.name == "timestamp" != old.name:
+        moment = to_utc(moment, zone)
     if new.name == "timestamp" and not _FIRST_TIMESTAMP <= moment <= _LAST_TIMESTAMP:
         return _pad_fraction("0000-00-00 00:00:00", digits)
     return moment
 
 
-def to_time(value: Value, old: ColumnType, new: ColumnType) -> Value:
+def to_time(value: Value, old: ColumnType, new: ColumnType, zone: tzinfo | None = None) -> Value:
     """Convert to TIME."""
     digits = _count_digits(value, old, new)
     match describe(old).kind:
@@ -82,7 +90,7 @@ def to_time(value: Value, old: ColumnType, new: ColumnType) -> Value:
         case "datetime":
             return round_text(str(value)[11:], digits)
         case "integer" | "year" | "float" | "decimal" | "text" | "binary" | "json":
-            return _read_clock(_read_text(value, old), digits)
+            return _read_clock(_read_text(value, old), digits, zone)
         case kind:
             raise InvalidValue(f"no conversion from {kind} to time")
 
@@ -164,13 +172,14 @@ def _add_day(day: str) -> str:
     return following.isoformat()
 
 
-def _read_moment(text: str, digits: int) -> str:
+def _read_moment(text: str, digits: int, zone: tzinfo | None) -> str:
     """Read a date and time in any notation that MySQL accepts."""
     stripped = text.strip()
     if len(stripped) <= _LONGEST_TEXT:
         if match := _MOMENT.fullmatch(stripped):
-            *parts, fraction, zone = match.groups()
-            return _build_moment(parts, fraction or "", digits, text, zone)
+            *parts, fraction, offset = match.groups()
+            moment = _build_moment(parts, fraction or "", digits, text, offset)
+            return _convert_to_session(moment, zone, text) if offset else moment
         if match := _COMPACT.fullmatch(stripped):
             return _read_compact(*match.groups(), digits=digits, text=text)
     raise _make_error(text)
@@ -196,7 +205,7 @@ def _read_compact(number: str, fraction: str | None, *, digits: int, text: str) 
 
 
 def _build_moment(
-    parts: Sequence[str | None], fraction: str, digits: int, text: str, zone: str | None = None
+    parts: Sequence[str | None], fraction: str, digits: int, text: str, offset: str | None = None
 ) -> str:
     numbers = [int(part) if part else 0 for part in parts]
     year, month, day, hour, minute, second = numbers + [0] * (6 - len(numbers))
@@ -209,8 +218,8 @@ def _build_moment(
     carry, fraction = _round_fraction(fraction, digits)
     if carry:
         moment = round_text(f"{moment}.9", 0)
-    if zone:
-        moment = _convert_to_utc(moment, zone, text)
+    if offset:
+        moment = _convert_to_utc(moment, offset, text)
     return f"{moment}.{fraction}" if fraction else moment
 
 
@@ -223,16 +232,25 @@ def _round_fraction(fraction: str, digits: int) -> tuple[int, str]:
     return carry, f"{rounded:0{digits}}" if digits else ""
 
 
-def _convert_to_utc(moment: str, zone: str, text: str) -> str:
-    if zone == "Z":
+def _convert_to_session(moment: str, zone: tzinfo | None, text: str) -> str:
+    if zone is None:
+        raise InvalidValue(
+            f"{text[:80]!r} has an offset from UTC, so its value depends on the time zone of the"
+            f" session that ran the DDL, which no message states; {DECLARE_TIME_ZONE}"
+        )
+    return to_local(moment, zone)
+
+
+def _convert_to_utc(moment: str, offset: str, text: str) -> str:
+    if offset == "Z":
         return moment
-    hours, minutes = int(zone[1:3]), int(zone[-2:]) if len(zone) > 3 else 0
-    if minutes > 59 or hours * 60 + minutes > 14 * 60 or zone.rstrip(":0") in ("-", "-00"):
+    hours, minutes = int(offset[1:3]), int(offset[-2:]) if len(offset) > 3 else 0
+    if minutes > 59 or hours * 60 + minutes > 14 * 60 or offset.rstrip(":0") in ("-", "-00"):
         raise _make_error(text)
-    offset = timedelta(hours=hours, minutes=minutes)
+    ahead = timedelta(hours=hours, minutes=minutes)
     try:
         local = datetime.fromisoformat(moment)
-        shifted = local + offset if zone.startswith("-") else local - offset
+        shifted = local + ahead if offset.startswith("-") else local - ahead
     except (ValueError, OverflowError):
         raise _make_error(text) from None
     return format_moment(shifted, 0)
@@ -266,7 +284,7 @@ def _complete_year(number: int, year: int) -> int:
     return number
 
 
-def _read_clock(text: str, digits: int) -> str:
+def _read_clock(text: str, digits: int, zone: tzinfo | None) -> str:
     """Read `[-][days ]hours[:minutes[:seconds]][.fraction]`, `HHMMSS` or a whole datetime."""
     stripped = text.strip()
     match = _CLOCK.fullmatch(stripped) if len(stripped) <= _LONGEST_TEXT else None
@@ -274,7 +292,7 @@ def _read_clock(text: str, digits: int) -> str:
         sign, days, hours, minutes, seconds, fraction = match.groups()
         if days is None and minutes is None:
             if len(hours) in (12, 14):
-                return round_text(_read_moment(stripped, digits)[11:], digits)
+                return round_text(_read_moment(stripped, digits, zone)[11:], digits)
             # Plain digits are HHMMSS.
             hours, minutes, seconds = hours[:-4] or "0", hours[-4:-2] or "0", hours[-2:]
         hour = int(hours) + 24 * int(days or 0)
@@ -285,7 +303,7 @@ def _read_clock(text: str, digits: int) -> str:
         microseconds = ((hour * 60 + minute) * 60 + second + carry) * _SECOND
         microseconds = min(microseconds + int(fraction.ljust(6, "0")), _LONGEST_TIME)
         return _format_clock(-microseconds if sign else microseconds, digits)
-    return round_text(_read_moment(stripped, digits)[11:], digits)
+    return round_text(_read_moment(stripped, digits, zone)[11:], digits)
 
 
 def _make_error(text: str) -> InvalidValue:

@@ -109,6 +109,12 @@ class ConvertCharset(Struct, frozen=True):
     collation: str | None = None
 
 
+class SetCollation(Struct, frozen=True):
+    """A new default collation, for columns of later DDLs; None is that of the charset."""
+
+    collation: str | None
+
+
 class AddPartitions(Struct, frozen=True):
     """New partitions, or `count` more HASH or KEY partitions."""
 
@@ -172,6 +178,7 @@ Action = (
     | RenameTo
     | RenameIndex
     | ConvertCharset
+    | SetCollation
     | AddPartitions
     | DropPartitions
     | TruncatePartitions

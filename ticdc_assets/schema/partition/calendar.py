@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from ticdc_assets.errors import InvalidValue
+from ticdc_assets.schema.conversion.time_zone import find_local_offset
 
 _UNIX_EPOCH_DAY = 719528
 # UNIX_TIMESTAMP returns 0 outside this range.
@@ -170,10 +171,10 @@ def unix_timestamp(value: MysqlDatetime, zone: tzinfo | None) -> Decimal:
     total = (seconds - _UNIX_EPOCH_DAY * 86400) * 10**6 + value.microsecond
     if zone is not None:
         try:
-            offset = datetime(*value, tzinfo=zone).utcoffset() or timedelta()
+            local = datetime(*value)
         except ValueError:
             return Decimal(0)
-        total -= offset // timedelta(microseconds=1)
+        total -= find_local_offset(local, zone) // timedelta(microseconds=1)
     if not _FIRST_UNIX_MICROSECOND <= total <= _LAST_UNIX_MICROSECOND:
         return Decimal(0)
     return Decimal(total).scaleb(-6)

@@ -1,20 +1,21 @@
 """Comparing and hashing texts under a collation, as partitioning needs it.
 
-Sort keys are exact for the `_bin` collations and for `general_ci` in common scripts.  Those of the
-Unicode Collation Algorithm and of the Chinese `_ci` collations are approximate: accents and case do
-not count, punctuation sorts before digits, digits before letters.  A hash key is exact, or there is
-none.
+Keys are exact, or there are none: a text with a character whose weight this module does not know
+raises `InvalidValue`.  The Unicode Collation Algorithm is known for ASCII, for Latin letters with
+accents and for Chinese characters; `general_ci` for the common scripts.
 """
 
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
+from string import ascii_lowercase, digits
 from typing import Any
 
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 
-# TiDB's default collations, for columns that state only a charset.
+# TiDB's default collations, for columns that state only a charset.  That of utf8mb4 is a variable
+# of the session, and a table without a charset has the collation of its database.
 _DEFAULTS = {
     "ascii": "ascii_bin",
     "binary": "binary",
@@ -25,16 +26,28 @@ _DEFAULTS = {
     "utf8mb3": "utf8_bin",
 }
 
+# What an unknown collation may be.
+POSSIBLE_COLLATIONS = (
+    "utf8mb4_bin",
+    "utf8mb4_general_ci",
+    "utf8mb4_unicode_ci",
+    "utf8mb4_0900_ai_ci",
+    "utf8mb4_0900_bin",
+)
 
-def get_collation(type: ColumnType) -> str:
-    """Return the collation of a text column."""
-    name = type.collation or _DEFAULTS.get(type.charset or "", "utf8mb4_bin")
-    return name.lower().replace("utf8mb3_", "utf8_")
+
+def get_collation(type: ColumnType) -> str | None:
+    """Return the collation of a text column; None if nothing states it."""
+    name = type.collation or _DEFAULTS.get(type.charset or "")
+    return None if name is None else name.lower().replace("utf8mb3_", "utf8_")
 
 
 def make_collation_sort_key(collation: str) -> Callable[[str], Any]:
     """Return the function that computes the sort key of a text."""
-    return _SORT_KEYS.get(_family(collation), _unicode_key)
+    key = _SORT_KEYS.get(_family(collation))
+    if key is None:
+        raise InvalidValue(f"the order of texts under collation {collation} is not supported")
+    return key
 
 
 def make_hash_key(collation: str) -> Callable[[str], bytes] | None:
@@ -47,6 +60,8 @@ def _family(collation: str) -> str:
         return "bin"
     if collation in ("utf8_general_ci", "utf8mb4_general_ci"):
         return "general_ci"
+    if collation in ("utf8_unicode_ci", "utf8mb4_unicode_ci"):
+        return "unicode_ci"
     return collation
 
 
@@ -65,18 +80,8 @@ def _padded(text: str) -> bytes:
 # --- general_ci --------------------------------------------------------------
 
 
-def _general_order(text: str) -> bytes:
-    return b"".join(_general_weight(char)[0] for char in _up_to_invalid(text.rstrip(" ")))
-
-
-def _general_hash(text: str) -> bytes:
-    parts = []
-    for char in _up_to_invalid(text.rstrip(" ")):
-        weight, exact = _general_weight(char)
-        if not exact:
-            raise InvalidValue(f"the weight of {char!r} under general_ci is unknown")
-        parts.append(weight)
-    return b"".join(parts)
+def _general_key(text: str) -> bytes:
+    return b"".join(map(_general_weight, _up_to_invalid(text.rstrip(" "))))
 
 
 def _up_to_invalid(text: str) -> str:
@@ -88,15 +93,16 @@ def _up_to_invalid(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _general_weight(char: str) -> tuple[bytes, bool]:
-    """Return a character's weight, its capital without accents, and whether it is exact."""
+def _general_weight(char: str) -> bytes:
+    """Return a character's weight, its capital without accents."""
     code = ord(char)
     if code > 0xFFFF:
-        return b"\xff\xfd", True
+        return b"\xff\xfd"
     block = code >> 8
     if block not in _CASED_BLOCKS:
-        return code.to_bytes(2), True
-    exact = any(first <= code <= last for first, last in _EXACT_RANGES)
+        return code.to_bytes(2)
+    if not any(first <= code <= last for first, last in _EXACT_RANGES):
+        raise InvalidValue(f"the weight of {char!r} under general_ci is unknown")
     if char == "ß":
         base = "S"
     elif char in "Йй" or block in (0x21, 0x24, 0xFF):
@@ -104,7 +110,7 @@ def _general_weight(char: str) -> tuple[bytes, bool]:
     else:
         base = unicodedata.normalize("NFD", char)[0]
     upper = base.upper()
-    return ord(upper if len(upper) == 1 else base).to_bytes(2), exact
+    return ord(upper if len(upper) == 1 else base).to_bytes(2)
 
 
 # In all other blocks a character's weight is its code.
@@ -134,46 +140,63 @@ def _make_charset_key(codec: str) -> Callable[[str], bytes]:
     return key
 
 
-def _make_caseless_charset_key(codec: str) -> Callable[[str], bytes]:
-    key = _make_charset_key(codec)
-    return lambda text: key(text.upper())
+def _chinese_key(text: str) -> str:
+    """Return the key of an ASCII text; Chinese characters sort by their pronunciation."""
+    if not text.isascii():
+        raise InvalidValue(f"the order of {text[:80]!r} under a Chinese collation is unknown")
+    return text.rstrip(" ").upper()
 
 
 # --- the Unicode algorithm ---------------------------------------------------
 
-
-def _unicode_key(text: str) -> tuple[tuple[int, str], ...]:
-    return _unicode_weights(text.rstrip(" "))
-
-
-def _unicode_weights(text: str) -> tuple[tuple[int, str], ...]:
-    weights = []
-    for char in unicodedata.normalize("NFKD", text.casefold()):
-        group = _GROUPS.get(unicodedata.category(char)[0])
-        if group is not None:
-            weights.append((group, char))
-    return tuple(weights)
+# The order of characters in version 4.0.0 of the algorithm (unicode_ci) and in 9.0.0 (0900).
+_MARKS = "_-,;:!?.'\"()[]{}@*/\\&#%"
+_UCA_400 = f"\t\n\v\f\r `^{_MARKS}+<=>|~${digits}{ascii_lowercase}"
+_UCA_900 = f"\t\n\v\f\r {_MARKS}`^+<=>|~${digits}{ascii_lowercase}"
 
 
-# Spaces, punctuation, symbols, digits, letters; marks and controls have no weight.
-_GROUPS = {"Z": 0, "P": 1, "S": 2, "N": 3, "L": 4}
+def _make_unicode_key(order: str) -> Callable[[str], tuple[int, ...]]:
+    ranks = {char: rank for rank, char in enumerate(order)}
+
+    @lru_cache(maxsize=4096)
+    def weigh(char: str) -> tuple[int, ...]:
+        if "\u4e00" <= char <= "\u9fa5":
+            # Chinese characters sort after all others, by code.
+            return (ord(char),)
+        weights = []
+        for part in "ss" if char == "ß" else unicodedata.normalize("NFD", char):
+            is_letter = part.isascii() and part.isalpha()
+            # Accents and control characters have no weight.
+            if (is_letter or part == char) and part.lower() in ranks:
+                weights.append(ranks[part.lower()])
+            elif not ("\u0300" <= part <= "\u034e" or part < " " or part == "\x7f"):
+                raise InvalidValue(f"the weight of {char!r} under the collation is unknown")
+        return tuple(weights)
+
+    return lambda text: tuple(weight for char in text for weight in weigh(char))
+
+
+def _make_padded(key: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: key(text.rstrip(" "))
+
 
 _SORT_KEYS: dict[str, Callable[[str], Any]] = {
     "bin": _padded,
     "binary": encode,
     "utf8mb4_0900_bin": encode,
-    "general_ci": _general_order,
-    "utf8mb4_0900_ai_ci": _unicode_weights,
+    "general_ci": _general_key,
+    "unicode_ci": _make_padded(_make_unicode_key(_UCA_400)),
+    "utf8mb4_0900_ai_ci": _make_unicode_key(_UCA_900),
     "gbk_bin": _make_charset_key("gbk"),
-    "gbk_chinese_ci": _make_caseless_charset_key("gbk"),
+    "gbk_chinese_ci": _chinese_key,
     "gb18030_bin": _make_charset_key("gb18030"),
-    "gb18030_chinese_ci": _make_caseless_charset_key("gb18030"),
+    "gb18030_chinese_ci": _chinese_key,
 }
 
 _HASH_KEYS: dict[str, Callable[[str], bytes]] = {
     "bin": _padded,
     "binary": encode,
     "utf8mb4_0900_bin": encode,
-    "general_ci": _general_hash,
+    "general_ci": _general_key,
     "gbk_bin": _make_charset_key("gbk"),
 }

@@ -10,6 +10,7 @@ from typing import Any
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType
 from ticdc_assets.schema.conversion.convert import convert_value
+from ticdc_assets.schema.ddl_context import DECLARE_COLLATION
 from ticdc_assets.schema.partition.calendar import parse_time
 from ticdc_assets.schema.partition.collation import (
     get_collation,
@@ -21,16 +22,20 @@ from ticdc_assets.schema.types.mysql_type import Kind, describe
 from ticdc_assets.schema.types.value import Value
 from ticdc_assets.schema.types.value_writer import make_writer
 
+UNKNOWN_COLLATION = (
+    "the partition of a row depends on the collation of a text, which no message states;"
+    f" {DECLARE_COLLATION}"
+)
+
 # Computes a key that sorts as TiDB sorts the value, which is never NULL.
 SortKey = Callable[[Any], Any]
 
 
 def make_sort_key(column: Column) -> SortKey:
     """Return the function that computes the sort key of a column's values."""
-    type = column.type
     kind = _get_comparable_kind(column)
     if kind == "text":
-        return make_collation_sort_key(get_collation(type))
+        return make_collation_sort_key(_require_collation(column))
     return {"datetime": _pad_datetime, "time": _count_microseconds}.get(kind, _return_unchanged)
 
 
@@ -52,6 +57,19 @@ def make_hash(column: Column) -> Callable[[Value], bytes]:
         return b"\0" if value is None else hash_value(value)
 
     return hash_or_null
+
+
+def lacks_collation(column: Column) -> bool:
+    """Whether texts of a column compare by a collation that nothing states."""
+    is_text = describe(column.type).kind in ("text", "enum", "set")
+    return is_text and get_collation(column.type) is None
+
+
+def _require_collation(column: Column) -> str:
+    collation = get_collation(column.type)
+    if collation is None:
+        raise InvalidValue(UNKNOWN_COLLATION, column=column.name)
+    return collation
 
 
 def _get_comparable_kind(column: Column) -> Kind:
@@ -123,9 +141,10 @@ def _make_not_null_hash(column: Column) -> Callable[[Any], bytes]:
     if kind in ("enum", "set") or (kind == "text" and not type.name.endswith("text")):
         if kind != "text" and type.elements is None:
             raise InvalidValue(f"the members of the {kind} are unknown", column=column.name)
-        key = make_hash_key(get_collation(type))
+        collation = _require_collation(column)
+        key = make_hash_key(collation)
         if key is None:
-            reason = f"KEY partitioning under collation {get_collation(type)} is not supported"
+            reason = f"KEY partitioning under collation {collation} is not supported"
             raise InvalidValue(reason, column=column.name)
         return key
     raise InvalidValue(f"KEY partitioning by a {type.name} is not supported", column=column.name)

@@ -34,7 +34,7 @@ class _PlainFunctions(MySQL):
 
 
 def compile_integer(
-    text: str, schema: TableSchema | None, zone: tzinfo
+    text: str, schema: TableSchema | None, zone: tzinfo | None
 ) -> Callable[[Row], int | None]:
     """Compile an integer expression; without a schema it must not name a column."""
     term = _compile(text, schema, zone)
@@ -43,7 +43,7 @@ def compile_integer(
     return term.evaluate
 
 
-def evaluate_integer(text: str, zone: tzinfo) -> int | None:
+def evaluate_integer(text: str, zone: tzinfo | None) -> int | None:
     """Evaluate an integer expression that names no column."""
     evaluate = compile_integer(text, None, zone)
     try:
@@ -52,7 +52,7 @@ def evaluate_integer(text: str, zone: tzinfo) -> int | None:
         raise UnsupportedDdl(problem.reason, text) from None
 
 
-def evaluate_constant(text: str, zone: tzinfo) -> Constant:
+def evaluate_constant(text: str, zone: tzinfo | None) -> Constant:
     """Evaluate an expression that names no column."""
     term = _compile(text, None, zone)
     if term.kind in ("text", "bytes"):
@@ -78,7 +78,7 @@ def make_column_reader(column: Column) -> Callable[[Row], Any]:
     return read
 
 
-def _compile(text: str, schema: TableSchema | None, zone: tzinfo) -> Term:
+def _compile(text: str, schema: TableSchema | None, zone: tzinfo | None) -> Term:
     try:
         node = sqlglot.parse_one(text, read=_PlainFunctions)
         return _Compiler(schema, zone).compile(node)
@@ -91,7 +91,7 @@ def _compile(text: str, schema: TableSchema | None, zone: tzinfo) -> Term:
 class _Compiler:
     """Compiles the nodes of one expression; raises `InvalidValue` for an unsupported one."""
 
-    def __init__(self, schema: TableSchema | None, zone: tzinfo) -> None:
+    def __init__(self, schema: TableSchema | None, zone: tzinfo | None) -> None:
         self._schema = schema
         self._zone = zone
         self._depth = 0

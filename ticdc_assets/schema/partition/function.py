@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.conversion.convert import convert_value
+from ticdc_assets.schema.ddl_context import DECLARE_TIME_ZONE
 from ticdc_assets.schema.partition.calendar import (
     DATE_FUNCTIONS,
     EXTRACT_FROM_DATE,
@@ -30,6 +31,11 @@ from ticdc_assets.schema.types.value import Value
 Row = Mapping[str, Value]
 Constant = int | str | bytes | None
 Kind = Literal["integer", "decimal", "date", "datetime", "timestamp", "time", "text", "bytes"]
+
+_UNKNOWN_ZONE = (
+    "UNIX_TIMESTAMP of a constant depends on the time zone of the session that ran the DDL, which"
+    f" no message states; {DECLARE_TIME_ZONE}"
+)
 
 # A constant is converted to a date or time as a value of a text column is.
 _TEXT = ColumnType("varchar")
@@ -54,7 +60,7 @@ def literal(kind: Kind, value: Constant) -> Term:
     return Term(kind, lambda row: value)
 
 
-def call(name: str, arguments: list[Term], zone: tzinfo) -> Term:
+def call(name: str, arguments: list[Term], zone: tzinfo | None) -> Term:
     """Apply a function; `zone` is the time zone of constants in UNIX_TIMESTAMP."""
     if name == "unix_timestamp" and len(arguments) == 1:
         return _unix_timestamp(arguments[0], zone)
@@ -134,8 +140,8 @@ def _as_time(what: str, term: Term) -> Callable[[Row], MysqlTime | None]:
     raise InvalidValue(f"{what} of a {term.kind}")
 
 
-def _parse_datetime_literal(text: str) -> MysqlDatetime:
-    return parse_datetime(str(convert_value(text, _TEXT, _DATETIME)))
+def _parse_datetime_literal(text: str, zone: tzinfo | None = None) -> MysqlDatetime:
+    return parse_datetime(str(convert_value(text, _TEXT, _DATETIME, zone)))
 
 
 def _parse_time_literal(text: str) -> MysqlTime:
@@ -184,14 +190,17 @@ def _year_week(name: str, argument: Term, mode: Term | None = None) -> Term:
     return Term("integer", evaluate)
 
 
-def _unix_timestamp(argument: Term, zone: tzinfo) -> Term:
+def _unix_timestamp(argument: Term, zone: tzinfo | None) -> Term:
     if argument.kind == "timestamp":
         fractional = argument.decimals > 0
         seconds = _apply(lambda text: unix_timestamp(parse_datetime(text), None), argument.evaluate)
     elif argument.kind == "text":
+        if zone is None:
+            raise InvalidValue(_UNKNOWN_ZONE)
         fractional = "." in argument.evaluate({})
         seconds = _apply(
-            lambda text: unix_timestamp(_parse_datetime_literal(text), zone), argument.evaluate
+            lambda text: unix_timestamp(_parse_datetime_literal(text, zone), zone),
+            argument.evaluate,
         )
     else:
         raise InvalidValue(f"unix_timestamp of a {argument.kind} depends on the session's zone")

@@ -1,271 +1,125 @@
-"""Locating the partition of a row, one function per partitioning method."""
+"""Locating the partition of a row."""
 
-from bisect import bisect_right
-from collections.abc import Callable
-from datetime import UTC, tzinfo
-from itertools import pairwise
-from math import inf
-from typing import Any, NoReturn
-from zlib import crc32
+from collections.abc import Callable, Sequence
+from itertools import product
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from ticdc_assets.errors import InvalidValue, UnsupportedDdl
-from ticdc_assets.events import Column, Partition, Partitioning, TableSchema
-from ticdc_assets.schema.partition.column import convert_bound, make_hash, make_sort_key
-from ticdc_assets.schema.partition.expression import (
-    compile_integer,
-    evaluate_constant,
-    evaluate_integer,
-    make_column_reader,
-)
+from ticdc_assets.events import Column, Partitioning, TableSchema
+from ticdc_assets.schema.ddl_context import DdlContext
+from ticdc_assets.schema.partition.collation import POSSIBLE_COLLATIONS
+from ticdc_assets.schema.partition.column import UNKNOWN_COLLATION, lacks_collation
 from ticdc_assets.schema.partition.function import Row
+from ticdc_assets.schema.partition.method import (
+    LOCATORS,
+    ContradictoryPartitions,
+    Locate,
+    PartitionedTable,
+)
 
-# Returns the name of a row's partition; None if no partition holds the row.
-Locate = Callable[[Row], str | None]
+# TiDB keeps every row in a partition, so a row that none takes disproves what is known of them.
+NO_PARTITION = (
+    "no partition takes one of the rows, so the partitions or their collation are not those that"
+    " TiDB has; if TiDB's default collation is another than declared, correct default-collation of"
+    " the changefeed, then resume the table; else rebuild it"
+)
 
-_LEAST_INTEGER = -(1 << 63)
-_BEYOND_INTEGER = 1 << 64
-
-# Sort keys of columns: NULL sorts below all values, MAXVALUE above.
-_NULL_KEY: tuple[Any, ...] = (0,)
-_MAXVALUE_KEY: tuple[Any, ...] = (2,)
+# Columns of unknown collation, each of which multiplies the possibilities.
+_MOST_UNKNOWN = 2
 
 
 def make_locator(
-    partitioning: Partitioning, schema: TableSchema, *, session_zone: tzinfo = UTC
+    partitioning: Partitioning,
+    schema: TableSchema,
+    context: DdlContext = DdlContext(),  # noqa: B008 - it is frozen
 ) -> Locate:
     """Return the function that locates the partition of a row of this table.
 
-    `session_zone` is the time zone of the session that declared the partitions; only UNIX_TIMESTAMP
-    of a constant depends on it.
+    Where the collation of a text is unknown, a row has a partition only if it has the same one
+    under every possible collation.
     """
-    table = _PartitionedTable(partitioning, schema, session_zone)
+    table = PartitionedTable(partitioning, _complete_collations(schema, context), context)
     if not partitioning.partitions:
         table.fail("the partitioning has no partitions")
+    unknown = table.columns_of_unknown_collation()
+    if unknown:
+        return _locate_under_all_collations(table, unknown)
+    return _locate_under_known_collations(table)
+
+
+def make_strict_locator(
+    partitioning: Partitioning, schema: TableSchema, context: DdlContext
+) -> Callable[[Row], str]:
+    """Return the function that locates rows TiDB has in this table: each is in some partition."""
+    locate = make_locator(partitioning, schema, context)
+
+    def locate_row(row: Row) -> str:
+        name = locate(row)
+        if name is None:
+            raise InvalidValue(NO_PARTITION)
+        return name
+
+    return locate_row
+
+
+# --- unknown collations ------------------------------------------------------
+
+
+def _complete_collations(schema: TableSchema, context: DdlContext) -> TableSchema:
+    """Return the schema with the declared collation on the columns for which none is stated."""
+    if context.collation is None:
+        return schema
+    lacking = [column for column in schema.columns if lacks_collation(column)]
+    return _with_collations(schema, lacking, (context.collation,) * len(lacking))
+
+
+def _with_collations(
+    schema: TableSchema, chosen: Sequence[Column], collations: Sequence[str]
+) -> TableSchema:
+    by_name = {c.name: name for c, name in zip(chosen, collations, strict=True)}
+    columns = tuple(
+        replace(c, type=replace(c.type, collation=by_name[c.name])) if c.name in by_name else c
+        for c in schema.columns
+    )
+    return replace(schema, columns=columns)
+
+
+def _locate_under_all_collations(table: PartitionedTable, unknown: Sequence[Column]) -> Locate:
+    """Return the function that locates the rows whose partition no collation changes."""
+    if len(unknown) > _MOST_UNKNOWN:
+        table.fail(UNKNOWN_COLLATION)
+    locators = []
+    for collations in product(POSSIBLE_COLLATIONS, repeat=len(unknown)):
+        schema = _with_collations(table.schema, unknown, collations)
+        try:
+            locators.append(_locate_under_known_collations(replace(table, schema=schema)))
+        except ContradictoryPartitions:
+            # TiDB would not have accepted these partitions.
+            continue
+        except UnsupportedDdl:
+            if not locators:
+                raise
+            table.fail(UNKNOWN_COLLATION)
+    if not locators:
+        table.fail("the partition bounds do not ascend, or two partitions have the same value")
+
+    def find(row: Row) -> str | None:
+        first, *others = locators
+        name = first(row)
+        try:
+            agreed = all(locate(row) == name for locate in others)
+        except InvalidValue:
+            agreed = False
+        if not agreed:
+            raise InvalidValue(UNKNOWN_COLLATION)
+        return name
+
+    return find
+
+
+def _locate_under_known_collations(table: PartitionedTable) -> Locate:
     try:
-        return _LOCATORS[partitioning.kind](table)
+        return LOCATORS[table.partitioning.kind](table)
     except InvalidValue as problem:
         raise UnsupportedDdl(str(problem), table.text) from None
-
-
-class _PartitionedTable(Struct, frozen=True):
-    """A table and its partitioning, with the lookups that several methods share."""
-
-    partitioning: Partitioning
-    schema: TableSchema
-    zone: tzinfo
-
-    @property
-    def text(self) -> str:
-        by = self.partitioning.expression or ", ".join(self.partitioning.columns)
-        return f"PARTITION BY {self.partitioning.kind.upper()} ({by})"
-
-    @property
-    def names(self) -> list[str]:
-        return [partition.name for partition in self.partitioning.partitions]
-
-    def fail(self, reason: str) -> NoReturn:
-        raise UnsupportedDdl(reason, self.text)
-
-    def compile_expression(self) -> Callable[[Row], int | None]:
-        """Compile the partitioning expression, with its result in the range of BIGINT."""
-        text = self.partitioning.expression
-        if not text:
-            self.fail("the partitioning has no expression")
-        evaluate = compile_integer(text, self.schema, self.zone)
-
-        def in_range(row: Row) -> int | None:
-            value = evaluate(row)
-            if value is not None and not _LEAST_INTEGER <= value < _BEYOND_INTEGER:
-                raise InvalidValue(f"{text} is {value}, which exceeds BIGINT")
-            return value
-
-        return in_range
-
-    def partitioning_columns(self) -> list[Column]:
-        names = self.partitioning.columns
-        if not names and self.partitioning.kind == "key":
-            names = next((i.columns for i in self.schema.indexes if i.primary), ())
-        if not names:
-            self.fail("the partitioning has no columns")
-        columns = []
-        for name in names:
-            column = self.schema.column(name)
-            if column is None:
-                self.fail(f"the table has no column {name!r}")
-            columns.append(column)
-        return columns
-
-    def make_row_key(self) -> Callable[[Row], tuple[Any, ...]]:
-        """Return the function that computes the sort key of a row's partitioning columns."""
-        parts = [
-            (make_column_reader(column), make_sort_key(column))
-            for column in self.partitioning_columns()
-        ]
-
-        def keys_of(row: Row) -> tuple[Any, ...]:
-            keys = []
-            for read, compare in parts:
-                value = read(row)
-                keys.append(_NULL_KEY if value is None else (1, compare(value)))
-            return tuple(keys)
-
-        return keys_of
-
-    def bound_key(self, text: str, column: Column) -> tuple[Any, ...]:
-        value = convert_bound(evaluate_constant(text, self.zone), column)
-        return _NULL_KEY if value is None else (1, make_sort_key(column)(value))
-
-    def upper_bounds(self) -> list[tuple[str, ...]]:
-        """List the upper bounds, one value per column; a single MAXVALUE stands for all columns."""
-        width = len(self.partitioning.columns) or 1
-        bounds = []
-        for partition in self.partitioning.partitions:
-            bound = partition.less_than or ()
-            if len(bound) == 1 and _is_word(bound[0], "MAXVALUE"):
-                bound *= width
-            if len(bound) != width:
-                self.fail(f"partition {partition.name} has {len(bound)} bounds, not {width}")
-            bounds.append(bound)
-        return bounds
-
-    def list_values(self) -> list[tuple[Partition, list[tuple[str, ...]]]]:
-        """List the values of each partition, without DEFAULT."""
-        width = len(self.partitioning.columns) or 1
-        lists = []
-        for partition in self.partitioning.partitions:
-            tuples = [v for v in partition.values or () if not _is_default(v)]
-            if any(len(v) != width for v in tuples):
-                self.fail(f"partition {partition.name} has values of other than {width} columns")
-            lists.append((partition, tuples))
-        return lists
-
-    def default_partition(self) -> str | None:
-        """Return the DEFAULT partition, if there is one."""
-        for partition in self.partitioning.partitions:
-            if any(_is_default(v) for v in partition.values or ()):
-                return partition.name
-        return None
-
-
-def _is_word(text: str, word: str) -> bool:
-    return text.strip().upper() == word
-
-
-def _is_default(values: tuple[str, ...]) -> bool:
-    return len(values) == 1 and _is_word(values[0], "DEFAULT")
-
-
-# --- range -------------------------------------------------------------------
-
-
-def _locate_by_range(table: _PartitionedTable) -> Locate:
-    evaluate = table.compile_expression()
-    bounds: list[float] = []
-    for (text,) in table.upper_bounds():
-        if _is_word(text, "MAXVALUE"):
-            bounds.append(inf)
-            continue
-        bound = evaluate_integer(text, table.zone)
-        if bound is None:
-            table.fail(f"bound {text} is NULL")
-        bounds.append(bound)
-    _check_ascending(bounds, table)
-    names = [*table.names, None]
-
-    def find(row: Row) -> str | None:
-        value = evaluate(row)
-        return names[0 if value is None else bisect_right(bounds, value)]
-
-    return find
-
-
-def _locate_by_range_columns(table: _PartitionedTable) -> Locate:
-    columns = table.partitioning_columns()
-    keys_of = table.make_row_key()
-    bounds = [
-        tuple(
-            _MAXVALUE_KEY if _is_word(text, "MAXVALUE") else table.bound_key(text, column)
-            for text, column in zip(bound, columns, strict=True)
-        )
-        for bound in table.upper_bounds()
-    ]
-    _check_ascending(bounds, table)
-    names = [*table.names, None]
-    return lambda row: names[bisect_right(bounds, keys_of(row))]
-
-
-def _check_ascending(bounds: list[Any], table: _PartitionedTable) -> None:
-    if any(low >= high for low, high in pairwise(bounds)):
-        table.fail("the partition bounds do not ascend")
-
-
-# --- list --------------------------------------------------------------------
-
-
-def _locate_by_list(table: _PartitionedTable) -> Locate:
-    evaluate = table.compile_expression()
-    names: dict[int | None, str] = {}
-    for partition, values in table.list_values():
-        for (text,) in values:
-            names[evaluate_integer(text, table.zone)] = partition.name
-    default = table.default_partition()
-    return lambda row: names.get(evaluate(row), default)
-
-
-def _locate_by_list_columns(table: _PartitionedTable) -> Locate:
-    columns = table.partitioning_columns()
-    keys_of = table.make_row_key()
-    names: dict[Any, str] = {}
-    for partition, tuples in table.list_values():
-        for texts in tuples:
-            keys = (table.bound_key(t, c) for t, c in zip(texts, columns, strict=True))
-            names[tuple(keys)] = partition.name
-    default = table.default_partition()
-    return lambda row: names.get(keys_of(row), default)
-
-
-# --- hash and key ------------------------------------------------------------
-
-
-def _locate_by_hash(table: _PartitionedTable) -> Locate:
-    evaluate = table.compile_expression()
-    names = table.names
-    count = len(names)
-
-    def find(row: Row) -> str | None:
-        value = evaluate(row) or 0
-        if value >= 1 << 63:
-            # TiDB reads the 64 bits of an unsigned number as a signed one.
-            value -= 1 << 64
-        return names[abs(value) % count]
-
-    return find
-
-
-def _locate_by_key(table: _PartitionedTable) -> Locate:
-    parts = [
-        (make_column_reader(column), make_hash(column))
-        for column in dict.fromkeys(table.partitioning_columns())
-    ]
-    names = table.names
-    count = len(names)
-
-    def find(row: Row) -> str | None:
-        checksum = 0
-        for read, hash_value in parts:
-            checksum = crc32(hash_value(read(row)), checksum)
-        return names[checksum % count]
-
-    return find
-
-
-_LOCATORS: dict[str, Callable[[_PartitionedTable], Locate]] = {
-    "range": _locate_by_range,
-    "range columns": _locate_by_range_columns,
-    "list": _locate_by_list,
-    "list columns": _locate_by_list_columns,
-    "hash": _locate_by_hash,
-    "key": _locate_by_key,
-}
