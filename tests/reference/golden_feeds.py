@@ -111,9 +111,9 @@ def feed_of(dataset: str) -> Changefeed:
     return replace(feed, ddl_time_zone=DDL_TIME_ZONE)
 
 
-def replayed(dataset: str) -> ModelReplay:
+def replayed(dataset: str, declared: Changefeed | None = None) -> ModelReplay:
     """All events of a dataset, taken in."""
-    feed = feed_of(dataset)
+    feed = declared or feed_of(dataset)
     replay = ModelReplay(feed)
     if feed.transport == "storage":
         tree = storage_tree(dataset)
