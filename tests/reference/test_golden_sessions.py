@@ -6,16 +6,16 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from tests.golden import GOLDEN
+from tests.golden import RELEASED
 from tests.reference.golden_feeds import feed_of, replayed
 from tests.truth import Row, truth
 from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.stream.problem import ZONE_OF_DDL
 
-WORKLOAD = "../golden_released/v6.5.12_life"
+WORKLOAD = "v6.5.12_life"
 
 pytestmark = pytest.mark.skipif(
-    not (GOLDEN / WORKLOAD).is_dir(), reason="there is no data of released servers"
+    not (RELEASED / WORKLOAD).is_dir(), reason="there is no data of released servers"
 )
 
 
