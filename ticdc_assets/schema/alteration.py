@@ -24,6 +24,7 @@ from ticdc_assets.schema.effect import (
     ColumnRenamed,
 )
 from ticdc_assets.schema.lost_key import KEY_LOST_UNSEEN
+from ticdc_assets.schema.reconciliation import with_key_columns
 from ticdc_assets.schema.types.limits import MAX_COLUMNS, TOO_MANY_COLUMNS
 
 _TEXT_TYPES = frozenset(
@@ -290,18 +291,6 @@ def _(action: ddl.PartitionBy, schema: TableSchema) -> AlterResult:
 @apply_action.register
 def _(action: ddl.RemovePartitioning, schema: TableSchema) -> AlterResult:
     return replace(schema, partitioning=None), ()
-
-
-def with_key_columns(schema: TableSchema) -> TableSchema:
-    """Return the schema with the columns of PARTITION BY KEY () filled in.
-
-    They are the primary key's at the time of partitioning; a later primary key does not count.
-    """
-    partitioning = schema.partitioning
-    if partitioning is None or partitioning.kind != "key" or partitioning.columns:
-        return schema
-    primary = next((i.columns for i in schema.indexes if i.primary), ())
-    return replace(schema, partitioning=replace(partitioning, columns=primary))
 
 
 def drop_partitions(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:

@@ -21,7 +21,6 @@ from ticdc_assets.schema.alteration import (
     drop_partitions,
     find_partitions,
     get_partitioning,
-    with_key_columns,
 )
 from ticdc_assets.schema.catalog import SchemaCatalog, key_of, table_key
 from ticdc_assets.schema.ddl import statement as ddl
@@ -44,7 +43,7 @@ from ticdc_assets.schema.effect import (
 )
 from ticdc_assets.schema.lost_key import KEY_LOST, lacks_key
 from ticdc_assets.schema.name_resolution import affected_tables, resolve_name, stated_tables
-from ticdc_assets.schema.reconciliation import adopt_stated_types, reconcile
+from ticdc_assets.schema.reconciliation import adopt_stated_types, reconcile, with_key_columns
 
 
 def apply_ddl(change: SchemaChange, catalog: SchemaCatalog) -> list[Effect]:

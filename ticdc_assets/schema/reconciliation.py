@@ -127,3 +127,15 @@ def _restore_key_order(stated: Index, replayed: tuple[Index, ...]) -> Index | No
             by_name = {fold_name(name): name for name in stated.columns}
             return replace(stated, columns=tuple(by_name[fold_name(n)] for n in index.columns))
     return None
+
+
+def with_key_columns(schema: TableSchema) -> TableSchema:
+    """Return the schema with the columns of PARTITION BY KEY () filled in.
+
+    They are the primary key's at the time of partitioning; a later primary key does not count.
+    """
+    partitioning = schema.partitioning
+    if partitioning is None or partitioning.kind != "key" or partitioning.columns:
+        return schema
+    primary = next((i.columns for i in schema.indexes if i.primary), ())
+    return replace(schema, partitioning=replace(partitioning, columns=primary))
