@@ -27,10 +27,17 @@ from pyspark.sql import SparkSession
 from resources import jars
 from resources.java import find_java
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.safe_text import remember_secrets_in
 
 MASTER = "TICDC_SPARK_MASTER"
 MEMORY = "TICDC_SPARK_MEMORY"
 LOG = "TICDC_SPARK_LOG"
+
+# The forms of a master's URL, and of a Spark Connect server's.
+_MASTER = re.compile(r"local(\[[\w*,\s]+\])?|yarn|(spark|mesos|k8s)://\S+", re.ASCII)
+_CONNECT = re.compile(
+    r"sc://(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:[0-9]{1,5})?(/(;[\w-]+=[^;]*)*)?", re.ASCII
+)
 
 _GIB = 1 << 30
 _FEW_CORES = 2
@@ -101,6 +108,8 @@ def get_session(
     `settings` are Spark settings and override those chosen here.
     """
     url = master or os.environ.get(MASTER) or "local[*]"
+    remember_secrets_in(url)
+    _require_master(url)
     _silence_query_loggers()
     if url.startswith("sc://"):
         return _connect(url, settings or {})
@@ -119,6 +128,17 @@ def get_session(
     _require_delta(spark, reason, probe=False)
     _apply(spark, _PARQUET_SETTINGS)
     return spark
+
+
+def _require_master(url: str) -> None:
+    """Raise a `ConfigError` for a malformed URL, in which a secret can be anywhere."""
+    if url.startswith("sc:"):
+        if not _CONNECT.fullmatch(url):
+            reason = "must be sc://HOST:PORT, or sc://HOST:PORT/;token=… with parameters"
+            raise ConfigError(reason, setting=MASTER)
+    elif not _MASTER.fullmatch(url):
+        reason = "must be local[*], the URL of a master, or sc://HOST:PORT for Spark Connect"
+        raise ConfigError(reason, setting=MASTER)
 
 
 def describe_failure(error: BaseException) -> str | None:
@@ -266,11 +286,9 @@ def _require_server(url: str) -> None:
 
 
 def _make_session_error(url: str, error: Exception) -> ConfigError:
-    # A Spark Connect URL may carry a token after the host, and an error may quote it.
-    server, _, parameters = url.partition("/;")
+    # A Spark Connect URL may have a token after the host.
+    server = url.partition("/;")[0]
     reason = describe_failure(error) or str(error)
-    for parameter in filter(None, parameters.split(";")):
-        reason = reason.replace(parameter.partition("=")[2] or parameter, "…")
     return ConfigError(f"no session at {server}: {reason}", setting=MASTER)
 
 

@@ -1,27 +1,30 @@
 """Read storage-sink folders and claim-check storages on local disk, S3, GCS or Azure.
 
 All are read through `pyarrow.fs`.  Credentials come from the sink URI, as TiCDC takes them, or from
-the environment; no error contains them.
+the environment.  They go to one folder's own client and never into the environment, which other
+changefeeds of the process share; no error contains them.
 """
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 from pyarrow import ArrowException, fs
 
+from resources.credentials import fetch_google_token, read_aws_profile
 from resources.local_files import FileEntry, list_files, read_file
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import FilePosition, Quarantined
+from ticdc_assets.safe_text import redact
 
 # Where TiCDC looks for an Azure account's credentials if the sink URI has none.
 _AZURE_VARIABLES = ("AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN")
 # Google's library retries for 15 minutes by default.
 _GCS_RETRY_LIMIT = timedelta(seconds=30)
-# A signed URL has its signature in the query string.
-_QUERY_STRING = re.compile(r"\?[^\s'\"]+")
 # Terminal colours and line arrows.
 _DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳")
 
@@ -29,18 +32,15 @@ _DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳")
 class Folder:
     """A read-only view of all files below one prefix."""
 
-    def __init__(
-        self, filesystem: fs.FileSystem, root: str, secrets: Iterable[str | None] = ()
-    ) -> None:
+    def __init__(self, filesystem: fs.FileSystem, root: str) -> None:
         self._filesystem = filesystem
         self._root = root.rstrip("/")
-        self._secrets = [secret for secret in secrets if secret]
 
     def exists(self) -> bool:
         try:
             info = self._filesystem.get_file_info(self._root or "/")
         except (OSError, ArrowException) as error:
-            raise self._error(f"cannot be read: {self._describe(error)}") from None
+            raise self._error(f"cannot be read: {describe_error(error)}") from None
         return bool(info.type == fs.FileType.Directory)
 
     def paths(self) -> Iterator[str]:
@@ -62,7 +62,7 @@ class Folder:
             try:
                 yield from list_files(self._root)
             except OSError as error:
-                raise self._error(f"cannot be listed: {self._describe(error)}") from None
+                raise self._error(f"cannot be listed: {describe_error(error)}") from None
             return
         selector = fs.FileSelector(self._root or "/", recursive=True, allow_not_found=True)
         try:
@@ -72,7 +72,7 @@ class Folder:
                 if info.type == fs.FileType.File
             ]
         except (OSError, ArrowException) as error:
-            raise self._error(f"cannot be listed: {self._describe(error)}") from None
+            raise self._error(f"cannot be listed: {describe_error(error)}") from None
         for path, size, modified_ns in files:
             yield FileEntry(path.removeprefix(self._root).lstrip("/"), size, modified_ns)
 
@@ -90,7 +90,7 @@ class Folder:
         except FileNotFoundError:
             raise FileNotFoundError("the file does not exist") from None
         except (OSError, ArrowException) as error:
-            raise OSError(self._describe(error)) from None
+            raise OSError(describe_error(error)) from None
 
     def fetch(self, name: str) -> bytes:
         """Read a claim-check object: this makes a folder a `protocols.payload.PayloadStore`."""
@@ -99,16 +99,10 @@ class Folder:
     def _error(self, reason: str) -> ConfigError:
         return ConfigError(f"{self._root or '/'} {reason}", setting="sink-uri")
 
-    def _describe(self, error: Exception) -> str:
-        text = describe_error(error)
-        for secret in self._secrets:
-            text = text.replace(secret, "…")
-        return text
-
 
 def describe_error(error: Exception) -> str:
     """Describe a storage error on one line, without anything that could be a credential."""
-    return _QUERY_STRING.sub("?…", " ".join(_DECORATION.sub(" ", str(error)).split()))
+    return redact(" ".join(_DECORATION.sub(" ", str(error)).split()))
 
 
 def open_sink_folder(feed: Changefeed) -> Folder:
@@ -129,43 +123,42 @@ def _open_folder(location: str, options: Mapping[str, str], setting: str) -> Fol
     try:
         match scheme:
             case "s3":
-                return Folder(_open_s3(options, bucket), root, _list_secrets(options))
+                return Folder(_open_s3(options, bucket), root)
             case "gcs":
-                return Folder(_open_gcs(options), root, _list_secrets(options))
+                return Folder(_open_gcs(options), root)
             case "azure":
-                return Folder(_open_azure(options), root, _list_secrets(options))
+                return Folder(_open_azure(options), root)
     except ValueError as error:
         # Contradictory parameters: the library names them and quotes no value.
         raise ConfigError(str(error), setting=setting) from None
     return Folder(fs.LocalFileSystem(), os.path.normpath(root))
 
 
-def _list_secrets(options: Mapping[str, str]) -> list[str | None]:
-    names = ("access-key", "secret-access-key", "session-token", "account-key", "sas-token")
-    return [options.get(name) for name in names] + [
-        os.environ.get(name) for name in _AZURE_VARIABLES
-    ]
-
-
 def _open_s3(options: Mapping[str, str], bucket: str) -> fs.FileSystem:
     scheme, host = _split_endpoint(options)
-    if "profile" in options:
-        # pyarrow has no parameter for the profile.
-        os.environ.setdefault("AWS_PROFILE", options["profile"])
     # With a custom endpoint, do not query AWS for the bucket's region.
     region = options.get("region") or ("us-east-1" if host else _find_region(bucket))
     settings = {
-        "access_key": options.get("access-key"),
-        "secret_key": options.get("secret-access-key"),
-        "session_token": options.get("session-token"),
+        **_choose_s3_credentials(options),
         "region": region,
-        "role_arn": options.get("role-arn"),
-        "external_id": options.get("external-id"),
         "endpoint_override": host,
         "scheme": scheme,
         "force_virtual_addressing": _uses_virtual_hosts(options),
     }
     return fs.S3FileSystem(**{name: value for name, value in settings.items() if value})
+
+
+def _choose_s3_credentials(options: Mapping[str, str]) -> dict[str, Any]:
+    """Return the credentials that a sink URI holds or names; without any, pyarrow searches."""
+    if "profile" in options and "access-key" not in options:
+        return read_aws_profile(options)._asdict()
+    return {
+        "access_key": options.get("access-key"),
+        "secret_key": options.get("secret-access-key"),
+        "session_token": options.get("session-token"),
+        "role_arn": options.get("role-arn"),
+        "external_id": options.get("external-id"),
+    }
 
 
 def _find_region(bucket: str) -> str | None:
@@ -184,11 +177,16 @@ def _uses_virtual_hosts(options: Mapping[str, str]) -> bool:
 
 def _open_gcs(options: Mapping[str, str]) -> fs.FileSystem:
     scheme, host = _split_endpoint(options)
-    if os.path.isfile(options.get("credentials-file", "")):
-        # pyarrow has no parameter for the file.
-        os.environ.setdefault("GOOGLE_APPLICATION_CREDENTIALS", options["credentials-file"])
-    # An endpoint without encryption is an emulator, which needs no credentials.
-    settings = {"endpoint_override": host, "scheme": scheme, "anonymous": scheme == "http"}
+    settings: dict[str, Any] = {"endpoint_override": host, "scheme": scheme}
+    if "credentials-file" in options:
+        token = fetch_google_token(Path(options["credentials-file"]))
+        settings |= {
+            "access_token": token.text,
+            "credential_token_expiration": token.expires_at,
+        }
+    elif scheme == "http":
+        # An endpoint without encryption is an emulator, which needs no credentials.
+        settings["anonymous"] = True
     stated = {name: value for name, value in settings.items() if value}
     return fs.GcsFileSystem(retry_time_limit=_GCS_RETRY_LIMIT, **stated)
 
@@ -201,7 +199,8 @@ def _open_azure(options: Mapping[str, str]) -> fs.FileSystem:
     # An endpoint names the account in its host, or, for an emulator, in its path.
     blob = (host or "").partition("/")[0].removeprefix(account)
     key, sas_token = options.get("account-key"), options.get("sas-token")
-    if not key and not sas_token:
+    # The environment's credentials are those of the environment's account.
+    if not key and not sas_token and account == os.environ.get("AZURE_STORAGE_ACCOUNT", account):
         key, sas_token = (os.environ.get(name) for name in _AZURE_VARIABLES)
     settings = {
         "account_key": key,

@@ -37,7 +37,8 @@ ARROWS: dict[str, set[str]] = {
     "schema": {"events"},
     "events": {"errors"},
     "changefeed": {"errors"},
-    "errors": set(),
+    "errors": {"safe_text"},
+    "safe_text": set(),
 }
 
 # What no room may load, except for the rooms listed below.

@@ -16,6 +16,7 @@ from ticdc_assets.changefeed import Changefeed, find_changefeeds_file, load_chan
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.sensors.alert import alert_sensors
 from ticdc_assets.sensors.checkpoint import checkpoint_sensors, source_resources
 from ticdc_assets.sensors.schedule import maintenance_schedule
@@ -26,6 +27,11 @@ log = logging.getLogger("dagster.ticdc")
 @dg.definitions
 def defs() -> dg.Definitions:
     """Load the declared changefeeds; on an error, one asset that says what to fix."""
+    with redacted_errors():
+        return _load()
+
+
+def _load() -> dg.Definitions:
     try:
         feeds = load_changefeeds(find_changefeeds_file(None)).values()
         return graph(feeds, get_lake_root(), read_pinned_catalogs())

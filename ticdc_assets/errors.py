@@ -17,6 +17,8 @@
 Raise the leaf, catch the branch.  An error carries fields, not only text, and never a credential.
 """
 
+from ticdc_assets.safe_text import escape_control, redact
+
 
 class TicdcError(Exception):
     """Base of every error that this project raises on purpose."""
@@ -26,11 +28,16 @@ class ConfigError(TicdcError):
     """A changefeed declaration or a command-line option that cannot work."""
 
     def __init__(self, reason: str, *, file: str | None = None, setting: str | None = None) -> None:
-        self.reason = reason
-        self.file = file
-        self.setting = setting
-        where = ": ".join(part for part in (file, setting) if part)
-        super().__init__(f"{where}: {reason}" if where else reason)
+        self.reason = _clean(reason)
+        # A URI with credentials may be in the place of either.
+        self.file = file and _clean(file)
+        self.setting = setting and _clean(setting)
+        where = ": ".join(part for part in (self.file, self.setting) if part)
+        super().__init__(f"{where}: {self.reason}" if where else self.reason)
+
+
+def _clean(text: str) -> str:
+    return escape_control(redact(text))
 
 
 class DecodeError(TicdcError):

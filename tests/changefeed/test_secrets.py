@@ -1,16 +1,19 @@
 """Secrets of a declaration: never said, whatever else is wrong with it."""
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.changefeed.sinks import CSV, KAFKA, LARGE
-from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
-from ticdc_assets.changefeed.known_settings import CONNECTION, KAFKA_CONNECTION
+from ticdc_assets.changefeed import Changefeed, changefeed_from_uri, load_changefeeds
+from ticdc_assets.changefeed.known_settings import CONNECTION, KAFKA_CONNECTION, KNOWN
 from ticdc_assets.errors import ConfigError
 
 MARK = "hunter"  # whatever a careless parser makes of the secret, a piece of it has this in it
@@ -85,6 +88,108 @@ def test_a_secret_in_the_toml_is_in_no_text(
         assert MARK not in everything_said(lambda config=config: declare(CSV, config))  # type: ignore[misc]
     claim = LARGE + f"claim-check-storage-uri = 's3://u:{plain}@b/x?access-key={plain}'" + elsewhere
     assert MARK not in everything_said(lambda: declare(KAFKA + "simple", claim))
+
+
+# Each makes a URI malformed; what parses all the same has to say no secret either.
+MALFORMATIONS: list[Callable[[str], str]] = [
+    lambda uri: uri.replace("?", "&"),
+    lambda uri: uri.replace("?", ";").replace("&", ";"),
+    lambda uri: uri.replace("?", "#"),
+    lambda uri: uri.replace("?", ""),
+    lambda uri: uri.replace("?", "/"),
+    lambda uri: uri.replace("?", "?&&").replace("&", "&&"),
+    lambda uri: uri.replace("?", "%3F"),
+    lambda uri: uri.replace("?", "%3F").replace("&", "%26").replace("=", "%3D"),
+    lambda uri: uri.replace("?", "%253F").replace("&", "%2526").replace("=", "%253D"),
+    lambda uri: uri.replace("=", ":"),
+    lambda uri: uri.replace("=", "=="),
+    lambda uri: uri.replace("=", "%3D"),
+    lambda uri: uri.replace("&", " "),
+    lambda uri: uri.replace("&", "\n"),
+    lambda uri: uri.replace("&", "&amp;"),
+    lambda uri: uri.replace("&", ","),
+    lambda uri: uri.replace("&", ""),
+    lambda uri: uri.replace("://", ":/"),
+    lambda uri: uri.replace("://", ":"),
+    lambda uri: uri.replace("://", "//"),
+    lambda uri: uri.replace("://", ":///"),
+    lambda uri: uri.replace("://", "%3A%2F%2F"),
+    lambda uri: uri.replace("://", "://s3://"),
+    lambda uri: uri.replace("access-key", "acess-key"),
+    lambda uri: uri.replace("access-key", "ACCESS_KEY"),
+    lambda uri: uri.replace("-", ""),
+    lambda uri: uri.replace("protocol=csv", "protocol=csv;"),
+    lambda uri: f"'{uri}'",
+    lambda uri: f"{uri}\x1b",
+    str.upper,
+]
+WELL_FORMED = [
+    "s3://bucket/prefix?access-key={}&secret-access-key={}&protocol=csv",
+    "s3://bucket/prefix?protocol=csv&session-token={}",
+    "file:///data/a?protocol=csv&access-key={}",
+    "azure://bucket/prefix?account-name=a&account-key={}&protocol=csv&sas-token={}",
+    "kafka://broker:9092/topic?protocol=simple&sasl-user=u&sasl-password={}",
+    "s3://bucket/prefix?protocol=csv&endpoint=http://u:{}@host:9000",
+    "s3://bucket/prefix?protocol=csv&endpoint=http://host:9000/?token={}",
+    "dump:///data/x.jsonl?protocol=simple&schema-registry=http://u:{}@h",
+]
+# Without what ends a secret in a URI: `test_a_secret_in_the_uri_is_in_no_text` has those.
+simple_secrets = st.sampled_from([MARK, f"{MARK}/{MARK}", f"{MARK}+{MARK}="])
+
+
+@given(
+    st.sampled_from(WELL_FORMED),
+    simple_secrets,
+    st.lists(st.sampled_from(MALFORMATIONS), min_size=1, max_size=2),
+)
+@example(WELL_FORMED[0], MARK, [MALFORMATIONS[0]])
+def test_a_secret_in_a_malformed_uri_is_in_no_text(
+    uri: str, secret: str, malformations: list[Callable[[str], str]]
+) -> None:
+    uri = uri.replace("{}", secret)
+    for change in malformations:
+        uri = change(uri)
+    for declared in (
+        lambda: changefeed_from_uri(uri),
+        lambda: changefeed_from_uri(KAFKA + "simple", claim_check_storage=uri),
+        lambda: changefeed_from_uri(CSV, config=Path(uri.replace("\n", ""))),
+        lambda: load_changefeeds(Path(uri)),
+    ):
+        assert MARK not in everything_said(declared).lower()
+
+
+SETTINGS = [
+    f"{table}.{name}" if table else name for table in KNOWN for name in sorted(KNOWN[table])
+]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_no_error_quotes_the_value_of_a_setting(
+    declare: Callable[..., Changefeed], setting: str
+) -> None:
+    table, _, name = setting.rpartition(".")
+    lists = ("sink.dispatchers", "sink.column-selectors", "filter.event-filters")
+    head = f"[[{table}]]" if table in lists else f"[{table}]" if table else ""
+    for value in (
+        f"'{MARK}'",
+        f"['{MARK}']",
+        f"{{{MARK}='{MARK}'}}",
+        f"'http://u:{MARK}@h?{MARK}'",
+    ):
+        for uri in (CSV, KAFKA + "simple"):
+            with suppress_config_error() as said:
+                declare(uri, f"{head}\n{name} = {value}")
+            # The names in a table that does not belong there are quoted, values never.
+            assert MARK not in "".join(said).replace(f"{name}.{MARK}", "")
+
+
+@contextmanager
+def suppress_config_error() -> Iterator[list[str]]:
+    said: list[str] = []
+    try:
+        yield said
+    except ConfigError as error:
+        said.append(f"{error} {error!r}")
 
 
 @given(secrets)

@@ -10,8 +10,16 @@ import dagster as dg
 import pytest
 
 from tests.assets.scripted import Runs
+from tests.hostile_names import NAMES
 from ticdc_assets.assets.advance import FEED_TAG
-from ticdc_assets.sensors.alert import WEBHOOK, alert_on_checks, alert_on_failure, alert_sensors
+from ticdc_assets.safe_text import escape_control
+from ticdc_assets.sensors.alert import (
+    WEBHOOK,
+    alert_on_checks,
+    alert_on_failure,
+    alert_sensors,
+    post,
+)
 
 
 @dg.op
@@ -116,6 +124,45 @@ def test_an_error_does_not_quote_the_webhook(monkeypatch: pytest.MonkeyPatch) ->
             alert_on_failure(context)
 
     assert "T0KEN" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["T0KEN", "http://T0KEN:T0KEN@h", "http://[T0KEN", "http://127.0.0.1:9/a T0KEN", "x\x00T0KEN",
+     "http://h:T0KEN/", "file:///T0KEN", "http://127.0.0.1:9/T0KEN\n", "http://\ud800.T0KEN/"],
+)  # fmt: skip
+def test_no_error_quotes_a_malformed_webhook(url: str) -> None:
+    with pytest.raises(RuntimeError, match=r"^cannot reach the webhook: [A-Za-z]+$") as failed:
+        post(url, "text")
+    assert failed.value.__suppress_context__
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_hostile_name_mentions_nobody(
+    webhook: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def fail(context: dg.OpExecutionContext) -> None:
+        raise ValueError(f"{name} password=S3CRET {name}")
+
+    job = dg.JobDefinition(
+        name="job", graph_def=dg.GraphDefinition("g", node_defs=[dg.op(name="fail")(fail)])
+    )
+    with dg.instance_for_test() as instance:
+        result = job.execute_in_process(instance=instance, raise_on_error=False)
+        alert_on_failure(ended(instance, result).for_run_failure())
+    (post,) = webhook
+    assert shown(name) in plain(post["text"])
+    assert "S3CRET" not in post["text"]
+    assert not any(markup in post["text"] for markup in ("<", "@c", "@e", "](", "\x1b"))
+
+
+def shown(name: str) -> str:
+    return escape_control(" ".join(name.split()))
+
+
+def plain(text: str) -> str:
+    text = text.replace("\u200b", "").replace("&lt;", "<").replace("&gt;", ">")
+    return text.replace("&amp;", "&")
 
 
 def test_without_a_webhook_there_are_no_alert_sensors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from ticdc_assets.assets.check_results import evaluate_run_checks
 from ticdc_assets.assets.materialize import DagsterEvents, Materializer
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import SnapshotRange, check_specs
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.codegen import CODEGEN_MIN_ROWS, codegen
@@ -32,6 +33,7 @@ from ticdc_assets.run import (
     read_reported_catalog,
     replay_named_tables,
 )
+from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.stream.limits import describe_limits
 
 # The tag that says which changefeed a run belongs to: sensors, the run queue and alerts use it.
@@ -58,7 +60,8 @@ def feed_assets(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.Assets
     def _op(
         context: dg.AssetExecutionContext, spark: SparkResource, lake: LakeResource
     ) -> DagsterEvents:
-        yield from _Run(context, feed, lake.for_changefeed(feed.id), spark).execute()
+        with redacted_errors():
+            yield from _Run(context, feed, lake.for_changefeed(feed.id), spark).execute()
 
     return dg.AssetsDefinition(
         keys_by_input_name={"source": layer_asset_key(feed, naming.SOURCE)},
@@ -91,6 +94,13 @@ def _table_keys(feed: Changefeed, catalog: LakeCatalog) -> dict[str, dg.AssetKey
     }
 
 
+def _read_preview_rows() -> int:
+    text = os.environ.get(PREVIEW_ROWS) or "5"
+    if not text.isdecimal():
+        raise ConfigError("must be a number of rows", setting=PREVIEW_ROWS)
+    return int(text)
+
+
 class _Run:
     """One run over a changefeed, by what was selected for it."""
 
@@ -107,7 +117,7 @@ class _Run:
         self._spark = spark
         self._selected = set(context.selected_asset_keys)
         self._selected_checks = set(context.selected_asset_check_keys)
-        self._preview_rows = max(int(os.environ.get(PREVIEW_ROWS) or 5), 0)
+        self._preview_rows = _read_preview_rows()
 
     @cached_property
     def _lake(self) -> LakeSession:

@@ -9,6 +9,7 @@ from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.views.overview import read_existing_snapshot
 from ticdc_assets.naming import identifier
+from ticdc_assets.safe_text import redacted_errors
 
 
 class Maintenance(dg.Config):
@@ -30,7 +31,7 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
         lake: LakeResource,
     ) -> None:
         location = lake.for_changefeed(feed.id)
-        with locked(location):
+        with redacted_errors(), locked(location):
             opened = spark.open_lake(location, feed)
             result = maintain(
                 opened,

@@ -1,30 +1,36 @@
-"""Markdown in which no user's text is taken for markup."""
+"""Code and tables in Markdown, in which no user's text is taken for markup.
 
+Dagster shows as Markdown: descriptions of assets, columns, checks and check results, and metadata
+of type `md`.
+"""
+
+import re
 from collections.abc import Iterable
 
 from ticdc_assets.lake.views.preview import Preview
-
-_MARKUP = str.maketrans({char: f"\\{char}" for char in "\\`*_{}[]()#+-.!|<>~&$:"})
-
-
-def escape_markdown(text: str) -> str:
-    """Return a text that Markdown shows unchanged, on one line."""
-    return " ".join(text.split()).translate(_MARKUP)
+from ticdc_assets.safe_text import escape_control, escape_markdown
 
 
 def code(text: str) -> str:
     """Return a text as inline code, whatever it contains, on one line."""
-    line = " ".join(text.split())
-    return f"`{line}`" if line and "`" not in line else f"`` {line} ``" if line else "(empty)"
+    line = escape_control(" ".join(text.split()))
+    if not line:
+        return "(empty)"
+    fence = "`" * (_longest_run(line) + 1)
+    return f"{fence} {line} {fence}" if "`" in line else f"`{line}`"
 
 
 def code_block(texts: Iterable[str], language: str = "sql") -> str:
     """Return texts as a block of code that none of them can end."""
-    body = "\n".join(texts)
-    fence = "```"
-    while fence in body:
-        fence += "`"
+    lines = (line for text in texts for line in text.replace("\r\n", "\n").split("\n"))
+    body = "\n".join(escape_control(line.expandtabs(4)) for line in lines)
+    fence = "`" * max(3, _longest_run(body) + 1)
     return f"{fence}{language}\n{body}\n{fence}"
+
+
+def _longest_run(text: str) -> int:
+    """Return the length of the longest run of backticks."""
+    return max(map(len, re.findall("`+", text)), default=0)
 
 
 def format_preview(preview: Preview) -> str:

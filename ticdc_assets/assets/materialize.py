@@ -12,6 +12,7 @@ from ticdc_assets.lake.log.catalog import TableChange
 from ticdc_assets.lake.views.preview import Preview
 from ticdc_assets.naming import layer_asset_key, table_asset_key
 from ticdc_assets.run import RunReport
+from ticdc_assets.safe_text import escape_control
 
 DagsterEvents = Iterator[
     dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetCheckEvaluation
@@ -69,7 +70,7 @@ class Materializer:
             return
         old = change.before
         key = table_asset_key(self._report.feed, naming.CURRENT, old.database, old.table)
-        note = f"this table was renamed to {change.table.name}"
+        note = f"this table was renamed to {escape_control(change.table.name)}"
         self._context.log_event(dg.AssetObservation(asset_key=key, metadata={"ticdc/note": note}))
 
     def _table_materialization(
@@ -82,7 +83,7 @@ class Materializer:
         if change.dropped or key not in self._context.assets_def.keys_by_output_name.values():
             note = metadata.note_on_definition(change)
             values["ticdc/note"] = dg.MetadataValue.md(note)
-            self._context.log.info(f"{change.table.name}: {note}")
+            self._context.log.info(f"{escape_control(change.table.name)}: {note}")
         return self._materialization(key, values, version)
 
     def _materialization(

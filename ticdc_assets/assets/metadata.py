@@ -9,7 +9,7 @@ import dagster as dg
 
 from resources.catalog import table_files
 from ticdc_assets import naming
-from ticdc_assets.assets.markdown import code_block, escape_markdown, format_preview
+from ticdc_assets.assets.markdown import code, code_block, format_preview
 from ticdc_assets.assets.specs import columns_metadata, lineage_metadata
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.advance import AdvanceResult
@@ -17,6 +17,7 @@ from ticdc_assets.lake.log.applied_row import RowCounts
 from ticdc_assets.lake.log.catalog import LakeCatalog, SchemaVersionEntry, TableChange
 from ticdc_assets.lake.views.preview import Preview
 from ticdc_assets.run import RunReport
+from ticdc_assets.safe_text import escape_markdown
 
 Metadata = dict[str, Any]
 # The Delta versions of the lake's own tables at which a run reported: the next report starts there.
@@ -177,12 +178,12 @@ def row_counts_metadata(counts: RowCounts) -> Metadata:
 
 
 def note_on_definition(change: TableChange) -> str:
-    """Explain why a table has no definition in the graph, or an outdated one, and what to do."""
+    """Explain in Markdown why a table has no definition, or an outdated one, and what to do."""
     reload = "reload the code location (Deployment, then Reload)"
     if change.dropped:
         return f"dropped upstream; its rows are kept. To remove it from the graph, {reload}."
     if change.before is not None:
-        return f"renamed upstream from {change.before.name}. To show its new name, {reload}."
+        return f"renamed upstream from {code(change.before.name)}. To show its new name, {reload}."
     return f"new upstream and already in the lake. To add it to the graph, {reload}."
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from ticdc_assets import naming
-from ticdc_assets.assets.markdown import code, escape_markdown
+from ticdc_assets.assets.markdown import code
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
@@ -17,6 +17,7 @@ from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
 from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.naming import layer_asset_key, table_asset_key
+from ticdc_assets.safe_text import escape_markdown
 from ticdc_assets.stream.limits import describe_limits
 
 OWNERS = "TICDC_OWNERS"
@@ -177,7 +178,7 @@ def columns_metadata(schema: TableSchema | None) -> dict[str, Any]:
         dg.TableColumn(
             column.name,
             column.type,
-            description=column.comment,
+            description=column.comment and escape_markdown(column.comment),
             constraints=dg.TableColumnConstraints(
                 nullable=by_name[column.column].nullable, unique=key == {column.column}
             ),

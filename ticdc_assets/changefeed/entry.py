@@ -21,6 +21,7 @@ from ticdc_assets.changefeed.sink_uri import (
 )
 from ticdc_assets.changefeed.toml import ChangefeedToml, read_changefeed_toml
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.safe_text import betrays_secret
 
 _NAMES = (
     "id",
@@ -42,6 +43,7 @@ _COLLATIONS = (
     "utf8mb4_0900_bin",
 )
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(:|%3A|//)", re.IGNORECASE)
 _CLAIM_CHECK = "sink.kafka-config.large-message-handle.claim-check-storage-uri"
 
 
@@ -109,6 +111,8 @@ class ChangefeedEntry:
         """Return the storage of claim-check objects and its connection options."""
         ours, theirs = self._text("claim-check-storage"), toml.text(_CLAIM_CHECK)
         if ours and "://" not in ours:
+            if _SCHEME.match(ours) or betrays_secret(ours):
+                raise self.error("must be a folder or a URI: scheme://…", "claim-check-storage")
             return os.path.abspath(self._folder / os.path.expanduser(ours)), Options()
         if ours:
             place = self._place + "claim-check-storage"

@@ -19,6 +19,12 @@ from ticdc_assets.changefeed.known_settings import (
     STORAGE_CONNECTION,
 )
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.safe_text import (
+    betrays_secret,
+    is_secret_name,
+    remember_secret,
+    remember_secrets_in,
+)
 
 T = TypeVar("T")
 Transport = Literal["kafka", "dump", "storage"]
@@ -44,6 +50,10 @@ _BUCKET = re.compile(r"[A-Za-z0-9$._-]+")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _DURATION = re.compile(r"\+?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+")
 _DURATION_PART = re.compile(r"([0-9.]+)(ns|us|µs|μs|ms|s|m|h)")
+_ENDPOINT = re.compile(r"(?:[A-Za-z]+://)?[^\s/?#@;&]+(?:/[^\s?#@;&]*)?")
+# Parameters behind something other than a question mark.
+_PARAMETER_IN_PATH = re.compile(r"[&;]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -51,12 +61,22 @@ _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 class Options(Mapping[str, str]):
-    """How to reach Kafka or a bucket, credentials included: a mapping that never prints itself."""
+    """How to reach Kafka or a bucket, credentials included: a mapping that never prints itself.
+
+    What is a secret is redacted everywhere from then on.
+    """
 
     __slots__ = ("_values",)
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
         self._values = dict(values or {})
+        for name, value in self._values.items():
+            if is_secret_name(name):
+                remember_secret(value)
+
+    def __reduce__(self) -> tuple[type["Options"], tuple[dict[str, str]]]:
+        """Make a copy in another process remember the secrets, too."""
+        return Options, (self._values,)
 
     def __getitem__(self, name: str) -> str:
         return self._values[name]
@@ -150,6 +170,7 @@ class SinkUri:
 
 def parse_sink_uri(uri: str, *, file: str | None = None, setting: str = "sink-uri") -> SinkUri:
     """Parse a sink URI; raise a `ConfigError` for what TiCDC would misread or ignore."""
+    remember_secrets_in(uri)
     try:
         uri = uri.strip()
         if any(ord(char) <= 0x20 or ord(char) == 0x7F for char in uri):
@@ -188,6 +209,13 @@ def _locate(
         raise ValueError("has a path that is not UTF-8: escape its bytes as UTF-8") from None
     if "\0" in path:
         raise ValueError("has a NUL in its path: remove %00")
+    if _CONTROL.search(path):
+        raise ValueError("has a control character in its path")
+    if _PARAMETER_IN_PATH.search(escaped_path) or betrays_secret(unquote(path)):
+        reason = (
+            "has a parameter in its path: write ? before the first one, and an & in a name as %26"
+        )
+        raise ValueError(reason)
     if transport == "kafka":
         if not all(_BROKER.fullmatch(broker) for broker in host.split(",")):
             raise ValueError("must name its brokers as host:port[,host:port...]")
@@ -223,6 +251,9 @@ def _parameters(query: str, file: str | None, setting: str) -> dict[str, str]:
             reason = "has a ';', for which TiCDC drops the parameter: write it as %3B"
             raise _error(reason, file, setting, name)
         value = unquote_plus(escaped_value)
+        if name == "endpoint" and value and not _ENDPOINT.fullmatch(value):
+            reason = "must be http://host:port or https://host:port, without user or parameters"
+            raise _error(reason, file, setting, name)
         if parameters.setdefault(name, value) != value:
             raise _error("is given twice with different values: keep one", file, setting, name)
         previous = name

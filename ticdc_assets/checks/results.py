@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.checks import models
 from ticdc_assets.checks.invariants import CheckContext, NotEvaluated, Result, Severity, Violations
 from ticdc_assets.lake.columns.expressions import combine_pairwise
+from ticdc_assets.safe_text import escape_markdown
 
 SAMPLE_ROWS = 10
 _CELL_CHARS = 500
@@ -208,7 +209,7 @@ def _evaluation(
     description: str | None = None,
 ) -> dg.AssetCheckEvaluation:
     if description is not None:
-        description = str(format_cell(description, _DESCRIPTION_CHARS))
+        description = escape_markdown(str(format_cell(description, _DESCRIPTION_CHARS)))
     return dg.AssetCheckEvaluation(
         passed=passed,
         asset_key=check.asset_key,

@@ -3,24 +3,48 @@
 import argparse
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn, cast
 
 from ticdc_assets.cli import texts
+from ticdc_assets.cli.output import warn
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.safe_text import redact, redacted_errors, remember_secrets_in
+
+# How argparse quotes arguments: the value after these words, up to the choices that it lists.
+_QUOTED_VALUE = re.compile(
+    r"(invalid choice|invalid \w+ value|ignored explicit argument): .*?(?=( \(choose from .*)?$)",
+    re.DOTALL,
+)
+_UNRECOGNIZED = re.compile(r"(?<=unrecognized arguments: ).*", re.DOTALL)
+_AMBIGUOUS = re.compile(r"(?<=ambiguous option: )\S*?=.*(?= could match )", re.DOTALL)
+_OPTION = re.compile(r"(--[a-z][a-z-]*)(?:=.*)?", re.DOTALL)
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports an error on one line, without the secrets of a misplaced URI."""
+    """A parser that reports an error on one line and quotes no argument, but names of options."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {texts.redact(message)}; see {self.prog} --help\n")
+        message = _QUOTED_VALUE.sub(r"\1", message)
+        message = _UNRECOGNIZED.sub(lambda match: _name_options(match[0]), message)
+        message = _AMBIGUOUS.sub("…", message)
+        warn(f"{self.prog}: {redact(' '.join(message.split()))}; see {self.prog} --help")
+        self.exit(2)
+
+
+def _name_options(arguments: str) -> str:
+    """Return the names of the options among arguments; a secret can be anywhere else."""
+    options = (_OPTION.fullmatch(word) for word in arguments.split())
+    return " ".join("…" if option is None else option[1] for option in options)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
+    for argument in sys.argv[1:] if arguments is None else arguments:
+        remember_secrets_in(argument)
     options = make_parser().parse_args(arguments)
     try:
         # Importing Spark takes seconds, so only the commands that need it do.
@@ -29,26 +53,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = run(options)
         sys.stdout.flush()
     except ConfigError as error:
-        print(f"ticdc-assets: {texts.redact(str(error))}", file=sys.stderr)
+        warn(f"ticdc-assets: {error}")
         return 2
     except BrokenPipeError:
         # The program that reads the output, such as head or less, has ended.
         sys.stdout = None
         return 0
     except KeyboardInterrupt:
-        print(f"ticdc-assets: {texts.INTERRUPTED}", file=sys.stderr)
+        warn(f"ticdc-assets: {texts.INTERRUPTED}")
         return 130
     except OSError as error:
         # Input that cannot be read raises ConfigError or becomes an event: this is our output.
         sys.stdout = None
-        print(f"ticdc-assets: standard output: {error.strerror or error}", file=sys.stderr)
+        warn(f"ticdc-assets: standard output: {redact(error.strerror or str(error))}")
         return 2
     except Exception as error:
         reason = _describe_spark_failure(error)
         if reason is None:
-            raise
-        print(f"ticdc-assets: Spark failed: {texts.redact(reason)}", file=sys.stderr)
-        print(f"ticdc-assets: {texts.AFTER_SPARK}", file=sys.stderr)
+            with redacted_errors():
+                raise
+        warn(f"ticdc-assets: Spark failed: {redact(reason)}")
+        warn(f"ticdc-assets: {texts.AFTER_SPARK}")
         return 2
     return code
 
@@ -110,7 +135,9 @@ def _add_reading(commands: "argparse._SubParsersAction[Parser]") -> None:
     _add_changefeed(replay)
     _add_at(replay, "print tables as of this TSO, inclusive (default: the resolved ts)")
     output = replay.add_mutually_exclusive_group(required=True)
-    output.add_argument("--table", metavar="DB.TABLE", help="print this table's rows")
+    output.add_argument(
+        "--table", metavar="DB.TABLE", type=_parse_table, help="print this table's rows"
+    )
     _add_out(output)
 
 
@@ -141,18 +168,20 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
     _add_lake(show)
     _add_at(show, "print tables as of this TSO (default: the newest applied one)")
     output = show.add_mutually_exclusive_group(required=True)
-    output.add_argument("table", metavar="DB.TABLE", nargs="?", help="print this table's rows")
+    output.add_argument(
+        "table", metavar="DB.TABLE", nargs="?", type=_parse_table, help="print this table's rows"
+    )
     _add_out(output)
     _add_format(show, ("table", "jsonl", "csv"))
     _add_limit(show, "print at most N rows")
     events = _add_command(commands, "show", "events", "print the events of a table by commit ts")
     _add_lake(events)
-    events.add_argument("table", metavar="DB.TABLE")
+    events.add_argument("table", metavar="DB.TABLE", type=_parse_table)
     _add_format(events, ("text", "jsonl"))
     _add_limit(events, "print only the last N events")
     schema = _add_command(commands, "show", "schema", "print the schema history of a table")
     _add_lake(schema)
-    schema.add_argument("table", metavar="DB.TABLE")
+    schema.add_argument("table", metavar="DB.TABLE", type=_parse_table)
     ledger = _add_command(commands, "show", "ledger", "account for every input")
     _add_lake(ledger)
 
@@ -160,13 +189,13 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
 def _add_repairing(commands: "argparse._SubParsersAction[Parser]") -> None:
     resume = _add_command(commands, "lake", "resume", "resume a paused table")
     _add_lake(resume)
-    resume.add_argument("table", metavar="DB.TABLE")
+    resume.add_argument("table", metavar="DB.TABLE", type=_parse_table)
     mode = resume.add_mutually_exclusive_group()
     mode.add_argument("--skip-ddl", action="store_true", help="skip the DDL at which it stopped")
     mode.add_argument("--rebuild", action="store_true", help="rebuild it from its first event")
     rebuild = _add_command(commands, "lake", "rebuild", "rebuild a table from all its events")
     _add_lake(rebuild)
-    rebuild.add_argument("table", metavar="DB.TABLE")
+    rebuild.add_argument("table", metavar="DB.TABLE", type=_parse_table)
 
 
 def _add_command(
@@ -224,6 +253,12 @@ def _add_format(command: Parser, formats: tuple[str, ...]) -> None:
 
 def _add_limit(command: Parser, help_text: str) -> None:
     command.add_argument("--limit", metavar="N", type=_parse_count, help=help_text)
+
+
+def _parse_table(text: str) -> str:
+    if "." not in text.strip("."):
+        raise argparse.ArgumentTypeError("must be DB.TABLE")
+    return text
 
 
 def _parse_count(text: str) -> int:

@@ -4,6 +4,7 @@ import argparse
 import shlex
 import tempfile
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from resources.spark import get_session
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.interrupt import keep_interrupt_handler
+from ticdc_assets.cli.output import say
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.schema_text import format_schema_history
 from ticdc_assets.cli.show import format_tables
@@ -35,11 +37,12 @@ def demo(options: argparse.Namespace) -> int:
     simulation = prepare(folder / "upstream", _options(options.protocol))
     feed = next(iter(load_changefeeds(simulation.changefeeds).values()))
     location = Lake(str((folder / "lake").absolute()), feed.id)
-    print(f"A simulated shop and its changefeed ({feed.protocol}) in {folder}")
+    say(f"A simulated shop and its changefeed ({feed.protocol}) in {folder}")
     start = time.monotonic()
     with keep_interrupt_handler():
         lake = LakeSession(get_session(location.root), location, feed)
-    print(f"Spark started in {time.monotonic() - start:.0f} s\n")
+    say(f"Spark started in {time.monotonic() - start:.0f} s")
+    say()
     runs: list[AdvanceResult] = []
     source = None
     for step in simulation:
@@ -51,28 +54,32 @@ def demo(options: argparse.Namespace) -> int:
         with locked(location):
             runs.append(advance(lake, source, progress=progress))
         progress.end()
-        print(
+        say(
             f"advance: {texts.format_count(step.transactions, 'transaction')} so far,"
             f" {texts.format_count(runs[-1].decoded.rows, 'new row change')},"
             f" applied up to {texts.format_time(runs[-1].applied.resolved_ts)}"
-            f" in {progress.seconds:.0f} s",
-            flush=True,
+            f" in {progress.seconds:.0f} s"
         )
     applied = overview.read_existing_snapshot(lake)
     lines = overview.list_tables(lake, applied, dropped=False)
-    print("\n" + "\n".join(_format_stages(feed.transport, runs, lines)))
-    print("\n" + "\n".join(format_tables(lines)))
-    print(f"\nSchema history of {_TABLE}:\n")
-    print("\n".join(format_schema_history(overview.read_schema_versions(lake, _TABLE))))
-    print("\nThe tables compared with the shop at its last checkpoint:\n")
+    _say_part(_format_stages(feed.transport, runs, lines))
+    _say_part(format_tables(lines))
+    _say_part([f"Schema history of {_TABLE}:"])
+    _say_part(format_schema_history(overview.read_schema_versions(lake, _TABLE)))
+    _say_part(["The tables compared with the shop at its last checkpoint:", ""])
     are_equal = _compare_tables(simulation, as_of(lake, simulation.checkpoints[-1]))
     problems = [problem for run in runs for problem in run.applied.problems]
     for problem in problems:
-        print(problem.describe())
-    print(f"\n{'Every table is equal.' if are_equal else 'NOT EQUAL: this is a bug.'}\n")
-    print("\n".join(_format_next_steps(simulation, location)))
+        say(problem.describe())
+    _say_part(["Every table is equal." if are_equal else "NOT EQUAL: this is a bug."])
+    _say_part(_format_next_steps(simulation, location))
     data_may_differ = any(problem.data_may_differ for problem in problems)
     return 0 if are_equal and not data_may_differ else 1
+
+
+def _say_part(lines: Iterable[str]) -> None:
+    for line in ("", *lines):
+        say(line)
 
 
 def _options(protocol: str) -> SimulationOptions:
@@ -129,7 +136,8 @@ def _compare_tables(simulation: Simulation, shown: AsOfView) -> bool:
             verdict = "equal" if is_equal else f"differs, {len(lines):,} rows in the lake"
         count = texts.format_count(len(expected or ()), "row")
         rows.append([".".join(name), count, verdict])
-    print("\n".join(texts.align_columns(rows, frozenset((1,)))))
+    for line in texts.align_columns(rows, frozenset((1,))):
+        say(line)
     return all(verdict == "equal" for _, _, verdict in rows)
 
 

@@ -18,6 +18,7 @@ from resources.catalog import read_catalog
 from resources.lake import LAKE
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
+from ticdc_assets.cli.output import say, warn
 from ticdc_assets.demo import SimulationOptions, prepare
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.lake import Lake
@@ -51,10 +52,9 @@ def simulate(options: argparse.Namespace) -> int:
         ),
     )
     for step in simulation:
-        print(
+        say(
             f"checkpoint {step.checkpoint} ({texts.format_time(step.checkpoint)}):"
-            f" {texts.format_count(step.rows, 'row change')} so far",
-            flush=True,
+            f" {texts.format_count(step.rows, 'row change')} so far"
         )
     return 0
 
@@ -80,8 +80,9 @@ def dev(options: argparse.Namespace) -> int:
         # `dg` requires an activated environment.
         "VIRTUAL_ENV": sys.prefix,
     }
-    print(f"A simulated shop and its changefeed ({options.protocol}) in {folder}")
-    print(f"Dagster's UI: http://localhost:{options.port}; Ctrl-C stops both\n", flush=True)
+    say(f"A simulated shop and its changefeed ({options.protocol}) in {folder}")
+    say(f"Dagster's UI: http://localhost:{options.port}; Ctrl-C stops both")
+    say()
     processes = ProcessGroups(environment)
     handlers = _interrupt_on_signals()
     try:
@@ -97,14 +98,14 @@ def dev(options: argparse.Namespace) -> int:
             graph.reload_if_changed()
     except KeyboardInterrupt:
         processes.mute()
-        print(_INTERRUPTED, file=sys.stderr, flush=True)
+        warn(_INTERRUPTED)
         return 130
     finally:
         processes.stop()
         for number, handler in handlers.items():
             signal.signal(number, handler)
     ended = "the simulation" if dagster.poll() is None else "Dagster"
-    print(f"ticdc-assets: {ended} ended unexpectedly", file=sys.stderr)
+    warn(f"ticdc-assets: {ended} ended unexpectedly")
     return 1
 
 

@@ -1,7 +1,6 @@
 """`advance`, `resume`, `rebuild`, `maintain`: the commands that change a lake."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from resources.lake import get_lake_root
@@ -10,6 +9,7 @@ from resources.spark import get_session
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.interrupt import keep_interrupt_handler
+from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.source import find_changefeed, format_command
 from ticdc_assets.errors import ConfigError
@@ -54,25 +54,21 @@ def advance(options: argparse.Namespace) -> int:
         finally:
             progress.end()
     for line in summarize(lake.feed, done):
-        print(line)
-    print(f"  in {progress.seconds:.1f} s")
+        say(line)
+    say(f"  in {progress.seconds:.1f} s")
     _print_notes(lake.feed)
     incarnations = read_last_snapshot(lake).state.incarnations.values()
     number_paused = sum(table.status == "paused" for table in incarnations)
     code = _report(done.applied.problems, done.decoded.quarantined)
     if number_paused:
         paused = texts.format_count(number_paused, "paused table")
-        print(f"{paused}: see {format_command(options, 'tables')}", file=sys.stderr)
+        warn(f"{paused}: see {format_command(options, 'tables')}")
     return 1 if number_paused else code
 
 
 def _print_notes(feed: Changefeed) -> None:
     for note in describe_limits(feed):
-        print(f"note: {note}", file=sys.stderr)
-
-
-def _print_status(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+        warn(f"note: {note}")
 
 
 def summarize(feed: Changefeed, done: AdvanceResult) -> list[str]:
@@ -107,14 +103,14 @@ def summarize(feed: Changefeed, done: AdvanceResult) -> list[str]:
 def _report(problems: list[Problem], quarantined: int = 0) -> int:
     """Print every problem and return the exit code."""
     for problem in problems:
-        print(problem.describe(), file=sys.stderr)
+        warn(problem.describe())
     return 1 if quarantined or any(problem.data_may_differ for problem in problems) else 0
 
 
 def resume(options: argparse.Namespace) -> int:
     """Resume a paused table."""
     lake = open_lake(options)
-    with locked(lake.location, waiting=_print_status):
+    with locked(lake.location, waiting=warn):
         applied = read_existing_snapshot(lake)
         table = find_table(applied.state, options.table)
         if not table.is_stopped:
@@ -127,7 +123,7 @@ def resume(options: argparse.Namespace) -> int:
             if ddl is None:
                 reason = f"no DDL stopped {options.table}; the reason is: {table.reason}"
                 raise ConfigError(reason, setting="--skip-ddl")
-            print(f"skipped at commit ts {ddl[0]}: {texts.escape_control(ddl[1][0])}")
+            say(f"skipped at commit ts {ddl[0]}: {ddl[1][0]}")
             replay = ReplayRequest(replay.incarnations, replay.snapshot_id, skip=(ddl,))
         return _replay(lake, applied, replay, options)
 
@@ -135,7 +131,7 @@ def resume(options: argparse.Namespace) -> int:
 def rebuild(options: argparse.Namespace) -> int:
     """Rebuild a table from its first event."""
     lake = open_lake(options)
-    with locked(lake.location, waiting=_print_status):
+    with locked(lake.location, waiting=warn):
         applied = read_existing_snapshot(lake)
         table = find_table(applied.state, options.table)
         return _replay(lake, applied, ReplayRequest(frozenset((table.id,)), 0), options)
@@ -155,9 +151,9 @@ def _replay(
     table = find_table(read_existing_snapshot(lake).state, options.table)
     replayed = texts.format_count(done.replayed, "table")
     rows = texts.format_count(done.rows, "row change")
-    print(f"{options.table}: {table.status} at {done.resolved_ts}, replayed {replayed}, {rows}")
+    say(f"{options.table}: {table.status} at {done.resolved_ts}, replayed {replayed}, {rows}")
     if table.is_stopped:
-        print(f"{table.status}: {options.table}: {table.reason}", file=sys.stderr)
+        warn(f"{table.status}: {options.table}: {table.reason}")
         return 1
     return code
 
@@ -165,7 +161,7 @@ def _replay(
 def maintain(options: argparse.Namespace) -> int:
     """Compact the lake's files and remove old data."""
     lake = open_lake(options)
-    with locked(lake.location, waiting=_print_status):
+    with locked(lake.location, waiting=warn):
         done = maintain_lake(
             lake,
             read_existing_snapshot(lake),
@@ -173,9 +169,9 @@ def maintain(options: argparse.Namespace) -> int:
             expire_days=options.expire_days,
         )
     compacted = texts.format_count(done.compacted, "table")
-    print(f"files: {done.files_before:,} before, {done.files_after:,} after, in {compacted}")
+    say(f"files: {done.files_before:,} before, {done.files_after:,} after, in {compacted}")
     if options.retain_days is not None:
-        print(f"vacuumed: snapshots older than {options.retain_days} days may be unreadable now")
+        say(f"vacuumed: snapshots older than {options.retain_days} days may be unreadable now")
     if options.expire_days is not None:
-        print(f"expired: {texts.format_count(done.expired, 'record')} of raw")
+        say(f"expired: {texts.format_count(done.expired, 'record')} of raw")
     return 0

@@ -4,6 +4,7 @@ import sys
 import time
 
 from ticdc_assets.cli import texts
+from ticdc_assets.cli.output import show_live, warn
 
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -19,10 +20,10 @@ class Progress:
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         text = f"{stage}: {_format_done(stage, done, total)}, {self.seconds:.0f} s"
         if self._terminal:
-            print(f"\r{text:<{self._width}}", end="", file=sys.stderr, flush=True)
+            show_live(f"{text:<{self._width}}")
             self._width = len(text)
         elif time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
-            print(text, file=sys.stderr, flush=True)
+            warn(text)
             self._last_line = time.monotonic()
 
     @property
@@ -33,7 +34,7 @@ class Progress:
     def end(self) -> None:
         """Clear the live line."""
         if self._width:
-            print(f"\r{'':<{self._width}}\r", end="", file=sys.stderr, flush=True)
+            show_live(f"{'':<{self._width}}\r")
             self._width = 0
 
 

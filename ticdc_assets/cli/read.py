@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from ticdc_assets.cli.output import show_live, warn, write_data
 from ticdc_assets.cli.source import find_changefeed, read_events
 from ticdc_assets.cli.table_files import write_tables
 from ticdc_assets.errors import ConfigError
@@ -17,11 +18,14 @@ from ticdc_assets.stream.limits import describe_limits
 def decode(options: argparse.Namespace) -> int:
     """Print every event."""
     quarantined = 0
-    out = sys.stdout.buffer
-    for event in read_events(find_changefeed(options)):
-        quarantined += isinstance(event, Quarantined)
-        out.write(format_event(event))
-    out.flush()
+
+    def lines() -> Iterator[bytes]:
+        nonlocal quarantined
+        for event in read_events(find_changefeed(options)):
+            quarantined += isinstance(event, Quarantined)
+            yield format_event(event)
+
+    write_data(lines())
     return 1 if quarantined else 0
 
 
@@ -42,11 +46,10 @@ def replay(options: argparse.Namespace) -> int:
             unwritten += write_replay(model_replay, options.out / str(ts))
         else:
             lines = model_replay.encode_table(model_replay.find_table(options.table))
-            sys.stdout.buffer.writelines(lines or [])
-    sys.stdout.flush()
+            write_data(lines or [])
     problems = model_replay.problems()
     for line in [*notes, *(problem.describe() for problem in problems), *unwritten]:
-        print(line, file=sys.stderr)
+        warn(line)
     return 1 if unwritten or any(problem.data_may_differ for problem in problems) else 0
 
 
@@ -68,7 +71,7 @@ def _show_progress(events: Iterator[Event]) -> Iterator[Event]:
     count = 0
     for count, event in enumerate(events, 1):
         if is_terminal and count % 20_000 == 0:
-            print(f"\r{count:,} events read", end="", file=sys.stderr, flush=True)
+            show_live(f"{count:,} events read")
         yield event
     if is_terminal and count >= 20_000:
-        print(f"\r{count:,} events read", file=sys.stderr)
+        show_live(f"{count:,} events read\n")

@@ -2,13 +2,13 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.lake import open_lake
+from ticdc_assets.cli.output import say, warn, write_data
 from ticdc_assets.cli.schema_text import format_schema_history
 from ticdc_assets.cli.source import format_command
 from ticdc_assets.cli.table_files import write_tables
@@ -18,6 +18,7 @@ from ticdc_assets.lake.views import overview
 from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.lake.views.ledger import Ledger, build_ledger
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.safe_text import escape_control
 from ticdc_assets.stream.event_lines import format_event
 
 _NUMBERS = frozenset((1, 4))
@@ -30,16 +31,17 @@ def tables(options: argparse.Namespace) -> int:
     """List the tables."""
     lake = open_lake(options)
     lines = overview.list_tables(lake, overview.read_existing_snapshot(lake), dropped=options.all)
-    print("\n".join(format_tables(lines)))
+    for text in format_tables(lines):
+        say(text)
     for line in lines:
         if line.reason is not None:
-            print(f"{line.status}: {line.name}: {texts.escape_control(line.reason)}")
+            say(f"{line.status}: {line.name}: {line.reason}")
         if line.status == "paused":
-            more = ["--skip-ddl"] if line.blocking_ddl is not None else []
-            print(f"  to resume it, once repaired:  {format_command(options, 'resume', line.name)}")
-            if more:
-                command = format_command(options, "resume", line.name, *more)
-                print(f"  to resume it without the DDL: {command}")
+            command = format_command(options, "resume", table=line.name)
+            say(f"  to resume it, once repaired:  {command}")
+            if line.blocking_ddl is not None:
+                command = format_command(options, "resume", "--skip-ddl", table=line.name)
+                say(f"  to resume it without the DDL: {command}")
     return 0
 
 
@@ -53,7 +55,7 @@ def format_tables(lines: Iterable[overview.TableOverview]) -> list[str]:
         when = (
             [texts.format_time(line.ts), texts.format_lag(line.ts)] if line.ts else ["nothing", ""]
         )
-        rows.append([texts.escape_control(line.name), count, *when, version, line.status])
+        rows.append([escape_control(line.name), count, *when, version, line.status])
     return texts.align_columns(rows, _NUMBERS)
 
 
@@ -85,19 +87,18 @@ def _print(shown: AsOfView, options: argparse.Namespace) -> int:
         return _report_stopped(table)
     lines = islice(shown.lines(table), options.limit)
     if options.format == "jsonl":
-        sys.stdout.buffer.writelines(lines)
+        write_data(lines)
     else:
         columns = [c.name for c in table.schema.columns if c.generated != "virtual"]
         format_rows = _format_csv if options.format == "csv" else _format_aligned
-        for text in format_rows(columns, (json.loads(line) for line in lines)):
-            sys.stdout.buffer.write(text.encode(errors="backslashreplace") + b"\n")
-    sys.stdout.buffer.flush()
+        formatted = format_rows(columns, (json.loads(line) for line in lines))
+        write_data(text.encode(errors="backslashreplace") + b"\n" for text in formatted)
     return 0
 
 
 def _report_stopped(table: Incarnation) -> int:
     name = f"{table.schema.database}.{table.schema.table}"
-    print(f"{table.status}: {name}: {texts.escape_control(table.reason or '')}", file=sys.stderr)
+    warn(f"{table.status}: {name}: {table.reason or ''}")
     return 1
 
 
@@ -106,13 +107,13 @@ def _format_aligned(names: list[str], rows: Iterator[dict[str, str | None]]) -> 
         return [_format_cell(row[name]) for name in names]
 
     while block := list(islice(rows, _ROWS_PER_BLOCK)):
-        yield from texts.align_columns([names, *map(cells, block)])
+        yield from texts.align_columns([list(map(escape_control, names)), *map(cells, block)])
 
 
 def _format_cell(text: str | None) -> str:
     if text is None:
         return "NULL"
-    text = texts.escape_control(text)
+    text = escape_control(text)
     return text if len(text) <= _MAX_CELL_WIDTH else text[: _MAX_CELL_WIDTH - 1] + "…"
 
 
@@ -144,7 +145,7 @@ def _write(shown: AsOfView, folder: Path) -> int:
 
     unwritten = write_tables(folder, tables())
     for line in unwritten:
-        print(line, file=sys.stderr)
+        warn(line)
     return 1 if unwritten else stopped
 
 
@@ -153,14 +154,11 @@ def events(options: argparse.Namespace) -> int:
     lake = open_lake(options)
     overview.read_existing_snapshot(lake)
     table_events = overview.read_table_events(lake, options.table, options.limit)
-    out = sys.stdout.buffer
-    is_empty = True
-    for event in table_events:
-        is_empty = False
-        out.write(format_event(event) if options.format == "jsonl" else _format_event_text(event))
-    out.flush()
-    if is_empty:
+    first = next(table_events, None)
+    if first is None:
         raise ConfigError(f"no events of {options.table}", setting="DB.TABLE")
+    format_line = format_event if options.format == "jsonl" else _format_event_text
+    write_data(map(format_line, chain([first], table_events)))
     return 0
 
 
@@ -173,7 +171,7 @@ def _format_event_text(event: RowChange | SchemaChange | Bootstrap) -> bytes:
             text = f"{_format_ts(event.commit_ts)}  ddl     {event.sql}"
         case RowChange():
             text = f"{_format_ts(event.commit_ts)}  {event.op:<6}  {_format_change(event)}"
-    return texts.escape_control(text).encode(errors="backslashreplace") + b"\n"
+    return escape_control(text).encode() + b"\n"
 
 
 def _format_ts(ts: int) -> str:
@@ -204,7 +202,7 @@ def schema(options: argparse.Namespace) -> int:
     lake = open_lake(options)
     overview.read_existing_snapshot(lake)
     for line in format_schema_history(overview.read_schema_versions(lake, options.table)):
-        print(texts.escape_control(line))
+        say(line)
     return 0
 
 
@@ -213,7 +211,7 @@ def ledger(options: argparse.Namespace) -> int:
     lake = open_lake(options)
     totals = build_ledger(lake, overview.read_existing_snapshot(lake))
     for line in format_ledger(lake.feed.id, totals):
-        print(line)
+        say(line)
     return 0 if totals.adds_up else 1
 
 
@@ -230,7 +228,7 @@ def format_ledger(changefeed_id: str, totals: Ledger) -> list[str]:
         numbers = (table.input, table.applied, table.superseded, table.quarantined)
         verdict = "" if table.adds_up else f"missing: {table.missing:,}"
         counts = [f"{n:,}" for n in (*numbers, table.waiting, table.repeated)]
-        rows.append([texts.escape_control(table.name), *counts, verdict])
+        rows.append([escape_control(table.name), *counts, verdict])
     lines += texts.align_columns(rows, frozenset(range(1, 7)))
     lines += [f"does not balance: {fault}" for fault in source.faults]
     missing = [table for table in totals.tables if not table.adds_up]

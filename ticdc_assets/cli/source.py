@@ -2,7 +2,6 @@
 
 import argparse
 import hashlib
-import shlex
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -18,6 +17,7 @@ from ticdc_assets.changefeed import (
 )
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event
+from ticdc_assets.safe_text import join_for_shell
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 
@@ -45,7 +45,9 @@ def find_changefeed(options: argparse.Namespace) -> Changefeed:
     return feeds[options.changefeed]
 
 
-def format_command(options: argparse.Namespace, command: str, *arguments: str) -> str:
+def format_command(
+    options: argparse.Namespace, command: str, *flags: str, table: str | None = None
+) -> str:
     """Format the command line of another command on the same changefeed and lake."""
     words = ["ticdc-assets", command]
     if options.lake is not None:
@@ -54,9 +56,9 @@ def format_command(options: argparse.Namespace, command: str, *arguments: str) -
         words += ["--changefeeds", str(options.changefeeds)]
     if options.changefeed is not None:
         words += ["--changefeed", options.changefeed]
-    line = shlex.join([*words, *arguments])
     # A sink URI may hold credentials.
-    return line if options.sink_uri is None else f"{line} --sink-uri URI"
+    uri = [] if options.sink_uri is None else ["--sink-uri", "URI"]
+    return join_for_shell(words, [*flags, *uri], table)
 
 
 def read_events(feed: Changefeed) -> Iterator[Event]:

@@ -1,6 +1,5 @@
 """The help texts of the commands, and how values are formatted for people."""
 
-import re
 import unicodedata
 from datetime import UTC, datetime
 
@@ -95,16 +94,7 @@ every table with the shop.
 """,
 }
 
-# A URI may hold credentials before its host and after its question mark.  A single slash matches,
-# too: a URI that was taken for a path has lost the other one.
-_USER = re.compile(r"(?<=:/)\S*@")
-_PARAMETERS = re.compile(r"(:/[^?]*\?).*")
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
-
-
-def redact(message: str) -> str:
-    """Return a message on one line, without the credentials that a misplaced URI may hold."""
-    return _PARAMETERS.sub(r"\1…", _USER.sub("", " ".join(message.split())))
 
 
 def format_time(ts: int) -> str:
@@ -151,14 +141,6 @@ def align_columns(rows: list[list[str]], numeric: frozenset[int] = frozenset()) 
             cells.append(padding + text if place in numeric else text + padding)
         lines.append("  ".join(cells).rstrip())
     return lines
-
-
-def escape_control(text: str) -> str:
-    """Return a text on one line, with unprintable characters escaped."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text
-    )
 
 
 def _width(text: str) -> int:

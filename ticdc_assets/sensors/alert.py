@@ -3,6 +3,8 @@
 Posts JSON to the webhook that TICDC_ALERT_WEBHOOK names, in the form that Slack, Teams and most
 others accept.  For e-mail or SNS, replace the body of `post` by `smtplib` or boto3.  A check is
 reported when it starts to fail, and again only after it has passed.
+
+Texts of upstream are escaped: they mention nobody, and hide no link behind other words.
 """
 
 import json
@@ -14,6 +16,7 @@ import dagster as dg
 
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.assets.check_results import FIRST_FAILED
+from ticdc_assets.safe_text import escape_chat, redact, unescape_markdown
 
 WEBHOOK = "TICDC_ALERT_WEBHOOK"
 _MAX_LINES = 20
@@ -61,7 +64,7 @@ def find_new_failures(instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[
         if entry.dagster_event is not None
     ]
     return [
-        _one_line(f"{e.asset_key.to_user_string()}: {e.check_name}: {e.description or 'failed'}")
+        _one_line(f"{e.asset_key.to_user_string()}: {e.check_name}: {_describe(e)}")
         for e in evaluations
         if not e.passed and e.severity == dg.AssetCheckSeverity.ERROR
         if e.metadata.get(FIRST_FAILED) == dg.MetadataValue.dagster_run(run.run_id)
@@ -76,6 +79,10 @@ def format_message(run: dg.DagsterRun, lines: Sequence[str]) -> str:
     return "\n".join([f"{subject}: {lines[0]}", *lines[1:_MAX_LINES], *more])
 
 
+def _describe(evaluation: dg.AssetCheckEvaluation) -> str:
+    return unescape_markdown(evaluation.description or "failed")
+
+
 def _reason(event: dg.DagsterEvent) -> str:
     """Return the error that a step raised, not the one in which Dagster wraps it."""
     error = event.step_failure_data.error
@@ -83,15 +90,17 @@ def _reason(event: dg.DagsterEvent) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())[:_LINE_CHARS]
+    return escape_chat(redact(" ".join(text.split())[:_LINE_CHARS]))
 
 
 def post(url: str, text: str) -> None:
     """Post a text; an error never quotes the URL, which may hold a token."""
     body = json.dumps({"text": text}).encode()
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
+    headers = {"Content-Type": "application/json"}
     try:
+        request = urllib.request.Request(url, body, headers, method="POST")
         with urllib.request.urlopen(request, timeout=10):
             pass
-    except (OSError, ValueError) as error:
+    # An invalid URL raises errors of several modules, all of which quote it.
+    except Exception as error:
         raise RuntimeError(f"cannot reach the webhook: {type(error).__name__}") from None

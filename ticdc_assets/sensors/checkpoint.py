@@ -26,6 +26,7 @@ from ticdc_assets.assets.metadata import resolved_ts_metadata
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.run import read_poll_interval
+from ticdc_assets.safe_text import redacted_errors
 
 CHECKPOINT_TAG = "ticdc/checkpoint"
 _IN_PROGRESS = [
@@ -90,7 +91,8 @@ def checkpoint_sensor(feed: Changefeed, job: Any) -> dg.SensorDefinition:
             from resources.s3 import make_s3_reader
 
             read_file = make_s3_reader(feed, getattr(context.resources, client_key))
-        return evaluate_tick(context, feed, lake.for_changefeed(feed.id), read_file)
+        with redacted_errors():
+            return evaluate_tick(context, feed, lake.for_changefeed(feed.id), read_file)
 
     return _sensor
 

@@ -6,6 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ticdc_assets.events import Position
+from ticdc_assets.safe_text import escape_control
 from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverted
 
 # "quarantined" input or a row that could not be decoded or applied
@@ -79,7 +80,7 @@ class Problem(Struct, frozen=True):
         position = str(self.position) if self.position is not None else ""
         place = ", ".join(part for part in (table, commit_ts, position) if part)
         text = f"{self.kind}: {place}: {self.reason}" if place else f"{self.kind}: {self.reason}"
-        return text.replace("\r", "\\r").replace("\n", "\\n")
+        return escape_control(text)
 
 
 def list_approximations(changes: Iterable[ColumnChange]) -> list[str]:

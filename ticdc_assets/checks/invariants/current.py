@@ -1,7 +1,6 @@
 """What the lake promises of every current table: its status, its columns, its keys, its rows."""
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from operator import and_
 
@@ -25,6 +24,7 @@ from ticdc_assets.lake.columns.types import DeltaColumn, choose_delta_names, lis
 from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.views.overview import find_blocking_ddl
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.safe_text import join_for_shell
 
 _STATUS = ("status", "stopped_ts", "reason", "ddl", "resume_command", "skip_ddl_command")
 _COLUMNS = ("position", "expected", "actual")
@@ -59,10 +59,11 @@ def _describe_status(context: CheckContext, table: Incarnation) -> tuple[object,
     if table.status == "paused":
         name = f"{table.schema.database}.{table.schema.table}"
         where = ("--lake", lake.location.root, "--changefeed", context.feed.id)
-        resume = shlex.join(["ticdc-assets", "resume", *where, name])
+        command = ["ticdc-assets", "resume", *where]
+        resume = join_for_shell(command, [], name)
         blocking = find_blocking_ddl(lake, context.after.state, table)
         if blocking is not None and blocking[1][0] in (table.reason or ""):
-            ddl, skip = blocking[1][0], f"{resume} --skip-ddl"
+            ddl, skip = blocking[1][0], join_for_shell(command, ["--skip-ddl"], name)
     return table.status, table.stopped_ts, table.reason, ddl, resume, skip
 
 

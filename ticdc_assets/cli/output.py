@@ -1,0 +1,49 @@
+"""What commands print.  A terminal obeys control characters, and names and values have any.
+
+Lines for people are always escaped.  Data goes to a file or a program as it is, and to a terminal
+escaped.
+"""
+
+import re
+import sys
+from collections.abc import Iterable
+
+from ticdc_assets.safe_text import escape_control
+
+# In JSON, control characters below the space are escaped already; line breaks are between rows.
+_UNPRINTABLE = re.compile(r"[^\n\x20-\x7e]")
+
+
+def say(line: str = "") -> None:
+    """Print a line of a result."""
+    print(escape_control(line), flush=True)
+
+
+def warn(line: str) -> None:
+    """Print a line about the run on standard error."""
+    print(escape_control(line), file=sys.stderr, flush=True)
+
+
+def show_live(text: str) -> None:
+    """Write over the live line of a terminal; the text is of our own making."""
+    print(f"\r{text}", end="", file=sys.stderr, flush=True)
+
+
+def write_data(lines: Iterable[bytes]) -> None:
+    """Write lines of data, each with its line break."""
+    if sys.stdout.isatty():
+        lines = (_escape_data(line.decode(errors="backslashreplace")).encode() for line in lines)
+    sys.stdout.buffer.writelines(lines)
+    sys.stdout.buffer.flush()
+
+
+def _escape_data(line: str) -> str:
+    """Escape unprintable characters as JSON does."""
+    return _UNPRINTABLE.sub(
+        lambda match: match[0] if match[0].isprintable() else _escape_for_json(match[0]), line
+    )
+
+
+def _escape_for_json(character: str) -> str:
+    units = character.encode("utf-16-be", errors="surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
