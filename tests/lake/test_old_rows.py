@@ -21,11 +21,11 @@ from tests.plan.engine import Engine
 from tests.reference.changefeeds import Ddl, Row, Step, Value, together
 from tests.reference.random_upstream import Shown, World
 from ticdc_assets.changefeed import changefeed_from_uri
-from ticdc_assets.events import Event, Op, RowChange
+from ticdc_assets.events import Event, FilePosition, Op, RowChange, SchemaChange
 from ticdc_assets.lake.apply.apply import DecodedBatches, apply
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.reference.model import Model
-from ticdc_assets.stream.problem import OLD_ROW_MISSING
+from ticdc_assets.stream.problem import OLD_ROW_MISSING, UPSERT_WITHOUT_KEY
 
 FEED = dataclasses.replace(
     changefeed_from_uri("file:///nowhere?protocol=csv", id="random"), force_replicate=True
@@ -205,6 +205,26 @@ def test_old_rows_are_matched_or_their_table_is_paused() -> None:
     assert min(right, paused, swapped) > 10
 
 
+# A row of which nothing says whether it was there before, in a table without a key.
+UNSURE = (
+    SchemaChange(
+        commit_ts=2,
+        database="unsure_shop",
+        table="t",
+        sql="CREATE TABLE `t` (a int)",
+        position=FilePosition("unsure"),
+    ),
+    RowChange(
+        op=Op.UPSERT,
+        commit_ts=3,
+        database="unsure_shop",
+        table="t",
+        position=FilePosition("unsure", 1),
+        after='{"a":"1"}',
+    ),
+)
+
+
 def test_the_lake_matches_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     histories = [Forgetful(seed) for seed in SEEDS]
     history_lake = HistoryLake(spark, tmp_path, histories, FEED)
@@ -213,11 +233,13 @@ def test_the_lake_matches_the_same_rows(spark: SparkSession, tmp_path: Path) -> 
     pieces = zip(*(history.pieces(cuts) for history in histories), strict=True)
     right = [True] * len(histories)
     for batch, (ts, piece) in enumerate(zip(cuts, pieces, strict=True), 1):
-        history_lake.take(batch, [event for events in piece for event in events], ts)
+        arrived = [*UNSURE, *(event for events in piece for event in events)]
+        history_lake.take(batch, arrived, ts)
         apply(
             history_lake.lake, read_last_snapshot(history_lake.lake), DecodedBatches(batch, batch)
         )
         reasons, found = history_lake.contents_at(ts)
+        assert reasons["unsure_"] == UPSERT_WITHOUT_KEY
         before, right = right, []
         for was_right, history, memory, events in zip(
             before, histories, memories, piece, strict=True
