@@ -1,0 +1,292 @@
+"""Take events to tables, by the reference model and by the plan, and find what went missing.
+
+A row event must end in a table or be superseded there, or its table waits or is paused, or a
+problem names its position.  `find_losses` computes that anew, from the events alone;
+`find_disagreements` compares the tables of the model with those of the plan.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Set
+from contextlib import suppress
+from typing import Any
+
+from tests.plan.engine import Engine
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.errors import DecodeError, InvalidValue, UnreadableDdl
+from ticdc_assets.events import Event, Op, RowChange, SchemaChange
+from ticdc_assets.protocols.registry import Redecode, get_traits
+from ticdc_assets.reference.replay import ModelReplay
+from ticdc_assets.reference.row_lines import encode_rows
+from ticdc_assets.reference.table import ModelRow, ModelTable
+from ticdc_assets.schema.catalog import TableKey, key_of, table_key
+from ticdc_assets.schema.ddl.reader import read_ddl
+from ticdc_assets.schema.ddl.statement import (
+    AlterTable,
+    CreateTable,
+    CreateTableLike,
+    DropDatabase,
+    DropTables,
+    RecoverTable,
+    TruncateTable,
+)
+from ticdc_assets.schema.name_resolution import affected_names, list_renames
+from ticdc_assets.schema.types.row import RowReader
+
+# How `describe_content_error` begins.
+_UNFORESEEN = re.compile(r"unexpected [A-Z]\w+: ")
+END = (1 << 63) - 1
+# Problems of rows that are applied all the same.
+_APPLIED = ("incomplete", "approximate", "checksum", "corrupted")
+
+
+def run_stream(feed: Changefeed, events: list[Event], middle: int | None = None) -> list[str]:
+    """Take a whole stream to its tables; return every fault.
+
+    The plan makes two windows of it if `middle` is a ts.
+    """
+    replay = ModelReplay(feed)
+    replay.add(events)
+    replay.advance(END)
+    lines = {table.schema: replay.encode_table(table) for table in list(replay.model.tables)}
+    del lines
+    engine = Engine.of(feed)
+    engine.take(events)
+    if middle is not None:
+        engine.advance(middle, more_may_come=False)
+    engine.advance(END, more_may_come=False)
+    return [
+        *find_unexpected(replay, engine),
+        *find_losses(feed, events, replay),
+        *find_disagreements(replay, engine, *_find_left_names(events)),
+    ]
+
+
+def find_unexpected(replay: ModelReplay, engine: Engine) -> Iterator[str]:
+    """Yield the errors that nobody foresaw: they paused a table instead of ending the run."""
+    reasons = [problem.reason for problem in (*replay.problems(), *engine.problems)]
+    yield from (f"traceback: {reason}" for reason in reasons if _UNFORESEEN.search(reason))
+
+
+# Losses
+
+
+def find_losses(feed: Changefeed, events: Iterable[Event], replay: ModelReplay) -> Iterator[str]:
+    """Yield the rows that are neither in their table nor superseded nor reported."""
+    by_table: dict[TableKey, list[RowChange]] = defaultdict(list)
+    changed_ts: dict[TableKey, int] = defaultdict(int)
+    changed_all = 0
+    for event in events:
+        if isinstance(event, RowChange):
+            by_table[table_key(event.database, event.table)].append(event)
+        elif isinstance(event, SchemaChange):
+            names = affected_names(event)
+            # Other statements count for the message's own table, whatever they name.
+            if not names or not event.sql.lower().startswith("alter"):
+                changed_all = max(changed_all, event.commit_ts)
+            for name in names:
+                changed_ts[name] = max(changed_ts[name], event.commit_ts)
+    problems = replay.problems()
+    reported = {p.position for p in problems if p.position and p.kind not in _APPLIED}
+    waiting = {table_key(p.database, p.table) for p in problems if p.kind == "waiting"}
+    all_paused = any(p.kind == "paused" and not p.table for p in problems)
+    for key, rows in by_table.items():
+        table = replay.model.tables.get(*key)
+        since = max(changed_all, changed_ts[key])
+        recent = [row for row in rows if row.commit_ts > since and row.position not in reported]
+        if key in waiting or all_paused or not recent:
+            continue
+        if table is None:
+            yield f"silent loss: {len(recent)} rows of {key}, of which there is no table"
+        elif table.pause_reason is None and key_of(table.schema) == key:
+            redecode = get_traits(feed).redecode
+            yield from _compare_rows(table, recent, len(recent) == len(rows), redecode)
+
+
+def _compare_rows(
+    table: ModelTable, rows: list[RowChange], is_whole: bool, redecode: Redecode | None
+) -> Iterator[str]:
+    """Compare a table with what its rows amount to, by the schema it has at the end."""
+    typed = []
+    readers = {names: RowReader(table.schema, member_names=names) for names in (True, False)}
+    for row in rows:
+        if row.schema_version not in (None, table.schema.version):
+            return
+        read = readers[row.member_names]
+        try:
+            change = row if redecode is None else redecode(row, table.schema)
+            old = read(change.before) if change.before is not None else None
+            new = read(change.after) if change.after is not None else None
+        except (InvalidValue, DecodeError):
+            # Written under another schema; the stream itself tells the types.
+            return
+        if row.op is Op.UPDATE and old is not None and new is not None:
+            old = {**new, **old}
+        typed.append((row, old, new))
+    if len({row.ordering for row in rows}) > 1:
+        return
+    by_transaction = rows[0].ordering == "commit_ts"
+    typed.sort(key=lambda item: item[0].commit_ts)
+    if table.key:
+        yield from _compare_keyed(table, typed, by_transaction)
+    elif is_whole and by_transaction:
+        yield from _compare_multiset(table, typed)
+
+
+_Typed = tuple[RowChange, ModelRow | None, ModelRow | None]
+
+
+def _compare_keyed(table: ModelTable, typed: list[_Typed], by_transaction: bool) -> Iterator[str]:
+    expected: dict[Any, ModelRow | None] = {}
+    for group in _transactions(typed, by_transaction):
+        expected.update({table.identity(old): None for _, old, _ in group if old is not None})
+        expected.update(
+            {table.identity(new): _whole(row, new) for row, _, new in group if new is not None}
+        )
+    found = {table.identity(row): row for row in table}
+    for key, row in expected.items():
+        name = f"{table.schema.database}.{table.schema.table} {key!r}"[:300]
+        if row is None:
+            if key in found:
+                yield f"silent loss: the delete of {name}"
+        elif key not in found and key not in table.incomplete:
+            yield f"silent loss: the row {name}"
+        elif key in found and not row.items() <= found[key].items():
+            yield f"wrong values: {name} is {found[key]!r}, not {row!r}"[:1000]
+
+
+def _whole(row: RowChange, new: ModelRow) -> ModelRow:
+    return {} if row.handle_key_only else new
+
+
+def _transactions(typed: list[_Typed], by_transaction: bool) -> Iterator[list[_Typed]]:
+    if not by_transaction:
+        yield from ([item] for item in typed)
+        return
+    groups: dict[int, list[_Typed]] = defaultdict(list)
+    for item in typed:
+        groups[item[0].commit_ts].append(item)
+    yield from groups.values()
+
+
+def _compare_multiset(table: ModelTable, typed: list[_Typed]) -> Iterator[str]:
+    if any(row.op is Op.UPSERT or (row.op is Op.UPDATE and not row.before) for row, _, _ in typed):
+        return
+    positions = [row.commit_ts for row, _, _ in typed]
+    if any(row.table_id != typed[0][0].table_id for row, _, _ in typed) or positions != sorted(
+        positions
+    ):
+        return
+    expected: Counter[Any] = Counter()
+    for group in _transactions(typed, True):
+        removed = Counter(table.identity(old) for _, old, _ in group if old is not None)
+        expected = Counter({k: n for k, n in (expected - removed).items() if n > 0})
+        expected += Counter(table.identity(new) for _, _, new in group if new is not None)
+    found = Counter(table.identity(row) for row in table)
+    # A sender that repeats itself counts once, so there may be fewer copies, but never none.
+    lost = set(expected) - set(found)
+    if lost:
+        name = f"{table.schema.database}.{table.schema.table}"
+        yield f"silent loss: {len(lost)} rows of {name}, which has no key"
+
+
+# Disagreements
+
+
+def find_disagreements(
+    replay: ModelReplay, engine: Engine, left: Set[TableKey], renewed: Set[TableKey]
+) -> Iterator[str]:
+    """Yield the tables in which the model and the plan differ.
+
+    The plan cannot tell when the rows of `left` came that have no table any more, nor in which
+    order they show its columns; it has to account for them all the same.  To the plan, a table that
+    is made anew does not wait for the rows of the one before, nor for the work on them.  Nor can it
+    tell which of a group's rows contradict a DDL among them; what one of the two reports is not
+    silent.
+    """
+    problems = [*replay.problems(), *engine.problems]
+    reported = {table_key(p.database, p.table) for p in problems if p.kind == "quarantined"}
+    model = {key_of(table.schema): _describe(table) for table in replay.model.tables}
+    for problem in replay.problems():
+        if problem.kind == "waiting":
+            model[table_key(problem.database, problem.table)] = problem.reason
+    planned: dict[TableKey, _Contents] = {
+        table_key(*name): reason for name, reason in engine.stopped().items()
+    }
+    for unknown in engine.now.unknown_tables:
+        planned[table_key(unknown.database, unknown.table)] = "waiting"
+    for name, table in engine.live_tables().items():
+        planned[table_key(*name)] = _describe(table)
+    for key in sorted(model.keys() | planned.keys()):
+        # A stopped table has no contents to compare, so it may as well be absent.
+        one, other = model.get(key, "absent"), planned.get(key, "absent")
+        if isinstance(one, str) and isinstance(other, str):
+            continue
+        if isinstance(one, Counter) and isinstance(other, Counter):
+            one, other = one - other, other - one
+        is_expected = (key in left and other != "absent") or (
+            key in renewed and isinstance(one, str)
+        )
+        if is_expected or key in reported:
+            continue
+        if one or other:
+            yield f"disagreement: {key}: the model has {_shorten(one)}, the plan {_shorten(other)}"
+
+
+def _find_left_names(events: Iterable[Event]) -> tuple[set[TableKey], set[TableKey]]:
+    """Return the names with rows after the end of their table, and those of tables made anew.
+
+    For those rows the stream lacks a CREATE.
+    """
+    ended: set[TableKey] = set()
+    left: set[TableKey] = set()
+    renewed: set[TableKey] = set()
+    orderings: dict[TableKey, str] = {}
+    changes = [event for event in events if isinstance(event, RowChange | SchemaChange)]
+    for event in sorted(changes, key=lambda e: (e.commit_ts, isinstance(e, SchemaChange))):
+        if isinstance(event, RowChange):
+            key = table_key(event.database, event.table)
+            left |= {key} & ended
+            # Rows with and without a commit ts have no order within one ts.
+            left |= {key} if orderings.setdefault(key, event.ordering) != event.ordering else set()
+            continue
+        with suppress(UnreadableDdl):
+            for statement in read_ddl(event.sql):
+                for old, new in list_renames(statement):
+                    names = [table_key(n.database or event.database, n.table) for n in (old, new)]
+                    left |= set(names) if names[0] in left | ended else set()
+                    ended = (ended | {names[0]}) - {names[1]}
+                if isinstance(statement, AlterTable | TruncateTable):
+                    left |= {table_key(event.database, event.table)} & ended
+                if isinstance(statement, TruncateTable | CreateTable | CreateTableLike):
+                    renewed.add(table_key(event.database, event.table))
+                if isinstance(statement, DropTables | DropDatabase):
+                    dropped = getattr(statement, "names", ())
+                    ended |= {table_key(n.database or event.database, n.table) for n in dropped}
+                    ended |= (
+                        {table_key(e.database, e.table) for e in changes} if not dropped else set()
+                    )
+                elif isinstance(statement, CreateTable | CreateTableLike | RecoverTable):
+                    ended.discard(table_key(event.database, event.table))
+    return left, renewed
+
+
+# The columns and rows of a table, or why it has stopped.
+_Contents = Counter[bytes] | str
+
+
+def _describe(table: ModelTable) -> _Contents:
+    if table.pause_reason is not None:
+        return table.pause_reason
+    columns = [c.name for c in table.schema.columns if c.generated != "virtual"]
+    if table.schema.origin == "inferred":
+        # Rows alone state no order.
+        columns.sort()
+    try:
+        return Counter([repr(columns).encode(), *encode_rows(table)])
+    except InvalidValue as error:
+        return str(error)
+
+
+def _shorten(contents: _Contents) -> str:
+    return (contents if isinstance(contents, str) else repr(list(contents)[:4]))[:600]
