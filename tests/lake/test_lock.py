@@ -1,5 +1,6 @@
 """Of two concurrent runs the second learns who has the lock; a dead process has none."""
 
+import json
 import os
 import signal
 import subprocess
@@ -85,6 +86,39 @@ def test_without_a_lock_the_second_commit_fails(spark: SparkSession, tmp_path: P
     assert error is not None
     assert (describe_failure(error) or "").startswith("another run is at work in this lake")
     assert spark.read.format("delta").load(path).count() == 2
+
+
+@pytest.mark.parametrize("name", ["run.lock", "run.wanted"])
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe"])
+def test_a_lock_file_is_no_link_and_no_pipe(tmp_path: Path, name: str, kind: str) -> None:
+    lake = Lake(str(tmp_path / "lake"), "feed")
+    place, precious = Path(lake.path(name)), tmp_path / "precious"
+    place.parent.mkdir(parents=True)
+    if kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(precious)
+    if kind == "link":
+        precious.write_text("keep")
+    with pytest.raises(ConfigError, match=f"{name}: .*is not a lock file"):
+        _ = is_lock_wanted(lake) if name == "run.wanted" else locked(lake).__enter__()
+    assert precious.exists() == (kind == "link")
+    assert kind != "link" or precious.read_text() == "keep"
+
+
+def test_a_file_that_is_no_lock_keeps_its_content(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path), "feed")
+    place = Path(lake.path("run.lock"))
+    place.parent.mkdir()
+    for content in (b"keep", b"\xff\0"):
+        place.write_bytes(content)
+        with pytest.raises(ConfigError, match="is not a lock file"), locked(lake):
+            pass
+        assert place.read_bytes() == content
+    place.unlink()
+    with locked(lake):
+        assert json.loads(place.read_text())["pid"] == os.getpid()
+    assert place.read_bytes() == b""
 
 
 def test_the_holder_sees_who_waits_and_who_waits_comes_next(tmp_path: Path) -> None:

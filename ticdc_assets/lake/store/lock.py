@@ -9,10 +9,12 @@ to `raw`, `events` and `applied` carry a Delta transaction version, so of two co
 version the second is a no-op, and everything else a run writes counts only through its snapshot.
 """
 
+import errno
 import fcntl
 import json
 import os
 import socket
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +27,11 @@ from ticdc_assets.lake.store.lake import Lake
 
 _LOCK_FILE = "run.lock"
 _WAIT_FILE = "run.wanted"
+# How a lock file begins, unless it is empty.
+_HOLDER_START = '{"pid": '
+# More than a holder has.
+_MOST_CHARACTERS = 4096
+_NOT_A_LOCK = "is not a lock file of this software; remove it, or choose another lake"
 # In seconds.
 WAIT_TIMEOUT = 600.0
 _POLL_INTERVAL = 0.2
@@ -42,6 +49,8 @@ def locked(lake: Lake, *, waiting: Callable[[str], None] | None = None) -> Itera
     with _open(lake, _LOCK_FILE) as file:
         if not (_try_lock(file) or (waiting is not None and _wait(lake, file, waiting))):
             raise ConfigError(_describe_holder(lake, file), file=lake.root, setting="--lake")
+        if _read(file)[: len(_HOLDER_START)] not in ("", _HOLDER_START):
+            raise ConfigError(_NOT_A_LOCK, file=lake.path(_LOCK_FILE), setting="--lake")
         file.truncate(0)
         since = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
@@ -81,10 +90,24 @@ def _open(lake: Lake, name: str) -> IO[str]:
     path = Path(lake.path(name))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("a+")
+        return open(path, "a+", encoding="utf-8", errors="replace", opener=_open_regular)
     except OSError as error:
         reason = error.strerror or "cannot be written"
         raise ConfigError(reason, file=error.filename, setting="--lake") from None
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Open a file that is no link, pipe or device: someone else may have put one there."""
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise OSError(error.errno, _NOT_A_LOCK, path) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, _NOT_A_LOCK, path)
+    return descriptor
 
 
 def _try_lock(file: IO[str]) -> bool:
@@ -95,11 +118,15 @@ def _try_lock(file: IO[str]) -> bool:
     return True
 
 
+def _read(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read(_MOST_CHARACTERS)
+
+
 def _describe_holder(lake: Lake, file: IO[str]) -> str:
     """Name the process that has the lock."""
-    file.seek(0)
     try:
-        content = json.loads(file.read())
+        content = json.loads(_read(file))
         holder = f"process {content['pid']} on {content['host']} (since {content['since']})"
     except (ValueError, KeyError, TypeError):
         # It has just taken the lock and not written the file yet.
