@@ -7,8 +7,10 @@ VENV = .venv
 RUN = $(VENV)/bin/python
 LOCKED = $(VENV)/.locked
 INSTALLED = $(VENV)/.installed
-# The folder in which a Spark session finds its jars (resources/jars.py).
-JARS = $(VENV)/spark-jars/fetched.txt
+# That a Spark session finds the jars of resources/jars.lock.
+JARS = $(VENV)/.jars
+# The object store that a lake is in: make setup STORE=s3, azure or gcs.
+STORE =
 
 # Each expands to "yes" if the machine fits, and to nothing otherwise.
 python_fits = $(shell "$(PYTHON)" -c 'import sys, venv, ensurepip; print("yes" * (sys.version_info >= (3, 11)))' 2>/dev/null)
@@ -24,7 +26,9 @@ help: ## List the targets
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: $(INSTALLED) $(JARS) ## Build .venv: locked dependencies, Spark's jars, this project
+setup: $(INSTALLED) ## Build .venv: locked dependencies, jars (STORE=s3, azure or gcs: also for a lake there)
+	@$(RUN) -m resources.jars $(STORE)
+	@touch $(JARS)
 
 demo: $(INSTALLED) $(JARS) ## Take a simulated changefeed through the whole lake (a few minutes)
 	$(VENV)/bin/ticdc-assets demo
@@ -61,11 +65,13 @@ bench: $(INSTALLED) $(JARS) ## Measure decoders, lake and latency (half an hour)
 	$(RUN) -m bench.latency
 	$(RUN) -m bench.latency --connect
 
-lock: $(INSTALLED) ## Resolve the lock file (UPGRADE=--upgrade for the newest versions)
-	$(RUN) -m pip install --quiet uv
+lock: $(INSTALLED) ## Resolve the lock files (UPGRADE=--upgrade for the newest versions)
 	$(RUN) -m uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
 	  --custom-compile-command "make lock" --quiet $(UPGRADE) -o requirements.lock
+	# The jars follow from the versions that are locked now.
+	@$(MAKE) --no-print-directory $(INSTALLED)
+	$(RUN) -m resources.jars --lock
 
 wheel: $(INSTALLED) ## Build the wheel into dist/
 	$(RUN) -m build --wheel --no-isolation
@@ -93,6 +99,6 @@ $(INSTALLED): $(LOCKED) pyproject.toml | machine
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(JARS): resources/jars.py $(LOCKED) | $(INSTALLED)
-	$(RUN) -m resources.jars $(@D)
+$(JARS): resources/jars.lock resources/jars.py $(LOCKED) | $(INSTALLED)
+	$(RUN) -m resources.jars
 	@touch $@

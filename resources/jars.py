@@ -1,152 +1,149 @@
-"""The jars a session needs beside Spark's own, and the folder that keeps them.
+"""The jars that a session loads beside Spark's own: Delta's, and those of a lake's object store.
 
-`python -m resources.jars FOLDER` downloads them once; a session that finds them there needs no
-network.  The installed `delta-spark` decides the version of the Delta jar.
+`jars.lock` lists them with their SHA-256.  `python -m resources.jars [STORE]` downloads Delta's
+jars, and those of one store, into the folder that TICDC_SPARK_JARS names or the one in this Python
+environment.  A session downloads nothing, and loads no jar that differs from the lock.
 """
 
+import argparse
+import hashlib
 import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
 
-from resources.java import find_java
+from resources.ivy import download_jars
 from ticdc_assets.errors import ConfigError
 
 _SPARK_LINE = ".".join(version("pyspark").split(".")[:2])
 # The coordinate that `delta.configure_spark_with_delta_pip` builds, without importing Spark.
 DELTA = f"io.delta:delta-spark_{_SPARK_LINE}_2.13:{version('delta-spark')}"
-# Built for the Hadoop client that this Spark ships.
-S3A = "org.apache.hadoop:hadoop-aws:3.4.2"
-AZURE = "org.apache.hadoop:hadoop-azure:3.4.2"
-# Only the shaded jar works beside Spark, and Ivy cannot resolve it: copy it into the folder by
-# hand.  Later versions of the connector need Hadoop classes that no longer exist.
-GOOGLE = "gcs-connector-hadoop3-2.2.28-shaded.jar of com.google.cloud.bigdataoss"
-
-# Dependencies of the packages above that Spark already ships.
-EXCLUDES = (
-    "org.apache.hadoop:hadoop-client-runtime",
-    "org.apache.hadoop:hadoop-client-api",
-    "org.slf4j:slf4j-api",
-    "org.lz4:lz4-java",
-    "at.yawk.lz4:*",
-    "org.xerial.snappy:snappy-java",
-    "com.github.luben:zstd-jni",
-    "com.google.code.findbugs:jsr305",
-    "commons-logging:commons-logging",
-    "org.scala-lang:scala-library",
-    "org.scala-lang.modules:scala-parallel-collections_2.13",
-    "org.apache.parquet:*",
-    "org.apache.logging.log4j:*",
-    "com.fasterxml.jackson.core:*",
-    "com.fasterxml.jackson.datatype:*",
-    "org.roaringbitmap:*",
-    "org.tukaani:xz",
-)
+# What `make lock` locks, by part of the lock file: a package, with what it depends on.
+_PACKAGES = {
+    "delta": DELTA,
+    # Built for the Hadoop client that this Spark ships.
+    "s3": "org.apache.hadoop:hadoop-aws:3.4.2",
+    "azure": "org.apache.hadoop:hadoop-azure:3.4.2",
+    # Only the shaded jar, which contains what it depends on, works beside Spark.  Later versions of
+    # the connector need Hadoop classes that no longer exist.
+    "gcs": "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.28:shaded",
+}
+STORES = tuple(part for part in _PACKAGES if part != "delta")
 
 FOLDER = "TICDC_SPARK_JARS"
-# Written last: a folder that has it is complete.
-_MANIFEST = "fetched.txt"
+LOCK = Path(__file__).with_name("jars.lock")
+_LOCK_HEADER = """\
+# The jars that a session loads beside Spark's own, with their SHA-256.  `make lock` writes this.
+"""
 
 
-def find_jars() -> list[Path]:
-    """Return the jars of the local folder, or none if the session has to download them.
+@dataclass(frozen=True)
+class Jar:
+    """A locked jar; `coordinate` is `group:name:revision` or `group:name:revision:classifier`."""
 
-    The folder is the one TICDC_SPARK_JARS names, else the one in this Python environment, provided
-    it was filled for exactly the required versions.
-    """
-    if named := os.environ.get(FOLDER):
-        jars = sorted(Path(named).absolute().glob("*.jar"))
-        if not jars:
-            raise ConfigError(
-                f"{named} contains no jar; fill it with `python -m resources.jars {named}`",
-                setting=FOLDER,
-            )
-        return jars
-    folder = _default_folder()
-    return sorted(folder.glob("*.jar")) if _is_complete(folder, [DELTA]) else []
+    coordinate: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        group, name, *rest = self.coordinate.split(":")
+        return f"{group}_{'-'.join([name, *rest])}.jar"
 
 
-def fetch_jars(folder: Path, packages: Sequence[str] = (DELTA,)) -> bool:
-    """Download packages and their dependencies into a folder; return False if it has them."""
-    if _is_complete(folder, packages):
-        return False
+def read_lock(store: str | None = None) -> list[Jar]:
+    """Read the jars that a session loads for a lake on disk, or in a store."""
+    lock = tomllib.loads(LOCK.read_text(encoding="utf-8"))
+    parts = ["delta"] if store is None else ["delta", store]
+    return [Jar(*entry) for part in parts for entry in lock[part].items()]
+
+
+def find_jars(store: str | None = None) -> list[Path]:
+    """Return the jars for a lake on disk, or in a store; raise an error if one is not genuine."""
+    folder = _get_folder()
+    found = []
+    for jar in read_lock(store):
+        path = folder / jar.file_name
+        if not path.is_file():
+            reason = f"there is no {path}: {_advise(store)}"
+            raise ConfigError(reason, setting=FOLDER)
+        if _hash(path) != jar.sha256:
+            reason = f"{path} is not the jar that jars.lock lists: {_advise(store)}"
+            raise ConfigError(reason, setting=FOLDER)
+        found.append(path)
+    return found
+
+
+def fetch_jars(folder: Path, jars: Iterable[Jar]) -> list[str]:
+    """Download the jars that a folder lacks or that are not genuine; return their coordinates."""
+    wanted = [jar for jar in jars if not _is_genuine(folder / jar.file_name, jar)]
+    if not wanted:
+        return []
     folder.mkdir(parents=True, exist_ok=True)
+    coordinates = [jar.coordinate for jar in wanted]
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        jars = _run_ivy(Path(scratch), packages)
-        for stale in [folder / _MANIFEST, *folder.glob("*.jar")]:
-            stale.unlink(missing_ok=True)
-        for jar in jars:
-            jar.replace(folder / jar.name)
-    (folder / _MANIFEST).write_text(_format_manifest(packages), encoding="utf-8")
-    return True
+        paths = download_jars(Path(scratch), coordinates, with_dependencies=False)
+        for jar in wanted:
+            if not _is_genuine(paths[jar.coordinate], jar):
+                reason = "what was downloaded is not the jar that jars.lock lists"
+                raise ConfigError(reason, setting=jar.coordinate)
+        for jar in wanted:
+            paths[jar.coordinate].replace(folder / jar.file_name)
+    return coordinates
 
 
-def _default_folder() -> Path:
-    """Return the folder `make setup` fills: in the environment, beside the Python packages."""
-    return Path(sys.prefix) / "spark-jars"
+def lock_jars() -> str:
+    """Download every package, with what it depends on; return the text of the lock file."""
+    text = _LOCK_HEADER
+    for part, package in _PACKAGES.items():
+        # The shaded jar contains what it depends on.
+        is_whole = len(package.split(":")) > 3
+        with tempfile.TemporaryDirectory() as scratch:
+            paths = download_jars(Path(scratch), [package], with_dependencies=not is_whole)
+            text += f"\n[{part}]\n"
+            text += "".join(f'"{name}" = "{_hash(paths[name])}"\n' for name in sorted(paths))
+    return text
 
 
-def _is_complete(folder: Path, packages: Sequence[str]) -> bool:
-    try:
-        return (folder / _MANIFEST).read_text(encoding="utf-8") == _format_manifest(packages)
-    except OSError:
-        return False
+def _get_folder() -> Path:
+    """Return the folder that is named, or the one in the environment, beside Python's packages."""
+    named = os.environ.get(FOLDER)
+    return Path(named).absolute() if named else Path(sys.prefix) / "spark-jars"
 
 
-def _format_manifest(packages: Sequence[str]) -> str:
-    return "\n".join([*packages, "without", *EXCLUDES, ""])
+def _advise(store: str | None) -> str:
+    stated = f" STORE={store}" if store else ""
+    argument = f" {store}" if store else ""
+    return f"`make setup{stated}`, or `python -m resources.jars{argument}`, downloads it"
 
 
-def _run_ivy(folder: Path, packages: Sequence[str]) -> list[Path]:
-    """Download packages with the Ivy that Spark ships and resolves `spark.jars.packages` with."""
-    pyspark = find_spec("pyspark")
-    assert pyspark
-    module = folder / "ivy.xml"
-    module.write_text(_format_module(packages), encoding="utf-8")
-    classpath = Path(str(pyspark.origin)).parent / "jars" / "*"
-    command = [str(find_java()), "-cp", str(classpath), "org.apache.ivy.Main"]
-    command += ["-ivy", str(module), "-confs", "default", "-types", "jar", "bundle", "-warn"]
-    command += ["-retrieve", f"{folder}/[organisation]_[artifact]-[revision].[ext]"]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    jars = sorted(folder.glob("*.jar"))
-    if process.returncode or not jars:
-        lines = (line.strip(" :\t") for line in (process.stdout + process.stderr).splitlines())
-        reason = "; ".join([line for line in lines if line][:5]) or "Ivy printed no error"
-        raise ConfigError(f"download from Maven failed: {reason}", setting=", ".join(packages))
-    return jars
+def _is_genuine(path: Path, jar: Jar) -> bool:
+    return path.is_file() and _hash(path) == jar.sha256
 
 
-def _format_module(packages: Sequence[str]) -> str:
-    """Describe a module that depends on the packages, as Ivy reads it."""
-    dependencies = "".join(
-        f"<dependency org={quoteattr(group)} name={quoteattr(name)} rev={quoteattr(revision)}"
-        ' conf="default->master,runtime"/>'
-        for group, name, revision in (package.split(":") for package in packages)
-    )
-    excludes = "".join(
-        f'<exclude org={quoteattr(group)} module={quoteattr(name)} matcher="glob"/>'
-        for group, name in (exclude.split(":") for exclude in EXCLUDES)
-    )
-    return (
-        '<ivy-module version="2.0"><info organisation="ticdc" module="jars"/>'
-        '<configurations><conf name="default"/></configurations>'
-        f"<dependencies>{dependencies}{excludes}</dependencies></ivy-module>"
-    )
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def main() -> None:
-    """Fill the folder named on the command line, or the one in this Python environment."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else _default_folder()
+    """Download jars into the folder of this environment, or write the lock file."""
+    parser = argparse.ArgumentParser(prog="python -m resources.jars", description=__doc__)
+    parser.add_argument("store", nargs="?", choices=STORES, metavar="STORE", help=", ".join(STORES))
+    parser.add_argument("--lock", action="store_true", help="write resources/jars.lock instead")
+    options = parser.parse_args()
+    folder = _get_folder()
     try:
-        fetched = fetch_jars(folder)
+        if options.lock:
+            LOCK.write_text(lock_jars(), encoding="utf-8")
+            return
+        fetched = fetch_jars(folder, read_lock(options.store))
     except ConfigError as error:
         sys.exit(str(error))
-    print(f"{folder}: {'downloaded the jars' if fetched else 'up to date'}")
+    print(f"{folder}: {'downloaded ' + ', '.join(fetched) if fetched else 'up to date'}")
 
 
 if __name__ == "__main__":

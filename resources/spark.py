@@ -9,14 +9,18 @@ Python needs this package installed.
 A Spark Connect server is already running: settings that only its start can make are checked here.
 """
 
+import atexit
 import logging
 import os
 import re
+import shlex
+import shutil
 import socket
 import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -51,6 +55,9 @@ _SESSION_SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     # Statements contain upstream names and comments, where `${env:…}` is literal text.
     "spark.sql.variable.substitute": "false",
+    # Backslashes escape in quotes, and quoted names are names.
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
     # The default, INT96, is deprecated and has no statistics.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Half the size of the default, and as fast.
@@ -85,14 +92,8 @@ _DELTA_SETTINGS = {
     "spark.sql.catalog.spark_catalog": _CATALOG,
 }
 
-# Schemes whose Hadoop client Spark does not ship: the jar that must be present, and the package
-# that provides it and its dependencies.
-_STORES = {
-    "s3a": ("hadoop-aws", jars.S3A),
-    "gs": ("gcs-connector", None),
-    "abfs": ("hadoop-azure", jars.AZURE),
-    "abfss": ("hadoop-azure", jars.AZURE),
-}
+# Schemes whose Hadoop client Spark does not ship, and the store whose jars have it.
+_STORES = {"s3a": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
 # Hadoop finds the classes of the other clients by itself.
 _GCS_SETTINGS = {"spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem"}
 
@@ -115,7 +116,7 @@ def get_session(
         return _connect(url, settings or {})
     find_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = _choose_jars(lake or "", url) | _choose_driver_settings(url)
+    chosen = _choose_jars(lake or "") | _choose_driver_settings(url)
     chosen |= _DELTA_SETTINGS | _SESSION_SETTINGS | dict(settings or {})
     builder = SparkSession.builder.appName("ticdc-assets").master(url)
     for name, value in chosen.items():
@@ -169,7 +170,7 @@ def _choose_driver_settings(master: str) -> dict[str, str]:
         "spark.driver.memory": os.environ.get(MEMORY) or f"{_choose_memory() >> 20}m",
         "spark.driver.extraJavaOptions": _choose_java_options(),
         # Nothing is stored there, but Spark creates it, by default in the working directory.
-        "spark.sql.warehouse.dir": Path(tempfile.gettempdir(), "spark-warehouse").as_uri(),
+        "spark.sql.warehouse.dir": (_make_temporary_folder() / "warehouse").as_uri(),
     }
     if master.startswith("local"):
         chosen |= {
@@ -180,8 +181,18 @@ def _choose_driver_settings(master: str) -> dict[str, str]:
     return chosen
 
 
+@cache
+def _make_temporary_folder() -> Path:
+    """Make a folder that only this user can read, and that is removed when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="ticdc-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def _choose_java_options() -> str:
     options = f"-Dlog4j2.configurationFile={_locate_file('log4j2.properties')}"
+    # Java keeps rows there, in files that every user can read.
+    options += f" -Djava.io.tmpdir={shlex.quote(str(_make_temporary_folder()))}"
     if (os.cpu_count() or 1) <= _FEW_CORES:
         # Concurrent collectors take a sixth of such a small machine.
         options += " -XX:+UseSerialGC"
@@ -207,35 +218,14 @@ def _choose_memory() -> int:
     return max(_GIB, min(available // 3, 16 * _GIB))
 
 
-def _choose_jars(lake: str, master: str) -> dict[str, str]:
-    """Choose the jars of Delta and of the lake's object store: local files, or packages."""
+def _choose_jars(lake: str) -> dict[str, str]:
+    """Choose the jars of Delta and of the lake's object store."""
     scheme = urlsplit(lake).scheme.lower() if "://" in lake else ""
     if scheme in ("s3", "s3n"):
         raise ConfigError(f"Spark writes to S3 as s3a://, not as {scheme}://", setting=lake)
-    local = jars.find_jars()
-    missing = []
-    if not _has_jar(local, "delta-spark"):
-        missing.append(jars.DELTA)
-    client, package = _STORES.get(scheme, ("", None))
-    if package and not _has_jar(local, client):
-        missing.append(package)
-    elif not _has_jar(local, client) and local and master.startswith("local"):
-        reason = f"a lake at {scheme}:// needs {jars.GOOGLE}: put it beside Delta's jars"
-        raise ConfigError(reason, setting=jars.FOLDER)
-    if missing and (folder := os.environ.get(jars.FOLDER)):
-        # The purpose of naming a folder is that nothing is downloaded.
-        raise ConfigError(f"{folder} lacks {', '.join(missing)}", setting=jars.FOLDER)
     chosen = dict(_GCS_SETTINGS) if scheme == "gs" else {}
-    if local:
-        chosen["spark.jars"] = ",".join(path.as_uri() for path in local)
-    if missing:
-        chosen["spark.jars.packages"] = ",".join(missing)
-        chosen["spark.jars.excludes"] = ",".join(jars.EXCLUDES)
-    return chosen
-
-
-def _has_jar(paths: list[Path], name: str) -> bool:
-    return any(name in path.name for path in paths)
+    paths = jars.find_jars(_STORES.get(scheme))
+    return chosen | {"spark.jars": ",".join(path.as_uri() for path in paths)}
 
 
 def _connect(url: str, settings: Mapping[str, str]) -> SparkSession:

@@ -1,4 +1,4 @@
-"""Spark sessions: their jars, the errors for what is missing, and where they run."""
+"""Spark sessions: the errors for what is missing, and where they run."""
 
 import errno
 import os
@@ -10,12 +10,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from delta import configure_spark_with_delta_pip
-from pyspark.sql import SparkSession
 
 from resources import jars
 from resources.java import find_java
 from resources.spark import get_session
+from tests.resources.programs import executable
 from tests.servers import SHORT_LIVED_JVM, cluster, connect_server, free_port
 from ticdc_assets.errors import ConfigError
 
@@ -34,13 +33,6 @@ def run(code: str, folder: Path, **environment: str) -> subprocess.CompletedProc
         check=False,
         timeout=300,
     )
-
-
-def executable(path: Path, script: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("#!/bin/sh\n" + script)
-    path.chmod(0o755)
-    return path
 
 
 @pytest.fixture
@@ -73,27 +65,6 @@ def java_of(home: Path, script: str) -> Path:
     return find_java()
 
 
-@pytest.mark.parametrize(
-    ("lake", "there", "message"),
-    [
-        ("s3://b/lake", ["delta-spark.jar"], "as s3a://, not as s3://"),
-        ("s3a://b/lake", ["delta-spark.jar"], r"lacks org.apache.hadoop:hadoop-aws:3.4.2"),
-        ("gs://b/lake", ["delta-spark.jar"], "TICDC_SPARK_JARS: a lake at gs:// needs gcs-conn"),
-        ("abfss://b@a/lake", ["delta-spark.jar"], r"lacks .*:hadoop-azure:3.4.2"),
-        ("/lake", ["other.jar"], f"lacks {jars.DELTA}"),
-        ("/lake", [], "TICDC_SPARK_JARS: .* contains no jar; fill it with "),
-    ],
-)
-def test_the_error_names_a_missing_jar(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lake: str, there: list[str], message: str
-) -> None:
-    for name in there:
-        (tmp_path / name).touch()
-    monkeypatch.setenv(jars.FOLDER, str(tmp_path))
-    with pytest.raises(ConfigError, match=message):
-        get_session(lake, master="local[1]")
-
-
 def test_a_missing_connect_server_is_an_error_at_once_without_its_token() -> None:
     url = f"sc://127.0.0.1:{free_port()}"
     reason = os.strerror(errno.ECONNREFUSED)
@@ -101,58 +72,8 @@ def test_a_missing_connect_server_is_an_error_at_once_without_its_token() -> Non
         get_session(master=f"{url}/;token=sesame;user_id=joe")
 
 
-def test_the_installed_delta_spark_decides_the_delta_jar(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings: dict[str, str] = {}
-
-    def record(builder: SparkSession.Builder, name: str, value: str) -> SparkSession.Builder:
-        settings[name] = value
-        return builder
-
-    monkeypatch.setattr(SparkSession.Builder, "config", record)
-    configure_spark_with_delta_pip(SparkSession.Builder())
-    assert settings == {"spark.jars.packages": jars.DELTA}
-
-
-# Replaces Java with Ivy: writes a jar named after the day into the target folder.
-IVY = """
-for word; do [ "$last" = -retrieve ] && place=${word%/*}; last=$word; done
-[ "$1" = -version ] && { echo 'openjdk version "17"' >&2; exit 0; }
-[ -f "$0.broken" ] && { echo ':: UNRESOLVED DEPENDENCIES ::'; exit 1; }
-touch "$place/$(cat "$0.today").jar"
-"""
-
-
-def test_jars_are_downloaded_once_per_version(home: Path, tmp_path: Path) -> None:
-    java = executable(home / "bin" / "java", IVY)
-    today, broken = Path(f"{java}.today"), Path(f"{java}.broken")
-    folder = tmp_path / "some jars"
-
-    def names() -> list[str]:
-        return sorted(path.name for path in folder.iterdir())
-
-    today.write_text("monday")
-    assert jars.fetch_jars(folder, ["a:b:1"])
-    assert names() == ["fetched.txt", "monday.jar"]
-
-    today.write_text("tuesday")
-    assert not jars.fetch_jars(folder, ["a:b:1"])
-    assert names() == ["fetched.txt", "monday.jar"]
-
-    broken.touch()
-    with pytest.raises(
-        ConfigError, match=r"a:b:2: download from Maven failed: .*UNRESOLVED DEPENDENCIES"
-    ):
-        jars.fetch_jars(folder, ["a:b:2"])
-    assert not jars.fetch_jars(folder, ["a:b:1"])
-    assert names() == ["fetched.txt", "monday.jar"]
-
-    broken.unlink()
-    assert jars.fetch_jars(folder, ["a:b:2"])
-    assert names() == ["fetched.txt", "tuesday.jar"]
-
-
 LOCAL = """
-import os, sys
+import os, stat, sys, tempfile
 from resources.spark import get_session
 lake = os.path.abspath("lake")
 spark = get_session(lake, master="local[2]")
@@ -161,6 +82,9 @@ assert get_session(lake, master="local[2]") is spark
 def workers(batches):
     import pyarrow, sys, ticdc_assets.events
     yield pyarrow.record_batch({"python": [sys.executable] * sum(map(len, batches))})
+
+[made] = os.listdir(tempfile.gettempdir())
+assert stat.S_IMODE(os.stat(f"{tempfile.gettempdir()}/{made}").st_mode) == 0o700
 
 found = spark.range(1).mapInArrow(workers, "python string").collect()
 assert [row.python for row in found] == [sys.executable], found
@@ -179,19 +103,17 @@ for failing in ("nope", "CAST('x' AS int)", "assert_true(id < 0)"):
 """
 
 
-def test_a_local_session_is_in_utc_strict_quiet_and_leaves_no_files(tmp_path: Path) -> None:
-    here = jars.find_jars()
-    if not here:
-        # This test needs a folder of jars; without one a session downloads them.
-        pytest.skip("no jars here; `make setup` fetches them")
+def test_a_local_session_is_in_utc_strict_quiet_private_and_leaves_no_files(tmp_path: Path) -> None:
     place = tmp_path / "jars of ours"
     place.mkdir()
-    for jar in here:
+    for jar in jars.find_jars():
         (place / jar.name).symlink_to(jar)
-    work = tmp_path / "work"
+    work, temporary = tmp_path / "work", tmp_path / "temporary"
     work.mkdir()
+    temporary.mkdir()
+    places = {jars.FOLDER: str(place), "TMPDIR": str(temporary)}
 
-    done = run(LOCAL, work, **{jars.FOLDER: str(place), "TZ": "America/Lima"})
+    done = run(LOCAL, work, TZ="America/Lima", **places)
 
     assert done.stdout.splitlines() == [
         "2024-01-02 03:04:05",
@@ -204,6 +126,7 @@ def test_a_local_session_is_in_utc_strict_quiet_and_leaves_no_files(tmp_path: Pa
     noise = [line for line in done.stderr.splitlines() if "incubator modules" not in line]
     assert noise == []
     assert [path.name for path in work.iterdir()] == ["lake"]
+    assert list(temporary.iterdir()) == []
 
 
 WITHOUT_DELTA = """
