@@ -26,9 +26,11 @@ def change(
     ts: int,
     values: dict[str, str],
     old: dict[str, str] | None = None,
+    **mysql_types: str,
 ) -> Message:
     """Make a row change of any kind; `old` holds the columns that an update changed."""
-    types = {name: _TYPES.get(name, ("varchar(20)", 12)) for name in values}
+    stated = _TYPES | {name: (type, 4) for name, type in mysql_types.items()}
+    types = {name: stated.get(name, ("varchar(20)", 12)) for name in values}
     content = {
         "type": kind,
         "pkNames": ["id"],

@@ -14,6 +14,7 @@ from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.asof import as_of
+from ticdc_assets.lake.views.preview import preview_tables
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 
@@ -23,8 +24,19 @@ NAMES = [
     "_inexact",
     *("_row_id", "__is_cdc", "⌗put", "#put", "#old", "#copies", "image", "problem", "batch", "op"),
     *("a.b", "`", "a`.`b", "x y", "表", "select", "'", '"', "\\", "a,b;{}()\n\t=", "${env:HOME}"),
+    *("👍", "𠮷", "--", "/*", "*/", "*", " CLUSTER BY (`id`)"),
 ]
-TABLE = "a/b.c\"d`'#"
+TABLE = "a/b.c\"d`'#👍"
+COMMENT = "${env:HOME} 👍𠮷'\"`\\\n--/*) LOCATION '/x' TBLPROPERTIES ('a' = 'b') --"
+MEMBERS = ["👍", "𠮷'", "--", "/*", "`"]
+
+
+def quote(text: str) -> str:
+    """Quote a text for MySQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+ENUM = f"enum({','.join(map(quote, MEMBERS))})"
 
 
 def test_columns_of_any_name_survive_every_kind_of_change(
@@ -33,24 +45,33 @@ def test_columns_of_any_name_survive_every_kind_of_change(
     lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
 
     def values(id: int, text: str) -> dict[str, str]:
-        return {"id": str(id), **{name: f"{text} {at}" for at, name in enumerate(NAMES)}}
+        return {"id": str(id), "e": str(id), **{n: f"{text} {at}" for at, n in enumerate(NAMES)}}
+
+    def changed(kind: str, ts: int, new: dict[str, str], old: Any = None) -> Message:
+        return change(kind, "d", TABLE, ts, new, old, e=ENUM)
+
+    def shown(values: dict[str, str]) -> dict[str, str]:
+        return {**values, "e": MEMBERS[int(values["e"]) - 1]}
 
     columns = ", ".join(f"`{name.replace('`', '``')}` varchar(20)" for name in NAMES)
     table = f"`{TABLE.replace('`', '``')}`"
-    create = f"CREATE TABLE {table} (id int primary key COMMENT '${{env:HOME}}', {columns})"
+    first = f"id int primary key COMMENT {quote(COMMENT)}, e {ENUM}"
+    create = f"CREATE TABLE {table} ({first}, {columns})"
+    comment = f"ALTER TABLE {table} MODIFY COLUMN e {ENUM} COMMENT {quote(COMMENT)}"
     windows = [
         [
             ddl("d", TABLE, 1, "CREATE", create),
-            *(change("INSERT", "d", TABLE, 2, values(id, "old")) for id in (1, 2, 3)),
+            *(changed("INSERT", 2, values(id, "old")) for id in (1, 2, 3)),
         ],
         [
-            change("UPDATE", "d", TABLE, 12, values(1, "new"), values(1, "old")),
-            change("UPDATE", "d", TABLE, 13, values(4, "moved"), values(2, "old")),
-            change("DELETE", "d", TABLE, 14, values(3, "old")),
+            changed("UPDATE", 12, values(1, "new"), values(1, "old")),
+            changed("UPDATE", 13, values(4, "moved"), values(2, "old")),
+            changed("DELETE", 14, values(3, "old")),
+            ddl("d", TABLE, 16, "ALTER", comment),
         ],
         [
             ddl("d", TABLE, 22, "ALTER", f"ALTER TABLE {table} ADD COLUMN `#added` int DEFAULT 5"),
-            change("INSERT", "d", TABLE, 23, {**values(5, "last"), "#added": "6"}),
+            changed("INSERT", 23, {**values(5, "last"), "#added": "6"}),
         ],
     ]
     sent: list[Message] = []
@@ -59,17 +80,25 @@ def test_columns_of_any_name_survive_every_kind_of_change(
         came = placed(sent)
         done = advance(lake, RecordSource(lambda came=came: came))
         assert done.applied.problems == []
-        if end == 10:
-            # Nothing of our own environment comes into the lake.
-            (current,) = read_last_snapshot(lake).versions
-            first = lake.read(f"current/{current}").schema[0]
-            assert "${env:HOME}" in first.metadata["comment"]
+        versions = read_last_snapshot(lake).versions
+        (current,) = versions
+        comments = [field.metadata["comment"] for field in lake.read(f"current/{current}").schema]
+        stated = f": {COMMENT}" if end > 10 else ""
+        assert comments[:2] == [f"int NOT NULL: {COMMENT}", f"{ENUM}{stated}"]
+        (detail,) = spark.sql(f"DESCRIBE DETAIL {lake.sql(f'current/{current}')}").collect()
+        assert (detail["clusteringColumns"], detail["location"]) == (
+            ["id"],
+            Path(lake.path(f"current/{current}")).as_uri().replace("file:///", "file:/"),
+        )
+        assert "a" not in detail["properties"]
+    preview = preview_tables(lake, versions, limit=9)[current]
+    assert sorted(row[0] for row in preview.rows) == ["1", "4", "5"]
     expected = {
-        15: [values(1, "new"), values(4, "moved")],
+        15: [shown(values(1, "new")), shown(values(4, "moved"))],
         30: [
-            {**values(1, "new"), "#added": "5"},
-            {**values(4, "moved"), "#added": "5"},
-            {**values(5, "last"), "#added": "6"},
+            {**shown(values(1, "new")), "#added": "5"},
+            {**shown(values(4, "moved")), "#added": "5"},
+            {**shown(values(5, "last")), "#added": "6"},
         ],
     }
     for ts, rows in expected.items():

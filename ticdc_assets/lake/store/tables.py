@@ -52,9 +52,13 @@ def create_table(
     clustered = f"CLUSTER BY ({', '.join(map(quote_identifier, layout))})" if layout else ""
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
     table = delta_table(path)
+    # Delta finds the clause by counting characters and replaces it by counting UTF-16 units: behind
+    # a character of two units it would take other text for the clause.
+    at_once = max(table + columns) <= "\uffff"
     try:
         spark.sql(
-            f"CREATE TABLE {table} ({columns}) USING delta {clustered} TBLPROPERTIES ({listed})"
+            f"CREATE TABLE {table} ({columns}) USING delta {clustered if at_once else ''} "
+            f"TBLPROPERTIES ({listed})"
         )
     except AnalysisException as error:
         if error.getCondition() != "TABLE_OR_VIEW_ALREADY_EXISTS":
@@ -63,5 +67,6 @@ def create_table(
         # `_delta_log`.  SQL takes that for a table; a DataFrame write creates one there.
         empty = spark.createDataFrame([], columns)
         empty.write.format("delta").mode("ignore").options(**properties).save(path)
-        if clustered:
-            spark.sql(f"ALTER TABLE {table} {clustered}")
+        at_once = False
+    if clustered and not at_once:
+        spark.sql(f"ALTER TABLE {table} {clustered}")
