@@ -39,6 +39,7 @@ def quote(text: str) -> str:
 ENUM = f"enum({','.join(map(quote, MEMBERS))})"
 
 
+# Length: one table goes through every kind of change.
 def test_columns_of_any_name_survive_every_kind_of_change(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -76,7 +76,7 @@ def test_a_lake_on_s3_needs_the_scheme_of_the_client_that_spark_has(folder: Path
         get_session("s3://b/lake", master="local[1]")
 
 
-# Replaces Java with Ivy: writes what the file named `….serves` holds for each jar it is asked for.
+# Replaces Java with Ivy: writes what the file named `….serves` holds for each jar it needs.
 IVY = """
 [ "$1" = -version ] && { echo 'openjdk version "17"' >&2; exit 0; }
 for word; do
