@@ -108,3 +108,28 @@ class TableCannotContinue(TicdcError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+# Where an error of one table ends, and a failure of the run begins.  Python raises these for values
+# only, so whatever raised them is about an event: they quarantine a row or pause a table, foreseen
+# or not.  Everything else fails the run, which changes nothing and can be repeated: `OSError`
+# (storage, network), `MemoryError`, what Spark raises, `KeyboardInterrupt`.
+CONTENT_ERRORS: tuple[type[Exception], ...] = (
+    TicdcError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+_MAX_REASON_CHARS = 500
+
+
+def describe_content_error(error: Exception) -> str:
+    """Describe one of `CONTENT_ERRORS`; with its type, if nobody foresaw it."""
+    if isinstance(error, TicdcError):
+        return str(error)
+    return f"unexpected {type(error).__name__}: {error}"[:_MAX_REASON_CHARS]

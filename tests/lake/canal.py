@@ -11,11 +11,11 @@ FEED = changefeed_from_uri(
     "kafka://h:9092/t?protocol=canal-json&enable-tidb-extension=true", id="f"
 )
 
-_TYPES = {"id": ("int", 4)}
+_TYPES = {"id": ("int", 4), "c,d": ("json", 12)}
 
 
 def row(database: str, table: str, ts: int, **values: str) -> Message:
-    """Make an insert; the column `id` is an int, the others are texts."""
+    """Make an insert; the column `id` is an int, `c,d` is JSON, the others are texts."""
     return change("INSERT", database, table, ts, values)
 
 

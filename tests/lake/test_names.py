@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
+from ticdc_assets.errors import CONTENT_ERRORS, TableCannotContinue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
 from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.apply.table_work import find_pause_reason
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.asof import as_of
@@ -26,6 +29,7 @@ NAMES = [
     *("a.b", "`", "a`.`b", "x y", "表", "select", "'", '"', "\\", "a,b;{}()\n\t=", "${env:HOME}"),
     *("👍", "𠮷", "--", "/*", "*/", "*", " CLUSTER BY (`id`)"),
 ]
+ADD = "ADD COLUMN `#added` varchar(20) DEFAULT '5'"
 TABLE = "a/b.c\"d`'#👍"
 COMMENT = "${env:HOME} 👍𠮷'\"`\\\n--/*) LOCATION '/x' TBLPROPERTIES ('a' = 'b') --"
 MEMBERS = ["👍", "𠮷'", "--", "/*", "`"]
@@ -71,7 +75,7 @@ def test_columns_of_any_name_survive_every_kind_of_change(
             ddl("d", TABLE, 16, "ALTER", comment),
         ],
         [
-            ddl("d", TABLE, 22, "ALTER", f"ALTER TABLE {table} ADD COLUMN `#added` int DEFAULT 5"),
+            ddl("d", TABLE, 22, "ALTER", f"ALTER TABLE {table} {ADD}"),
             changed("INSERT", 23, {**values(5, "last"), "#added": "6"}),
         ],
     ]
@@ -119,6 +123,8 @@ def test_a_table_that_spark_cannot_take_is_paused_alone(
     def fail(table: CurrentTable, schema: TableSchema) -> None:
         if schema.table == "odd":
             spark.sql("SELECT nothing")
+        if schema.table == "strange":
+            raise KeyError("nobody foresaw this")
         create(table, schema)
 
     def lines(name: str) -> list[Any]:
@@ -127,16 +133,45 @@ def test_a_table_that_spark_cannot_take_is_paused_alone(
 
     # A client of Spark Connect sends nothing that is nested as deep as this table is wide.
     even = {"id": "2", **{f"c{at}": str(at) for at in range(150)}}
-    sent = [row("d", "odd", 5, id="1"), row("d", "even", 5, **even), watermark(9)]
+    failing = [row("d", "odd", 5, id="1"), row("d", "strange", 5, id="1")]
+    sent = [*failing, row("d", "even", 5, **even), watermark(9)]
     with monkeypatch.context() as patch:
         patch.setattr(CurrentTable, "create", fail)
         done = advance(lake, RecordSource(lambda: placed(sent))).applied
-    (problem,) = done.problems
-    assert (problem.kind, problem.table) == ("paused", "odd")
-    assert "UNRESOLVED_COLUMN" in problem.reason
+    assert {problem.kind for problem in done.problems} == {"paused"}
+    reasons = {problem.table: problem.reason for problem in done.problems}
+    assert set(reasons) == {"odd", "strange"}
+    assert "UNRESOLVED_COLUMN" in reasons["odd"]
+    assert reasons["strange"] == "unexpected KeyError: 'nobody foresaw this'"
     assert (lines("d.odd"), lines("d.even")) == ([], [even])
 
     applied = read_last_snapshot(lake)
-    (odd,) = (t for t in applied.state.incarnations.values() if t.schema.table == "odd")
-    replay_tables(lake, applied, ReplayRequest(frozenset((odd.id,)), 0), lambda *_: None)
-    assert (lines("d.odd"), lines("d.even")) == ([{"id": "1"}], [even])
+    stopped = frozenset(t.id for t in applied.state.incarnations.values() if t.is_stopped)
+    replay_tables(lake, applied, ReplayRequest(stopped, 0), lambda *_: None)
+    assert [lines(f"d.{name}") for name in ("odd", "strange")] == [[{"id": "1"}], [{"id": "1"}]]
+    assert lines("d.even") == [even]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (TableCannotContinue("it cannot"), "it cannot"),
+        (ZeroDivisionError("by zero"), "unexpected ZeroDivisionError: by zero"),
+        (
+            PySparkException("[ARITHMETIC_OVERFLOW] long overflow. SQLSTATE: 22003\nmore"),
+            "Spark does not accept it: [ARITHMETIC_OVERFLOW] long overflow. SQLSTATE: 22003",
+        ),
+        (PySparkException("[DELTA_CONCURRENT_APPEND] another commit. SQLSTATE: 2D521"), None),
+        (PySparkException("Job aborted due to stage failure: the executor is lost"), None),
+        (PySparkException("[FAILED_READ_FILE] no such host. SQLSTATE: KD001"), None),
+    ],
+)
+def test_only_errors_of_a_table_pause_it(error: Exception, reason: str | None) -> None:
+    assert find_pause_reason(error) == reason
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(), ConnectionError(), MemoryError(), EOFError(), KeyboardInterrupt()]
+)
+def test_errors_of_the_machine_are_not_errors_of_content(error: BaseException) -> None:
+    assert not isinstance(error, CONTENT_ERRORS)

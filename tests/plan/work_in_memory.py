@@ -170,6 +170,8 @@ class WorkInMemory:
         group: TypedRowGroup,
         read: Callable[[str], ModelRow],
     ) -> tuple[RowChange, ModelRow | None, ModelRow | None]:
+        if group.fault is not None:
+            raise MalformedMessage(group.fault)
         if group.redecode:
             change = self._rules.redecode(change, group.schema)
         new = read(change.after) if change.after is not None else None

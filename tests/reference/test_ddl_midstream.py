@@ -216,29 +216,22 @@ def test_a_row_is_read_by_the_version_it_was_written_under(manner: str) -> None:
         assert rows["2"] == "b"
 
 
-def test_rows_that_show_another_type_than_was_known_convert_the_others() -> None:
+@pytest.mark.parametrize("is_created", [True, False])
+def test_rows_that_state_another_type_are_quarantined_and_convert_nothing(is_created: bool) -> None:
+    columns = "id int primary key, a int, b varchar(9), c decimal(5,2)"
     teller = Teller("canal")
-    events = teller.tell(
-        [
-            Ddl("CREATE TABLE `t` (id int primary key, a int, b varchar(9), c decimal(5,2))", "t"),
-            put("t", id=1, a=1, b="é", c="1.50"),
-        ]
-    )
-    # A DDL that the changefeed filters out.
+    teller.knows("t", columns)
+    created = [Ddl(f"CREATE TABLE `t` ({columns})", "t")] if is_created else []
+    events = teller.tell([*created, put("t", id=1, a=1, b="é", c="1.50")])
+    # A damaged row, or a DDL that the changefeed filters out.
     teller.knows("t", "id int primary key, a varchar(9), b varbinary(9), c double")
     model = played([*events, *teller.tell([put("t", id=2, a="x", b="AP8=", c="2")])])
-    assert tables(model) == {"t(id, a, b, c)": [("1", "1", "c3a9", "1.5"), ("2", "x", "00ff", "2")]}
-    assert model.problems == []
-
-
-def test_rows_that_cannot_follow_what_another_row_shows_stop_their_table() -> None:
-    teller = Teller("canal")
-    events = teller.tell(
-        [Ddl("CREATE TABLE `t` (id int primary key, a json)", "t"), put("t", id=1, a="{}")]
+    assert tables(model) == {"t(id, a, b, c)": [("1", "1", "é", "1.50")]}
+    (problem,) = model.problems
+    assert (problem.kind, problem.commit_ts) == ("quarantined", 110 + 10 * is_created + 10)
+    assert problem.reason == (
+        "column 'a': the row states varchar, the table has int, and no DDL has changed it"
     )
-    teller.knows("t", "id int primary key, a bit(8)")
-    model = played([*events, *teller.tell([put("t", id=2, a=1)])])
-    assert "rows have other column types" in paused(model)["t"]
 
 
 def test_a_partition_of_a_table_that_is_not_known_stops_the_table_it_changes_rows_with() -> None:

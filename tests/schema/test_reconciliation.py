@@ -1,5 +1,7 @@
 """Stated schemas reconciled with replayed DDL, and schemas inferred from rows."""
 
+import json
+
 import pytest
 from msgspec.structs import replace
 
@@ -15,8 +17,14 @@ from ticdc_assets.events import (
     TopicPosition,
 )
 from ticdc_assets.schema.effect import ColumnAdded, ColumnConverted, ColumnDropped
-from ticdc_assets.schema.inference import find_type_changes, infer_schema, merge_observed_columns
+from ticdc_assets.schema.inference import (
+    adopt_observed_columns,
+    find_contradiction,
+    find_type_changes,
+    infer_schema,
+)
 from ticdc_assets.schema.reconciliation import adopt_stated_types, mark_hidden_columns, reconcile
+from ticdc_assets.schema.types.mysql_type import parse_type
 
 INT, TEXT = ColumnType("int"), ColumnType("varchar")
 
@@ -146,23 +154,75 @@ def test_an_inferred_schema_has_the_columns_of_the_row_in_order_and_its_key() ->
     assert infer_schema(row(None, "{}")) is None
 
 
-def test_observed_columns_override_the_known_schema() -> None:
-    known = schema("k", "a", "v", indexes=(Index("PRIMARY", ("k",), True, True),))
+def test_rows_add_and_widen_columns_that_no_ddl_has_stated() -> None:
+    known = replace(
+        schema("k", "a", "v", indexes=(Index("PRIMARY", ("k",), True, True),)), origin="inferred"
+    )
     same = row('{"k":"int","a":"int"}', "{}")
-    assert merge_observed_columns(known, same) is known
-    assert merge_observed_columns(known, row(None, "{}")) is known
-    other = row('{"K":"int","a":"varchar","n":"date"}', "{}", ("a",))
-    shown = merge_observed_columns(known, other)
+    assert adopt_observed_columns(known, same) is known
+    assert adopt_observed_columns(known, row(None, "{}")) is known
+    other = row('{"K":"smallint","a":"bigint","v":"varchar","n":"date"}', "{}", ("a",))
+    shown = adopt_observed_columns(known, other)
     assert [(c.name, c.type.name) for c in shown.columns] == [
         ("k", "int"),
-        ("a", "varchar"),
+        ("a", "bigint"),
         ("v", "int"),
         ("n", "date"),
     ]
     assert (shown.key, shown.origin) == (("k",), "inferred")
-    assert find_type_changes(known, shown) == (ColumnConverted("a", INT, TEXT),)
-    unsigned = row('{"k":"int unsigned"}', "{}")
-    assert merge_observed_columns(known, unsigned).columns[0].type.unsigned
-    assert merge_observed_columns(known, unsigned, by_flags=True) is known
-    keyless = schema("k", "a")
-    assert merge_observed_columns(keyless, row('{"k":"int"}', "{}", ("k",))).key == ("k",)
+    assert find_type_changes(known, shown) == (ColumnConverted("a", INT, ColumnType("bigint")),)
+    keyless = replace(schema("k", "a"), origin="inferred")
+    assert adopt_observed_columns(keyless, row('{"k":"int"}', "{}", ("k",))).key == ("k",)
+    assert adopt_observed_columns(keyless, row('{"k":"int"}', "{}", ("z",))) is keyless
+
+
+@pytest.mark.parametrize("origin", ["stated", "replayed"])
+def test_rows_change_no_column_that_a_ddl_has_stated(origin: str) -> None:
+    known = replace(schema("k", "a"), origin=origin)
+    other = row('{"k":"bigint","a":"int","n":"date"}', "{}", ("k",))
+    assert adopt_observed_columns(known, other) is known
+    # Without a commit ts, a row may come before the DDL of its own millisecond.
+    early = replace(other, ordering="milliseconds")
+    assert len(adopt_observed_columns(known, early).columns) == 3
+    in_folder = replace(early, schema_version=7)
+    assert adopt_observed_columns(known, in_folder) is known
+
+
+@pytest.mark.parametrize(
+    ("known", "stated", "contradicts"),
+    [
+        ("int", "int", False),
+        ("int", "smallint", False),
+        ("int", "smallint unsigned", False),
+        ("int", "int unsigned", True),
+        ("int unsigned", "int", True),
+        ("int", "bigint", True),
+        ("int", "varchar", True),
+        ("varchar(9)", "int", True),
+        ("varchar(9)", "longtext", False),
+        ("varchar(9)", "var_string", False),
+        ("text", "blob", True),
+        ("varchar(9) charset binary", "varbinary", False),
+        ("varbinary(9)", "blob", False),
+        ("double", "float", False),
+        ("float", "double", True),
+        ("decimal(9,2)", "decimal unsigned", False),
+        ("decimal(9,2) unsigned", "decimal", True),
+        ("datetime", "timestamp", True),
+        ("enum('a')", "enum", False),
+        ("enum('a')", "set", True),
+        ("bit(8)", "bit", False),
+        ("tinyint(1)", "bool", False),
+    ],
+)
+def test_a_row_contradicts_its_schema_where_the_column_could_not_hold_every_value(
+    known: str, stated: str, contradicts: bool
+) -> None:
+    table = TableSchema("d", "t", (Column("a", parse_type(known)),))
+    observed = json.dumps({"a": stated})
+    found = find_contradiction(table, row(observed, "{}"))
+    assert (found is not None) is contradicts
+    assert find_contradiction(table, row('{"b":"int"}', "{}")) is not None
+    flagged = find_contradiction(table, row(observed, "{}"), by_flags=True)
+    # A flag states unsigned, and it may be lost.
+    assert (flagged is not None) is (contradicts and "unsigned" not in known + stated)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ticdc_assets.errors import TableCannotContinue, TicdcError
+from ticdc_assets.errors import CONTENT_ERRORS, TableCannotContinue, describe_content_error
 from ticdc_assets.events import SchemaChange, TableSchema
 from ticdc_assets.plan.row_planner import RowPlanner
 from ticdc_assets.plan.state import Incarnation, StoppedStatus, UnknownTable
@@ -44,9 +44,11 @@ class DdlApplier:
             reveals_table = isinstance(effect, effects.TableAltered) and not existing
             try:
                 self._apply_effect(effect, ts, change.sql)
-            except TicdcError as error:
+            except CONTENT_ERRORS as error:
+                if not schemas:
+                    raise
                 for schema in schemas:
-                    reason = f"{error}: {change.sql}"
+                    reason = f"{describe_content_error(error)}: {change.sql}"
                     tables.pause(schema.database, schema.table, reason, ts)
             if unknown is not None and reveals_table and not _truncates(change):
                 self._wait_with(unknown, schemas)

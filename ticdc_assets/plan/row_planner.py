@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from ticdc_assets.errors import MissingSchema, TicdcError
+from ticdc_assets.errors import CONTENT_ERRORS, MissingSchema, describe_content_error
 from ticdc_assets.events import Bootstrap, TableSchema
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.row_schema import RowSchemas
@@ -35,8 +35,9 @@ class RowPlanner:
         """Note that the rows of a group begin; they may reveal their table, or its columns."""
         try:
             self._begin_group(group)
-        except TicdcError as error:
-            self._tables.pause(group.database, group.table, str(error), group.first_ts)
+        except CONTENT_ERRORS as error:
+            reason = describe_content_error(error)
+            self._tables.pause(group.database, group.table, reason, group.first_ts)
 
     def _begin_group(self, group: RowGroup) -> None:
         tables = self._tables
@@ -72,8 +73,13 @@ class RowPlanner:
 
     def add_bootstrap(self, bootstrap: Bootstrap, place: OrderKey) -> None:
         """Register the table of a bootstrap, unless the schema is one it had in the past."""
-        if not self._tables.catalog.is_outdated(bootstrap.schema):
-            self._tables.discover(bootstrap.schema, place, "bootstrap")
+        schema = bootstrap.schema
+        try:
+            if not self._tables.catalog.is_outdated(schema):
+                self._tables.discover(schema, place, "bootstrap")
+        except CONTENT_ERRORS as error:
+            reason = describe_content_error(error)
+            self._tables.pause(schema.database, schema.table, reason, place[0])
 
     def add_undecoded_files(self, files: UndecodedFiles, place: OrderKey) -> None:
         """Let the table wait for rows that exist and cannot be read yet."""
@@ -86,6 +92,12 @@ class RowPlanner:
 
     def close_segment(self, id: str, end: OrderKey) -> None:
         """End a table's current segment at `end`; the next one begins there."""
+        try:
+            self._close_segment(id, end)
+        except CONTENT_ERRORS as error:
+            self._tables.pause_incarnation(id, describe_content_error(error), end[0])
+
+    def _close_segment(self, id: str, end: OrderKey) -> None:
         tables = self._tables
         table = tables.incarnations[id]
         start = tables.segment_starts.get(id, (tables.start.ts, Phase.ROWS - 1))

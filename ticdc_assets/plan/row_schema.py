@@ -6,7 +6,11 @@ from ticdc_assets.errors import MissingSchema
 from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.plan.steps import TypedRowGroup
-from ticdc_assets.schema.inference import infer_schema, merge_observed_columns
+from ticdc_assets.schema.inference import (
+    adopt_observed_columns,
+    find_contradiction,
+    infer_schema,
+)
 from ticdc_assets.schema.reconciliation import reconcile
 from ticdc_assets.stream.rules import StreamRules
 
@@ -38,10 +42,13 @@ class RowSchemas:
         change = _example_row(group)
         if self._redecode is not None:
             change = self._redecode(change, schema)
-        return merge_observed_columns(schema, change, by_flags=self._redecode is not None)
+        return adopt_observed_columns(schema, change, by_flags=self._redecode is not None)
 
     def type_group(self, schema: TableSchema, group: RowGroup) -> TypedRowGroup:
-        """Return the group with the schema that its rows were written under."""
+        """Return the group with the schema that its rows were written under.
+
+        Rows that contradict it have a fault.
+        """
         if group.schema_version is not None and group.schema_version != schema.version:
             stated = self._find_stated(group)
             if stated is None:
@@ -49,7 +56,8 @@ class RowSchemas:
             schema = reconcile(schema, stated)
         example = _example_row(group)
         redecoded = self._redecode(example, schema) if self._redecode else example
-        return TypedRowGroup(group, schema, redecoded is not example)
+        fault = find_contradiction(schema, redecoded, by_flags=self._redecode is not None)
+        return TypedRowGroup(group, schema, redecoded is not example, fault)
 
     def _find_stated(self, group: RowGroup) -> TableSchema | None:
         return self._find_schema(group.database, group.table, group.schema_version)
@@ -63,6 +71,7 @@ def _example_row(group: RowGroup) -> RowChange:
         database=group.database,
         table=group.table,
         position=FilePosition(""),
+        ordering="commit_ts" if group.ordered_by_commit_ts else "milliseconds",
         schema_version=group.schema_version,
         observed=group.observed,
         key_columns=group.key_columns,

@@ -12,12 +12,14 @@ from ticdc_assets.stream.ordering import OrderKey
 class TypedRowGroup(Struct, frozen=True):
     """A row group and the schema that types its rows.
 
-    `redecode` says that the rows were decoded by flags which that schema contradicts.
+    `redecode` says that the rows were decoded by flags which that schema contradicts; `fault`, why
+    all of them go to the quarantine.
     """
 
     group: RowGroup
     schema: TableSchema
     redecode: bool = False
+    fault: str | None = None
 
 
 class ApplyRows(Struct, frozen=True):

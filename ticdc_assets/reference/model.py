@@ -21,10 +21,12 @@ from itertools import chain, groupby
 from msgspec.structs import replace
 
 from ticdc_assets.errors import (
+    CONTENT_ERRORS,
     ChecksumMismatch,
     InvalidValue,
     MalformedMessage,
     MissingSchema,
+    describe_content_error,
 )
 from ticdc_assets.events import Bootstrap, Event, Op, Quarantined, RowChange, SchemaChange
 from ticdc_assets.events.row_image import EITHER
@@ -140,9 +142,8 @@ class Model:
         by_table: dict[TableKey, list[BufferedEvent]] = defaultdict(list)
         for item in items:
             match item.event:
-                case Bootstrap(schema=schema):
-                    if not self._catalog.is_outdated(schema):
-                        self._typer.register_table(schema)
+                case Bootstrap():
+                    self._apply_bootstrap(item.event, item.ts)
                 case RowChange(database=database, table=table):
                     if not self._wait_behind(item):
                         by_table[table_key(database, table)].append(item)
@@ -151,6 +152,18 @@ class Model:
                 self._apply_transaction(transaction)
             except MissingSchema:
                 self._waiting[key] = transaction
+            except CONTENT_ERRORS as error:
+                event = transaction[0].event
+                assert isinstance(event, RowChange)
+                self._pause_table_of(event, describe_content_error(error))
+
+    def _apply_bootstrap(self, bootstrap: Bootstrap, ts: int) -> None:
+        schema = bootstrap.schema
+        try:
+            if not self._catalog.is_outdated(schema):
+                self._typer.register_table(schema)
+        except CONTENT_ERRORS as error:
+            self.tables.pause(schema.database, schema.table, describe_content_error(error), ts)
 
     def _apply_transaction(self, items: list[BufferedEvent]) -> None:
         """Apply one table's rows of one commit ts; on `MissingSchema`, apply none of them."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import ConfigError, InvalidValue
+from ticdc_assets.errors import CONTENT_ERRORS, ConfigError, describe_content_error
 from ticdc_assets.events import Event
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.tso import to_datetime
@@ -76,10 +76,10 @@ class ModelReplay:
         if table.pause_reason is None:
             try:
                 return encode_rows(table)
-            except InvalidValue as error:
-                self.model.tables.pause(
-                    table.schema.database, table.schema.table, str(error), self.model.applied_ts
-                )
+            except CONTENT_ERRORS as error:
+                schema, reason = table.schema, describe_content_error(error)
+                ts = self.model.applied_ts
+                self.model.tables.pause(schema.database, schema.table, reason, ts)
         return None
 
     def problems(self) -> list[Problem]:

@@ -9,7 +9,12 @@ from ticdc_assets.reference.event_buffer import EventBuffer
 from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.reference.tables import ModelTables
 from ticdc_assets.schema.catalog import SchemaCatalog
-from ticdc_assets.schema.inference import find_type_changes, infer_schema, merge_observed_columns
+from ticdc_assets.schema.inference import (
+    adopt_observed_columns,
+    find_contradiction,
+    find_type_changes,
+    infer_schema,
+)
 from ticdc_assets.schema.reconciliation import reconcile
 from ticdc_assets.schema.types.checksum import ChecksumVerdict, verify_checksum
 from ticdc_assets.schema.types.either_moment import check_identity
@@ -57,18 +62,28 @@ class RowTyper:
             schema = self._find_schema(change) or infer_schema(change)
             if schema is None:
                 raise MissingSchema(_describe_missing(change))
-            return self.register_table(schema), change
-        if change.observed in table.matching_observed:
+            table = self.register_table(schema)
+        if change.observed is None or table.pause_reason is not None:
+            return table, change
+        stated = change.schema_version, change.observed
+        if stated in table.matching_rows:
             return table, change
         redecoded = self._redecode(change, table.schema) if self._redecode else change
-        merged = merge_observed_columns(
+        adopted = adopt_observed_columns(
             table.schema, redecoded, by_flags=self._redecode is not None
         )
-        if merged is not table.schema:
-            type_changes = find_type_changes(table.schema, merged)
-            self._tables.alter(self._catalog.replace(merged), type_changes, change.commit_ts)
+        if adopted is not table.schema:
+            type_changes = find_type_changes(table.schema, adopted)
+            table.alter(self._catalog.replace(adopted), type_changes, change.commit_ts)
+        fault = find_contradiction(
+            self._find_written_schema(table, change),
+            redecoded,
+            by_flags=self._redecode is not None,
+        )
+        if fault is not None:
+            raise MalformedMessage(fault)
         if redecoded is change:
-            table.matching_observed.add(change.observed)
+            table.matching_rows.add(stated)
         return table, redecoded
 
     def register_table(self, schema: TableSchema) -> ModelTable:
@@ -80,12 +95,7 @@ class RowTyper:
 
     def read_images(self, table: ModelTable, change: RowChange) -> TypedChange:
         """Type the images of a change by the schema under which TiCDC wrote them."""
-        schema = table.schema
-        if change.schema_version is not None and change.schema_version != schema.version:
-            stated = self._find_schema(change)
-            if stated is None:
-                raise MissingSchema(_describe_missing(change))
-            schema = self._reconcile(schema, stated)
+        schema = self._find_written_schema(table, change)
         read = self._find_reader(schema, change.member_names)
         new = read(change.after) if change.after is not None else None
         old = read(change.before) if change.before is not None else None
@@ -99,6 +109,16 @@ class RowTyper:
         for image in (change.before, change.after):
             check_identity(table.schema, image)
         return TypedChange(change, old, new)
+
+    def _find_written_schema(self, table: ModelTable, change: RowChange) -> TableSchema:
+        """Return the schema under which TiCDC wrote a row."""
+        schema = table.schema
+        if change.schema_version is None or change.schema_version == schema.version:
+            return schema
+        stated = self._find_schema(change)
+        if stated is None:
+            raise MissingSchema(_describe_missing(change))
+        return self._reconcile(schema, stated)
 
     def check_checksum(self, change: RowChange) -> ChecksumVerdict:
         """Compare the images of a row with the checksums that TiCDC sent with it."""

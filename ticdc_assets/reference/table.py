@@ -40,8 +40,8 @@ class ModelTable:
         self._schema = schema
         self._names = {column.name for column in schema.columns}
         self.key = schema.key
-        # What rows state about their columns, as far as it matches this schema.
-        self.matching_observed: set[str | None] = {None}
+        # The schema versions and columns that rows state, as far as they match this schema.
+        self.matching_rows: set[tuple[int | None, str]] = set()
 
     def __iter__(self) -> Iterator[ModelRow]:
         for identity, row in self._rows.items():

@@ -4,14 +4,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 
-from ticdc_assets.errors import TicdcError, UnsupportedDdl
+from ticdc_assets.errors import (
+    CONTENT_ERRORS,
+    TicdcError,
+    UnsupportedDdl,
+    describe_content_error,
+)
 from ticdc_assets.events import Partitioning, TableSchema
 from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.ddl_context import DdlContext
 from ticdc_assets.schema.effect import (
     AllTablesPaused,
-    ColumnChange,
     Effect,
     PartitionExchanged,
     PartitionsEmptied,
@@ -67,22 +71,17 @@ class ModelTables:
             self._problems.append(Problem("paused", reason, database, table, ts))
             known.pause_reason = reason
 
-    def alter(self, schema: TableSchema, steps: tuple[ColumnChange, ...], ts: int) -> None:
-        """Apply what a row shows about the columns of its table, or pause the table."""
-        table = self.find_or_add(schema)
-        try:
-            table.alter(schema, steps, ts)
-        except TicdcError as error:
-            reason = f"rows have other column types than the DDLs stated: {error}"
-            self.pause(schema.database, schema.table, reason, ts)
-
     def apply_effect(self, effect: Effect, ts: int, sql: str) -> None:
         """Apply an effect of a DDL to names and rows; pause the tables for which that fails."""
         try:
             self._apply_effect(effect, ts)
-        except TicdcError as error:
-            for schema in _affected_tables(effect):
-                self.pause(schema.database, schema.table, f"{error}: {sql}", ts)
+        except CONTENT_ERRORS as error:
+            affected = _affected_tables(effect)
+            if not affected:
+                raise
+            for schema in affected:
+                reason = f"{describe_content_error(error)}: {sql}"
+                self.pause(schema.database, schema.table, reason, ts)
 
     def _apply_effect(self, effect: Effect, ts: int) -> None:
         match effect:

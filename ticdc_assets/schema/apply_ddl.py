@@ -13,7 +13,12 @@ from datetime import UTC, tzinfo
 
 from msgspec.structs import replace
 
-from ticdc_assets.errors import UnreadableDdl, UnsupportedDdl
+from ticdc_assets.errors import (
+    CONTENT_ERRORS,
+    UnreadableDdl,
+    UnsupportedDdl,
+    describe_content_error,
+)
 from ticdc_assets.events import SchemaChange, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.alteration import (
@@ -59,6 +64,9 @@ def apply_ddl(change: SchemaChange, catalog: SchemaCatalog) -> list[Effect]:
             effects += application.apply(statement)
         except UnsupportedDdl as error:
             effects += application.pause(affected_tables(statement, change), error.reason)
+        except CONTENT_ERRORS as error:
+            reason = describe_content_error(error)
+            effects += application.pause(affected_tables(statement, change), reason)
     return effects
 
 

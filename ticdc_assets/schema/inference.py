@@ -4,18 +4,19 @@ Rows state column names, base types (in Open Protocol also NOT NULL) and often t
 lengths, scales or enum members.  An inferred schema has the origin `inferred`.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import msgspec
 from msgspec.structs import replace
 
 from ticdc_assets.errors import InvalidValue
-from ticdc_assets.events import Column, Index, RowChange, TableSchema
+from ticdc_assets.events import Column, ColumnType, Index, RowChange, TableSchema
 from ticdc_assets.events.row_image import load
 from ticdc_assets.schema.alteration import INFERRED_KEY
 from ticdc_assets.schema.effect import ColumnConverted
 from ticdc_assets.schema.types.limits import MAX_COLUMNS, TOO_MANY_COLUMNS
-from ticdc_assets.schema.types.mysql_type import parse_type
+from ticdc_assets.schema.types.mysql_type import holds_values_of, parse_type
 
 _NOT_NULL = " not null"
 _decode = msgspec.json.Decoder(dict[str, str]).decode
@@ -42,7 +43,9 @@ def infer_schema(change: RowChange) -> TableSchema | None:
         replace(c, nullable=False) if c.name in keys else c
         for c in parse_observed_columns(change.observed)
     )
-    indexes = (Index(INFERRED_KEY, keys, unique=True),) if keys else ()
+    names = {column.name for column in columns}
+    has_key = keys and names.issuperset(keys)
+    indexes = (Index(INFERRED_KEY, keys, unique=True),) if has_key else ()
     return TableSchema(
         change.database,
         change.table,
@@ -52,31 +55,83 @@ def infer_schema(change: RowChange) -> TableSchema | None:
     )
 
 
-def merge_observed_columns(
+def adopt_observed_columns(
     schema: TableSchema, change: RowChange, *, by_flags: bool = False
 ) -> TableSchema:
-    """Update a schema with the columns that a row states; the row takes precedence.
+    """Return a schema with what a row states about columns, if those are not certain.
 
-    Columns missing from the row remain: rows omit virtual columns and those that a column selector
-    drops.  With `by_flags` the row states `unsigned` by a flag, which may be lost, so the schema's
-    `unsigned` remains.
+    Such a row adds columns, widens types and states the key; it never changes the values of other
+    rows.  Columns missing from the row remain: rows omit virtual columns and those that a column
+    selector drops.
     """
-    if change.observed is None:
+    if change.observed is None or not _may_be_uncertain(schema, change):
         return schema
     columns = list(schema.columns)
-    for column in parse_observed_columns(change.observed):
-        known = schema.column(column.name)
+    for known, stated in _compare(schema, change.observed, by_flags=by_flags):
         if known is None:
-            columns.append(column)
-        elif known.type.name != column.type.name or (
-            known.type.unsigned != column.type.unsigned and not by_flags
-        ):
-            columns[columns.index(known)] = replace(known, type=column.type)
-    if not schema.key and change.key_columns:
+            columns.append(stated)
+        elif _is_wider(stated.type, known.type):
+            columns[columns.index(known)] = replace(known, type=stated.type)
+    names = {column.name for column in columns}
+    if not schema.key and change.key_columns and names.issuperset(change.key_columns):
         schema = replace(schema, declared_key=change.key_columns)
     if tuple(columns) == schema.columns:
         return schema
     return replace(schema, columns=tuple(columns), origin="inferred")
+
+
+def find_contradiction(
+    schema: TableSchema, change: RowChange, *, by_flags: bool = False
+) -> str | None:
+    """Return how the columns that a row states contradict the schema it was written under.
+
+    Only a DDL changes a column.  A row that states another type than every DDL and row before it is
+    damaged, or the changefeed left its DDL out: to convert the column would change other rows.
+    """
+    if change.observed is None:
+        return None
+    for known, stated in _compare(schema, change.observed, by_flags=by_flags):
+        if known is None:
+            return f"column {stated.name[:80]!r}: no DDL has added it"
+        if not holds_values_of(known.type, stated.type):
+            types = f"the row states {_format(stated.type)}, the table has {_format(known.type)}"
+            return f"column {known.name[:80]!r}: {types}, and no DDL has changed it"
+    return None
+
+
+def _may_be_uncertain(schema: TableSchema, change: RowChange) -> bool:
+    """Whether a row may know more of its table's columns than all DDLs before it.
+
+    Either no DDL has stated them all, or the row has only milliseconds and may come before the DDL
+    of its own millisecond.
+    """
+    has_no_place = change.ordering == "milliseconds" and change.schema_version is None
+    return schema.origin == "inferred" or has_no_place
+
+
+def _compare(
+    schema: TableSchema, observed: str, *, by_flags: bool
+) -> Iterator[tuple[Column | None, Column]]:
+    """Yield each column of a schema, or None, with the column that a row states.
+
+    With `by_flags` the row states `unsigned` by a flag, which may be lost, so the schema's
+    `unsigned` counts.
+    """
+    for stated in parse_observed_columns(observed):
+        known = schema.column(stated.name)
+        if known is not None and by_flags:
+            type = replace(stated.type, unsigned=known.type.unsigned)
+            yield known, replace(stated, type=type)
+        else:
+            yield known, stated
+
+
+def _is_wider(t: ColumnType, other: ColumnType) -> bool:
+    return holds_values_of(t, other) and not holds_values_of(other, t)
+
+
+def _format(t: ColumnType) -> str:
+    return f"{t.name} unsigned" if t.unsigned else t.name
 
 
 def find_type_changes(before: TableSchema, after: TableSchema) -> tuple[ColumnConverted, ...]:

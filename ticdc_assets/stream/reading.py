@@ -4,24 +4,29 @@ This module opens nothing: the caller passes in records and a function that read
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import (
+    CONTENT_ERRORS,
     ChecksumMismatch,
     DecodeError,
     MalformedMessage,
     MissingFile,
     MissingSchema,
+    describe_content_error,
 )
 from ticdc_assets.events import (
     Bootstrap,
     Event,
     FilePosition,
+    Position,
     Quarantined,
     SchemaChange,
     TableSchema,
+    TopicPosition,
     Watermark,
 )
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
@@ -55,7 +60,21 @@ def read_topic_events(
         if isinstance(record, Quarantined):
             yield record
         elif offsets.add(record.topic, record.partition, record.offset):
-            yield from decoder.decode(record)
+            position = TopicPosition(record.topic, record.partition, record.offset)
+            yield from decode_safely(decoder.decode, record, position)
+
+
+def decode_safely(
+    decode: Callable[[Any], Iterable[Any]], content: Any, position: Position
+) -> Iterator[Any]:
+    """Decode; turn any error that decoders promise not to raise into a quarantined event too."""
+    try:
+        yield from decode(content)
+    except MemoryError:
+        raise
+    except Exception as error:
+        reason = f"the decoder failed: {type(error).__name__}: {error}"
+        yield Quarantined.from_error(MalformedMessage(reason), position)
 
 
 def read_folder_events(feed: Changefeed, paths: Iterable[str], read: ReadFile) -> Iterator[Event]:
@@ -112,6 +131,9 @@ def read_schema_events(
             )
     except DecodeError as error:
         yield Quarantined.from_error(error, FilePosition(path))
+    except CONTENT_ERRORS as error:
+        reason = MalformedMessage(describe_content_error(error))
+        yield Quarantined.from_error(reason, FilePosition(path))
 
 
 def _read_metadata(read: ReadFile) -> Iterator[Watermark | Quarantined]:
@@ -153,7 +175,7 @@ def _read_data(
                 yield Quarantined.from_error(MissingSchema(reason), FilePosition(path))
                 continue
             file = replace(file, schema=schema)
-        yield from decoder.decode_file(file)
+        yield from decode_safely(decoder.decode_file, file, FilePosition(path))
 
 
 def _read_content(path: str, read: ReadFile) -> bytes:

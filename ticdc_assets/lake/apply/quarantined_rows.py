@@ -7,10 +7,16 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.errors import InvalidValue, MalformedMessage, TicdcError
+from ticdc_assets.errors import (
+    CONTENT_ERRORS,
+    InvalidValue,
+    MalformedMessage,
+    TicdcError,
+    describe_content_error,
+)
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.segment import Segment
-from ticdc_assets.lake.apply.typed_rows import INVALID, KEY_ONLY, ORIGIN
+from ticdc_assets.lake.apply.typed_rows import FAULT, INVALID, KEY_ONLY, ORIGIN
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.contracts import QUARANTINE
@@ -63,7 +69,7 @@ def _select_quarantined(segment: Segment) -> DataFrame:
     names = reading.group.member_names
     origin = [F.col(f"⌗{name}").alias(name) for name in ORIGIN]
     rows = segment.typed.where(F.col(INVALID) | F.col(KEY_ONLY)).select(
-        *origin, KEY_ONLY, "⌗before_text", "⌗after_text"
+        *origin, KEY_ONLY, FAULT, "⌗before_text", "⌗after_text"
     )
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -98,13 +104,15 @@ def quarantine_batch(
 
 
 def _explain(row: dict[str, str | None], read: RowReader, table: TableSchema) -> tuple[str, str]:
+    if (fault := row[FAULT]) is not None:
+        return MalformedMessage.__name__, fault
     try:
         images = [read(text) for name in ("⌗before_text", "⌗after_text") if (text := row[name])]
         for name in ("⌗before_text", "⌗after_text"):
             check_identity(table, row[name])
-    except TicdcError as error:
+    except CONTENT_ERRORS as error:
         kind = type(error) if isinstance(error, MalformedMessage | InvalidValue) else TicdcError
-        return kind.__name__, str(error)
+        return kind.__name__, describe_content_error(error)
     merged = {name: value for image in images for name, value in image.items()}
     lacking = [name for name in table.key if merged.get(name) is None]
     if lacking:

@@ -101,7 +101,7 @@ def _group_by_reading(row_groups: Sequence[TypedRowGroup]) -> list[list[TypedRow
     readings: dict[object, list[TypedRowGroup]] = {}
     for typed in row_groups:
         reading = (
-            *(typed.group.schema_version, typed.group.member_names, typed.redecode),
+            *(typed.group.schema_version, typed.group.member_names, typed.redecode, typed.fault),
             *(has_certain_columns(typed), msgspec.json.encode(typed.schema)),
         )
         readings.setdefault(reading, []).append(typed)

@@ -8,6 +8,7 @@ is gone.  Then, by what the steps do to rows:
 - anything else builds the whole table (`frames`) and overwrites it in one commit.
 """
 
+import re
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JJavaError
@@ -15,7 +16,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.errors import TableCannotContinue, TicdcError
+from ticdc_assets.errors import CONTENT_ERRORS, TableCannotContinue, describe_content_error
 from ticdc_assets.lake.apply.column_moves import map_columns
 from ticdc_assets.lake.apply.current_table import CurrentTable, InexactRows
 from ticdc_assets.lake.apply.frames import Frames, keeps_values_of
@@ -52,8 +53,8 @@ def apply_table_work(
     writer = _TableWriter(frames, work, table, updates_split=updates_split)
     try:
         written = _write_exactly(writer, table, version)
-    except (TicdcError, PySparkException, Py4JJavaError) as error:
-        reason = _find_pause_reason(error)
+    except _TABLE_ERRORS as error:
+        reason = find_pause_reason(error)
         if reason is None:
             raise
         if version is not None:
@@ -82,14 +83,25 @@ def _write_exactly(writer: "_TableWriter", table: CurrentTable, version: int | N
         return write()
 
 
-def _find_pause_reason(error: Exception) -> str | None:
-    """Return why a table cannot continue; None for a failure that is not about the table."""
-    if isinstance(error, TicdcError):
-        return str(error)
-    reason = find_stop_reason(str(error))
-    if reason is None and isinstance(error, AnalysisException):
-        # Spark analyzes before it reads a row, so only this table's schema can be at fault.
-        return f"Spark does not accept it: {str(error).strip().splitlines()[0]}"
+_TABLE_ERRORS: tuple[type[Exception], ...] = (*CONTENT_ERRORS, PySparkException, Py4JJavaError)
+# SQLSTATE classes 21 (cardinality violation) and 22 (data exception): a row is at fault.
+_ROW_ERROR = re.compile(r"SQLSTATE: 2[12]\w{3}")
+
+
+def find_pause_reason(error: Exception) -> str | None:
+    """Return why a table cannot continue; None for a failure that is not about the table.
+
+    `CONTENT_ERRORS` states the boundary for Python.  Of Spark's errors those of analysis count,
+    because Spark analyzes before it reads a row, and those of a row's data; any other fails the
+    run.  An error that only looks like the table's pauses nothing either: a pause counts once the
+    snapshot that records it is written, by the same session into the same storage.
+    """
+    if not isinstance(error, PySparkException | Py4JJavaError):
+        return describe_content_error(error)
+    text = str(error).strip()
+    reason = find_stop_reason(text)
+    if reason is None and (isinstance(error, AnalysisException) or _ROW_ERROR.search(text)):
+        return f"Spark does not accept it: {text.splitlines()[0]}"
     return reason
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.errors import DecodeError
+from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.columns.escaped_text import has_undecodable_text
@@ -52,6 +52,8 @@ _ORDER = ("order_ts", "after_ddls", "ordered_by_commit_ts")
 INVALID, KEY_ONLY = "⌗invalid", "⌗key_only"
 # Whether the images of a row had to be escaped (`columns.escaped_text`).
 _ESCAPED = "⌗escaped"
+# Why all rows of the group are invalid, if they are.
+FAULT = "⌗fault"
 
 
 def spell_key(schema: TableSchema) -> list[str]:
@@ -75,6 +77,7 @@ class GroupReader:
     ) -> None:
         first = groups[0]
         self._schema = first.schema
+        self._fault = first.fault
         self._redecode = redecode if first.redecode else None
         self._has_certain_columns = has_certain_columns(first)
         self._columns = list_delta_columns(table)
@@ -109,6 +112,7 @@ class GroupReader:
             *(F.col(name).alias(f"⌗{name}") for name in (*ORIGIN, *_ORDER)),
             KEY_ONLY,
             F.coalesce(any_of(self._find_faults()), F.lit(True)).alias(INVALID),
+            F.lit(self._fault).cast("string").alias(FAULT),
             has_new.alias("⌗new"),
             has_old.alias("⌗has_old"),
             (has_new & ~has_old & (F.col("op") == "update")).alias("⌗overwrites"),
@@ -162,6 +166,8 @@ class GroupReader:
 
     def _find_faults(self) -> list[Column]:
         """Return the conditions under which a row is invalid."""
+        if self._fault is not None:
+            return [F.lit(True)]
         has_new, has_old = self._has_new_image(), self._has_old_image()
         is_no_image = is_broken if self._has_certain_columns else is_malformed
         sides = [(has_new, self._new, "after")]
@@ -236,7 +242,7 @@ def redecode_batch(
         )
         try:
             change = redecode(change, schema)
-        except DecodeError:
+        except CONTENT_ERRORS:
             # Typing finds broken JSON and quarantines the row.
             change = replace(change, before=before and "!", after=after and "!")
         images["before"].append(change.before)

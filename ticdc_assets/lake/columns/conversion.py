@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from ticdc_assets.errors import InvalidValue, TicdcError
+from ticdc_assets.errors import CONTENT_ERRORS, InvalidValue, describe_content_error
 from ticdc_assets.events import ColumnType, Partitioning, TableSchema
 from ticdc_assets.events.row_image import dump
 from ticdc_assets.lake.columns.types import list_stored_columns
@@ -266,6 +266,6 @@ def _map_batches(make: Callable[[], _Work], names: list[str], batches: _Batches)
 def _run_guarded(work: _Work, text: str) -> tuple[str | None, str | None]:
     try:
         return work(text)
-    except TicdcError as error:
+    except CONTENT_ERRORS as error:
         # Lone surrogates stand for bytes that are not UTF-8.
-        return None, str(error).encode(errors="backslashreplace").decode()
+        return None, describe_content_error(error).encode(errors="backslashreplace").decode()

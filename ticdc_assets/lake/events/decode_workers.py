@@ -17,7 +17,6 @@ from ticdc_assets.events import (
     Event,
     FilePosition,
     Ordering,
-    Position,
     Quarantined,
     RowChange,
     TableSchema,
@@ -36,6 +35,7 @@ from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.registry import get_ordering, make_file_decoder, make_topic_decoder
+from ticdc_assets.stream.reading import decode_safely
 
 Batches = Iterator[pa.RecordBatch]
 Worker = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
@@ -139,7 +139,7 @@ def make_record_worker(
                 else:
                     message = Message(topic, partition, offset, key, value, ms)
                     position = TopicPosition(topic, partition, offset)
-                    events = _decode_safely(decoder.decode, message, position)
+                    events = decode_safely(decoder.decode, message, position)
                 for event in events:
                     if buffer.add(Arrival(batch_id, seq, _get_index(event), event)):
                         yield from buffer.flush()
@@ -213,26 +213,13 @@ def _decode_file(
         decode = decoder.decode_batches
         if feed.csv.field_header:
             # The header decides whether the file has a commit ts.
-            events = _decode_safely(decoder.decode_file, file, position)
+            events = decode_safely(decoder.decode_file, file, position)
             ordering = next((e.ordering for e in events if isinstance(e, RowChange)), ordering)
-    for item in _decode_safely(decode, file, position):
+    for item in decode_safely(decode, file, position):
         if isinstance(item, pa.RecordBatch):
             yield _make_csv_rows(row, item, ordering, columns)
         elif buffer.add(Arrival(row["batch"], row["seq"], _get_index(item), item)):
             yield from buffer.flush()
-
-
-def _decode_safely(
-    decode: Callable[[Any], Iterable[Any]], content: Any, position: Position
-) -> Iterator[Any]:
-    """Decode; turn any error that decoders promise not to raise into a quarantined event too."""
-    try:
-        yield from decode(content)
-    except MemoryError:
-        raise
-    except Exception as error:
-        reason = f"the decoder failed: {type(error).__name__}: {error}"
-        yield Quarantined.from_error(MalformedMessage(reason), position)
 
 
 def _get_index(event: Event) -> int:

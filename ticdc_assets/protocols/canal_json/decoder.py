@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ticdc_assets.errors import DecodeError, MalformedMessage, UnknownMessage
+from ticdc_assets.errors import DecodeError, InvalidValue, MalformedMessage, UnknownMessage
 from ticdc_assets.events import (
     Event,
     FilePosition,
@@ -42,6 +42,7 @@ from ticdc_assets.protocols.compression import Compression, decompress
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.timestamp import to_utc
+from ticdc_assets.schema.inference import parse_observed_columns
 
 _WATERMARK = "TIDB_WATERMARK"
 _OPS = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
@@ -157,6 +158,7 @@ class CanalJsonDecoder:
         elif olds is not None and len(olds) != len(rows):
             raise MalformedMessage(f"{len(rows)} new rows but {len(olds)} old ones")
         observed = object_text(content.mysql_type, "mysqlType")
+        (_check_types if len(observed) < _LONG else _check_types.__wrapped__)(observed)
         rewrite = self._rewrite(observed, content.sql_type)
 
         events: list[Event] = []
@@ -223,6 +225,19 @@ class CanalJsonDecoder:
             if (text := values.get(name)) is not None:
                 values[name] = to_utc(text, self._tz)
         return row_image.dump(values)
+
+
+# A message whose columns take more characters is too long to keep thousands of.
+_LONG = 10_000
+
+
+@lru_cache(maxsize=4096)
+def _check_types(mysql_types: str) -> None:
+    """Fail unless every column has a type of MySQL: no later stage could read its table."""
+    try:
+        parse_observed_columns(mysql_types)
+    except (InvalidValue, ValueError, RecursionError) as error:
+        raise MalformedMessage(f"mysqlType: {error}") from None
 
 
 @lru_cache(maxsize=4096)

@@ -1,9 +1,9 @@
 """DDL text to statements: as TiDB prints them and TiCDC sends them, and as users type them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from ticdc_assets.errors import UnreadableDdl
+from ticdc_assets.errors import CONTENT_ERRORS, UnreadableDdl, describe_content_error
 from ticdc_assets.events import Index
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.alter_table import make_drop_index, read_actions
@@ -68,11 +68,18 @@ def read_ddl(sql: str, *, charset: str = "utf8mb4") -> tuple[ddl.Statement, ...]
         sql.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise UnreadableDdl("the text is not Unicode", sql) from None
-    statements: list[ddl.Statement] = []
+    try:
+        return tuple(_read_statements(sql, charset))
+    except UnreadableDdl:
+        raise
+    except CONTENT_ERRORS as error:
+        raise UnreadableDdl(describe_content_error(error), sql) from error
+
+
+def _read_statements(sql: str, charset: str) -> Iterator[ddl.Statement]:
     for cursor in Cursor.over(sql).split_statements():
-        statements.append(_read_statement(cursor, charset))
+        yield _read_statement(cursor, charset)
         cursor.expect_end()
-    return tuple(statements)
 
 
 def _read_statement(cursor: Cursor, charset: str) -> ddl.Statement:

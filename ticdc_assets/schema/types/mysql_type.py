@@ -24,6 +24,7 @@ __all__ = [
     "MysqlType",
     "decimal_shape",
     "describe",
+    "holds_values_of",
     "integer_range",
     "map_to_delta_type",
     "parse_type",
@@ -74,3 +75,24 @@ def integer_range(t: ColumnType) -> tuple[int, int]:
     assert width is not None
     bits = 8 * width
     return (0, (1 << bits) - 1) if t.unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+def holds_values_of(t: ColumnType, other: ColumnType) -> bool:
+    """Return whether a column of a type holds every value of another type, in the same text.
+
+    What the types leave open, such as lengths and members, is not compared.
+    """
+    row, other_row = describe(t), describe(other)
+    if row.kind != other_row.kind:
+        return False
+    match row.kind:
+        case "integer":
+            (low, high), (other_low, other_high) = integer_range(t), integer_range(other)
+            return low <= other_low and other_high <= high
+        case "text" | "binary":
+            return True
+        case "float":
+            is_wider = row.name in (other_row.name, "double")
+        case _:
+            is_wider = row.name == other_row.name
+    return is_wider and (other.unsigned or not t.unsigned)
