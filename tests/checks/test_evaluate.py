@@ -3,7 +3,8 @@
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import dagster as dg
 import pytest
@@ -17,7 +18,10 @@ from ticdc_assets.checks.invariants.current import (
     columns_match_schema_history,
     keys_are_unique,
     row_count_matches_events,
+    table_is_live,
 )
+from ticdc_assets.checks.results import make_status_evaluation
+from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot, write_snapshot
@@ -25,7 +29,9 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.naming import layer_asset_key
 from ticdc_assets.plan.replay import ReplayRequest
+from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.stream.problem import CREATE_NOT_SENT
 
 FEED = changefeed_from_uri(
     "kafka://h:9092/t?protocol=canal-json&enable-tidb-extension=true", id="f"
@@ -256,3 +262,16 @@ def test_every_check_has_a_promise_and_a_unique_name() -> None:
     assert all(spec.description for spec in specs)
     assert {s.name for s in specs if s.blocking} >= {"keys_are_unique", "ledger_balances"}
     assert not any(s.blocking for s in specs if s.metadata["ticdc/severity"] == "WARN")
+
+
+def test_a_partial_table_warns_and_says_what_to_do() -> None:
+    schema = TableSchema("d", "a", ())
+    table = Incarnation(id="a", schema=schema, created_ts=1, partial_reason=CREATE_NOT_SENT)
+    context = cast("CheckContext", SimpleNamespace(lake=None))
+    (violations,) = table_is_live.find(context, [table]).values()
+    key = dg.AssetCheckKey(dg.AssetKey("a"), table_is_live.name)
+    found = make_status_evaluation(key, violations, table_is_live, "snapshot 1")
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert found.metadata["ticdc/status"].value == "partial"
+    assert (found.description or "").startswith("partial: the changefeed did not send")
+    assert "ticdc/correct_up_to" not in found.metadata

@@ -1,5 +1,6 @@
 """The ledger adds up over repetitions, and not over a lake that was tampered with."""
 
+import json
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from msgspec import structs
 from pyspark.sql import SparkSession
 
 from resources.storage import open_sink_folder
@@ -20,7 +22,9 @@ from ticdc_assets.lake.apply.pending_rows import find_late_rows
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot, read_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import Ledger, build_ledger
+from ticdc_assets.stream.problem import CREATE_NOT_SENT
 from ticdc_assets.stream.reading import read_folder_events
 
 
@@ -120,3 +124,32 @@ def test_a_row_sent_again_under_another_schema_version_is_repeated(
     assert find_late_rows(lake, read_snapshot(lake, 1), 2) == []
     (table,) = build_ledger(lake, read_last_snapshot(lake)).tables
     assert (table.input, table.applied, table.repeated, table.missing) == (2, 1, 1, 0)
+
+
+def test_a_contradicting_row_is_quarantined_and_a_partial_table_is_named(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
+    damaged = row("d", "old", 20, id="2", v="7")
+    assert damaged.value is not None
+    damaged = structs.replace(damaged, value=damaged.value.replace(b"varchar(20)", b"int"))
+    sql = "CREATE TABLE `new` (`id` INT PRIMARY KEY)"
+    sent = [row("d", "old", 10, id="1", v="abc"), damaged, row("d", "old", 30, id="3", v="x")]
+    sent += [ddl("d", "new", 40, "CREATE", sql), watermark(50)]
+    advance(lake, RecordSource(lambda: placed(sent)))
+    applied = read_last_snapshot(lake)
+    (kept,) = lake.read("quarantine").collect()
+    assert (kept["error"], kept["commit_ts"]) == ("MalformedMessage", 20)
+    assert kept["reason"] == (
+        "column 'v': the row states int, the table has varchar, and no DDL has changed it"
+    )
+    seen = as_of(lake)
+    assert [json.loads(line)["v"] for line in seen.lines(seen.find("d.old")[0])] == ["abc", "x"]
+    done = build_ledger(lake, applied)
+    assert done.adds_up
+    assert done.partial == [("`d`.`old`", CREATE_NOT_SENT)]
+    rows = lake.read("tables").select("table", "status", "reason").collect()
+    assert {tuple(row) for row in rows} == {
+        ("old", "partial", CREATE_NOT_SENT),
+        ("new", "live", None),
+    }

@@ -31,3 +31,15 @@ def _contents(tables: Iterable[ModelTable]) -> Shown:
         rows = (tuple(line.get(c, "absent") for c in columns) for line in lines)
         found[f"{title}({', '.join(columns)})"] = sorted(rows, key=str)
     return found
+
+
+def partial(engine: Engine) -> set[tuple[str, str]]:
+    """Return the names of tables that lack rows, stopped ones among them."""
+    tables = (engine.now.incarnations[id] for _, id in engine.now.names)
+    return {(t.schema.database, t.schema.table) for t in tables if t.partial_reason is not None}
+
+
+def model_partial(model: Model) -> set[tuple[str, str]]:
+    return {
+        (t.schema.database, t.schema.table) for t in model.tables if t.partial_reason is not None
+    }

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from tests.plan.contents import contents, model_contents
+from tests.plan.contents import contents, model_contents, model_partial, partial
 from tests.plan.engine import Engine
 from tests.reference import (
     test_ddl_column_scenarios,
@@ -55,6 +55,7 @@ def test_windows_equal_the_model(title: str, manner: str, cut: str) -> None:
         engine.advance(ts, more_may_come=True)
         model.advance(ts)
         assert (contents(engine), stopped(engine)) == (model_contents(model), set(paused(model)))
+        assert partial(engine) == model_partial(model)
     more = kinds(engine.problems) - kinds(model.problems)
     assert kinds(model.problems) <= kinds(engine.problems)
     # A plan does not know whether a table has rows that got the time of the DDL.

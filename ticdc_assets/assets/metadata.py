@@ -115,7 +115,7 @@ def _checkpoint_metadata(report: RunReport, result: AdvanceResult) -> Metadata:
 def _summarize_statuses(catalog: LakeCatalog) -> str:
     """Return how many tables have which status, for instance `12 live, 1 paused`."""
     counts = Counter(table.status for table in catalog.named().values())
-    statuses = ("live", "waiting", "paused")
+    statuses = ("live", "partial", "waiting", "paused")
     return ", ".join(f"{counts[s]:,} {s}" for s in statuses if counts[s]) or "no tables"
 
 

@@ -136,7 +136,7 @@ def _current_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpe
     description = (
         f"The rows that `SELECT *` on TiDB returns for {code(table.name)} at the resolved ts."
     )
-    if table.status in ("paused", "waiting"):
+    if table.status in ("paused", "waiting", "partial"):
         reason = escape_markdown(table.reason or "")
         description = f"**{table.status}**: {reason}\n\n{description}"
     return dg.AssetSpec(

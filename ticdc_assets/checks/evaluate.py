@@ -24,7 +24,7 @@ from ticdc_assets.plan.state import Incarnation
 HasFailed = Callable[[dg.AssetCheckKey], bool]
 _Selection = Collection[dg.AssetCheckKey] | None
 
-# Evaluated for every stopped table, whether or not the range changed it.
+# Evaluated for every table that is not live, whether or not the range changed it.
 _STATUS_CHECK = TABLE_INVARIANTS[0]
 
 
@@ -37,7 +37,7 @@ def evaluate_checks(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Evaluate the selected checks, or all, over what a range of snapshots changed.
 
-    A table that the range did not change gets no result, except that it is stopped.  A table that
+    A table that the range did not change gets no result, except that it is not live.  A table that
     failed a check is checked in full until it passes or is replayed: what is wrong with it may be
     older than the range.
     """
@@ -98,7 +98,7 @@ class _TableCheck(NamedTuple):
 def _select_table_checks(
     context: CheckContext, table_keys: Mapping[str, dg.AssetKey], selected: _Selection
 ) -> list[_TableCheck]:
-    """Return the selected checks of the tables that changed or are stopped."""
+    """Return the selected checks of the tables that changed or are not live."""
     tables = [
         (table, asset)
         for table in context.tables
@@ -112,7 +112,7 @@ def _select_table_checks(
         for invariant in TABLE_INVARIANTS
         for table, asset in tables
         for key in [dg.AssetCheckKey(asset, invariant.name)]
-        if table.id in changed or (table.is_stopped and invariant is _STATUS_CHECK)
+        if table.id in changed or (table.shown_status != "live" and invariant is _STATUS_CHECK)
         if _is_selected(key, selected)
     ]
 

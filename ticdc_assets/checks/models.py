@@ -17,7 +17,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Op, Ordering
 from ticdc_assets.lake.columns.expressions import any_of
 from ticdc_assets.lake.store.contracts import CONTRACTS, RAW_FILES, RAW_RECORDS
-from ticdc_assets.plan.state import Status
+from ticdc_assets.plan.state import ShownStatus
 
 KINDS = ("row", "ddl", "bootstrap", "watermark", "quarantined", "file", "batch")
 ROLES = ("data", "changed data", "schema", "changed schema", "same schema", "metadata", "stray")
@@ -55,7 +55,7 @@ _DOMAINS: dict[str, dict[str, dict[str, Any]]] = {
     "tables": {
         "incarnation": _REQUIRED,
         "location": _REQUIRED,
-        "status": {"isin": list(get_args(Status)), "nullable": False},
+        "status": {"isin": list(get_args(ShownStatus)), "nullable": False},
         "created_ts": _NON_NEGATIVE | _REQUIRED,
     },
     "applied": {

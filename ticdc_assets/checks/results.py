@@ -50,8 +50,8 @@ class _Weight:
 
 
 CONTRACT = _Weight("ERROR", blocking=True)
-# A waiting table continues without intervention.
-_WAITING = _Weight("WARN", blocking=False)
+# A waiting table continues without intervention, a partial one never stopped.
+_GOES_ON = _Weight("WARN", blocking=False)
 
 
 def make_evaluation(
@@ -73,7 +73,7 @@ def make_evaluation(
 def make_status_evaluation(
     check: dg.AssetCheckKey, result: Result | NotEvaluated, weight: Weight, checked_range: str
 ) -> dg.AssetCheckEvaluation:
-    """Make the check result of a table's status: why it is stopped, and what resumes it."""
+    """Make the check result of a table's status: why it is not live, and what resumes it."""
     rows = [] if isinstance(result, NotEvaluated) else result.collect()
     metadata: dict[str, Any] = {
         "ticdc/checked_range": checked_range,
@@ -98,8 +98,8 @@ def make_status_evaluation(
         text += f" — once the cause is fixed, run: {row['resume_command']}"
     if row["skip_ddl_command"]:
         text += f" — or skip the DDL: {row['skip_ddl_command']}"
-    waits = row["status"] == "waiting"
-    return _evaluation(check, _WAITING if waits else weight, False, metadata, text)
+    goes_on = row["status"] in ("waiting", "partial")
+    return _evaluation(check, _GOES_ON if goes_on else weight, False, metadata, text)
 
 
 def evaluate_contracts(

@@ -1,6 +1,7 @@
 """`advance`, `resume`, `rebuild`, `maintain`: the commands that change a lake."""
 
 import argparse
+from collections import Counter
 from pathlib import Path
 
 from resources.lake import get_lake_root
@@ -58,12 +59,13 @@ def advance(options: argparse.Namespace) -> int:
     say(f"  in {progress.seconds:.1f} s")
     _print_notes(lake.feed)
     incarnations = read_last_snapshot(lake).state.incarnations.values()
-    number_paused = sum(table.status == "paused" for table in incarnations)
+    statuses = Counter(table.shown_status for table in incarnations)
     code = _report(done.applied.problems, done.decoded.quarantined)
-    if number_paused:
-        paused = texts.format_count(number_paused, "paused table")
-        warn(f"{paused}: see {format_command(options, 'tables')}")
-    return 1 if number_paused else code
+    for status in ("paused", "partial"):
+        if statuses[status]:
+            count = texts.format_count(statuses[status], f"{status} table")
+            warn(f"{count}: see {format_command(options, 'tables')}")
+    return 1 if statuses["paused"] else code
 
 
 def _print_notes(feed: Changefeed) -> None:
@@ -114,7 +116,8 @@ def resume(options: argparse.Namespace) -> int:
         applied = read_existing_snapshot(lake)
         table = find_table(applied.state, options.table)
         if not table.is_stopped:
-            raise ConfigError(f"{options.table} is {table.status}, not paused", setting="DB.TABLE")
+            reason = f"{options.table} is {table.shown_status}, not paused"
+            raise ConfigError(reason, setting="DB.TABLE")
         replay = ReplayRequest(
             frozenset((table.id,)), 0 if options.rebuild else table.stopped_snapshot_id or 0
         )
@@ -151,7 +154,8 @@ def _replay(
     table = find_table(read_existing_snapshot(lake).state, options.table)
     replayed = texts.format_count(done.replayed, "table")
     rows = texts.format_count(done.rows, "row change")
-    say(f"{options.table}: {table.status} at {done.resolved_ts}, replayed {replayed}, {rows}")
+    status = table.shown_status
+    say(f"{options.table}: {status} at {done.resolved_ts}, replayed {replayed}, {rows}")
     if table.is_stopped:
         warn(f"{table.status}: {options.table}: {table.reason}")
         return 1

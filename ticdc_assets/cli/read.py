@@ -48,7 +48,8 @@ def replay(options: argparse.Namespace) -> int:
             lines = model_replay.encode_table(model_replay.find_table(options.table))
             write_data(lines or [])
     problems = model_replay.problems()
-    for line in [*notes, *(problem.describe() for problem in problems), *unwritten]:
+    partial = [f"partial: {name}: {reason}" for name, reason in model_replay.partial_tables()]
+    for line in [*notes, *partial, *(problem.describe() for problem in problems), *unwritten]:
         warn(line)
     return 1 if unwritten or any(problem.data_may_differ for problem in problems) else 0
 

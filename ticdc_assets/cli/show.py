@@ -13,7 +13,7 @@ from ticdc_assets.cli.schema_text import format_schema_history
 from ticdc_assets.cli.source import format_command
 from ticdc_assets.cli.table_files import write_tables
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.events import Bootstrap, RowChange, SchemaChange, TableSchema
+from ticdc_assets.events import Bootstrap, RowChange, SchemaChange
 from ticdc_assets.lake.views import overview
 from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.lake.views.ledger import Ledger, build_ledger
@@ -83,8 +83,9 @@ def _print(shown: AsOfView, options: argparse.Namespace) -> int:
         names = " or ".join(f"`{t.schema.database}`.`{t.schema.table}`" for t in matches)
         raise ConfigError(f"{options.table} may be {names}: use --out", setting="DB.TABLE")
     table = matches[0]
+    _report_status(table)
     if table.is_stopped:
-        return _report_stopped(table)
+        return 1
     lines = islice(shown.lines(table), options.limit)
     if options.format == "jsonl":
         write_data(lines)
@@ -96,10 +97,11 @@ def _print(shown: AsOfView, options: argparse.Namespace) -> int:
     return 0
 
 
-def _report_stopped(table: Incarnation) -> int:
-    name = f"{table.schema.database}.{table.schema.table}"
-    warn(f"{table.status}: {name}: {table.reason or ''}")
-    return 1
+def _report_status(table: Incarnation) -> None:
+    """Say that a table is not live, and why; the rows of a partial one are shown all the same."""
+    if table.shown_status != "live":
+        name = f"{table.schema.database}.{table.schema.table}"
+        warn(f"{table.shown_status}: {name}: {table.shown_reason or ''}")
 
 
 def _format_aligned(names: list[str], rows: Iterator[dict[str, str | None]]) -> Iterator[str]:
@@ -132,21 +134,14 @@ def _format_csv_field(text: str | None) -> str:
 
 
 def _write(shown: AsOfView, folder: Path) -> int:
-    """Write every table that is not stopped; report the others and return the exit code."""
-    stopped = 0
-
-    def tables() -> Iterator[tuple[TableSchema, Iterable[bytes]]]:
-        nonlocal stopped
-        for table in shown.tables():
-            if table.is_stopped:
-                stopped |= _report_stopped(table)
-            else:
-                yield table.schema, shown.lines(table)
-
-    unwritten = write_tables(folder, tables())
+    """Write every table that is not stopped; report all that are not live; return the exit code."""
+    for table in shown.tables():
+        _report_status(table)
+    written = [table for table in shown.tables() if not table.is_stopped]
+    unwritten = write_tables(folder, ((table.schema, shown.lines(table)) for table in written))
     for line in unwritten:
         warn(line)
-    return 1 if unwritten else stopped
+    return 1 if unwritten or len(written) < len(shown.tables()) else 0
 
 
 def events(options: argparse.Namespace) -> int:
@@ -230,6 +225,10 @@ def format_ledger(changefeed_id: str, totals: Ledger) -> list[str]:
         counts = [f"{n:,}" for n in (*numbers, table.waiting, table.repeated)]
         rows.append([escape_control(table.name), *counts, verdict])
     lines += texts.align_columns(rows, frozenset(range(1, 7)))
+    lines += [
+        f"partial: {escape_control(name)}: {escape_control(reason)}"
+        for name, reason in totals.partial
+    ]
     lines += [f"does not balance: {fault}" for fault in source.faults]
     missing = [table for table in totals.tables if not table.adds_up]
     if missing:

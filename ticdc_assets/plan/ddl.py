@@ -11,8 +11,6 @@ from ticdc_assets.plan.table_tracker import TableTracker
 from ticdc_assets.schema import effect as effects
 from ticdc_assets.schema.apply_ddl import apply_ddl
 from ticdc_assets.schema.catalog import table_key
-from ticdc_assets.schema.ddl.reader import read_ddl
-from ticdc_assets.schema.ddl.statement import TruncateTable
 from ticdc_assets.schema.effect import Effect
 from ticdc_assets.schema.name_resolution import affected_names
 from ticdc_assets.stream.ordering import Phase
@@ -50,7 +48,7 @@ class DdlApplier:
                 for schema in schemas:
                     reason = f"{describe_content_error(error)}: {change.sql}"
                     tables.pause(schema.database, schema.table, reason, ts)
-            if unknown is not None and reveals_table and not _truncates(change):
+            if unknown is not None and reveals_table:
                 self._wait_with(unknown, schemas)
             if isinstance(effect, effects.TableDropped | effects.TableTruncated):
                 ended |= {id for id in concerned if tables.incarnations[id].dropped_ts == ts}
@@ -100,10 +98,10 @@ class DdlApplier:
 
     def _truncate(self, effect: effects.TableTruncated, ts: int) -> None:
         schema = effect.schema
-        known = self._tables.find_or_create(schema, ts)
+        known = self._tables.find(schema.database, schema.table)
         self._tables.drop(table_key(schema.database, schema.table), ts)
         table = self._tables.create(schema, (ts, Phase.ROWS))
-        if known.is_stopped and not effect.ends_pause:
+        if known is not None and known.is_stopped and not effect.ends_pause:
             status: StoppedStatus = "waiting" if known.status == "waiting" else "paused"
             self._tables.stop(table.id, status, known.reason or "", known)
 
@@ -147,6 +145,7 @@ class DdlApplier:
             )
             tables.add_step(table.id, step)
             tables.set_schema(table.id, schema)
+        tables.exchange_partial(*(tables.incarnations[t.id] for t in (partitioned, other)))
 
     def _can_exchange(self, partitioned: Incarnation, other: Incarnation) -> bool:
         """Whether two tables can swap rows now; a waiting one makes the other one wait with it."""
@@ -189,11 +188,6 @@ class DdlApplier:
         name = table.schema.database, table.schema.table
         for reason in list_approximations(steps):
             self._tables.problems.append(Problem("approximate", reason, *name, ts))
-
-
-def _truncates(change: SchemaChange) -> bool:
-    """Whether a readable DDL leaves its table without rows."""
-    return any(isinstance(statement, TruncateTable) for statement in read_ddl(change.sql))
 
 
 def _schemas_in(effect: Effect) -> list[TableSchema]:

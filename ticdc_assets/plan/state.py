@@ -18,6 +18,8 @@ from ticdc_assets.stream.resolved_ts import WatermarkState
 # "dropped"  gone upstream; kept, because TiDB can bring it back
 Status = Literal["live", "waiting", "paused", "dropped"]
 StoppedStatus = Literal["waiting", "paused"]
+# "partial"  live, but upstream has rows that the stream does not hold
+ShownStatus = Literal[Status, "partial"]
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -38,11 +40,22 @@ class Incarnation(Struct, frozen=True, kw_only=True):
     status_before_drop: StoppedStatus | None = None
     # Rows may lie in other partitions than their values say (EXCHANGE … WITHOUT VALIDATION).
     rows_in_wrong_partitions: bool = False
+    # Why rows are missing, from the start of this life; whatever arrives is applied all the same.
+    partial_reason: str | None = None
 
     @property
     def is_stopped(self) -> bool:
         """Whether the table is waiting or paused."""
         return self.status in ("waiting", "paused")
+
+    @property
+    def shown_status(self) -> ShownStatus:
+        """The status that people see; that a table stopped matters more than that it is partial."""
+        return "partial" if self.status == "live" and self.partial_reason else self.status
+
+    @property
+    def shown_reason(self) -> str | None:
+        return self.partial_reason if self.status == "live" else self.reason
 
     @property
     def is_waiting(self) -> bool:
@@ -104,6 +117,14 @@ def stop_table(
     if table.status == "dropped":
         return replace(table, status_before_drop=status)
     return replace(table, status=status)
+
+
+def mark_partial(table: Incarnation, reason: str) -> Incarnation:
+    """Mark a table as one that lacks rows; reasons add up, until a new life begins."""
+    known = table.partial_reason
+    if known is not None and reason in known:
+        return table
+    return replace(table, partial_reason=reason if known is None else f"{known}; {reason}")
 
 
 def ddl_name(change: SchemaChange) -> DdlName:

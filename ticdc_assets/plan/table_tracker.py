@@ -16,13 +16,14 @@ from ticdc_assets.plan.state import (
     StoppedStatus,
     UnknownTable,
     incarnation_id,
+    mark_partial,
     stop_table,
 )
 from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, SchemaVersion, TableStep, TableWork
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.effect import ColumnChange
 from ticdc_assets.stream.ordering import OrderKey, Phase
-from ticdc_assets.stream.problem import Problem
+from ticdc_assets.stream.problem import CREATE_NOT_SENT, ROWS_OF_PARTIAL_TABLE, Problem
 from ticdc_assets.stream.rules import StreamRules
 
 
@@ -98,7 +99,7 @@ class TableTracker:
         """Return the table of a schema's name; create it if this DDL is the first to mention it."""
         known = self.find(schema.database, schema.table)
         if known is None:
-            return self.create(schema, (ts, Phase.ROWS), pause_reason=self._pause_reason)
+            return self.create(schema, (ts, Phase.ROWS), is_older=True)
         return known
 
     def may_have_rows(self, id: str) -> bool:
@@ -119,9 +120,12 @@ class TableTracker:
         start: OrderKey,
         *,
         birth: int | None = None,
-        pause_reason: str | None = None,
+        is_older: bool = False,
     ) -> Incarnation:
-        """Begin an incarnation; its rows start after `start`."""
+        """Begin an incarnation; its rows start after `start`.
+
+        `is_older` says that the table existed before, with rows that nobody has seen.
+        """
         id = incarnation_id(schema.database, schema.table, start[0] if birth is None else birth)
         while id in self.incarnations:
             id += "-"
@@ -130,8 +134,11 @@ class TableTracker:
         self.segment_starts[id] = start
         self._schemas_before[id] = schema
         self._steps[id] = []
-        if pause_reason is not None:
-            self.stop(id, "paused", pause_reason, self._first_paused(pause_reason))
+        if is_older:
+            self.incarnations[id] = mark_partial(self.incarnations[id], CREATE_NOT_SENT)
+        if is_older and self._pause_reason is not None:
+            reason = self._pause_reason
+            self.stop(id, "paused", reason, self._first_paused(reason))
         return self.incarnations[id]
 
     def discover(self, schema: TableSchema, place: OrderKey, origin: str) -> Incarnation:
@@ -142,7 +149,7 @@ class TableTracker:
         schema = self.catalog.register(schema)
         # The id must not depend on what arrived first, and the ts of discovery does.
         start = point_before(place)
-        known = self.create(schema, start, birth=0, pause_reason=self._pause_reason)
+        known = self.create(schema, start, birth=0, is_older=True)
         self.record_version(known.id, place[0], origin)
         return known
 
@@ -160,7 +167,7 @@ class TableTracker:
     def move(self, id: str | None, schema: TableSchema, ts: int, sql: str) -> None:
         """Give a table, dropped or not, its schema's name; create it if there is none."""
         if id is None:
-            self.create(schema, (ts, Phase.ROWS), pause_reason=self._pause_reason)
+            self.create(schema, (ts, Phase.ROWS), is_older=True)
             return
         table = self.incarnations[id]
         if table.status == "dropped":
@@ -256,6 +263,21 @@ class TableTracker:
             if ts is not None and snapshot_id is not None:
                 snapshot = ts, snapshot_id
         self.incarnations[id] = stop_table(self.incarnations[id], status, reason, snapshot)
+
+    def exchange_partial(self, partitioned: Incarnation, other: Incarnation) -> None:
+        """Take along, with the rows that two tables exchange, that some of them are missing.
+
+        The other table gets all its rows from the partitioned one, which keeps most of its own.
+        """
+        reasons = {
+            one.id: ROWS_OF_PARTIAL_TABLE.format(one.schema.database, one.schema.table)
+            for one in (partitioned, other)
+            if one.partial_reason is not None
+        }
+        received = reasons.get(partitioned.id)
+        self.incarnations[other.id] = replace(other, partial_reason=received)
+        if other.id in reasons:
+            self.incarnations[partitioned.id] = mark_partial(partitioned, reasons[other.id])
 
     def _first_paused(self, reason: str) -> Incarnation | None:
         """Return the table that was paused first for a reason."""

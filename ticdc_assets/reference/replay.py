@@ -82,6 +82,11 @@ class ModelReplay:
                 self.model.tables.pause(schema.database, schema.table, reason, ts)
         return None
 
+    def partial_tables(self) -> list[tuple[str, str]]:
+        """Return the tables that lack rows, and why, by name."""
+        tables = [t for t in self.model.tables if t.pause_reason is None]
+        return sorted((_full_name(t), t.partial_reason) for t in tables if t.partial_reason)
+
     def problems(self) -> list[Problem]:
         """Return every problem so far, and a problem for every waiting row."""
         return self.model.problems + self.model.waiting_rows()

@@ -25,6 +25,8 @@ class ModelTable:
     def __init__(self, schema: TableSchema) -> None:
         self._set_schema(schema)
         self.pause_reason: str | None = None
+        # Why upstream has rows that the stream does not hold.
+        self.partial_reason: str | None = None
         self._rows: dict[_Identity, ModelRow] = {}
         self._copies: Counter[_Identity] = Counter()
         # Rows of which the stream holds only the key (handle-key-only messages): their key columns.

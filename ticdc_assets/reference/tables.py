@@ -30,7 +30,9 @@ from ticdc_assets.schema.effect import (
 from ticdc_assets.schema.partition.locate import make_locator, make_strict_locator
 from ticdc_assets.schema.partition.method import Locate
 from ticdc_assets.stream.problem import (
+    CREATE_NOT_SENT,
     ROWS_IN_WRONG_PARTITIONS,
+    ROWS_OF_PARTIAL_TABLE,
     UNKNOWN_MEMBERS,
     Problem,
     list_approximations,
@@ -60,9 +62,15 @@ class ModelTables:
         """Return the table with the name of a schema; add it if it is unknown."""
         known = self._tables.get(_key(schema))
         if known is None:
-            known = self._tables[_key(schema)] = ModelTable(schema)
-            known.pause_reason = self._pause_reason
+            known = self._tables[_key(schema)] = self._make_older_table(schema)
         return known
+
+    def _make_older_table(self, schema: TableSchema) -> ModelTable:
+        """Make a table that was there before, with rows that nobody has seen."""
+        table = ModelTable(schema)
+        table.pause_reason = self._pause_reason
+        table.partial_reason = CREATE_NOT_SENT
+        return table
 
     def pause(self, database: str, table: str, reason: str, ts: int) -> None:
         """Pause a table and report why; an unknown table is added first."""
@@ -90,9 +98,11 @@ class ModelTables:
             case TableDropped(database, name):
                 self._drop(table_key(database, name))
             case TableTruncated(schema, ends_pause):
-                pause_reason = self.find_or_add(schema).pause_reason
+                known = self._tables.get(_key(schema))
                 self._drop(_key(schema))
-                self.find_or_add(schema).pause_reason = None if ends_pause else pause_reason
+                self._tables[_key(schema)] = ModelTable(schema)
+                if known is not None and not ends_pause:
+                    self._tables[_key(schema)].pause_reason = known.pause_reason
             case TableRenamed(database, name, schema):
                 table = self._tables.pop(table_key(database, name), None)
                 self._put_table(table, schema, ts)
@@ -118,8 +128,7 @@ class ModelTables:
     def _put_table(self, table: ModelTable | None, schema: TableSchema, ts: int) -> None:
         """Put a table, or a new one, under the name in its schema."""
         if table is None:
-            table = ModelTable(schema)
-            table.pause_reason = self._pause_reason
+            table = self._make_older_table(schema)
         self._tables[_key(schema)] = table
         table.alter(schema, (), ts)
 
@@ -161,6 +170,7 @@ class ModelTables:
         partitioned.put_rows(from_other)
         other.put_rows(from_partition)
         partitioned.has_misplaced_rows = has_misplaced_rows
+        _exchange_partial(partitioned, other)
 
     def report_unknown_members(self, schema: TableSchema) -> None:
         """Report every ENUM and SET column whose members are unknown, once."""
@@ -178,6 +188,18 @@ class ModelTables:
         name = effect.schema.database, effect.schema.table
         for reason in list_approximations(effect.column_changes):
             self._problems.append(Problem("approximate", reason, *name, ts))
+
+
+def _exchange_partial(partitioned: ModelTable, other: ModelTable) -> None:
+    """Take along that rows are missing: the other table's are all of the partitioned one."""
+    was_partial = partitioned.partial_reason is not None
+    if other.partial_reason is not None and not was_partial:
+        partitioned.partial_reason = _describe_partial(other)
+    other.partial_reason = _describe_partial(partitioned) if was_partial else None
+
+
+def _describe_partial(source: ModelTable) -> str:
+    return ROWS_OF_PARTIAL_TABLE.format(source.schema.database, source.schema.table)
 
 
 def _key(schema: TableSchema) -> TableKey:

@@ -178,7 +178,8 @@ class _Application:
     def _truncate(self, name: ddl.Name) -> list[Effect]:
         schema = self._catalog.get(*self._qualify(name))
         if schema is None:
-            return self._register_stated()
+            altered = (e for e in self._register_stated() if isinstance(e, TableAltered))
+            return [TableTruncated(effect.schema) for effect in altered]
         self._catalog.recycle_bin.add(key_of(schema), schema)
         truncated = self._reconcile(schema)
         is_replicated = self._catalog.force_replicate or not truncated.lost_key

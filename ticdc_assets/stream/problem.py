@@ -23,6 +23,14 @@ Kind = Literal[
 
 # Reasons that the reference model, the plan and the lake share.
 KEY_ONLY = "the message was too large, so the stream holds only the key of this row"
+# Why a table is partial, and what can be done.
+CREATE_NOT_SENT = (
+    "the changefeed did not send the table's CREATE: it is older than the changefeed, or was not"
+    " replicated at first (a filter, no key), so rows that have not changed since are missing; to"
+    " have them sent, copy the table upstream (CREATE TABLE, INSERT INTO … SELECT) and swap the"
+    " names (RENAME TABLE)"
+)
+ROWS_OF_PARTIAL_TABLE = "EXCHANGE PARTITION gave it rows of {}.{}, which is partial"
 OLD_KEY_MISSING = (
     "an UPDATE changed the key of a row, and the stream does not hold the old key; create the"
     " changefeed with old values or without output-raw-change-event"

@@ -41,19 +41,22 @@ _STOPPED = "the table is paused or waiting"
 
 @promise_per_table("ERROR")
 def table_is_live(context: CheckContext, tables: Sequence[Incarnation]) -> Mapping[str, Result]:
-    """The table is kept up to date: it is neither paused nor waiting for its schema.
+    """The table has all its rows and is kept up to date: it is not paused, waiting or partial.
 
     A paused table needs a person to decide; a waiting one continues by itself.  Either is correct
-    up to the ts shown here, and holds up no other table.
+    up to the ts shown here, and holds up no other table.  A partial table lacks rows that the
+    changefeed does not send; whatever it sends is applied.
     """
     return {
-        t.id: Violations(_STATUS, [_describe_status(context, t)] if t.is_stopped else [])
+        t.id: Violations(
+            _STATUS, [] if t.shown_status == "live" else [_describe_status(context, t)]
+        )
         for t in tables
     }
 
 
 def _describe_status(context: CheckContext, table: Incarnation) -> tuple[object, ...]:
-    """Return why a table is stopped, at which DDL, and the commands that resume it."""
+    """Return why a table is not live, at which DDL it stopped, and the commands that resume it."""
     lake = context.lake
     ddl = resume = skip = None
     if table.status == "paused":
@@ -64,7 +67,8 @@ def _describe_status(context: CheckContext, table: Incarnation) -> tuple[object,
         blocking = find_blocking_ddl(lake, context.after.state, table)
         if blocking is not None and blocking[1][0] in (table.reason or ""):
             ddl, skip = blocking[1][0], join_for_shell(command, ["--skip-ddl"], name)
-    return table.status, table.stopped_ts, table.reason, ddl, resume, skip
+    stopped_ts = table.stopped_ts if table.is_stopped else None
+    return table.shown_status, stopped_ts, table.shown_reason, ddl, resume, skip
 
 
 @promise_per_table("ERROR", blocking=True)
@@ -234,6 +238,8 @@ def _why_not_countable(context: CheckContext, table: Incarnation) -> str | None:
     """Return why the events of the range do not determine the number of rows."""
     if table.is_stopped:
         return _STOPPED
+    if table.partial_reason is not None:
+        return "the table is partial: deletes may concern rows never sent"
     if not table.schema.key:
         return "the table has no handle key: a repeated row looks like a second equal row"
     if table.id in context.replayed_tables:

@@ -131,8 +131,8 @@ TABLES = """
     database string,
     table string,
     location string,       -- below the changefeed's folder
-    status string,         -- live, waiting, paused or dropped
-    reason string,         -- why it is waiting or paused
+    status string,         -- live, partial, waiting, paused or dropped
+    reason string,         -- why it is partial, waiting or paused
     stopped_ts bigint,     -- a waiting or paused table has the rows up to this commit ts
     created_ts bigint,
     dropped_ts bigint,

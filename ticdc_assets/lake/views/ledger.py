@@ -75,6 +75,8 @@ class Ledger:
 
     source: SourceLedger
     tables: list[TableLedger]
+    # Tables with rows upstream that were never input, and why.
+    partial: list[tuple[str, str]]
 
     @property
     def adds_up(self) -> bool:
@@ -116,7 +118,7 @@ class _Ledger:
                 )
             )
         quarantined = sum(rows.quarantined for rows in counts.values())
-        return Ledger(self._source(quarantined), tables)
+        return Ledger(self._source(quarantined), tables, self._partial())
 
     def _counts(self) -> tuple[dict[str, RowCounts], dict[str, int]]:
         """Return per name the counts that no replay replaced.
@@ -148,6 +150,13 @@ class _Ledger:
         return [
             table for table in tables if table.is_stopped or table.status_before_drop is not None
         ]
+
+    def _partial(self) -> list[tuple[str, str]]:
+        return sorted(
+            (make_table_name(table.schema.database, table.schema.table) or "", reason)
+            for table in self._applied.state.incarnations.values()
+            if (reason := table.partial_reason) is not None and table.status != "dropped"
+        )
 
     def _input_and_waiting(self) -> tuple[dict[str, int], dict[str, int]]:
         ts, batch = self._applied.ts, self._applied.batch

@@ -81,7 +81,7 @@ def list_tables(lake: LakeSession, applied: Snapshot, *, dropped: bool) -> list[
     counts = count_rows(lake, versions)
     lines = [
         TableOverview(
-            *(table.schema.database, table.schema.table, table.status, table.reason),
+            *(table.schema.database, table.schema.table, table.shown_status, table.shown_reason),
             _complete_ts(table, state),
             counts.get(table.id),
             table.schema.version,
