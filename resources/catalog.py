@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
@@ -16,6 +15,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from resources.storage import describe_error
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
+from ticdc_assets.events.written import read_json
 from ticdc_assets.lake.log.applied_row import (
     APPLIED_COLUMNS,
     STATE_INTERVAL,
@@ -153,8 +153,7 @@ def _newest_schemas(rows: list[dict[str, Any]]) -> dict[str, TableSchema]:
         known = last.get(row["incarnation"])
         if row["incarnation"] and (known is None or row["valid_from"] >= known["valid_from"]):
             last[row["incarnation"]] = row
-    decode = msgspec.json.Decoder(TableSchema).decode
-    return {id: decode(row["schema"]) for id, row in last.items() if row["schema"]}
+    return {id: read_json(row["schema"], TableSchema) for id, row in last.items() if row["schema"]}
 
 
 def _table(row: dict[str, Any], schema: TableSchema | None) -> LakeTable:

@@ -134,6 +134,9 @@ def test_a_table_that_spark_cannot_take_is_paused_alone(
     # A client of Spark Connect sends nothing that is nested as deep as this table is wide.
     even = {"id": "2", **{f"c{at}": str(at) for at in range(150)}}
     failing = [row("d", "odd", 5, id="1"), row("d", "strange", 5, id="1")]
+    # A member that is not UTF-8.
+    bytes_in_ddl = "CREATE TABLE `raw` (id INT PRIMARY KEY COMMENT 'x', e ENUM(x'ff', 'a'))"
+    failing += [ddl("d", "raw", 4, "CREATE", bytes_in_ddl), row("d", "raw", 5, id="1")]
     sent = [*failing, row("d", "even", 5, **even), watermark(9)]
     with monkeypatch.context() as patch:
         patch.setattr(CurrentTable, "create", fail)
@@ -144,6 +147,7 @@ def test_a_table_that_spark_cannot_take_is_paused_alone(
     assert "UNRESOLVED_COLUMN" in reasons["odd"]
     assert reasons["strange"] == "unexpected KeyError: 'nobody foresaw this'"
     assert (lines("d.odd"), lines("d.even")) == ([], [even])
+    assert lines("d.raw") == [{"id": "1", "e": None}]
 
     applied = read_last_snapshot(lake)
     stopped = frozenset(t.id for t in applied.state.incarnations.values() if t.is_stopped)

@@ -112,3 +112,17 @@ def test_rows_widen_and_add_columns_only_where_no_ddl_may_have_stated_them(
     else:
         assert tables == {"t(id, v)": [("1", "a"), ("4", "d")]}
         assert quarantined == [times[2], times[3]]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("after", ['{"id": 1, "v": "a"}', '{"id": ["1"]}', '{"id": {}}'])
+def test_a_first_row_whose_values_are_no_texts_is_quarantined_alone(
+    after: str, at_once: bool
+) -> None:
+    story = Story(is_created=False)
+    story.row(1, "a")
+    story.row(2, "b")
+    story.events[0] = replace(story.events[0], after=after)
+    tables, quarantined = story.tell(at_once=at_once)
+    assert tables == {"t(id, v)": [("2", "b")]}
+    assert quarantined == [story.events[0].commit_ts]

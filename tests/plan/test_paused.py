@@ -35,6 +35,22 @@ def test_a_paused_table_continues_without_the_skipped_ddl() -> None:
     assert engine.now.skipped_ddls == skipped
 
 
+def test_rows_add_the_columns_that_a_skipped_ddl_may_have_added() -> None:
+    teller = Teller("canal")
+    odd = Ddl("ALTER TABLE `t` FROBNICATE THE `w`", "t", f"{T}, w int")
+    events = teller.tell([create("t"), put("t", id=1, v="a"), odd, put("t", id=2, v="b", w=3)])
+    # Another type remains a contradiction: nothing says how existing values were converted.
+    teller.knows("t", "id int primary key, v int, w int")
+    events += teller.tell([put("t", id=3, v="7", w=4)])
+    engine = Engine()
+    send(engine, events[-1].commit_ts, *events)
+    (id,) = engine.now.incarnations
+    engine.resume(id, (events[2].commit_ts, ddl_name(events[2])))
+    assert contents(engine) == {"t(id, v, w)": [("1", "a", "absent"), ("2", "b", "3")]}
+    (contradicting,) = (p for p in engine.problems if p.kind == "quarantined")
+    assert contradicting.commit_ts == events[-1].commit_ts
+
+
 def test_a_paused_table_is_paused_again_after_drop_and_recover() -> None:
     engine, teller = paused_engine()
     for event in teller.tell([Ddl("DROP TABLE `shop`.`t`", "t")]):

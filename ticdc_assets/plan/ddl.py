@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ticdc_assets.errors import CONTENT_ERRORS, TableCannotContinue, describe_content_error
 from ticdc_assets.events import SchemaChange, TableSchema
 from ticdc_assets.plan.row_planner import RowPlanner
@@ -55,6 +57,18 @@ class DdlApplier:
             found = (tables.find(schema.database, schema.table) for schema in schemas)
             concerned |= {table.id for table in found if table is not None}
         tables.record_ddl(change, ts, concerned, ended)
+
+    def skip(self, change: SchemaChange, ts: int) -> None:
+        """Leave out a DDL: from here on rows may know more of its tables' columns than the plan."""
+        for key in affected_names(change):
+            id = self._tables.find_id(key)
+            if id is None:
+                continue
+            self._rows.close_segment(id, (ts, Phase.ROWS))
+            table = self._tables.incarnations[id]
+            if table.schema.origin == "replayed" and not table.is_stopped:
+                uncertain = self._tables.catalog.replace(replace(table.schema, origin="inferred"))
+                self._tables.alter(id, uncertain, (), ts, change.sql)
 
     def _find_existing(self, effect: Effect) -> list[str]:
         """Return the existing tables that an effect moves, changes or ends."""

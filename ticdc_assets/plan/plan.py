@@ -165,6 +165,7 @@ class _Planner:
                 place = (change.database, change.table, ts, change.position)
                 problem = Problem("approximate", f"{_SKIPPED}: {change.sql}", *place)
                 self._tables.problems.append(problem)
+                self._ddls.skip(change, ts)
             else:
                 self._ddls.apply(change, ts)
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
-from ticdc_assets.errors import InvalidValue
+from ticdc_assets.errors import InvalidValue, MalformedMessage
 from ticdc_assets.events import Column, ColumnType, Index, RowChange, TableSchema
 from ticdc_assets.events.row_image import load
 from ticdc_assets.schema.alteration import INFERRED_KEY
@@ -146,5 +146,9 @@ def find_type_changes(before: TableSchema, after: TableSchema) -> tuple[ColumnCo
 def _sort_by_row_order(columns: tuple[Column, ...], change: RowChange) -> tuple[Column, ...]:
     """Sort columns as in the row image; Canal-JSON lists types in random order."""
     image = change.after or change.before
-    order = {name: i for i, name in enumerate(load(image))} if image is not None else {}
+    try:
+        order = {name: i for i, name in enumerate(load(image or "{}"))}
+    except MalformedMessage:
+        # Whoever reads the row's values reports it.
+        order = {}
     return tuple(sorted(columns, key=lambda c: order.get(c.name, len(order))))

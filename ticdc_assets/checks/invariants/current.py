@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from operator import and_
 
-import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -17,6 +16,7 @@ from ticdc_assets.checks.invariants.invariant import (
     promise_per_table,
 )
 from ticdc_assets.events import TableSchema
+from ticdc_assets.events.written import read_json
 from ticdc_assets.lake.apply.current_table import CurrentTable, count_growth, count_rows
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.inexact import get_column, has_value, identify, read_entries
@@ -88,7 +88,7 @@ def _compare_columns(context: CheckContext, table: Incarnation) -> Violations | 
         return NotEvaluated(_NO_ROWS if rows is None else _STOPPED)
     if table.id not in context.newest_schemas:
         return NotEvaluated("the schema history has no version of the table")
-    schema = msgspec.json.decode(context.newest_schemas[table.id], type=TableSchema)
+    schema = read_json(context.newest_schemas[table.id], TableSchema)
     expected = [f"{c.name} {c.type}" for c in list_delta_columns(schema)] + [f"{COMMIT_TS} bigint"]
     if INEXACT in rows.columns:
         expected.append(f"{INEXACT} map<string,string>")

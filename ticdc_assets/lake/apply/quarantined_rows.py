@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,6 +14,7 @@ from ticdc_assets.errors import (
     describe_content_error,
 )
 from ticdc_assets.events import TableSchema
+from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.apply.segment import Segment
 from ticdc_assets.lake.apply.typed_rows import FAULT, INVALID, KEY_ONLY, ORIGIN
 from ticdc_assets.lake.columns.expressions import combine_pairwise
@@ -65,7 +65,7 @@ def write_quarantined_rows(lake: LakeSession, segments: Sequence[Segment]) -> No
 
 def _select_quarantined(segment: Segment) -> DataFrame:
     reading = segment.step.row_groups[0]
-    schemas_json = msgspec.json.encode((reading.schema, segment.step.schema))
+    schemas_json = [write_json(schema) for schema in (reading.schema, segment.step.schema)]
     names = reading.group.member_names
     origin = [F.col(f"⌗{name}").alias(name) for name in ORIGIN]
     rows = segment.typed.where(F.col(INVALID) | F.col(KEY_ONLY)).select(
@@ -73,7 +73,7 @@ def _select_quarantined(segment: Segment) -> DataFrame:
     )
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        schema, table = msgspec.json.decode(schemas_json, type=tuple[TableSchema, TableSchema])
+        schema, table = (read_json(text, TableSchema) for text in schemas_json)
         for batch in batches:
             yield quarantine_batch(batch, schema, names, table)
 

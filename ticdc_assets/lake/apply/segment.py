@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import or_
 
-import msgspec
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
+from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.apply.pending_rows import is_between
 from ticdc_assets.lake.apply.typed_rows import (
     INVALID,
@@ -102,7 +102,7 @@ def _group_by_reading(row_groups: Sequence[TypedRowGroup]) -> list[list[TypedRow
     for typed in row_groups:
         reading = (
             *(typed.group.schema_version, typed.group.member_names, typed.redecode, typed.fault),
-            *(has_certain_columns(typed), msgspec.json.encode(typed.schema)),
+            *(has_certain_columns(typed), write_json(typed.schema)),
         )
         readings.setdefault(reading, []).append(typed)
     return list(readings.values())

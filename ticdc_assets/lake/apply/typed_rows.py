@@ -12,7 +12,6 @@ import dataclasses
 import json
 from collections.abc import Iterable, Sequence
 
-import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 from pyspark.sql import Column, DataFrame
@@ -21,6 +20,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
 from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.columns.escaped_text import has_undecodable_text
 from ticdc_assets.lake.columns.expressions import any_of
 from ticdc_assets.lake.columns.reading import (
@@ -213,10 +213,10 @@ def _cast(typed: Sequence[TypedColumn], columns: Sequence[DeltaColumn]) -> list[
 
 def _redecode_rows(rows: DataFrame, schema: TableSchema, redecode: Redecode) -> DataFrame:
     """Decode images again that were decoded by stale flags; what cannot be is no image any more."""
-    schema_json = msgspec.json.encode(schema)
+    schema_json = write_json(schema)
 
     def redecode_batches(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        table = msgspec.json.decode(schema_json, type=TableSchema)
+        table = read_json(schema_json, TableSchema)
         for batch in batches:
             yield redecode_batch(batch, table, redecode)
 

@@ -4,16 +4,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Bootstrap, Column, SchemaChange, TableSchema
+from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.columns.types import format_mysql_type
 from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
 from ticdc_assets.lake.events.schema_files import TableVersion
 from ticdc_assets.lake.log.applied import Snapshot
+from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.lake.store.contracts import SCHEMA_HISTORY, TABLES
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.sql import quote_literal
@@ -88,7 +89,7 @@ class SchemasFor:
         for row in history.select("database", "table", "schema_version", "schema").collect():
             want = row["database"], row["table"], row["schema_version"]
             if want in wanted:
-                schemas[want] = msgspec.json.decode(row["schema"], type=TableSchema)
+                schemas[want] = read_json(row["schema"], TableSchema)
         return schemas
 
 
@@ -105,13 +106,14 @@ def write_history(lake: LakeSession, versions: Sequence[SchemaVersion], after_ts
     table = lake.read("schema_history")
     known = table.where(_of(incarnations) & (F.col("valid_from") <= after_ts))
     # A window of `after_ts` itself adds versions of that very ts; their statements tell them apart.
-    new = {(v.incarnation, v.valid_from, v.sql) for v in versions}
+    new_lines = [_line(version) for version in versions]
+    new = {(line["incarnation"], line["valid_from"], line["sql"]) for line in new_lines}
     lines = [
         row.asDict()
         for row in known.orderBy("valid_from").collect()
         if (row["incarnation"], row["valid_from"], row["sql"]) not in new
     ]
-    lines += [_line(version) for version in versions]
+    lines += new_lines
     rows = lake.spark.createDataFrame(_with_ends(lines), SCHEMA_HISTORY)
     writer = rows.coalesce(1).write.format("delta").mode("overwrite")
     writer.option("replaceWhere", _of_sql(incarnations)).save(lake.path("schema_history"))
@@ -126,8 +128,9 @@ def _of_sql(incarnations: Sequence[str]) -> str:
 
 
 def _line(version: SchemaVersion) -> dict[str, Any]:
+    """Make a row; only in `schema` are bytes exact that are not valid UTF-8."""
     schema = version.schema
-    return {
+    line = {
         "incarnation": version.incarnation,
         "database": schema.database,
         "table": schema.table,
@@ -139,8 +142,9 @@ def _line(version: SchemaVersion) -> dict[str, Any]:
         "sql": version.sql,
         "columns": [_column(column) for column in schema.columns],
         "key": list(schema.key),
-        "schema": msgspec.json.encode(schema).decode(),
+        "schema": write_json(schema),
     }
+    return {name: replace_surrogates(value) for name, value in line.items()}
 
 
 def _column(column: Column) -> tuple[Any, ...]:
@@ -182,7 +186,7 @@ def write_tables(lake: LakeSession, before: State, after: State) -> None:
     gone = [id for id in before.incarnations if id not in after.incarnations]
     if not changed and not gone:
         return
-    lines = [
+    lines: list[tuple[Any, ...]] = [
         (
             table.id,
             table.schema.database,
@@ -199,7 +203,7 @@ def write_tables(lake: LakeSession, before: State, after: State) -> None:
         )
         for table in changed
     ]
-    rows = lake.spark.createDataFrame(lines, TABLES).coalesce(1)
+    rows = lake.spark.createDataFrame(replace_surrogates(lines), TABLES).coalesce(1)
     replaced = _of_sql(sorted([*gone, *(table.id for table in changed)]))
     writer = rows.write.format("delta").mode("overwrite")
     writer.option("replaceWhere", replaced).save(lake.path("tables"))

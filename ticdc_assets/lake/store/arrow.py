@@ -59,12 +59,13 @@ def make_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, kind)
     except UnicodeEncodeError:
-        return pa.array([_replace_surrogates(value) for value in values], kind)
+        return pa.array([replace_surrogates(value) for value in values], kind)
 
 
-def _replace_surrogates(value: Any) -> Any:
+def replace_surrogates(value: Any) -> Any:
+    """Return a value, or a list of values, with U+FFFD for lone surrogates in texts."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, list | tuple):
-        return [_replace_surrogates(item) for item in value]
+        return type(value)(replace_surrogates(item) for item in value)
     return value

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import msgspec
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange, TableSchema
 from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.events.written import read_json
 from ticdc_assets.lake.apply.current_table import count_rows
 from ticdc_assets.lake.events.event_rows import make_table_name, read_row_change, read_statements
 from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
@@ -193,7 +193,7 @@ def read_schema_versions(lake: LakeSession, text: str) -> list[SchemaVersionRow]
     versions = [
         SchemaVersionRow(
             row["incarnation"],
-            msgspec.json.decode(row["schema"], type=TableSchema),
+            read_json(row["schema"], TableSchema),
             row["valid_from"],
             row["origin"],
             row["ddl_type"],
