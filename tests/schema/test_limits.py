@@ -24,7 +24,11 @@ from ticdc_assets.schema.catalog import SchemaCatalog
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.effect import TablePaused
-from ticdc_assets.schema.inference import infer_schema, merge_observed_columns
+from ticdc_assets.schema.inference import (
+    adopt_observed_columns,
+    find_contradiction,
+    infer_schema,
+)
 from ticdc_assets.schema.types.limits import MAX_COLUMNS
 from ticdc_assets.schema.types.mysql_type import parse_type
 from ticdc_assets.schema.types.row import RowReader
@@ -183,9 +187,10 @@ def test_a_table_has_at_most_4096_columns() -> None:
 
 def test_the_work_for_a_wide_row_grows_with_its_columns_only() -> None:
     row = row_of(MAX_COLUMNS)
-    known = TableSchema("d", "t", columns_of(MAX_COLUMNS))
+    known = TableSchema("d", "t", columns_of(MAX_COLUMNS), origin="inferred")
     start = time.process_time()
-    assert merge_observed_columns(known, row) is known
+    assert adopt_observed_columns(known, row) is known
+    assert find_contradiction(known, row) is None
     assert len(RowReader(known)(row.after or "")) == MAX_COLUMNS
     assert time.process_time() - start < 1
 
