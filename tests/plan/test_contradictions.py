@@ -10,9 +10,9 @@ from tests.plan.contents import contents, model_contents
 from tests.plan.engine import Engine
 from tests.reference.changefeeds import Ddl, Teller, put
 from ticdc_assets.events import Event, Ordering
-from ticdc_assets.plan.row_schema import StreamRules
 from ticdc_assets.protocols.open_protocol.flags import redecode
 from ticdc_assets.reference.model import Model
+from ticdc_assets.stream.rules import StreamRules
 
 T = "id int primary key, v varchar(10)"
 
@@ -41,7 +41,7 @@ class Story:
     def tell(self, *, at_once: bool, by_flags: bool = False) -> tuple[dict, list[int | None]]:
         """Return the tables, and the commit ts of quarantined rows; the model has the same."""
         rules = StreamRules(redecode=redecode if by_flags else None)
-        engine, model = Engine(rules), Model(redecode=rules.redecode)
+        engine, model = Engine(rules), Model(rules)
         pieces: Sequence[list[Event]] = [self.events] if at_once else [[e] for e in self.events]
         for piece in pieces:
             engine.take(piece)
