@@ -13,12 +13,8 @@ from datetime import UTC, tzinfo
 
 from msgspec.structs import replace
 
-from ticdc_assets.errors import (
-    CONTENT_ERRORS,
-    UnreadableDdl,
-    UnsupportedDdl,
-    describe_content_error,
-)
+from ticdc_assets.errors import CONTENT_ERRORS, UnreadableDdl, UnsupportedDdl
+from ticdc_assets.errors import describe_content_error as describe
 from ticdc_assets.events import SchemaChange, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.alteration import (
@@ -62,11 +58,8 @@ def apply_ddl(change: SchemaChange, catalog: SchemaCatalog) -> list[Effect]:
     for statement in statements:
         try:
             effects += application.apply(statement)
-        except UnsupportedDdl as error:
-            effects += application.pause(affected_tables(statement, change), error.reason)
         except CONTENT_ERRORS as error:
-            reason = describe_content_error(error)
-            effects += application.pause(affected_tables(statement, change), reason)
+            effects += application.pause(affected_tables(statement, change), describe(error))
     return effects
 
 
@@ -178,8 +171,8 @@ class _Application:
     def _truncate(self, name: ddl.Name) -> list[Effect]:
         schema = self._catalog.get(*self._qualify(name))
         if schema is None:
-            altered = (e for e in self._register_stated() if isinstance(e, TableAltered))
-            return [TableTruncated(effect.schema) for effect in altered]
+            stated = self._register_stated()
+            return [TableTruncated(e.schema) for e in stated if isinstance(e, TableAltered)]
         self._catalog.recycle_bin.add(key_of(schema), schema)
         truncated = self._reconcile(schema)
         is_replicated = self._catalog.force_replicate or not truncated.lost_key
