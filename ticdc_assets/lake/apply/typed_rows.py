@@ -111,7 +111,11 @@ class GroupReader:
         return self._parse(rows).select(
             *(F.col(name).alias(f"⌗{name}") for name in (*ORIGIN, *_ORDER)),
             KEY_ONLY,
-            F.coalesce(any_of(self._find_faults()), F.lit(True)).alias(INVALID),
+            # Were it a literal, Spark would leave out the work on invalid rows and, with it, what
+            # the run observes to count them.
+            (F.coalesce(any_of(self._find_faults()), F.lit(True)) & F.col("op").isNotNull()).alias(
+                INVALID
+            ),
             F.lit(self._fault).cast("string").alias(FAULT),
             has_new.alias("⌗new"),
             has_old.alias("⌗has_old"),
