@@ -12,9 +12,11 @@ from decimal import Decimal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.lake.columns.escaped_text import has_escaped_bytes, to_utf8
+from ticdc_assets.lake.store.sql import is_utf8
 from ticdc_assets.schema.types import patterns
 from ticdc_assets.schema.types.mysql_type import (
     Kind,
@@ -244,6 +246,9 @@ def _read_vector(text: Column, type: ColumnType) -> Column:
 
 
 def _make_text_array(texts: tuple[str, ...]) -> Column:
+    for text in texts:
+        if not is_utf8(text):
+            raise InvalidValue(f"the member {text!r} of an ENUM or SET is not UTF-8")
     return F.array(*(F.lit(text) for text in texts))
 
 
