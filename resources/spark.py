@@ -49,14 +49,16 @@ _FEW_CORES = 2
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
+# Quotes mean the same whatever a site sets.  Spark Connect warns whenever this one is set.
+_LITERAL_SETTINGS = {"spark.sql.parser.escapedStringLiterals": "false"}
+
 # Settings that a running session accepts; the lake's stages rely on them.
 _SESSION_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     # Statements contain upstream names and comments, where `${env:…}` is literal text.
     "spark.sql.variable.substitute": "false",
-    # Backslashes escape in quotes, and quoted names are names.
-    "spark.sql.parser.escapedStringLiterals": "false",
+    # Quoted names are names, not patterns.
     "spark.sql.parser.quotedRegexColumnNames": "false",
     # The default, INT96, is deprecated and has no statistics.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -117,7 +119,7 @@ def get_session(
     find_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = _choose_jars(lake or "") | _choose_driver_settings(url)
-    chosen |= _DELTA_SETTINGS | _SESSION_SETTINGS | dict(settings or {})
+    chosen |= _DELTA_SETTINGS | _SESSION_SETTINGS | _LITERAL_SETTINGS | dict(settings or {})
     builder = SparkSession.builder.appName("ticdc-assets").master(url)
     for name, value in chosen.items():
         builder = builder.config(name, value)
