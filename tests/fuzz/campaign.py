@@ -55,7 +55,7 @@ class Campaign:
             return TARGETS[target](Random(f"{target} {number}"))
         except Hang:
             return [f"hang: {traceback.format_exc(limit=-6)}"]
-        except Exception:
+        except Exception:  # Any that a target lets out is a finding.
             return [f"traceback: {traceback.format_exc(limit=-6)}"]
         finally:
             if self._can_interrupt:

@@ -257,7 +257,7 @@ END = 1000
 
 
 def stream_messages(names: list[str]) -> list[Message]:
-    """Make the records of streams, each on a table of its own, named by its place."""
+    """Make the records of streams, each on a separate table named by its place."""
     contents: list[bytes] = []
     for number, name in enumerate(names):
         contents += _messages(f"t{number}", STREAMS[name])

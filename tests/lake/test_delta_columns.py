@@ -1,10 +1,13 @@
 """The columns of current tables: names, types and comments."""
 
+from typing import Any, cast
+
 import pytest
 
 from tests.lake.texts import CASES
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType, TableSchema
+from ticdc_assets.lake.columns.text_values import read_text_values
 from ticdc_assets.lake.columns.types import (
     choose_delta_names,
     format_mysql_type,
@@ -56,3 +59,13 @@ def test_formatted_types_parse_back() -> None:
         type = parse_type(text)
         if "'" not in text:
             assert parse_type(format_mysql_type(type)) == type
+
+
+@pytest.mark.parametrize("kind", ["enum", "set"])
+@pytest.mark.parametrize("member_names", [False, True])
+def test_a_member_that_is_not_utf8_is_an_error_of_its_table(kind: str, member_names: bool) -> None:
+    # Before a session is needed: Java would take none of the members.
+    type = ColumnType(kind, elements=("a", "\udcff"))
+    text = cast(Any, None)
+    with pytest.raises(InvalidValue, match="is not UTF-8"):
+        read_text_values(text, text, type, member_names=member_names)

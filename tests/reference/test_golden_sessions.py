@@ -34,7 +34,7 @@ def test_rows_are_converted_as_in_the_session(dataset: str) -> None:
 
 
 def read_session(dataset: str, zone: ZoneInfo | None) -> tuple[list[Row], list[str]]:
-    """Return the rows of the session's table, and what is said of a zone that is unknown."""
+    """Return the rows of the session's table, and the problems that report an unknown zone."""
     name = f"{WORKLOAD}/{dataset}"
     replay = replayed(name, replace(feed_of(name), ddl_time_zone=zone))
     replay.advance(replay.default_ts)

@@ -181,7 +181,7 @@ def test_rows_change_no_column_that_a_ddl_has_stated(origin: str) -> None:
     known = replace(schema("k", "a"), origin=origin)
     other = row('{"k":"bigint","a":"int","n":"date"}', "{}", ("k",))
     assert adopt_observed_columns(known, other) is known
-    # Without a commit ts, a row may come before the DDL of its own millisecond.
+    # Without a commit ts, a row may come before a DDL with the same milliseconds.
     early = replace(other, ordering="milliseconds")
     assert len(adopt_observed_columns(known, early).columns) == 3
     in_folder = replace(early, schema_version=7)

@@ -25,7 +25,7 @@ def warn(line: str) -> None:
 
 
 def show_live(text: str) -> None:
-    """Write over the live line of a terminal; the text is of our own making."""
+    """Write over the live line of a terminal; no part of the text comes from upstream."""
     print(f"\r{text}", end="", file=sys.stderr, flush=True)
 
 

@@ -267,7 +267,7 @@ class TableTracker:
     def exchange_partial(self, partitioned: Incarnation, other: Incarnation) -> None:
         """Take along, with the rows that two tables exchange, that some of them are missing.
 
-        The other table gets all its rows from the partitioned one, which keeps most of its own.
+        The partitioned table keeps the rows of its other partitions; the other table keeps none.
         """
         reasons = {
             one.id: ROWS_OF_PARTIAL_TABLE.format(one.schema.database, one.schema.table)

@@ -102,8 +102,8 @@ def find_contradiction(
 def _may_be_uncertain(schema: TableSchema, change: RowChange) -> bool:
     """Whether a row may know more of its table's columns than all DDLs before it.
 
-    Either no DDL has stated them all, or the row has only milliseconds and may come before the DDL
-    of its own millisecond.
+    Either no DDL has stated them all, or the row has only milliseconds and may come before
+    a DDL with the same milliseconds.
     """
     has_no_place = change.ordering == "milliseconds" and change.schema_version is None
     return schema.origin == "inferred" or has_no_place

@@ -16,7 +16,7 @@ from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
 from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.lake.columns.escaped_text import has_escaped_bytes, to_utf8
-from ticdc_assets.lake.store.sql import is_utf8
+from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.schema.types import patterns
 from ticdc_assets.schema.types.mysql_type import (
     Kind,
@@ -58,12 +58,15 @@ class TextValues:
 def read_text_values(
     text: Column, escaped: Column, type: ColumnType, *, member_names: bool
 ) -> TextValues:
-    """Type the texts of a column; raise `InvalidValue` for an unknown type.
+    """Type the texts of a column; raise `InvalidValue` for a type that Spark cannot hold.
 
     Where `escaped` holds, texts are `escaped_text`.  With `member_names`, ENUM and SET texts are
     names, otherwise index and bitmask.
     """
     row = describe(type)
+    for member in type.elements or ():
+        if replace_surrogates(member) != member:
+            raise InvalidValue(f"the member {member!r} of an ENUM or SET is not UTF-8")
     if row.kind in ("date", "datetime"):
         return _read_moment(text, row.name)
     are_names = member_names and row.kind in _NAME_READERS
@@ -246,9 +249,6 @@ def _read_vector(text: Column, type: ColumnType) -> Column:
 
 
 def _make_text_array(texts: tuple[str, ...]) -> Column:
-    for text in texts:
-        if not is_utf8(text):
-            raise InvalidValue(f"the member {text!r} of an ENUM or SET is not UTF-8")
     return F.array(*(F.lit(text) for text in texts))
 
 

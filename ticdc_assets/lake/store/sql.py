@@ -1,14 +1,6 @@
 """SQL text: identifiers, string literals and Delta tables by path."""
 
-import re
-
-# What stands for bytes that are not UTF-8; Java takes no text that has it.
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def is_utf8(text: str) -> bool:
-    """Return whether Spark can hold a text."""
-    return _SURROGATE.search(text) is None
+from ticdc_assets.lake.store.arrow import replace_surrogates
 
 
 def quote_identifier(name: str) -> str:
@@ -18,7 +10,7 @@ def quote_identifier(name: str) -> str:
 
 def quote_literal(text: str) -> str:
     """Quote a text as an SQL string literal; U+FFFD replaces bytes that are not UTF-8."""
-    escaped = _SURROGATE.sub("\ufffd", text).replace("\\", "\\\\").replace("'", "\\'")
+    escaped = str(replace_surrogates(text)).replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
 

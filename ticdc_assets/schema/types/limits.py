@@ -11,7 +11,7 @@ TOO_MANY_COLUMNS = f"no table has more than {MAX_COLUMNS} columns"
 
 _MAX_ELEMENTS = {"enum": 65_535, "set": 64}
 _DISPLAY_WIDTH = 255
-# VARCHAR and VARBINARY have no limit of their own: TiDB turns longer ones into TEXT and BLOB.
+# VARCHAR and VARBINARY are absent: TiDB turns those that are too long into TEXT and BLOB.
 _MAX_LENGTHS = {
     "bit": 64,
     "decimal": 65,
