@@ -47,6 +47,27 @@ class TestErrors:
         assert f"complete up to {resolved} (20" in said
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("replay", "--table", "d.t", "--sink-uri", "dump:///\udcff.jsonl?protocol=simple"),
+            ("replay", "--table", "d.\udcff", "--sink-uri", "dump:///x.jsonl?protocol=simple"),
+            ("demo", "--dir", "\udcff"),
+            ("tables", "--lake", "\udcff"),
+        ],
+    )
+    def test_an_argument_that_is_not_utf8_is_an_error(
+        self, fails: Callable[..., str], arguments: tuple[str, ...]
+    ) -> None:
+        number = next(n for n, text in enumerate(arguments, 1) if "\udcff" in text)
+        assert f"argument {number} of the command line is not UTF-8" in fails(*arguments)
+
+    def test_a_setting_that_is_not_utf8_is_an_error(
+        self, fails: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("TICDC_CHANGEFEEDS", "\udcff.toml")
+        assert "TICDC_CHANGEFEEDS is not UTF-8" in fails("replay", "--table", "d.t")
+
     def test_nothing_is_resolved_without_a_watermark(
         self, fails: Callable[..., str], tmp_path: Path
     ) -> None:

@@ -43,9 +43,13 @@ def _name_options(arguments: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
-    for argument in sys.argv[1:] if arguments is None else arguments:
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    for argument in given:
         remember_secrets_in(argument)
-    options = make_parser().parse_args(arguments)
+    options = make_parser().parse_args(given)
+    if wrong := _find_bytes_that_are_not_utf8(given):
+        warn(f"ticdc-assets: {wrong} is not UTF-8: rename what it names, or correct it")
+        return 2
     try:
         # Importing Spark takes seconds, so only the commands that need it do.
         module = importlib.import_module(f"ticdc_assets.cli.{options.module}")
@@ -76,6 +80,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warn(f"ticdc-assets: {texts.AFTER_SPARK}")
         return 2
     return code
+
+
+def _find_bytes_that_are_not_utf8(arguments: Sequence[str]) -> str | None:
+    """Name what is not UTF-8 among arguments and settings: no Delta log could hold it."""
+    for number, argument in enumerate(arguments, 1):
+        if not _is_utf8(argument):
+            return f"argument {number} of the command line"
+    settings = (name for name in os.environ if name.startswith("TICDC_"))
+    return next((name for name in settings if not _is_utf8(os.environ[name])), None)
+
+
+def _is_utf8(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _describe_spark_failure(error: Exception) -> str | None:
