@@ -6,7 +6,6 @@ changefeeds of the process share; no error contains them.
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -19,14 +18,12 @@ from resources.local_files import FileEntry, list_files, read_file
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import FilePosition, Quarantined
-from ticdc_assets.safe_text import redact
+from ticdc_assets.safe_text import describe_error
 
 # Where TiCDC looks for an Azure account's credentials if the sink URI has none.
 _AZURE_VARIABLES = ("AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN")
 # Google's library retries for 15 minutes by default.
 _GCS_RETRY_LIMIT = timedelta(seconds=30)
-# Terminal colours and line arrows.
-_DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳")
 
 
 class Folder:
@@ -98,11 +95,6 @@ class Folder:
 
     def _error(self, reason: str) -> ConfigError:
         return ConfigError(f"{self._root or '/'} {reason}", setting="sink-uri")
-
-
-def describe_error(error: Exception) -> str:
-    """Describe a storage error on one line, without anything that could be a credential."""
-    return redact(" ".join(_DECORATION.sub(" ", str(error)).split()))
 
 
 def open_sink_folder(feed: Changefeed) -> Folder:

@@ -55,6 +55,9 @@ _ISSUED = re.compile(
     re.VERBOSE,
 )
 
+# Terminal colours and line arrows.
+_DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳")
+
 _MARKUP = str.maketrans({char: f"\\{char}" for char in "\\`*_{}[]#+-.!|<>~&$"})
 _ESCAPED_MARKUP = re.compile(r"\\([\\`*_{}\[\]#+\-.!|<>~&$])")
 # Slack reads &, < and > as HTML does, and mentions as <!channel>.  Others mention with a plain @,
@@ -118,6 +121,12 @@ def redacted_errors() -> Iterator[None]:
         if all(redact(text) == text for text in map(str, _chain(error))):
             raise
         raise RuntimeError(f"{type(error).__name__}: {redact(str(error))}") from None
+
+
+def describe_error(error: Exception) -> str:
+    """Describe an error of a library on one line, without anything that could be a secret."""
+    text = redact(" ".join(_DECORATION.sub(" ", str(error)).split()))
+    return text or type(error).__name__
 
 
 def escape_control(text: str) -> str:

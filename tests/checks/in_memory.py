@@ -12,7 +12,7 @@ from ticdc_assets.checks.invariants import CheckContext, SnapshotRange
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.log.applied import Snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.plan.state import Incarnation, State
 

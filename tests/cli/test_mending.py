@@ -115,7 +115,7 @@ def test_what_spark_fails_at_is_a_line_and_how_to_go_on(
     (file,) = Path("lake/f/applied").glob("**/*.parquet")
     kept = file.read_bytes()
     file.write_bytes(b"\0" * len(kept))
-    code, _, err = run("tables")
+    code, _, err = run("advance")
     assert code == 2
     assert len(err) == 2
     assert err[0].startswith("ticdc-assets: Spark failed: ")
@@ -124,6 +124,11 @@ def test_what_spark_fails_at_is_a_line_and_how_to_go_on(
     with monkeypatch.context() as patch:
         patch.setenv("TICDC_SPARK_LOG", "error")
         with pytest.raises(Exception, match=file.name):
-            run("tables")
+            run("advance")
+    # Commands that only read do without Spark.
+    code, out, err = run("tables")
+    assert (code, out, len(err)) == (2, b"", 1)
+    assert err[0].startswith(f"ticdc-assets: {Path('lake/f/applied').absolute()}")
+    assert file.name in err[0]
     file.write_bytes(kept)
     assert run("tables")[0] == 0

@@ -19,6 +19,7 @@ from ticdc_assets.demo.upstream import Upstream
 from ticdc_assets.lake.advance import AdvanceResult, FolderSource, advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views import overview
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.storage_sink.path import DataPath, Layout, TableSchemaPath, parse
@@ -103,7 +104,7 @@ class Damaged:
 
     def tables(self) -> dict[str, overview.TableOverview]:
         applied = read_last_snapshot(self.lake)
-        lines = overview.list_tables(self.lake, applied, dropped=False)
+        lines = overview.list_tables(LakeReader(self.lake.location), applied, dropped=False)
         return {line.table: line for line in lines}
 
     def quarantined(self) -> dict[tuple[str, int], str]:

@@ -40,7 +40,8 @@ from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.frames import Frames
 from ticdc_assets.lake.apply.window import prepare_window
 from ticdc_assets.lake.columns.writing import write_images
-from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.plan.state import Incarnation
 
 AT_ONCE = 3

@@ -5,9 +5,10 @@ import dagster as dg
 from resources.deployment import LakeResource, SparkResource
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.lake.store.lock import locked
-from ticdc_assets.lake.views.overview import read_existing_snapshot
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.naming import identifier
 from ticdc_assets.safe_text import redacted_errors
 
@@ -35,7 +36,7 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
             opened = spark.open_lake(location, feed)
             result = maintain(
                 opened,
-                read_existing_snapshot(opened),
+                read_existing_snapshot(LakeReader(location)),
                 retain_days=config.retain_days,
                 expire_days=config.expire_days,
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 import dagster as dg
 
-from resources.catalog import table_files
+from resources.catalog import count_files
 from ticdc_assets import naming
 from ticdc_assets.assets.markdown import code, code_block, format_preview
 from ticdc_assets.assets.specs import columns_metadata, lineage_metadata
@@ -137,9 +137,8 @@ def current_metadata(report: RunReport, change: TableChange, preview: Preview | 
     if change.steps:
         metadata["ticdc/ddls"] = len(change.steps)
         metadata["ticdc/ddl"] = dg.MetadataValue.md(format_ddls(change.steps))
-    path = report.lake.current_path(table.incarnation)
     if change.version is not None:
-        files, size = table_files(path, change.version)
+        files, size = count_files(report.lake, table.incarnation, change.version)
         metadata |= {
             "ticdc/delta_version": change.version,
             "ticdc/files": files,
@@ -148,7 +147,7 @@ def current_metadata(report: RunReport, change: TableChange, preview: Preview | 
     return metadata | {
         "ticdc/run_seconds": round(report.seconds, 1),
         "dagster/table_name": table.name,
-        "dagster/uri": path,
+        "dagster/uri": report.lake.current_path(table.incarnation),
         **columns_metadata(table.schema),
         **lineage_metadata(report.feed, table.schema),
     }

@@ -20,8 +20,10 @@ from ticdc_assets.cli.schema_text import format_schema_history
 from ticdc_assets.cli.show import format_tables
 from ticdc_assets.demo import Simulation, SimulationOptions, encode_truth, prepare
 from ticdc_assets.lake.advance import AdvanceResult, advance
+from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.lock import locked
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views import overview
 from ticdc_assets.lake.views.asof import AsOfView, as_of
 
@@ -60,12 +62,12 @@ def demo(options: argparse.Namespace) -> int:
             f" applied up to {texts.format_time(runs[-1].applied.resolved_ts)}"
             f" in {progress.seconds:.0f} s"
         )
-    applied = overview.read_existing_snapshot(lake)
-    lines = overview.list_tables(lake, applied, dropped=False)
+    reader = LakeReader(location)
+    lines = overview.list_tables(reader, read_existing_snapshot(reader), dropped=False)
     _say_part(_format_stages(feed.transport, runs, lines))
     _say_part(format_tables(lines))
     _say_part([f"Schema history of {_TABLE}:"])
-    _say_part(format_schema_history(overview.read_schema_versions(lake, _TABLE)))
+    _say_part(format_schema_history(overview.read_schema_versions(reader, _TABLE)))
     _say_part(["The tables compared with the shop at its last checkpoint:", ""])
     are_equal = _compare_tables(simulation, as_of(lake, simulation.checkpoints[-1]))
     problems = [problem for run in runs for problem in run.applied.problems]

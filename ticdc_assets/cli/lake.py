@@ -16,16 +16,14 @@ from ticdc_assets.cli.source import find_changefeed, format_command
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import AdvanceResult, replay_tables
 from ticdc_assets.lake.advance import advance as advance_lake
-from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.maintain import maintain as maintain_lake
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.lock import locked
-from ticdc_assets.lake.views.overview import (
-    find_blocking_ddl,
-    find_table,
-    missing_lake_error,
-    read_existing_snapshot,
-)
+from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
+from ticdc_assets.lake.views.overview import find_blocking_ddl, find_table
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.stream.limits import describe_limits
 from ticdc_assets.stream.problem import Problem
@@ -38,7 +36,7 @@ def open_lake(options: argparse.Namespace, *, must_exist: bool = True) -> LakeSe
     # Checked here because starting Spark takes seconds.
     is_local = "://" not in location.root
     if must_exist and is_local and not Path(location.path("applied")).is_dir():
-        raise missing_lake_error(location)
+        raise LakeNotFound(location)
     with keep_interrupt_handler():
         spark = get_session(location.root)
     return LakeSession(spark, location, feed)
@@ -113,7 +111,7 @@ def resume(options: argparse.Namespace) -> int:
     """Resume a paused table."""
     lake = open_lake(options)
     with locked(lake.location, waiting=warn):
-        applied = read_existing_snapshot(lake)
+        applied = read_existing_snapshot(LakeReader(lake.location))
         table = find_table(applied.state, options.table)
         if not table.is_stopped:
             reason = f"{options.table} is {table.shown_status}, not paused"
@@ -122,7 +120,7 @@ def resume(options: argparse.Namespace) -> int:
             frozenset((table.id,)), 0 if options.rebuild else table.stopped_snapshot_id or 0
         )
         if options.skip_ddl:
-            ddl = find_blocking_ddl(lake, applied.state, table)
+            ddl = find_blocking_ddl(LakeReader(lake.location), applied.state, table)
             if ddl is None:
                 reason = f"no DDL stopped {options.table}; the reason is: {table.reason}"
                 raise ConfigError(reason, setting="--skip-ddl")
@@ -135,7 +133,7 @@ def rebuild(options: argparse.Namespace) -> int:
     """Rebuild a table from its first event."""
     lake = open_lake(options)
     with locked(lake.location, waiting=warn):
-        applied = read_existing_snapshot(lake)
+        applied = read_existing_snapshot(LakeReader(lake.location))
         table = find_table(applied.state, options.table)
         return _replay(lake, applied, ReplayRequest(frozenset((table.id,)), 0), options)
 
@@ -151,7 +149,7 @@ def _replay(
         progress.end()
     _print_notes(lake.feed)
     code = _report(done.problems)
-    table = find_table(read_existing_snapshot(lake).state, options.table)
+    table = find_table(read_existing_snapshot(LakeReader(lake.location)).state, options.table)
     replayed = texts.format_count(done.replayed, "table")
     rows = texts.format_count(done.rows, "row change")
     status = table.shown_status
@@ -168,7 +166,7 @@ def maintain(options: argparse.Namespace) -> int:
     with locked(lake.location, waiting=warn):
         done = maintain_lake(
             lake,
-            read_existing_snapshot(lake),
+            read_existing_snapshot(LakeReader(lake.location)),
             retain_days=options.retain_days,
             expire_days=options.expire_days,
         )

@@ -5,21 +5,27 @@ import json
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from resources.lake import get_lake_root
 from ticdc_assets.cli import texts
-from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.output import say, warn, write_data
 from ticdc_assets.cli.schema_text import format_schema_history
-from ticdc_assets.cli.source import format_command
+from ticdc_assets.cli.source import find_changefeed, format_command
 from ticdc_assets.cli.table_files import write_tables
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange
+from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views import overview
-from ticdc_assets.lake.views.asof import AsOfView, as_of
-from ticdc_assets.lake.views.ledger import Ledger, build_ledger
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.safe_text import escape_control
 from ticdc_assets.stream.event_lines import format_event
+
+if TYPE_CHECKING:
+    from ticdc_assets.lake.views.asof import AsOfView
+    from ticdc_assets.lake.views.ledger import Ledger
 
 _NUMBERS = frozenset((1, 4))
 # Rows are aligned in blocks of this size.
@@ -27,10 +33,15 @@ _ROWS_PER_BLOCK = 1000
 _MAX_CELL_WIDTH = 60
 
 
+def open_reader(options: argparse.Namespace) -> LakeReader:
+    """Open the lake that a command reads, without Spark."""
+    return LakeReader(Lake(get_lake_root(options.lake), find_changefeed(options).id))
+
+
 def tables(options: argparse.Namespace) -> int:
     """List the tables."""
-    lake = open_lake(options)
-    lines = overview.list_tables(lake, overview.read_existing_snapshot(lake), dropped=options.all)
+    reader = open_reader(options)
+    lines = overview.list_tables(reader, read_existing_snapshot(reader), dropped=options.all)
     for text in format_tables(lines):
         say(text)
     for line in lines:
@@ -63,8 +74,11 @@ def show(options: argparse.Namespace) -> int:
     """Print or write the rows of tables."""
     if options.table is not None and len(options.at or ()) > 1:
         raise ConfigError("takes one TSO with a table; use --out for several", setting="--at")
+    from ticdc_assets.cli.lake import open_lake
+    from ticdc_assets.lake.views.asof import as_of
+
+    read_existing_snapshot(open_reader(options))
     lake = open_lake(options)
-    overview.read_existing_snapshot(lake)
     code = 0
     for ts in options.at or [None]:
         shown = as_of(lake, ts)
@@ -75,7 +89,7 @@ def show(options: argparse.Namespace) -> int:
     return code
 
 
-def _print(shown: AsOfView, options: argparse.Namespace) -> int:
+def _print(shown: "AsOfView", options: argparse.Namespace) -> int:
     matches = shown.find(options.table)
     if not matches:
         raise ConfigError(f"no table {options.table} at {shown.ts}", setting="DB.TABLE")
@@ -133,7 +147,7 @@ def _format_csv_field(text: str | None) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def _write(shown: AsOfView, folder: Path) -> int:
+def _write(shown: "AsOfView", folder: Path) -> int:
     """Write every table that is not stopped; report all that are not live; return the exit code."""
     for table in shown.tables():
         _report_status(table)
@@ -146,9 +160,9 @@ def _write(shown: AsOfView, folder: Path) -> int:
 
 def events(options: argparse.Namespace) -> int:
     """Print the events of a table."""
-    lake = open_lake(options)
-    overview.read_existing_snapshot(lake)
-    table_events = overview.read_table_events(lake, options.table, options.limit)
+    reader = open_reader(options)
+    read_existing_snapshot(reader)
+    table_events = overview.read_table_events(reader, options.table, options.limit)
     first = next(table_events, None)
     if first is None:
         raise ConfigError(f"no events of {options.table}", setting="DB.TABLE")
@@ -194,23 +208,27 @@ def _format_value(value: str | None) -> str:
 
 def schema(options: argparse.Namespace) -> int:
     """Print the schema history of a table."""
-    lake = open_lake(options)
-    overview.read_existing_snapshot(lake)
-    for line in format_schema_history(overview.read_schema_versions(lake, options.table)):
+    reader = open_reader(options)
+    read_existing_snapshot(reader)
+    for line in format_schema_history(overview.read_schema_versions(reader, options.table)):
         say(line)
     return 0
 
 
 def ledger(options: argparse.Namespace) -> int:
     """Print the ledger."""
+    from ticdc_assets.cli.lake import open_lake
+    from ticdc_assets.lake.views.ledger import build_ledger
+
+    snapshot = read_existing_snapshot(open_reader(options))
     lake = open_lake(options)
-    totals = build_ledger(lake, overview.read_existing_snapshot(lake))
+    totals = build_ledger(lake, snapshot)
     for line in format_ledger(lake.feed.id, totals):
         say(line)
     return 0 if totals.adds_up else 1
 
 
-def format_ledger(changefeed_id: str, totals: Ledger) -> list[str]:
+def format_ledger(changefeed_id: str, totals: "Ledger") -> list[str]:
     """Format the ledger as aligned text, with the verdict in the last line."""
     source = totals.source
     lines = [

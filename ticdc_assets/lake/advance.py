@@ -10,8 +10,9 @@ from ticdc_assets.lake.events.decode_folder import decode_folder
 from ticdc_assets.lake.events.decode_topic import decode_topic
 from ticdc_assets.lake.events.decode_workers import FolderReader
 from ticdc_assets.lake.events.event_commits import DecodeResult
-from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
+from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.schema_history import SchemasFor
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
 from ticdc_assets.lake.store.codegen import CODEGEN_MIN_ROWS, codegen

@@ -21,7 +21,8 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.log.applied import Snapshot, write_snapshot
+from ticdc_assets.lake.log.applied import write_snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.contracts import CONTRACTS
 from ticdc_assets.lake.store.lake import LakeSession
 

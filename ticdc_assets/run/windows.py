@@ -9,9 +9,10 @@ from resources.catalog import read_catalog
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.advance import AdvanceResult, Source, advance, replay_tables, sum_results
+from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.views.overview import read_existing_snapshot
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.run.budget import RunBudget
 
@@ -73,7 +74,9 @@ def replay_named_tables(
     if not incarnations:
         raise ConfigError("the lake no longer has any of these tables", setting="selection")
     request = ReplayRequest(incarnations, 0)
-    result = replay_tables(lake, read_existing_snapshot(lake), request, ProgressLog(log))
+    result = replay_tables(
+        lake, read_existing_snapshot(LakeReader(lake.location)), request, ProgressLog(log)
+    )
     for problem in result.problems:
         log.warning(problem.describe())
     return read_catalog(lake.location)

@@ -7,7 +7,7 @@ from operator import and_
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from resources.catalog import table_files
+from resources.catalog import count_files
 from ticdc_assets.checks.invariants.context import CheckContext
 from ticdc_assets.checks.invariants.invariant import (
     NotEvaluated,
@@ -17,11 +17,13 @@ from ticdc_assets.checks.invariants.invariant import (
 )
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json
-from ticdc_assets.lake.apply.current_table import CurrentTable, count_growth, count_rows
+from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.inexact import get_column, has_value, identify, read_entries
 from ticdc_assets.lake.columns.types import DeltaColumn, choose_delta_names, list_delta_columns
 from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
+from ticdc_assets.lake.store.delta_log import count_rows
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.overview import find_blocking_ddl
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.safe_text import join_for_shell
@@ -64,7 +66,7 @@ def _describe_status(context: CheckContext, table: Incarnation) -> tuple[object,
         where = ("--lake", lake.location.root, "--changefeed", context.feed.id)
         command = ["ticdc-assets", "resume", *where]
         resume = join_for_shell(command, [], name)
-        blocking = find_blocking_ddl(lake, context.after.state, table)
+        blocking = find_blocking_ddl(LakeReader(lake.location), context.after.state, table)
         if blocking is not None and blocking[1][0] in (table.reason or ""):
             ddl, skip = blocking[1][0], join_for_shell(command, ["--skip-ddl"], name)
     stopped_ts = table.stopped_ts if table.is_stopped else None
@@ -131,7 +133,7 @@ def _find_tables_with_equal_hashes(
 ) -> set[str]:
     """Return tables in which two keys have the same hash; small tables share a Spark job."""
     after = context.after.versions
-    sizes = {id: table_files(context.lake.current_path(id), after[id])[1] for id in keys}
+    sizes = {id: count_files(context.lake.location, id, after[id])[1] for id in keys}
     small = [id for id in keys if sizes[id] < _SMALL_TABLE_BYTES]
     jobs = [small[i : i + _TABLES_PER_JOB] for i in range(0, len(small), _TABLES_PER_JOB)]
     jobs += [[id] for id in keys if sizes[id] >= _SMALL_TABLE_BYTES]
@@ -203,35 +205,22 @@ def row_count_matches_events(
     Events are counted in `events`, rows in Delta's log: the two counts are independent.  Where the
     events are not all that changes rows, the check is not evaluated and says why.
     """
-    reasons = {table.id: _why_not_countable(context, table) for table in tables}
-    before, after = context.before.versions, context.after.versions
-    countable = {id for id, reason in reasons.items() if reason is None}
-    versions = {id: (before[id], after[id]) for id in countable & before.keys() & after.keys()}
-    growth = count_growth(context.lake, versions)
-    # Count rows only where the log does not tell, or tells something unexpected.
-    to_count = {
-        id
-        for id in countable
-        for inserts, deletes in [context.inserts_and_deletes.get(id, (0, 0))]
-        if growth.get(id) != inserts - deletes
-    }
-    rows_before, rows_after = (
-        count_rows(context.lake, {id: versions[id] for id in to_count & versions.keys()})
-        for versions in (before, after)
-    )
+    reader = LakeReader(context.lake.location)
 
-    def compare(id: str) -> Result | NotEvaluated:
-        if (reason := reasons[id]) is not None:
+    def count(id: str, versions: Mapping[str, int]) -> int:
+        return count_rows(reader, f"current/{id}", versions[id]) if id in versions else 0
+
+    def compare(table: Incarnation) -> Result | NotEvaluated:
+        if (reason := _why_not_countable(context, table)) is not None:
             return NotEvaluated(reason)
-        if id not in to_count:
-            return Violations(_ROW_COUNT)
-        inserts, deletes = context.inserts_and_deletes.get(id, (0, 0))
-        start, actual = rows_before.get(id, 0), rows_after.get(id, 0)
+        inserts, deletes = context.inserts_and_deletes.get(table.id, (0, 0))
+        start = count(table.id, context.before.versions)
+        actual = count(table.id, context.after.versions)
         expected = start + inserts - deletes
         rows = [(start, inserts, deletes, expected, actual)]
         return Violations(_ROW_COUNT, [] if actual == expected else rows)
 
-    return {id: compare(id) for id in reasons}
+    return {table.id: compare(table) for table in tables}
 
 
 def _why_not_countable(context: CheckContext, table: Incarnation) -> str | None:

@@ -15,13 +15,9 @@ from ticdc_assets.lake.apply.pending_rows import find_late_rows
 from ticdc_assets.lake.apply.quarantined_rows import write_quarantined_rows
 from ticdc_assets.lake.apply.table_work import TableOutcome, apply_table_work
 from ticdc_assets.lake.apply.window import PreparedWindow, prepare_window
-from ticdc_assets.lake.log.applied import (
-    Snapshot,
-    find_valid_snapshot,
-    read_snapshot,
-    write_snapshot,
-)
+from ticdc_assets.lake.log.applied import find_valid_snapshot, read_snapshot, write_snapshot
 from ticdc_assets.lake.log.schema_history import write_history, write_tables
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.codegen import CODEGEN_MIN_ROWS, codegen
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.plan import Plan, needs_window_at_start, record_outcomes

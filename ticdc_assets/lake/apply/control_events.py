@@ -17,7 +17,7 @@ from ticdc_assets.events import (
     Watermark,
 )
 from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
-from ticdc_assets.lake.log.applied import Snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.plan.state import State, ddl_name

@@ -1,7 +1,6 @@
 """One Delta table of current rows: create it, change its columns, write rows, restore versions."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from operator import and_
 
@@ -47,50 +46,6 @@ _INEXACT_COMMENT = "exact texts of values that their columns cannot hold, by col
 _UNCLUSTERED = ("binary", "array", "boolean", "timestamp_ntz")
 _WITH_STATISTICS = 32
 _MOST_CLUSTERED = 4
-# The part of Delta's log that says which files a commit adds and removes.
-_FILE = "struct<stats: string, deletionVector: struct<cardinality: bigint>>"
-_ACTIONS = f"add {_FILE}, remove {_FILE}"
-
-
-def count_rows(lake: LakeSession, versions: Mapping[str, int]) -> dict[str, int]:
-    """Count the rows of tables at Delta versions, from Delta's log alone."""
-    with ThreadPoolExecutor() as pool:
-        counts = pool.map(lambda one: CurrentTable(lake, one[0]).count(one[1]), versions.items())
-        return dict(zip(versions, counts, strict=True))
-
-
-def count_growth(lake: LakeSession, spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
-    """Count by how many rows tables grew between two Delta versions, from the commits between.
-
-    One job for all tables, where counting at an old version makes Delta read its log anew.  A
-    table is left out where a commit does not tell, as one that overwrites does not.
-    """
-    growth = {id: 0 for id, (since, through) in spans.items() if since == through}
-    logs = [
-        f"{lake.current_path(id)}/_delta_log/{version:020}.json"
-        for id, (since, through) in spans.items()
-        for version in range(since + 1, through + 1)
-    ]
-    if not logs:
-        return growth
-
-    def rows(action: str) -> Column:
-        file = F.col(action)
-        added = F.get_json_object(file["stats"], "$.numRecords").cast("bigint")
-        deleted = F.coalesce(file["deletionVector"]["cardinality"], F.lit(0))
-        return F.when(file.isNull(), 0).otherwise(added - deleted)
-
-    change = rows("add") - rows("remove")
-    commits = (
-        lake.spark.read.schema(_ACTIONS)
-        .json(logs)
-        .select(
-            F.regexp_extract("_metadata.file_path", "([^/]+)/_delta_log/[^/]+$", 1).alias("id"),
-            change.alias("change"),
-        )
-    )
-    counts = commits.groupBy("id").agg(F.sum("change"), F.max(F.col("change").isNull())).collect()
-    return growth | {id: change for id, change, is_unsure in counts if not is_unsure}
 
 
 class InexactRows(Exception):
@@ -118,11 +73,6 @@ class CurrentTable:
     def rows(self, version: int) -> DataFrame:
         """Read the rows at a Delta version."""
         return self._spark.read.format("delta").option("versionAsOf", version).load(self.path)
-
-    def count(self, version: int) -> int:
-        """Count the rows at a Delta version; in SQL Delta answers from its log."""
-        counted = self._spark.sql(f"SELECT count(*) FROM {self.sql} VERSION AS OF {version}")
-        return int(counted.collect()[0][0])
 
     @property
     def has_map(self) -> bool:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.events import RowChange
 from ticdc_assets.lake.events.event_rows import make_table_name, read_row_change
 from ticdc_assets.lake.events.repetition import is_same_event
-from ticdc_assets.lake.log.applied import Snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.replay import LateRows
 from ticdc_assets.plan.row_group import RowGroup

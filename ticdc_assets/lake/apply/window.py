@@ -9,7 +9,7 @@ from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.frames import Frames
 from ticdc_assets.lake.apply.pending_rows import Window, group_rows, sample_row, select_pending_rows
 from ticdc_assets.lake.columns.inexact import read_entries
-from ticdc_assets.lake.log.applied import Snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan
 from ticdc_assets.protocols.registry import get_ordering, get_traits

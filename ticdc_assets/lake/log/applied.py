@@ -5,21 +5,26 @@ no snapshot, and the next run restores the tables to the versions in the last on
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from ticdc_assets.events.written import read_json, write_json
+from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.log.applied_row import (
     APPLIED_COLUMNS,
     STATE_INTERVAL,
     AppliedRow,
     TableCounts,
-    collect_versions,
     decode_applied_row,
+)
+from ticdc_assets.lake.log.snapshot import (
+    Snapshot,
+    SnapshotName,
+    choose_valid_snapshot,
+    decode_snapshot,
 )
 from ticdc_assets.lake.store.contracts import APPLIED
 from ticdc_assets.lake.store.lake import LakeSession
@@ -28,28 +33,6 @@ from ticdc_assets.plan.state import State
 from ticdc_assets.stream.resolved_ts import WatermarkState
 
 STAGE = "apply"
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The lake at one resolved ts, with the Delta version of every table."""
-
-    state: State = field(default_factory=State)
-    # Every batch up to `batch` was applied, except files that waited to be decoded; no file of a
-    # batch up to `decoded_batch` waited.
-    batch: int = 0
-    decoded_batch: int = 0
-    versions: Mapping[str, int] = field(default_factory=dict)
-    # The snapshot whose row has the whole state.
-    state_snapshot_id: int = 0
-
-    @property
-    def ts(self) -> int:
-        return self.state.ts
-
-    @property
-    def snapshot_id(self) -> int:
-        return self.state.snapshot_id
 
 
 def read_last_snapshot(lake: LakeSession) -> Snapshot:
@@ -67,19 +50,7 @@ def read_snapshot(lake: LakeSession, snapshot_id: int) -> Snapshot:
         return Snapshot()
     id = F.col("snapshot_id")
     recent = lake.read("applied").where((id <= snapshot_id) & (id > snapshot_id - STATE_INTERVAL))
-    rows_by_id = {row["snapshot_id"]: row.asDict(recursive=True) for row in recent.collect()}
-    rows = [decode_applied_row(rows_by_id[id]) for id in sorted(rows_by_id)]
-    last = rows[-1]
-    state = read_json(rows_by_id[last.state_snapshot_id]["state"], State)
-    state = replace(
-        state,
-        ts=last.ts,
-        snapshot_id=last.snapshot_id,
-        watermarks=read_json(rows_by_id[snapshot_id]["watermark_state"], WatermarkState),
-        applied_ddls=state.applied_ddls if state.ts == last.ts else [],
-    )
-    versions = collect_versions(rows, last)
-    return Snapshot(state, last.batch, last.decoded_batch, versions, last.state_snapshot_id)
+    return decode_snapshot((row.asDict(recursive=True) for row in recent.collect()), snapshot_id)
 
 
 def read_applied_rows(lake: LakeSession, condition: Column) -> list[AppliedRow]:
@@ -89,25 +60,9 @@ def read_applied_rows(lake: LakeSession, condition: Column) -> list[AppliedRow]:
 
 
 def find_valid_snapshot(lake: LakeSession, snapshot_id: int, ts: int | None = None) -> int:
-    """Return the newest valid snapshot at or before `snapshot_id` and below `ts`; 0 if none is.
-
-    A replay invalidates the snapshots between the one that it started from and its own.
-    """
-    applied = lake.read("applied").select("snapshot_id", "resolved_ts", "replayed_from")
-    rows = applied.collect()
-    replays = [
-        (row["replayed_from"], row["snapshot_id"])
-        for row in rows
-        if row["replayed_from"] is not None
-    ]
-    valid = [
-        row["snapshot_id"]
-        for row in rows
-        if row["snapshot_id"] <= snapshot_id
-        and (ts is None or row["resolved_ts"] < ts)
-        and not any(start < row["snapshot_id"] < end for start, end in replays)
-    ]
-    return max(valid, default=0)
+    """Return the newest valid snapshot at or before `snapshot_id` and below `ts`; 0 if none is."""
+    rows = lake.read("applied").select(*SnapshotName._fields).collect()
+    return choose_valid_snapshot([SnapshotName(*row) for row in rows], snapshot_id, ts)
 
 
 # Parameters: one per column of `applied`.

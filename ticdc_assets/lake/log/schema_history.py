@@ -13,7 +13,7 @@ from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.columns.types import format_mysql_type
 from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
 from ticdc_assets.lake.events.schema_files import TableVersion
-from ticdc_assets.lake.log.applied import Snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.lake.store.contracts import SCHEMA_HISTORY, TABLES
 from ticdc_assets.lake.store.lake import LakeSession

@@ -1,13 +1,18 @@
-"""Where a changefeed's tables are, and the session through which Spark reaches them."""
+"""Where a changefeed's tables are, and the session through which Spark reaches them.
+
+Importing this does not import Spark, which takes longer than most commands that only read.
+"""
 
 import hashlib
 import re
 from dataclasses import dataclass
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.store.sql import delta_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -34,7 +39,7 @@ class Lake:
 class LakeSession:
     """A changefeed's lake opened with Spark: what every stage, view and check works on."""
 
-    spark: SparkSession
+    spark: "SparkSession"
     location: Lake
     feed: Changefeed
 
@@ -48,5 +53,5 @@ class LakeSession:
         """Name a table in SQL."""
         return delta_table(self.path(table))
 
-    def read(self, table: str) -> DataFrame:
+    def read(self, table: str) -> "DataFrame":
         return self.spark.read.format("delta").load(self.path(table))

@@ -28,8 +28,9 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.events.repetition import is_same_event
-from ticdc_assets.lake.log.applied import Snapshot, read_applied_rows
+from ticdc_assets.lake.log.applied import read_applied_rows
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.state import Incarnation
 

@@ -1,20 +1,34 @@
 """Views for people: the tables and their status, the events of a table, its schema versions."""
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.written import read_json
-from ticdc_assets.lake.apply.current_table import count_rows
-from ticdc_assets.lake.events.event_rows import make_table_name, read_row_change, read_statements
-from ticdc_assets.lake.log.applied import Snapshot, read_last_snapshot
-from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.events.event_rows import (
+    SCHEMA,
+    make_table_name,
+    read_row_change,
+    read_statements,
+)
+from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.store.delta_log import count_rows
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.state import DdlName, Incarnation, State, ddl_name
+
+# Events are read in blocks of about this size, so that memory does not depend on their number.
+_EVENTS_PER_READ = 20_000
+_NO_TS = -1
+_VERSION_COLUMNS = (
+    *("incarnation", "schema", "valid_from", "valid_to", "origin", "ddl_type", "sql"),
+)
 
 
 @dataclass(frozen=True)
@@ -51,34 +65,16 @@ class SchemaVersionRow:
     ends: bool
 
 
-def read_existing_snapshot(lake: LakeSession) -> Snapshot:
-    """Read the last snapshot; raise a `ConfigError` if there is none."""
-    try:
-        applied = read_last_snapshot(lake)
-    except AnalysisException as error:
-        condition = error.getCondition() or ""
-        if not condition.startswith(("DELTA_", "PATH_NOT_FOUND")):
-            raise
-        raise missing_lake_error(lake.location) from None
-    if not applied.snapshot_id:
-        raise missing_lake_error(lake.location)
-    return applied
-
-
-def missing_lake_error(lake: Lake) -> ConfigError:
-    """Make the error for a lake without snapshots."""
-    reason = f"holds nothing of changefeed {lake.changefeed!r} yet: run advance first"
-    return ConfigError(reason, file=lake.root, setting="--lake")
-
-
-def list_tables(lake: LakeSession, applied: Snapshot, *, dropped: bool) -> list[TableOverview]:
+def list_tables(reader: LakeReader, applied: Snapshot, *, dropped: bool) -> list[TableOverview]:
     """List all tables by name; the row counts come from the Delta log, not from data."""
     state = applied.state
     ids = {id for _, id in state.names}
     chosen = [t for t in state.incarnations.values() if dropped or t.id in ids]
-
-    versions = {t.id: applied.versions[t.id] for t in chosen if t.id in applied.versions}
-    counts = count_rows(lake, versions)
+    counts = {
+        table.id: count_rows(reader, f"current/{table.id}", applied.versions[table.id])
+        for table in chosen
+        if table.id in applied.versions
+    }
     lines = [
         TableOverview(
             *(table.schema.database, table.schema.table, table.shown_status, table.shown_reason),
@@ -86,7 +82,7 @@ def list_tables(lake: LakeSession, applied: Snapshot, *, dropped: bool) -> list[
             counts.get(table.id),
             table.schema.version,
             table.id,
-            _quoted_ddl(lake, state, table),
+            _quoted_ddl(reader, state, table),
         )
         for table in chosen
     ]
@@ -106,10 +102,10 @@ def _complete_ts(table: Incarnation, state: State) -> int:
     return state.ts if table.dropped_ts is None else table.dropped_ts
 
 
-def _quoted_ddl(lake: LakeSession, state: State, table: Incarnation) -> str | None:
+def _quoted_ddl(reader: LakeReader, state: State, table: Incarnation) -> str | None:
     if table.status != "paused":
         return None
-    ddl = find_blocking_ddl(lake, state, table)
+    ddl = find_blocking_ddl(reader, state, table)
     return ddl[1][0] if ddl is not None and ddl[1][0] in (table.reason or "") else None
 
 
@@ -127,15 +123,17 @@ def find_table(state: State, name: str) -> Incarnation:
 
 
 def find_blocking_ddl(
-    lake: LakeSession, state: State, table: Incarnation
+    reader: LakeReader, state: State, table: Incarnation
 ) -> tuple[int, DdlName] | None:
     """Find the DDL at which a table stopped: the one in its reason, else its first one since."""
     since = table.stopped_ts or 0
-    ddls = lake.read("events").where(f"kind = 'ddl' AND commit_ts >= {since}")
-    rows = ddls.orderBy("commit_ts", "seq", "index").select("kind", "statement", "name").collect()
+    is_later_ddl = (pc.field("kind") == "ddl") & (pc.field("commit_ts") >= since)
+    columns = ["commit_ts", "seq", "index", "kind", "statement", "name"]
+    ddls = reader.read(reader.open("events"), columns, is_later_ddl)
+    rows = _sort_events(ddls)
     own = make_table_name(table.schema.database, table.schema.table)
     quoted, others = [], []
-    changes = read_statements(row.asDict() for row in rows)
+    changes = read_statements(rows)
     for row, change in zip(rows, changes, strict=True):
         assert isinstance(change, SchemaChange)
         ddl = change.commit_ts, ddl_name(change)
@@ -161,28 +159,55 @@ def possible_names(text: str) -> list[str]:
 
 
 def read_table_events(
-    lake: LakeSession, text: str, limit: int | None = None
+    reader: LakeReader, text: str, limit: int | None = None
 ) -> Iterator[RowChange | SchemaChange | Bootstrap]:
     """Read the events under a table's name in order of commit ts; with a limit the newest."""
-    chosen = lake.read("events").where(
-        F.col("name").isin(possible_names(text)) & F.col("kind").isin("row", "ddl", "bootstrap")
+    events = reader.open("events")
+    is_chosen = pc.field("name").isin(possible_names(text)) & pc.field("kind").isin(
+        ["row", "ddl", "bootstrap"]
     )
+    found = reader.read(events, ["commit_ts"], is_chosen)["commit_ts"].to_pylist()
     # A bootstrap has no commit ts and comes first.
-    order = [F.col("commit_ts"), F.col("seq"), F.col("index")]
-    if limit is not None:
-        chosen = chosen.orderBy(*(column.desc_nulls_last() for column in order)).limit(limit)
-    chosen = chosen.repartition(1).sortWithinPartitions(*(c.asc_nulls_first() for c in order))
-    for row in chosen.toLocalIterator():
-        if row["kind"] == "row":
-            yield read_row_change(row.asDict())
-        else:
-            yield from read_statements([row.asDict()])
+    tsos = sorted(_NO_TS if ts is None else ts for ts in found)
+    for block in _split(tsos if limit is None else tsos[-limit:]):
+        rows = reader.read(events, SCHEMA.names, is_chosen & _is_between(block[0], block[-1]))
+        # With a limit, only some of the oldest commit ts.
+        for row in _sort_events(rows)[-len(block) :]:
+            if row["kind"] == "row":
+                yield read_row_change(row)
+            else:
+                yield from read_statements([row])
 
 
-def read_schema_versions(lake: LakeSession, text: str) -> list[SchemaVersionRow]:
+def _split(tsos: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Split sorted commit ts into blocks; equal ones stay together."""
+    start = 0
+    while start < len(tsos):
+        last = tsos[min(start + _EVENTS_PER_READ, len(tsos)) - 1]
+        end = bisect_right(tsos, last)
+        yield tsos[start:end]
+        start = end
+
+
+def _is_between(first: int, last: int) -> pc.Expression:
+    ts = pc.field("commit_ts")
+    between = (ts >= first) & (ts <= last)
+    return between | ts.is_null() if first == _NO_TS else between
+
+
+def _sort_events(events: pa.Table) -> list[dict[str, Any]]:
+    def place(row: dict[str, Any]) -> tuple[int, ...]:
+        ts = _NO_TS if row["commit_ts"] is None else row["commit_ts"]
+        return ts, row["seq"], row["index"]
+
+    return sorted(events.to_pylist(), key=place)
+
+
+def read_schema_versions(reader: LakeReader, text: str) -> list[SchemaVersionRow]:
     """Read the schema versions of every table that ever had this name, table by table."""
-    history = lake.read("schema_history").where("incarnation <> ''")
-    names = history.select("incarnation", "database", "table").distinct().collect()
+    history = reader.open("schema_history")
+    is_of_table = pc.field("incarnation") != ""
+    names = reader.read(history, ["incarnation", "database", "table"], is_of_table).to_pylist()
     ids = {
         row["incarnation"]
         for row in names
@@ -190,6 +215,7 @@ def read_schema_versions(lake: LakeSession, text: str) -> list[SchemaVersionRow]
     }
     if not ids:
         raise ConfigError(f"no table {text} in the lake", setting="DB.TABLE")
+    rows = reader.read(history, _VERSION_COLUMNS, pc.field("incarnation").isin(sorted(ids)))
     versions = [
         SchemaVersionRow(
             row["incarnation"],
@@ -200,7 +226,7 @@ def read_schema_versions(lake: LakeSession, text: str) -> list[SchemaVersionRow]
             row["sql"],
             row["valid_to"] == row["valid_from"],
         )
-        for row in history.where(F.col("incarnation").isin(sorted(ids))).collect()
+        for row in rows.to_pylist()
     ]
     births: dict[str, int] = {}
     for version in sorted(versions, key=lambda version: version.valid_from):

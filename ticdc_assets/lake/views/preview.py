@@ -5,7 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.sql import quote_identifier
 
 # Characters per value.
@@ -26,12 +28,14 @@ def preview_tables(
 ) -> dict[str, Preview]:
     """Preview tables at their Delta versions; the row counts come from the Delta log."""
 
+    reader = LakeReader(lake.location)
+
     def preview(incarnation: str) -> Preview:
-        table, version = CurrentTable(lake, incarnation), versions[incarnation]
-        count = table.count(version)
+        version = versions[incarnation]
+        count = count_rows(reader, f"current/{incarnation}", version)
         if not limit:
             return Preview(count, (), ())
-        frame = table.rows(version).limit(limit)
+        frame = CurrentTable(lake, incarnation).rows(version).limit(limit)
         texts = (f"substring(CAST({_text(*c)} AS string), 1, {_WIDTH + 1})" for c in frame.dtypes)
         rows = frame.selectExpr(*texts).collect()
         cut_rows = tuple(tuple(_cut(value) for value in row) for row in rows)

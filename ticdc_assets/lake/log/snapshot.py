@@ -1,0 +1,84 @@
+"""A snapshot as a value, decoded from rows of the applied log however they were fetched."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from ticdc_assets.events.written import read_json
+from ticdc_assets.lake.log.applied_row import (
+    APPLIED_COLUMNS,
+    collect_versions,
+    decode_applied_row,
+)
+from ticdc_assets.plan.state import State
+from ticdc_assets.stream.resolved_ts import WatermarkState
+
+# The columns that `decode_snapshot` reads.
+SNAPSHOT_COLUMNS = (*APPLIED_COLUMNS, "watermark_state", "state")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The lake at one resolved ts, with the Delta version of every table."""
+
+    state: State = field(default_factory=State)
+    # Every batch up to `batch` was applied, except files that waited to be decoded; no file of a
+    # batch up to `decoded_batch` waited.
+    batch: int = 0
+    decoded_batch: int = 0
+    versions: Mapping[str, int] = field(default_factory=dict)
+    # The snapshot whose row has the whole state.
+    state_snapshot_id: int = 0
+
+    @property
+    def ts(self) -> int:
+        return self.state.ts
+
+    @property
+    def snapshot_id(self) -> int:
+        return self.state.snapshot_id
+
+
+def decode_snapshot(rows: Iterable[Mapping[str, Any]], snapshot_id: int) -> Snapshot:
+    """Decode a snapshot from the rows of `applied` behind the last `STATE_INTERVAL` ids."""
+    rows_by_id = {row["snapshot_id"]: row for row in rows}
+    decoded = [decode_applied_row(rows_by_id[id]) for id in sorted(rows_by_id)]
+    last = decoded[-1]
+    state = read_json(rows_by_id[last.state_snapshot_id]["state"], State)
+    state = replace(
+        state,
+        ts=last.ts,
+        snapshot_id=last.snapshot_id,
+        watermarks=read_json(rows_by_id[snapshot_id]["watermark_state"], WatermarkState),
+        applied_ddls=state.applied_ddls if state.ts == last.ts else [],
+    )
+    versions = collect_versions(decoded, last)
+    return Snapshot(state, last.batch, last.decoded_batch, versions, last.state_snapshot_id)
+
+
+class SnapshotName(NamedTuple):
+    """What decides whether a snapshot is valid; the columns have these names."""
+
+    snapshot_id: int
+    resolved_ts: int
+    replayed_from: int | None
+
+
+def choose_valid_snapshot(names: Sequence[SnapshotName], snapshot_id: int, ts: int | None) -> int:
+    """Return the newest valid snapshot at or before `snapshot_id` and below `ts`; 0 if none is.
+
+    A replay invalidates the snapshots between the one that it started from and its own.
+    """
+    replays = [
+        (name.replayed_from, name.snapshot_id) for name in names if name.replayed_from is not None
+    ]
+    valid = [
+        name.snapshot_id
+        for name in names
+        if name.snapshot_id <= snapshot_id
+        and (ts is None or name.resolved_ts < ts)
+        and not any(start < name.snapshot_id < end for start, end in replays)
+    ]
+    return max(valid, default=0)

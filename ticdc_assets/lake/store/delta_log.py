@@ -1,0 +1,164 @@
+"""The state of a Delta table at a version, replayed from its log in this process.
+
+Current tables use Delta features that delta-rs does not read.  The log itself states the files of a
+version, how many rows each has, and which of them are deleted, whatever the features.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import msgspec
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from ticdc_assets.lake.store.reader import LakeReader
+
+_FOLDER = "_delta_log"
+_COMMIT = re.compile(r"([0-9]{20})\.json")
+# In one file, or in numbered parts.
+_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.[0-9]{10}\.([0-9]{10}))?\.parquet")
+# Of the columns of a checkpoint, what `_Action` takes.
+_IN_CHECKPOINT = ["add", "metaData", "protocol"]
+
+
+class DeletionVector(msgspec.Struct, frozen=True, rename="camel"):
+    """Where the deleted rows of a file are listed, and how many there are."""
+
+    storage_type: str
+    path_or_inline_dv: str
+    cardinality: int
+    offset: int | None = None
+
+    @property
+    def id(self) -> tuple[str, str, int | None]:
+        return self.storage_type, self.path_or_inline_dv, self.offset
+
+
+class _File(msgspec.Struct, rename="camel"):
+    path: str
+    stats: str | None = None
+    deletion_vector: DeletionVector | None = None
+
+
+class _MetaData(msgspec.Struct, rename="camel"):
+    schema_string: str
+
+
+class _Protocol(msgspec.Struct, rename="camel"):
+    min_reader_version: int
+    reader_features: list[str] | None = None
+
+
+class _Action(msgspec.Struct, rename="camel"):
+    add: _File | None = None
+    remove: _File | None = None
+    meta_data: _MetaData | None = None
+    protocol: _Protocol | None = None
+
+
+class _Stats(msgspec.Struct, rename="camel"):
+    num_records: int | None = None
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file, by its path below the table, and which of its rows are deleted."""
+
+    path: str
+    # With the deleted ones; None where the log does not state it.
+    rows: int | None
+    deleted: DeletionVector | None
+
+    @property
+    def live_rows(self) -> int | None:
+        deleted = 0 if self.deleted is None else self.deleted.cardinality
+        return None if self.rows is None else self.rows - deleted
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A Delta table at a version."""
+
+    files: tuple[DataFile, ...]
+    # As Delta writes it: JSON.
+    schema: str
+    reader_features: frozenset[str]
+
+
+def read_state(reader: LakeReader, table: str, version: int) -> TableState:
+    """Replay the log of a table up to a version."""
+    folder = reader.open_folder(table)
+    with reader.explained(reader.location.path(table)):
+        return _replay(_read_actions(folder, version))
+
+
+def count_rows(reader: LakeReader, table: str, version: int) -> int:
+    """Count the rows of a table at a version, from its log alone where that states them."""
+    folder = reader.open_folder(table)
+    with reader.explained(reader.location.path(table)):
+        files = _replay(_read_actions(folder, version)).files
+        return sum(_count_live_rows(folder, file) for file in files)
+
+
+def _count_live_rows(folder: fs.FileSystem, file: DataFile) -> int:
+    if file.live_rows is not None:
+        return file.live_rows
+    deleted = 0 if file.deleted is None else file.deleted.cardinality
+    with folder.open_input_file(file.path) as opened:
+        return int(pq.read_metadata(opened).num_rows) - deleted
+
+
+def _read_actions(folder: fs.FileSystem, version: int) -> Iterator[_Action]:
+    """Yield the actions of a log in order, from the last checkpoint before a version on."""
+    names = [info.base_name for info in folder.get_file_info(fs.FileSelector(_FOLDER))]
+    since, checkpoint = _choose_checkpoint(names, version)
+    for name in checkpoint:
+        with folder.open_input_file(f"{_FOLDER}/{name}") as file:
+            parquet = pq.ParquetFile(file)
+            for batch in parquet.iter_batches(columns=_IN_CHECKPOINT):
+                yield from msgspec.convert(batch.to_pylist(), list[_Action])
+    commits = {int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))}
+    missing = set(range(since + 1, version + 1)) - commits
+    if missing or (since < 0 and not commits):
+        raise FileNotFoundError(f"version {version} is not in the Delta log")
+    decode = msgspec.json.Decoder(_Action).decode_lines
+    for number in range(since + 1, version + 1):
+        with folder.open_input_file(f"{_FOLDER}/{number:020}.json") as file:
+            yield from decode(file.read())
+
+
+def _choose_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[str]]:
+    """Return the newest complete checkpoint up to a version, and its files; -1 if none is."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for name in names:
+        match = _CHECKPOINT.fullmatch(name)
+        if match and int(match[1]) <= version:
+            found.setdefault((int(match[1]), int(match[2] or 1)), []).append(name)
+    whole = [key for key, files in found.items() if len(files) == key[1]]
+    return (max(whole)[0], sorted(found[max(whole)])) if whole else (-1, [])
+
+
+def _replay(actions: Iterable[_Action]) -> TableState:
+    files: dict[tuple[str, object], DataFile] = {}
+    schema, features = "", frozenset[str]()
+    for action in actions:
+        if action.remove is not None:
+            files.pop(_identify(action.remove), None)
+        if action.add is not None:
+            files[_identify(action.add)] = _make_file(action.add)
+        if action.meta_data is not None:
+            schema = action.meta_data.schema_string
+        if action.protocol is not None:
+            features = frozenset(action.protocol.reader_features or ())
+    return TableState(tuple(files.values()), schema, features)
+
+
+def _identify(file: _File) -> tuple[str, object]:
+    return file.path, file.deletion_vector and file.deletion_vector.id
+
+
+def _make_file(file: _File) -> DataFile:
+    stats = _Stats() if file.stats is None else msgspec.json.decode(file.stats, type=_Stats)
+    return DataFile(unquote(file.path), stats.num_records, file.deletion_vector)
