@@ -28,6 +28,7 @@ from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.codegen import CODEGEN_OFF
 from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import build_ledger
 
@@ -189,7 +190,7 @@ class Runs:
         for incarnation in live:
             table = CurrentTable(self.open(spark), incarnation)
             assert table.version == applied.versions[incarnation], self.kills
-        done = build_ledger(self.open(spark), applied)
+        done = build_ledger(LakeReader(self.open(spark).location), applied)
         assert done.adds_up, (done, self.kills)
 
 

@@ -22,6 +22,7 @@ from ticdc_assets.lake.apply.pending_rows import find_late_rows
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot, read_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import Ledger, build_ledger
 from ticdc_assets.stream.problem import CREATE_NOT_SENT
@@ -32,7 +33,7 @@ class Kept(NamedTuple):
     lake: LakeSession
 
     def build_ledger(self) -> Ledger:
-        return build_ledger(self.lake, read_last_snapshot(self.lake))
+        return build_ledger(LakeReader(self.lake.location), read_last_snapshot(self.lake))
 
     def source(self) -> FolderSource:
         opened = partial(open_sink_folder, self.lake.feed)
@@ -122,7 +123,7 @@ def test_a_row_sent_again_under_another_schema_version_is_repeated(
     second = f"UPDATE {lake.sql('events')} SET schema_version = 9, table_id = 7"
     lake.spark.sql(f"{second} WHERE kind = 'row' AND batch = 2").collect()
     assert find_late_rows(lake, read_snapshot(lake, 1), 2) == []
-    (table,) = build_ledger(lake, read_last_snapshot(lake)).tables
+    (table,) = build_ledger(LakeReader(lake.location), read_last_snapshot(lake)).tables
     assert (table.input, table.applied, table.repeated, table.missing) == (2, 1, 1, 0)
 
 
@@ -145,7 +146,7 @@ def test_a_contradicting_row_is_quarantined_and_a_partial_table_is_named(
     )
     seen = as_of(lake)
     assert [json.loads(line)["v"] for line in seen.lines(seen.find("d.old")[0])] == ["abc", "x"]
-    done = build_ledger(lake, applied)
+    done = build_ledger(LakeReader(lake.location), applied)
     assert done.adds_up
     assert done.partial == [("`d`.`old`", CREATE_NOT_SENT)]
     rows = lake.read("tables").select("table", "status", "reason").collect()

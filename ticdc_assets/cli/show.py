@@ -19,13 +19,13 @@ from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views import overview
+from ticdc_assets.lake.views.ledger import Ledger, build_ledger
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.safe_text import escape_control
 from ticdc_assets.stream.event_lines import format_event
 
 if TYPE_CHECKING:
     from ticdc_assets.lake.views.asof import AsOfView
-    from ticdc_assets.lake.views.ledger import Ledger
 
 _NUMBERS = frozenset((1, 4))
 # Rows are aligned in blocks of this size.
@@ -217,18 +217,14 @@ def schema(options: argparse.Namespace) -> int:
 
 def ledger(options: argparse.Namespace) -> int:
     """Print the ledger."""
-    from ticdc_assets.cli.lake import open_lake
-    from ticdc_assets.lake.views.ledger import build_ledger
-
-    snapshot = read_existing_snapshot(open_reader(options))
-    lake = open_lake(options)
-    totals = build_ledger(lake, snapshot)
-    for line in format_ledger(lake.feed.id, totals):
+    reader = open_reader(options)
+    totals = build_ledger(reader, read_existing_snapshot(reader))
+    for line in format_ledger(reader.location.changefeed, totals):
         say(line)
     return 0 if totals.adds_up else 1
 
 
-def format_ledger(changefeed_id: str, totals: "Ledger") -> list[str]:
+def format_ledger(changefeed_id: str, totals: Ledger) -> list[str]:
     """Format the ledger as aligned text, with the verdict in the last line."""
     source = totals.source
     lines = [

@@ -8,6 +8,7 @@ from ticdc_assets.checks.invariants.context import CheckContext
 from ticdc_assets.checks.invariants.invariant import Result, Violations, promise
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.events.event_rows import make_table_name
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.ledger import build_ledger
 
 _LEDGER = ("what", "table", "expected", "counted")
@@ -47,7 +48,7 @@ def ledger_balances(context: CheckContext) -> Result:
 
 
 def _recount_everything(context: CheckContext) -> _Rows:
-    ledger = build_ledger(context.lake, context.after)
+    ledger = build_ledger(LakeReader(context.lake.location), context.after)
     rows: _Rows = [
         ("row events with a known outcome", table.name, table.input, table.input - table.missing)
         for table in ledger.tables

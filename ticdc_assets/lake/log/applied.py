@@ -9,16 +9,12 @@ from dataclasses import astuple
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
-from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.log.applied_row import (
-    APPLIED_COLUMNS,
     STATE_INTERVAL,
-    AppliedRow,
     TableCounts,
-    decode_applied_row,
 )
 from ticdc_assets.lake.log.snapshot import (
     Snapshot,
@@ -51,12 +47,6 @@ def read_snapshot(lake: LakeSession, snapshot_id: int) -> Snapshot:
     id = F.col("snapshot_id")
     recent = lake.read("applied").where((id <= snapshot_id) & (id > snapshot_id - STATE_INTERVAL))
     return decode_snapshot((row.asDict(recursive=True) for row in recent.collect()), snapshot_id)
-
-
-def read_applied_rows(lake: LakeSession, condition: Column) -> list[AppliedRow]:
-    """Read the rows of `applied` that meet a condition, in order."""
-    rows = lake.read("applied").where(condition).select(*APPLIED_COLUMNS).orderBy("snapshot_id")
-    return [decode_applied_row(row.asDict(recursive=True)) for row in rows.collect()]
 
 
 def find_valid_snapshot(lake: LakeSession, snapshot_id: int, ts: int | None = None) -> int:

@@ -4,9 +4,10 @@ What is opened is one Delta version, whatever is committed meanwhile.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -60,6 +61,10 @@ class LakeReader:
             dataset = table.to_pyarrow_dataset()
             return dataset.to_table(columns=list(columns), filter=condition)
 
+    def open_all(self, tables: Sequence[str]) -> "OpenTables":
+        """Open the newest Delta versions of some tables."""
+        return OpenTables(self, {table: self.open(table) for table in tables})
+
     def max_of(self, table: DeltaTable, column: str) -> int:
         """Return the greatest number in a column by the statistics in the log; 0 without rows."""
         with self.explained(_find_path(table)):
@@ -76,6 +81,27 @@ class LakeReader:
         except (DeltaError, OSError, pa.ArrowException) as error:
             reason = f"cannot be read: {describe_error(error)}"
             raise ConfigError(reason, file=path, setting=_SETTING) from None
+
+
+@dataclass(frozen=True)
+class OpenTables:
+    """Some tables of a lake, each at the Delta version at which it was opened."""
+
+    _reader: LakeReader
+    _tables: Mapping[str, DeltaTable]
+
+    def read(self, table: str, *columns: str, where: pc.Expression | None = None) -> pa.Table:
+        """Read columns of a table."""
+        return self._reader.read(self._tables[table], columns, where)
+
+    def columns(self, table: str) -> list[str]:
+        return [field.name for field in self._tables[table].schema().fields]
+
+
+def count_by(column: str, rows: pa.Table) -> dict[Any, int]:
+    """Count rows by the values of a column."""
+    counts = rows.group_by(column).aggregate([([], "count_all")])
+    return {row[column]: row["count_all"] for row in counts.to_pylist()}
 
 
 def _format_uri(path: str) -> str:

@@ -12,26 +12,24 @@ Row events, per table name:
     repeated     they arrived late and had arrived before, so they change nothing; of the rows in no
                  window, at most as many as there are such events count as repeated
     missing      input less all of these; negative if more was applied than arrived
-
-The source: every data file has a `file` row or waits; every applied batch has a `batch` row, which
-accounts for its records and schema files; every input that could not be decoded is in the
-quarantine.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame, GroupedData
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
 from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.events.repetition import is_same_event
-from ticdc_assets.lake.log.applied import read_applied_rows
+from ticdc_assets.lake.log.applied_files import read_rows
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.contracts import EVENT_IDENTITY
+from ticdc_assets.lake.store.reader import LakeReader, count_by
+from ticdc_assets.lake.views.source_ledger import IS_ROW, SourceCount, SourceLedger
 from ticdc_assets.plan.state import Incarnation
 
 
@@ -54,23 +52,6 @@ class TableLedger:
 
 
 @dataclass(frozen=True)
-class SourceLedger:
-    """What became of the records or files of a changefeed."""
-
-    what: str
-    input: int
-    decoded: int
-    waiting: int
-    quarantined: int
-    # Contradictions, in words.
-    faults: tuple[str, ...]
-
-    @property
-    def adds_up(self) -> bool:
-        return not self.faults
-
-
-@dataclass(frozen=True)
 class Ledger:
     """The ledger of a changefeed."""
 
@@ -84,20 +65,26 @@ class Ledger:
         return self.source.adds_up and all(table.adds_up for table in self.tables)
 
 
-def build_ledger(lake: LakeSession, applied: Snapshot) -> Ledger:
+def build_ledger(reader: LakeReader, applied: Snapshot) -> Ledger:
     """Recount all input up to a snapshot."""
-    return _Ledger(lake, applied).run()
+    return _Ledger(reader, applied).run()
+
+
+class _Span(NamedTuple):
+    """What a window applied: commit ts and batches; whether it was replayed later."""
+
+    after_ts: int
+    ts: int
+    batch: int
+    is_replayed: bool
 
 
 class _Ledger:
-    def __init__(self, lake: LakeSession, applied: Snapshot) -> None:
-        self._lake = lake
+    def __init__(self, reader: LakeReader, applied: Snapshot) -> None:
         self._applied = applied
-        self._events = lake.read("events")
-        self._raw = lake.read("raw")
-        self._quarantine = lake.read("quarantine")
-        self._history = lake.read("schema_history")
-        self._rows = read_applied_rows(lake, F.col("snapshot_id") <= applied.snapshot_id)
+        self._tables = reader.open_all(("events", "raw", "quarantine", "schema_history"))
+        self._read = self._tables.read
+        self._rows = read_rows(reader, reader.open("applied"), 0, applied.snapshot_id)
 
     def run(self) -> Ledger:
         counts, ahead = self._counts()
@@ -119,7 +106,9 @@ class _Ledger:
                 )
             )
         quarantined = sum(rows.quarantined for rows in counts.values())
-        return Ledger(self._source(quarantined), tables, self._partial())
+        return Ledger(
+            SourceCount(self._tables, self._applied).run(quarantined), tables, self._partial()
+        )
 
     def _counts(self) -> tuple[dict[str, RowCounts], dict[str, int]]:
         """Return per name the counts that no replay replaced.
@@ -160,17 +149,15 @@ class _Ledger:
         )
 
     def _input_and_waiting(self) -> tuple[dict[str, int], dict[str, int]]:
-        ts, batch = self._applied.ts, self._applied.batch
-        waits = (F.col("commit_ts") > ts) | (F.col("batch") > batch)
+        waits = (pc.field("commit_ts") > self._applied.ts) | (
+            pc.field("batch") > self._applied.batch
+        )
         for name, after, through in self._stopped():
-            beyond = F.col("commit_ts") > after
-            waits = waits | ((F.col("name") == name) & beyond & (F.col("commit_ts") <= through))
-        rows = self._events.where("kind = 'row'").groupBy("name")
-        counts = rows.agg(F.count(F.lit(1)).alias("input"), F.count_if(waits).alias("waiting"))
-        lines = counts.collect()
+            is_beyond = (pc.field("commit_ts") > after) & (pc.field("commit_ts") <= through)
+            waits |= (pc.field("name") == name) & is_beyond
         return (
-            {row["name"]: row["input"] for row in lines},
-            {row["name"]: row["waiting"] for row in lines},
+            count_by("name", self._read("events", "name", where=IS_ROW)),
+            count_by("name", self._read("events", "name", where=IS_ROW & waits)),
         )
 
     def _stopped(self) -> list[tuple[str, int, int]]:
@@ -184,11 +171,12 @@ class _Ledger:
         if not tables:
             return stopped
         ids = [table.id for table in tables]
-        called = self._history.where(F.col("incarnation").isin(ids)).select(
-            "incarnation", "database", "table", "valid_from", "valid_to"
+        called = self._read(
+            *("schema_history", "incarnation", "database", "table", "valid_from", "valid_to"),
+            where=pc.field("incarnation").isin(ids),
         )
         names = defaultdict(list)
-        for row in called.collect():
+        for row in called.to_pylist():
             name = make_table_name(row["database"], row["table"]) or ""
             through = state.ts if row["valid_to"] is None else row["valid_to"]
             if through > row["valid_from"] or row["valid_to"] is None:
@@ -218,98 +206,50 @@ class _Ledger:
             if row.replayed_from is not None
         ]
         spans = [
-            (after_ts, ts, batches[id], any(start < id < end for start, end in replays))
+            _Span(after_ts, ts, batches[id], any(start < id < end for start, end in replays))
             for (after_ts, _), (ts, id) in pairwise(windows)
             if ts > after_ts
         ]
-        if not spans:
-            return {}, {}
-        frame = self._lake.spark.createDataFrame(
-            spans, "after_ts long, ts long, line_batch long, replayed boolean"
-        )
-        considered = f"batch <= {self._applied.batch}"
-        rows = self._events.where(f"kind = 'row' AND ordering <> 'table_version' AND {considered}")
-        covered = F.expr("commit_ts > after_ts AND commit_ts <= ts AND batch > line_batch")
-        late = rows.join(F.broadcast(frame), covered)
-        if late.isEmpty():
-            return {}, {}
-        same = is_same_event("late", "known") & (F.col("known.batch") < F.col("late.batch"))
-
-        def count_late(how: str) -> dict[str, int]:
-            matches = late.alias("late").join(rows.alias("known"), same, how)
-            if how == "left_anti":
+        repeated: dict[str, int] = defaultdict(int)
+        new: dict[str, int] = defaultdict(int)
+        first_batches: dict[tuple[Any, ...], int] = {}
+        late = self._read_late_and_equal(spans)
+        for row in late:
+            event = _identify(row)
+            first_batches[event] = min(row["batch"], first_batches.get(event, row["batch"]))
+        for row in late:
+            span = _find_span(spans, row["commit_ts"])
+            if span is None or row["batch"] <= span.batch:
+                continue
+            if first_batches[_identify(row)] < row["batch"]:
+                repeated[row["name"]] += 1
+            elif row["ordering"] == "commit_ts" and not span.is_replayed:
                 # Rows ordered by milliseconds are applied when they arrive, so they are never late.
-                matches = matches.where("NOT replayed AND ordering = 'commit_ts'")
-            return {row["name"]: row["count"] for row in matches.groupBy("name").count().collect()}
+                new[row["name"]] += 1
+        return repeated, new
 
-        return count_late("left_semi"), count_late("left_anti")
-
-    # The source
-
-    def _source(self, quarantined: int) -> SourceLedger:
-        folder = "role" in self._raw.columns
-        undecoded = self._events.where("kind = 'quarantined'").count()
-        faults = self._batch_faults() + self._quarantine_faults(undecoded, quarantined)
-        if folder:
-            newest = self._raw.where("role IN ('data', 'changed data')").groupBy("path")
-            last = (F.max("seq").alias("seq"), F.max_by("batch", "seq").alias("batch"))
-            files = newest.agg(*last).alias("f")
-            marks = self._events.where("kind = 'file'").alias("m")
-            marked = files.join(marks, F.expr("m.source = f.path AND m.seq = f.seq"), "left")
-            row = marked.selectExpr(
-                "count(*) AS marks",
-                "count(DISTINCT f.path) AS files",
-                "count(m.seq) AS done",
-                f"count_if(m.seq IS NULL AND f.batch <= {self._applied.decoded_batch}) AS lost",
-            ).collect()[0]
-            if row["lost"]:
-                faults.append(f"{row['lost']} files were considered decoded, and are not marked")
-            if row["marks"] != row["files"]:
-                faults.append("a file is marked as decoded more than once")
-            what, input, decoded = "data files", row["files"], row["done"]
-        else:
-            batches = self._events.where("kind = 'batch'").select("batch")
-            what, input = "records", self._raw.count()
-            decoded = self._raw.join(batches, "batch", "left_semi").count()
-        return SourceLedger(what, input, decoded, input - decoded, undecoded, tuple(faults))
-
-    def _batch_faults(self) -> list[str]:
-        """Return applied batches without their `batch` row, and rows that are stored twice."""
-        done = self._applied.batch
-        marks = self._events.where("kind = 'batch'").groupBy("batch")
-        marked = {r["batch"]: (r["count"], r["seq"]) for r in _with_seq(marks).collect()}
-        ends = {r["batch"]: r["seq"] for r in _with_seq(self._raw.groupBy("batch")).collect()}
-        faults = []
-        for batch, seq in sorted(ends.items()):
-            count, last = marked.get(batch, (0, seq))
-            if not count and batch <= done:
-                faults.append(f"batch {batch} was considered, and is not marked as decoded")
-            elif count > 1:
-                faults.append(f"batch {batch} is marked as decoded {count} times")
-            elif last < seq:
-                faults.append(f"batch {batch} ends beyond what is marked as decoded")
-        twice = self._events.where("kind = 'row'").groupBy("batch", "seq", "index", "source")
-        same = twice.count().where("count > 1").count()
-        if same:
-            faults.append(f"{same} row events are in the lake more than once")
-        return faults
-
-    def _quarantine_faults(self, undecoded: int, unapplied: int) -> list[str]:
-        stages = self._quarantine.groupBy("stage").count().collect()
-        kept: Mapping[str, int] = {row["stage"]: row["count"] for row in stages}
-        faults = []
-        if kept.get("decode", 0) != undecoded:
-            held = kept.get("decode", 0)
-            faults.append(
-                f"{undecoded} inputs could not be decoded, and {held} are in the quarantine"
-            )
-        if kept.get("apply", 0) < unapplied:
-            held = kept.get("apply", 0)
-            faults.append(
-                f"{unapplied} row events could not be applied, and {held} are in the quarantine"
-            )
-        return faults
+    def _read_late_and_equal(self, spans: Sequence[_Span]) -> list[dict[str, Any]]:
+        """Read the late row events, and others of their commit ts."""
+        considered = (
+            IS_ROW
+            & (pc.field("ordering") != "table_version")
+            & (pc.field("batch") <= self._applied.batch)
+        )
+        keys = self._read("events", "commit_ts", "batch", where=considered)
+        pairs = zip(keys["commit_ts"].to_pylist(), keys["batch"].to_pylist(), strict=True)
+        late = {ts for ts, batch in pairs if (span := _find_span(spans, ts)) and batch > span.batch}
+        if not late:
+            return []
+        of_late = considered & pc.field("commit_ts").isin(sorted(late))
+        found = self._read("events", *EVENT_IDENTITY, "batch", "ordering", where=of_late)
+        return list(found.to_pylist())
 
 
-def _with_seq(groups: GroupedData) -> DataFrame:
-    return groups.agg(F.count(F.lit(1)).alias("count"), F.max("seq").alias("seq"))
+def _find_span(spans: Sequence[_Span], ts: int | None) -> _Span | None:
+    """Return the span that a commit ts is in; they are in order and do not overlap."""
+    at = len(spans) if ts is None else bisect_left(spans, ts, key=lambda span: span.ts)
+    return spans[at] if at < len(spans) and ts is not None and spans[at].after_ts < ts else None
+
+
+def _identify(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in EVENT_IDENTITY)
