@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from resources.storage import open_claim_check_folder, open_sink_folder
 from tests.golden import find_folder, meta, open_lines, storage_tree
+from tests.lake.reading import read_lines
 from tests.reference.golden_feeds import (
     APPROXIMATE_REPORTED,
     DROPPED_REMAIN,
@@ -191,7 +192,7 @@ def compare(golden: GoldenLake, ts: int, sample: Random | None = None) -> None:
     if sample is not None:
         chosen = sample.sample(chosen, min(3, len(chosen)))
     with ThreadPoolExecutor(_THREADS) as pool:
-        lines = list(pool.map(lambda name: list(shown.lines(tables[name])), chosen))
+        lines = list(pool.map(lambda name: read_lines(golden.lake, shown, tables[name]), chosen))
     for name, ours in zip(chosen, lines, strict=True):
         true = expected.get(name)
         _compare(golden, ts, tables[name], [msgspec.json.decode(line) for line in ours], true)

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from resources.storage import open_sink_folder
+from tests.lake.reading import read_lines
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.demo import FULL_CSV, encode_truth
 from ticdc_assets.demo.column_type import column
@@ -125,7 +126,7 @@ class Damaged:
             if table is None or table.is_stopped:
                 found[name] = "missing" if table is None else table.status
                 continue
-            ours, theirs = Counter(shown.lines(table)), Counter(true.get(name))
+            ours, theirs = Counter(read_lines(self.lake, shown, table)), Counter(true.get(name))
             if ours != theirs:
                 found[name] = (ours - theirs).total(), (theirs - ours).total()
         return found

@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, ddl, placed, row, watermark
+from tests.lake.reading import read_lines
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.store.contracts import CONTRACTS
 from ticdc_assets.lake.store.lake import Lake, LakeSession
@@ -28,7 +29,7 @@ def made(lake: LakeSession) -> dict[str, Any]:
     done = advance(lake, RecordSource(lambda: CAME))
     assert done.applied.problems == []
     (table,) = as_of(lake).tables()
-    assert list(as_of(lake).lines(table)) == [b'{"id":"1","a.b":"x","c,d":"[]"}\n']
+    assert read_lines(lake, as_of(lake), table) == [b'{"id":"1","a.b":"x","c,d":"[]"}\n']
     return {name: described(lake.spark, lake.path(name)) for name in names(lake)}
 
 

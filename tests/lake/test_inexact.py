@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.lake.history_lake import HistoryLake
+from tests.lake.reading import read_lines
 from tests.lake.test_old_rows import FEED
 from tests.reference.changefeeds import Ddl, Step, Teller, cut, edit, exchange, put
 from ticdc_assets.events import Event, Op, RowChange
@@ -97,7 +98,9 @@ def without_old_row(event: Event) -> Event:
 
 def shown(lake: HistoryLake, ts: int) -> dict[str, list[bytes]]:
     seen = as_of(lake.lake, ts)
-    return {table.schema.table: sorted(seen.lines(table)) for table in seen.tables()}
+    return {
+        table.schema.table: sorted(read_lines(lake.lake, seen, table)) for table in seen.tables()
+    }
 
 
 def in_model(model: Model) -> dict[str, list[bytes]]:

@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
+from tests.lake.reading import read_lines
 from ticdc_assets.errors import CONTENT_ERRORS, TableCannotContinue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
@@ -110,7 +111,10 @@ def test_columns_of_any_name_survive_every_kind_of_change(
         seen = as_of(lake, ts)
         (found,) = seen.tables()
         assert (found.schema.database, found.schema.table) == ("d", TABLE)
-        assert sorted(map(json.loads, seen.lines(found)), key=lambda row: row["id"]) == rows
+        assert (
+            sorted(map(json.loads, read_lines(lake, seen, found)), key=lambda row: row["id"])
+            == rows
+        )
 
 
 @pytest.mark.any_spark
@@ -129,7 +133,7 @@ def test_a_table_that_spark_cannot_take_is_paused_alone(
 
     def lines(name: str) -> list[Any]:
         seen = as_of(lake)
-        return list(map(json.loads, seen.lines(seen.find(name)[0])))
+        return list(map(json.loads, read_lines(lake, seen, seen.find(name)[0])))
 
     # A client of Spark Connect sends nothing that is nested as deep as this table is wide.
     even = {"id": "2", **{f"c{at}": str(at) for at in range(150)}}

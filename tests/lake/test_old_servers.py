@@ -7,6 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from resources.storage import open_sink_folder
+from tests.lake.reading import read_lines
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.lake.advance import FolderSource, advance
 from ticdc_assets.lake.store.lake import Lake, LakeSession
@@ -54,7 +55,7 @@ def test_an_insert_of_a_key_that_is_there_overwrites_its_row(
         done = advance(lake, FolderSource(folder(), folder))
         assert done.applied.problems == []
         (table,) = as_of(lake).tables()
-        return sorted(as_of(lake).lines(table))
+        return sorted(read_lines(lake, as_of(lake), table))
 
     assert run(1, [(1, 1, 5), (2, 2, 6), (3, 2, 7)]) == [
         b'{"id":"1","v":"5"}\n',

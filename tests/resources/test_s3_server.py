@@ -7,7 +7,9 @@ from pathlib import Path
 
 import boto3
 import dagster as dg
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from resources.catalog import read_catalog, read_last_row
 from resources.source import read_checkpoint
@@ -18,7 +20,10 @@ from tests.servers import s3_server
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.naming import identifier
 
 DATASET = "types/storage-csv-full"
@@ -106,6 +111,20 @@ def test_the_catalog_of_a_lake_on_s3_is_read(server: str, tmp_path: Path) -> Non
     assert (found.ts, found.versions) == (expected.ts, {"t0": 3})
     assert os.listdir(tmp_path) == ["shop"]
     assert not Path("s3a:").exists()
+
+
+def test_the_rows_of_a_lake_on_s3_are_read_from_its_log(server: str) -> None:
+    reader = LakeReader(Lake("s3a://lakes/deep/er", "shop"))
+    path = reader.location.current_path("t0")
+    for ids in ([1, 2], [3]):
+        rows = pa.table({"id": ids, "s p": [f"{id}" for id in ids]})
+        write_deltalake(path, rows, mode="append")
+    assert [count_rows(reader, "current/t0", version) for version in (0, 1)] == [2, 3]
+    blocks = [pa.table(block) for block in StoredRows(reader, "current/t0", 1).read()]
+    expected = [{"id": id, "s p": f"{id}"} for id in (1, 2, 3)]
+    assert pa.concat_tables(blocks).sort_by("id").to_pylist() == expected
+    with pytest.raises(ConfigError, match="version 2 is not in the Delta log"):
+        count_rows(reader, "current/t0", 2)
 
 
 def test_the_error_for_an_unreachable_lake_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,6 +181,7 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
     tables = _add_command(commands, "show", "tables", "list tables with their rows, lag and status")
     _add_lake(tables)
     tables.add_argument("--all", action="store_true", help="include dropped tables")
+    tables.add_argument("--paths", action="store_true", help="list Delta tables and versions")
     show = _add_command(commands, "show", "show", "print or write tables as of any TSO")
     _add_lake(show)
     _add_at(show, "print tables as of this TSO (default: the newest applied one)")

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from resources.lake import get_lake_root
 from ticdc_assets.cli import texts
@@ -16,10 +16,13 @@ from ticdc_assets.cli.table_files import write_tables
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
-from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views import overview
 from ticdc_assets.lake.views.ledger import Ledger, build_ledger
+from ticdc_assets.lake.views.snapshot_view import SnapshotView, view_snapshot
+from ticdc_assets.lake.views.tables_at import TablesAt
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.safe_text import escape_control
 from ticdc_assets.stream.event_lines import format_event
@@ -41,7 +44,12 @@ def open_reader(options: argparse.Namespace) -> LakeReader:
 def tables(options: argparse.Namespace) -> int:
     """List the tables."""
     reader = open_reader(options)
-    lines = overview.list_tables(reader, read_existing_snapshot(reader), dropped=options.all)
+    applied = read_existing_snapshot(reader)
+    lines = overview.list_tables(reader, applied, dropped=options.all)
+    if options.paths:
+        for text in format_paths(reader.location, applied, lines):
+            say(text)
+        return 0
     for text in format_tables(lines):
         say(text)
     for line in lines:
@@ -70,26 +78,66 @@ def format_tables(lines: Iterable[overview.TableOverview]) -> list[str]:
     return texts.align_columns(rows, _NUMBERS)
 
 
+def format_paths(
+    location: Lake, applied: Snapshot, lines: Iterable[overview.TableOverview]
+) -> list[str]:
+    """Format where tables are, and their Delta versions in the last snapshot."""
+    rows = [["table", "Delta version", "path"]]
+    for line in lines:
+        version = applied.versions.get(line.incarnation or "")
+        if line.incarnation is not None and version is not None:
+            path = location.current_path(line.incarnation)
+            rows.append([escape_control(line.name), str(version), escape_control(path)])
+    return texts.align_columns(rows, frozenset((1,)))
+
+
 def show(options: argparse.Namespace) -> int:
     """Print or write the rows of tables."""
     if options.table is not None and len(options.at or ()) > 1:
         raise ConfigError("takes one TSO with a table; use --out for several", setting="--at")
-    from ticdc_assets.cli.lake import open_lake
-    from ticdc_assets.lake.views.asof import as_of
-
-    read_existing_snapshot(open_reader(options))
-    lake = open_lake(options)
+    views = _Views(options)
     code = 0
     for ts in options.at or [None]:
-        shown = as_of(lake, ts)
+        shown = views.open(ts)
         if options.out is not None:
-            code |= _write(shown, options.out / str(shown.ts))
+            code |= _write(views, shown, options.out / str(shown.ts))
         else:
-            code |= _print(shown, options)
+            code |= _print(views, shown, options)
     return code
 
 
-def _print(shown: "AsOfView", options: argparse.Namespace) -> int:
+class _Views:
+    """Reads tables at any ts: in this process, or with Spark where that is not possible."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._reader = open_reader(options)
+        self._session: LakeSession | None = None
+
+    def open(self, ts: int | None) -> TablesAt:
+        shown = view_snapshot(self._reader, ts)
+        return shown or self._start_spark(ts, f"{ts} lies between two snapshots")
+
+    def lines(self, shown: TablesAt, table: Incarnation) -> Iterator[bytes]:
+        """Yield the rows of a table as JSON lines."""
+        if isinstance(shown, SnapshotView):
+            reason = shown.why_spark(table)
+            if reason is None:
+                return shown.lines(table)
+            shown = self._start_spark(shown.ts, f"{table.schema.table} has {reason}")
+        return cast("AsOfView", shown).lines(table)
+
+    def _start_spark(self, ts: int | None, reason: str) -> "AsOfView":
+        from ticdc_assets.cli.lake import open_lake
+        from ticdc_assets.lake.views.asof import as_of
+
+        if self._session is None:
+            warn(f"note: this takes Spark: {reason}")
+            self._session = open_lake(self._options)
+        return as_of(self._session, ts)
+
+
+def _print(views: _Views, shown: TablesAt, options: argparse.Namespace) -> int:
     matches = shown.find(options.table)
     if not matches:
         raise ConfigError(f"no table {options.table} at {shown.ts}", setting="DB.TABLE")
@@ -100,7 +148,7 @@ def _print(shown: "AsOfView", options: argparse.Namespace) -> int:
     _report_status(table)
     if table.is_stopped:
         return 1
-    lines = islice(shown.lines(table), options.limit)
+    lines = islice(views.lines(shown, table), options.limit)
     if options.format == "jsonl":
         write_data(lines)
     else:
@@ -147,12 +195,14 @@ def _format_csv_field(text: str | None) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def _write(shown: "AsOfView", folder: Path) -> int:
+def _write(views: _Views, shown: TablesAt, folder: Path) -> int:
     """Write every table that is not stopped; report all that are not live; return the exit code."""
     for table in shown.tables():
         _report_status(table)
     written = [table for table in shown.tables() if not table.is_stopped]
-    unwritten = write_tables(folder, ((table.schema, shown.lines(table)) for table in written))
+    unwritten = write_tables(
+        folder, ((table.schema, views.lines(shown, table)) for table in written)
+    )
     for line in unwritten:
         warn(line)
     return 1 if unwritten or len(written) < len(shown.tables()) else 0

@@ -53,12 +53,13 @@ later than that can only be corrected by `rebuild`.
 """,
     "tables": """\
 List the lake's tables: row count, the time up to which they are applied, how far that lags behind,
-and for a stopped table the reason and the command that resumes it.
+and for a stopped table the reason and the command that resumes it.  With --paths, list the Delta
+table of each, and the Delta version to read: the one in the newest snapshot.
 """,
     "show": """\
 Print the rows of a table, or write all tables, as they were in TiDB at any applied TSO.  Formats:
 aligned columns; JSON lines and files exactly as `replay` writes them; CSV, in which NULL is an
-empty field and an empty text is "".
+empty field and an empty text is "".  A TSO between two snapshots and very large tables start Spark.
 """,
     "events": """\
 Print the events of a table under this name, in order of commit ts: row changes and DDLs.

@@ -9,7 +9,12 @@ from ticdc_assets.lake.log.applied_row import (
     AppliedRow,
     decode_applied_row,
 )
-from ticdc_assets.lake.log.snapshot import SNAPSHOT_COLUMNS, Snapshot, decode_snapshot
+from ticdc_assets.lake.log.snapshot import (
+    SNAPSHOT_COLUMNS,
+    Snapshot,
+    SnapshotName,
+    decode_snapshot,
+)
 from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
 
 
@@ -19,8 +24,26 @@ def read_existing_snapshot(reader: LakeReader) -> Snapshot:
     newest = find_newest_id(reader, applied)
     if not newest:
         raise LakeNotFound(reader.location)
-    rows = reader.read(applied, SNAPSHOT_COLUMNS, _between(newest - STATE_INTERVAL, newest))
-    return decode_snapshot(rows.to_pylist(), newest)
+    return _read_snapshot(reader, applied, newest)
+
+
+def read_snapshot(reader: LakeReader, snapshot_id: int) -> Snapshot:
+    """Read a snapshot by its id; snapshot 0 is the empty lake."""
+    return (
+        _read_snapshot(reader, reader.open("applied"), snapshot_id) if snapshot_id else Snapshot()
+    )
+
+
+def _read_snapshot(reader: LakeReader, applied: DeltaTable, snapshot_id: int) -> Snapshot:
+    recent = _between(snapshot_id - STATE_INTERVAL, snapshot_id)
+    rows = reader.read(applied, SNAPSHOT_COLUMNS, recent)
+    return decode_snapshot(rows.to_pylist(), snapshot_id)
+
+
+def read_snapshot_names(reader: LakeReader) -> list[SnapshotName]:
+    """Read what decides which snapshots are valid."""
+    rows = reader.read(reader.open("applied"), SnapshotName._fields).to_pylist()
+    return [SnapshotName(**row) for row in rows]
 
 
 def read_rows(

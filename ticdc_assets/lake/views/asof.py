@@ -5,9 +5,6 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from ticdc_assets.errors import ConfigError
-from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.window import prepare_window
@@ -15,30 +12,15 @@ from ticdc_assets.lake.columns.conversion import format_rows
 from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot, read_snapshot
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.plan.state import Incarnation, State
+from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
+from ticdc_assets.plan.state import Incarnation
 
 
 @dataclass(frozen=True)
-class AsOfView:
+class AsOfView(TablesAt):
     """All tables at one ts, with the rows of those that are not waiting or paused."""
 
-    ts: int
-    state: State
     _rows: dict[str, DataFrame]
-
-    def tables(self) -> list[Incarnation]:
-        """Return the tables that existed at the ts, by name."""
-        tables = [self.state.incarnations[id] for _, id in self.state.names]
-        return sorted(tables, key=lambda table: (table.schema.database, table.schema.table))
-
-    def find(self, name: str) -> list[Incarnation]:
-        """Find tables by `db.table`; two can match if their names contain dots."""
-        wanted = fold_name(name)
-        return [
-            table
-            for table in self.tables()
-            if fold_name(f"{table.schema.database}.{table.schema.table}") == wanted
-        ]
 
     def rows(self, table: Incarnation) -> DataFrame | None:
         """Return a table's rows with their entries; None if it is waiting or paused."""
@@ -57,13 +39,7 @@ def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
     last = read_last_snapshot(lake)
     if ts is None:
         ts = last.ts
-    if ts > last.ts or not last.snapshot_id:
-        when = (
-            f"{last.ts} ({to_datetime(last.ts):%Y-%m-%d %H:%M:%S} UTC)"
-            if last.snapshot_id
-            else "nothing"
-        )
-        raise ConfigError(f"{ts} is not applied yet: the lake is at {when}", setting="--at")
+    require_applied(ts, last)
     below = (
         last.snapshot_id if ts == last.ts else find_valid_snapshot(lake, last.snapshot_id, ts + 1)
     )

@@ -1,0 +1,116 @@
+"""Rows read from a table's data files in this process are those that Spark reads."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import fs
+from pyspark.sql import SparkSession
+
+from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.store.deletion_vector import read_deleted_rows
+from ticdc_assets.lake.store.delta_log import DeletionVector
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.lake.store.tables import create_table
+
+FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="f")
+FEATURES = {
+    "delta.columnMapping.mode": "name",
+    "delta.enableDeletionVectors": "true",
+    "delta.enableTypeWidening": "true",
+}
+ROWS = 400_000
+# Every kind of container: numbers of their own, bits, and runs; the last in blocks of 65,536 rows
+# that have one another as neighbours.
+DELETED = (
+    "id % 5000 = 7",
+    "id BETWEEN 70000 AND 120000 AND id % 3 = 1",
+    "id BETWEEN 130000 AND 330000",
+)
+
+
+def read(lake: LakeSession, version: int) -> dict[str, list[object]]:
+    """Return the columns of a table, rows by their ids."""
+    stored = StoredRows(LakeReader(lake.location), "current/t1", version)
+    assert stored.unknown_features == set()
+    blocks = [pa.table(block) for block in stored.read()]
+    rows = pa.concat_tables(blocks, promote_options="permissive") if blocks else pa.table({})
+    return rows.sort_by("id").to_pydict() if rows.num_rows else {}
+
+
+def read_with_spark(lake: LakeSession, version: int) -> dict[str, list[object]]:
+    path = lake.current_path("t1")
+    rows = lake.spark.read.format("delta").option("versionAsOf", version).load(path).orderBy("id")
+    return pa.table(rows.toArrow()).to_pydict()
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> LakeSession:
+    return LakeSession(spark, Lake(str(tmp_path / "a b%20[c]*"), "f"), FEED)
+
+
+def test_deleted_rows_are_left_out_however_they_are_listed(lake: LakeSession) -> None:
+    spark, path = lake.spark, lake.current_path("t1")
+    create_table(spark, path, "id bigint", (), FEATURES)
+    # One file of several row groups.
+    rows = spark.range(ROWS).coalesce(1).write.format("delta").mode("append")
+    rows.option("parquet.block.size", "400000").save(path)
+    for condition in DELETED:
+        spark.sql(f"DELETE FROM delta.`{path}` WHERE {condition}").collect()
+    for version in range(1, 2 + len(DELETED)):
+        assert read(lake, version) == read_with_spark(lake, version), version
+    newest = max(Path(path).glob("**/*.bin"), key=lambda file: file.stat().st_mtime_ns)
+    newest.write_bytes(newest.read_bytes()[:-7] + b"damaged")
+    with pytest.raises(ConfigError, match="a deletion vector has another checksum"):
+        read(lake, 1 + len(DELETED))
+
+
+def test_columns_are_those_of_the_version_whatever_the_age_of_a_file(lake: LakeSession) -> None:
+    spark, path = lake.spark, lake.current_path("t1")
+    columns = "id int, `a.b` string, d decimal(5,2), gone int, m map<string, string>"
+    create_table(spark, path, columns, (), FEATURES)
+    table = f"delta.`{path}`"
+    for statement in (
+        f"INSERT INTO {table} VALUES (1, 'x', 1.25, 5, map('k', 'v')), (2, NULL, NULL, 6, NULL)",
+        f"ALTER TABLE {table} RENAME COLUMN `a.b` TO `c,d`",
+        f"ALTER TABLE {table} DROP COLUMN gone",
+        f"ALTER TABLE {table} ADD COLUMN (gone string FIRST)",
+        f"ALTER TABLE {table} ALTER COLUMN id TYPE bigint",
+        f"ALTER TABLE {table} ALTER COLUMN d TYPE decimal(12,4)",
+        f"INSERT INTO {table} VALUES ('new', {1 << 40}, 'y', 7.0625, NULL)",
+    ):
+        spark.sql(statement).collect()
+    for version in (0, 1, 2, 3, 4, 5, 6, 7):
+        assert read(lake, version) == (read_with_spark(lake, version) if version else {}), version
+
+
+# The bitmap of the example in Delta's protocol, in the format that Delta writes, in Z85.
+INLINE = "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"
+
+
+def test_a_vector_in_the_log_is_read() -> None:
+    vector = DeletionVector("i", INLINE, 6)
+
+    assert read_deleted_rows(fs.LocalFileSystem(), vector).tolist() == [3, 4, 7, 11, 18, 29]
+
+
+@pytest.mark.parametrize(
+    ("vector", "reason"),
+    [
+        (DeletionVector("i", INLINE, 7), "6 rows"),
+        (DeletionVector("i", INLINE[:30], 6), "damaged"),
+        # The format of the example itself, which Delta no longer writes.
+        (
+            DeletionVector("i", "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", 6),
+            "another format",
+        ),
+        (DeletionVector("i", "~", 6), "damaged"),
+        (DeletionVector("p", "s3://other/file.bin", 6), "Spark alone"),
+    ],
+)
+def test_a_damaged_vector_is_an_error(vector: DeletionVector, reason: str) -> None:
+    with pytest.raises(OSError, match=reason):
+        read_deleted_rows(fs.LocalFileSystem(), vector)

@@ -1,0 +1,76 @@
+"""The rows of a Delta table at a version, read from its data files in this process."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from ticdc_assets.lake.store.deletion_vector import read_deleted_rows
+from ticdc_assets.lake.store.delta_log import DataFile, TableState, read_state
+from ticdc_assets.lake.store.reader import LakeReader
+
+# What this file implements.
+_FEATURES = frozenset(
+    ("columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview")
+)
+_ROWS_PER_BATCH = 16_384
+_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+
+
+class StoredRows:
+    """A Delta table at a version."""
+
+    def __init__(self, reader: LakeReader, table: str, version: int) -> None:
+        self._reader = reader
+        self._table = table
+        self.state: TableState = read_state(reader, table, version)
+
+    @property
+    def unknown_features(self) -> frozenset[str]:
+        """The Delta features of the table that only Spark reads."""
+        return self.state.reader_features - _FEATURES
+
+    def read(self) -> Iterator[dict[str, pa.Array]]:
+        """Yield blocks of rows by column; a file that is older than a column lacks it.
+
+        Values have the types of their file: a column may have been widened since.
+        """
+        names = self._read_physical_names()
+        folder = self._reader.open_folder(self._table)
+        with self._reader.explained(self._reader.location.path(self._table)):
+            for file in self.state.files:
+                for batch in _read_file(folder, file):
+                    found = dict(zip(batch.schema.names, batch.columns, strict=True))
+                    columns = {name: found.get(physical) for name, physical in names.items()}
+                    rows = batch.num_rows
+                    yield {
+                        name: pa.nulls(rows) if column is None else column
+                        for name, column in columns.items()
+                    }
+
+    def _read_physical_names(self) -> dict[str, str]:
+        """Return the names of the columns, in order, and those in the data files."""
+        fields: list[dict[str, Any]] = msgspec.json.decode(self.state.schema)["fields"]
+        return {
+            field["name"]: field["metadata"].get(_PHYSICAL_NAME, field["name"]) for field in fields
+        }
+
+
+def _read_file(folder: fs.FileSystem, file: DataFile) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a data file that are not deleted."""
+    deleted = None if file.deleted is None else read_deleted_rows(folder, file.deleted)
+    first = 0
+    with folder.open_input_file(file.path) as opened:
+        for batch in pq.ParquetFile(opened).iter_batches(_ROWS_PER_BATCH):
+            last = first + batch.num_rows
+            if deleted is not None:
+                kept = np.ones(batch.num_rows, bool)
+                kept[deleted[(deleted >= first) & (deleted < last)] - first] = False
+                yield batch.filter(pa.array(kept))
+            else:
+                yield batch
+            first = last

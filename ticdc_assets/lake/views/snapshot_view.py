@@ -1,0 +1,62 @@
+"""The rows of a snapshot, read in this process: what `asof` shows at a snapshot's own ts."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+from ticdc_assets.lake.columns.stored_values import format_blocks
+from ticdc_assets.lake.log.applied_files import (
+    read_existing_snapshot,
+    read_snapshot,
+    read_snapshot_names,
+)
+from ticdc_assets.lake.log.snapshot import choose_valid_snapshot
+from ticdc_assets.lake.store.delta_log import count_rows
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
+from ticdc_assets.plan.state import Incarnation
+
+# From about this many values on, Spark's cores make up for its start.
+_MAX_VALUES = 5_000_000
+
+
+@dataclass(frozen=True)
+class SnapshotView(TablesAt):
+    """All tables at a snapshot, with the rows of those that are not waiting or paused."""
+
+    _reader: LakeReader
+    _versions: Mapping[str, int]
+
+    def why_spark(self, table: Incarnation) -> str | None:
+        """Return why Spark has to read the rows of a table; None if it does not have to."""
+        if table.is_stopped or table.id not in self._versions:
+            return None
+        rows = count_rows(self._reader, *self._find(table))
+        if rows * len(table.schema.columns) > _MAX_VALUES:
+            return f"{rows:,} rows"
+        unknown = StoredRows(self._reader, *self._find(table)).unknown_features
+        return f"Delta's {', '.join(sorted(unknown))}" if unknown else None
+
+    def lines(self, table: Incarnation) -> Iterator[bytes]:
+        """Yield a table's rows as JSON lines in byte order, as `asof` does."""
+        if table.is_stopped or table.id not in self._versions:
+            return
+        blocks = StoredRows(self._reader, *self._find(table)).read()
+        yield from sorted(chain.from_iterable(format_blocks(blocks, table.schema)))
+
+    def _find(self, table: Incarnation) -> tuple[str, int]:
+        return f"current/{table.id}", self._versions[table.id]
+
+
+def view_snapshot(reader: LakeReader, ts: int | None) -> SnapshotView | None:
+    """View the lake at a ts, by default the newest; None if the ts is not that of a snapshot."""
+    last = read_existing_snapshot(reader)
+    if ts is None or ts == last.ts:
+        return SnapshotView(last.ts, last.state, reader, last.versions)
+    require_applied(ts, last)
+    names = read_snapshot_names(reader)
+    base = read_snapshot(reader, choose_valid_snapshot(names, last.snapshot_id, ts + 1))
+    if base.ts != ts:
+        return None
+    return SnapshotView(ts, base.state, reader, base.versions)

@@ -1,0 +1,42 @@
+"""The tables of a lake at one ts, whatever reads their rows."""
+
+from dataclasses import dataclass
+
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.events.tso import to_datetime
+from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.plan.state import Incarnation, State
+
+
+@dataclass(frozen=True)
+class TablesAt:
+    """All tables at one ts."""
+
+    ts: int
+    state: State
+
+    def tables(self) -> list[Incarnation]:
+        """Return the tables that existed at the ts, by name."""
+        tables = [self.state.incarnations[id] for _, id in self.state.names]
+        return sorted(tables, key=lambda table: (table.schema.database, table.schema.table))
+
+    def find(self, name: str) -> list[Incarnation]:
+        """Find tables by `db.table`; two can match if their names contain dots."""
+        wanted = fold_name(name)
+        return [
+            table
+            for table in self.tables()
+            if fold_name(f"{table.schema.database}.{table.schema.table}") == wanted
+        ]
+
+
+def require_applied(ts: int, last: Snapshot) -> None:
+    """Raise a `ConfigError` if a ts is beyond the last snapshot."""
+    if ts > last.ts or not last.snapshot_id:
+        when = (
+            f"{last.ts} ({to_datetime(last.ts):%Y-%m-%d %H:%M:%S} UTC)"
+            if last.snapshot_id
+            else "nothing"
+        )
+        raise ConfigError(f"{ts} is not applied yet: the lake is at {when}", setting="--at")
