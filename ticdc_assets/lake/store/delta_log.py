@@ -13,7 +13,7 @@ import msgspec
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.reader import LakeReader, naming
 
 _FOLDER = "_delta_log"
 _COMMIT = re.compile(r"([0-9]{20})\.json")
@@ -106,7 +106,7 @@ def _count_live_rows(folder: fs.FileSystem, file: DataFile) -> int:
     if file.live_rows is not None:
         return file.live_rows
     deleted = 0 if file.deleted is None else file.deleted.cardinality
-    with folder.open_input_file(file.path) as opened:
+    with naming(file.path), folder.open_input_file(file.path) as opened:
         return int(pq.read_metadata(opened).num_rows) - deleted
 
 
@@ -115,7 +115,7 @@ def _read_actions(folder: fs.FileSystem, version: int) -> Iterator[_Action]:
     names = [info.base_name for info in folder.get_file_info(fs.FileSelector(_FOLDER))]
     since, checkpoint = _choose_checkpoint(names, version)
     for name in checkpoint:
-        with folder.open_input_file(f"{_FOLDER}/{name}") as file:
+        with naming(name), folder.open_input_file(f"{_FOLDER}/{name}") as file:
             parquet = pq.ParquetFile(file)
             for batch in parquet.iter_batches(columns=_IN_CHECKPOINT):
                 yield from msgspec.convert(batch.to_pylist(), list[_Action])
@@ -125,8 +125,10 @@ def _read_actions(folder: fs.FileSystem, version: int) -> Iterator[_Action]:
         raise FileNotFoundError(f"version {version} is not in the Delta log")
     decode = msgspec.json.Decoder(_Action).decode_lines
     for number in range(since + 1, version + 1):
-        with folder.open_input_file(f"{_FOLDER}/{number:020}.json") as file:
-            yield from decode(file.read())
+        name = f"{number:020}.json"
+        with naming(name), folder.open_input_file(f"{_FOLDER}/{name}") as file:
+            actions = decode(file.read())
+        yield from actions
 
 
 def _choose_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[str]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
@@ -22,6 +23,8 @@ from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.safe_text import describe_error
 
 _SETTING = "TICDC_LAKE"
+# What Arrow and msgspec raise for content that is not what it should be.
+_DAMAGE = (pa.ArrowException, msgspec.MsgspecError, UnicodeError)
 
 
 class LakeNotFound(ConfigError):
@@ -78,7 +81,7 @@ class LakeReader:
             yield
         except TableNotFoundError:
             raise LakeNotFound(self.location) from None
-        except (DeltaError, OSError, pa.ArrowException) as error:
+        except (DeltaError, OSError, *_DAMAGE) as error:
             reason = f"cannot be read: {describe_error(error)}"
             raise ConfigError(reason, file=path, setting=_SETTING) from None
 
@@ -96,6 +99,15 @@ class OpenTables:
 
     def columns(self, table: str) -> list[str]:
         return [field.name for field in self._tables[table].schema().fields]
+
+
+@contextmanager
+def naming(file: str) -> Iterator[None]:
+    """Raise an error about the content of a file as one that names it."""
+    try:
+        yield
+    except _DAMAGE as error:
+        raise OSError(f"{file}: {describe_error(error)}") from None
 
 
 def count_by(column: str, rows: pa.Table) -> dict[Any, int]:

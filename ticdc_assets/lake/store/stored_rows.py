@@ -11,7 +11,7 @@ from pyarrow import fs
 
 from ticdc_assets.lake.store.deletion_vector import read_deleted_rows
 from ticdc_assets.lake.store.delta_log import DataFile, TableState, read_state
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.reader import LakeReader, naming
 
 # What this file implements.
 _FEATURES = frozenset(
@@ -64,7 +64,7 @@ def _read_file(folder: fs.FileSystem, file: DataFile) -> Iterator[pa.RecordBatch
     """Yield the rows of a data file that are not deleted."""
     deleted = None if file.deleted is None else read_deleted_rows(folder, file.deleted)
     first = 0
-    with folder.open_input_file(file.path) as opened:
+    with naming(file.path), folder.open_input_file(file.path) as opened:
         for batch in pq.ParquetFile(opened).iter_batches(_ROWS_PER_BATCH):
             last = first + batch.num_rows
             if deleted is not None:
