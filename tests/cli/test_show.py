@@ -3,12 +3,14 @@
 import csv
 import io
 import json
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.cli.conftest import Run, Shop
 from ticdc_assets.demo import encode_truth
@@ -181,3 +183,23 @@ sys.modules["pyspark"] = sys.modules["py4j"] = None
 from ticdc_assets import cli
 sys.exit(cli.main(sys.argv[1:]))
 """
+
+
+def test_the_paths_of_tables_are_those_that_the_document_finds(
+    shop: Shop, run: Run, here: SparkSession
+) -> None:
+    code, out, err = run("tables", "--paths", *shop.options)
+    assert (code, err) == (0, [])
+    lines = [line.split() for line in out.decode().splitlines()[1:]]
+    rows = truth(shop, shop.simulation.checkpoints[-1])
+    assert {name for name, *_ in lines} == set(rows)
+    for name, version, path in lines:
+        stored = here.read.format("delta").option("versionAsOf", version).load(path)
+        assert stored.count() == len(rows[name])
+    document = (PROJECT / "docs" / "lake.md").read_text()
+    (sql,) = re.findall(r"(?s)```sql\n(WITH last AS .*?);\n```", document)
+    found = here.sql(sql.replace("/data/lake/shop", f"{shop.root}/shop")).collect()
+    assert sorted(lines) == sorted(
+        [f"{database}.{table}", str(version), f"{shop.root}/shop/{location}"]
+        for database, table, location, version in found
+    )
