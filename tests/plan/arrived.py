@@ -1,6 +1,5 @@
 """Events as they arrived: what the lake keeps in `events`, and reads from there."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,10 +16,12 @@ from ticdc_assets.events import (
     Watermark,
 )
 from ticdc_assets.lake.store.contracts import EVENT_IDENTITY
+from ticdc_assets.plan.ddl_cuts import DdlCuts
 from ticdc_assets.plan.replay import Arrivals, LateRows, stated_tables
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.state import State, ddl_name
 from ticdc_assets.schema.catalog import TableKey, table_key
+from ticdc_assets.schema.inference import sort_observed_columns, statement_order
 from ticdc_assets.stream.ordering import OrderKey, Phase
 
 GroupKey = tuple[object, ...]
@@ -57,7 +58,7 @@ class ArrivedRow:
 
     def group_key(self, applied_ts: int) -> GroupKey:
         c = self.change
-        observed = c.observed and json.dumps(json.loads(c.observed), sort_keys=True)
+        observed = c.observed and sort_observed_columns(c.observed)
         after_ddls = self.place(applied_ts)[1] == Phase.AFTER_DDLS
         return (
             *(self.table, c.schema_version, observed, c.key_columns),
@@ -72,11 +73,13 @@ def group_key(group: RowGroup) -> GroupKey:
     )
 
 
-def group_rows(rows: list[ArrivedRow], applied_ts: int) -> list[RowGroup]:
-    groups: dict[GroupKey, list[ArrivedRow]] = defaultdict(list)
+def group_rows(rows: list[ArrivedRow], applied_ts: int, cuts: DdlCuts) -> list[RowGroup]:
+    groups: dict[tuple[int, GroupKey], list[ArrivedRow]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: (row.place(applied_ts), row.seq)):
-        groups[row.group_key(applied_ts)].append(row)
-    return [_describe(key, members, applied_ts) for key, members in groups.items()]
+        before = sum((ts, Phase.DDLS) < row.place(applied_ts) for ts in cuts.of(row.table))
+        groups[before, row.group_key(applied_ts)].append(row)
+    made = [_describe(key, members, applied_ts) for (_, key), members in groups.items()]
+    return sorted(made, key=lambda g: (g.first, statement_order(*group_key(g)[1:4])))
 
 
 def _describe(key: GroupKey, rows: list[ArrivedRow], applied_ts: int) -> RowGroup:

@@ -14,6 +14,7 @@ from tests.plan.work_in_memory import WorkInMemory
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Event, Quarantined, RowChange, SchemaChange
 from ticdc_assets.events.written import read_json, write_json
+from ticdc_assets.plan.ddl_cuts import find_cuts
 from ticdc_assets.plan.plan import (
     Plan,
     WindowEvents,
@@ -135,11 +136,12 @@ class Engine:
                 and row.group_key(start.ts)[:3] == group_key(group)[:3]
             )
 
+        in_time = tuple(ddl for ddl in ddls if ddl.commit_ts <= ts)
         window = WindowEvents(
             ts=ts,
-            ddls=tuple(ddl for ddl in ddls if ddl.commit_ts <= ts),
+            ddls=in_time,
             bootstraps=self.log.pending_bootstraps(start, since),
-            row_groups=tuple(group_rows(rows, start.ts)),
+            row_groups=tuple(group_rows(rows, start.ts, find_cuts(in_time, start.ts))),
             undecoded_files=tuple(self.undecoded_files),
             more_may_come=more_may_come,
         )

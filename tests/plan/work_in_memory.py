@@ -137,9 +137,7 @@ class WorkInMemory:
         readers: dict[GroupKey, RowReader] = {}
         together: dict[object, list[tuple[RowChange, ModelRow | None, ModelRow | None, int]]] = {}
         # One transaction at a time where rows have their commit ts, else one row at a time.
-        for row in sorted(
-            rows, key=lambda r: (r.change.commit_ts if r.ordered_by_commit_ts else 0, r.seq)
-        ):
+        for row in sorted(rows, key=lambda r: (r.place(self._applied_ts), r.seq)):
             key = row.group_key(self._applied_ts)
             group = groups[key]
             if key not in readers:

@@ -22,8 +22,8 @@ class UndecodedFiles(Struct, frozen=True):
 class RowGroup(Struct, frozen=True, kw_only=True):
     """Pending rows of one table that share schema version, stated columns and ordering.
 
-    Rows are ordered by commit ts, or by arrival; `after_ddls` says that they come after the DDLs
-    of their ts.
+    No DDL of the table comes between them.  Rows are ordered by commit ts, or by arrival;
+    `after_ddls` says that they come after the DDLs of their ts.
     """
 
     database: str

@@ -20,6 +20,8 @@ from ticdc_assets.schema.types.mysql_type import holds_values_of, parse_type
 
 _NOT_NULL = " not null"
 _decode = msgspec.json.Decoder(dict[str, str]).decode
+_decode_any = msgspec.json.Decoder(dict[str, str | None]).decode
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 @lru_cache(maxsize=4096)
@@ -32,6 +34,25 @@ def parse_observed_columns(observed: str) -> tuple[Column, ...]:
         Column(name, parse_type(text), nullable=not text.lower().endswith(_NOT_NULL))
         for name, text in stated.items()
     )
+
+
+@lru_cache(maxsize=4096)
+def sort_observed_columns(observed: str) -> str:
+    """Sort the columns of an `observed` text: servers write them in any order."""
+    try:
+        return _encode(_decode_any(observed)).decode()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return observed
+
+
+def statement_order(
+    schema_version: int | None, observed: str | None, key_columns: tuple[str, ...] | None
+) -> tuple[int, str, tuple[str, ...]]:
+    """Return the order in which rows of one commit ts state the columns of their table.
+
+    They arrive in any order.
+    """
+    return schema_version or 0, sort_observed_columns(observed or ""), key_columns or ()
 
 
 def infer_schema(change: RowChange) -> TableSchema | None:

@@ -30,6 +30,67 @@ def affected_names(change: SchemaChange) -> list[TableKey]:
     return [table_key(*name) for name in [*names, *stated_tables(change)]]
 
 
+def touched_tables(change: SchemaChange) -> set[TableKey] | None:
+    """Return every table whose rows or name a DDL may change; None if that may be any table."""
+    try:
+        statements = read_ddl(change.sql)
+    except UnreadableDdl:
+        statements = ()
+    names = [Name(table, database) for database, table in stated_tables(change)]
+    if not statements and not names:
+        return None
+    for statement in statements:
+        named = _named_tables(statement)
+        is_resolved = isinstance(statement, ddl.AlterTable | ddl.RenameTables)
+        if named is None or (is_resolved and len({name.database is None for name in named}) > 1):
+            # `resolve_name` may find an unqualified name beside a qualified one in any database.
+            return None
+        names += named
+    if not all(name.database or change.database for name in names if name.table):
+        return None
+    keys = {table_key(name.database or change.database, name.table) for name in names}
+    schemas = (schema for schema in (change.schema, change.pre_schema) if schema is not None)
+    return keys | {table_key(schema.database, schema.table) for schema in schemas}
+
+
+def _named_tables(statement: ddl.Statement) -> list[Name] | None:
+    """List the tables that a statement names and may change; None if it names databases."""
+    match statement:
+        case ddl.DropDatabase() | ddl.RecoverDatabase():
+            return None
+        case ddl.CreateTable(name) | ddl.CreateTableLike(name) | ddl.TruncateTable(name):
+            return [name]
+        case ddl.DropTables(names):
+            return list(names)
+        case ddl.RecoverTable(name, new_name):
+            return [n for n in (name, new_name) if n is not None]
+        case ddl.AlterTable(name, actions):
+            others = [a.table for a in actions if isinstance(a, ddl.ExchangePartition)]
+            renamed = [a.name for a in actions if isinstance(a, ddl.RenameTo)]
+            return [name, *others, *renamed]
+        case ddl.RenameTables(pairs):
+            return [name for pair in pairs for name in pair]
+    return []
+
+
+def ends_table(change: SchemaChange, key: TableKey, is_known: bool) -> bool:
+    """Whether a DDL does no more than end the table of a name, or begin the next one."""
+    try:
+        statements = read_ddl(change.sql)
+    except UnreadableDdl:
+        return False
+    match statements:
+        case (ddl.CreateTable(name) | ddl.CreateTableLike(name),):
+            is_known = True
+        case (ddl.TruncateTable(name),):
+            is_known = is_known or change.schema is not None
+        case (ddl.DropTables((name,)),):
+            pass
+        case _:
+            return False
+    return is_known and table_key(name.database or change.database, name.table) == key
+
+
 def is_blocked(change: SchemaChange, catalog: SchemaCatalog) -> bool:
     """Whether a rename must wait for another DDL of the same commit ts.
 

@@ -4,10 +4,10 @@ Rows with a commit ts belong to the window that covers it.  Other rows belong to
 after their arrival, and come after everything applied before.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -15,16 +15,20 @@ from ticdc_assets.events import RowChange
 from ticdc_assets.lake.events.event_rows import make_table_name, read_row_change
 from ticdc_assets.lake.events.repetition import is_same_event
 from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.store.arrow import make_array
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.plan.ddl_cuts import DdlCuts
 from ticdc_assets.plan.replay import LateRows
 from ticdc_assets.plan.row_group import RowGroup
+from ticdc_assets.schema.inference import statement_order
 from ticdc_assets.stream.ordering import OrderKey, Phase
 
-# What the rows of a group share.
+# What the rows of a group share, besides the DDLs before them.
 _GROUP = (
     *("database", "table", "schema_version", "observed", "columns", "key_columns"),
     *("member_names", "ordered_by_commit_ts", "after_ddls"),
 )
+_CUTS, _CUTS_BEFORE = "cuts", "cuts_before"
 
 
 @dataclass(frozen=True)
@@ -103,15 +107,16 @@ def find_late_rows(lake: LakeSession, snapshot: Snapshot, batch: int) -> list[La
 
 
 def group_rows(
-    rows: DataFrame, *, old_values_may_lack: bool, inserts_are_certain: bool = True
+    rows: DataFrame, cuts: DdlCuts, *, old_values_may_lack: bool, inserts_are_certain: bool = True
 ) -> list[RowGroup]:
     """Describe pending rows in groups, without reading a value.
 
     Without certain inserts no row counts as one: each may overwrite a row.
     """
+    cut = _count_cuts(rows, cuts)
     is_insert = F.col("op") == "insert"
     lacks = (F.col("op") == "update") & F.col("before").isNull()
-    groups = rows.groupBy(*_GROUP).agg(
+    groups = cut.groupBy(*_GROUP, _CUTS_BEFORE).agg(
         F.min("order_ts").alias("first_ts"),
         F.max("order_ts").alias("last_ts"),
         F.count(F.lit(1)).alias("rows"),
@@ -123,14 +128,36 @@ def group_rows(
     return sorted((_row_group(row.asDict()) for row in groups.collect()), key=_sort_key)
 
 
-def _row_group(row: Mapping[str, Any]) -> RowGroup:
+def _count_cuts(rows: DataFrame, cuts: DdlCuts) -> DataFrame:
+    """Add how many of the DDLs that may concern a row's table come before the row."""
+    if not cuts.by_table and not cuts.everywhere:
+        return rows.withColumn(_CUTS_BEFORE, F.lit(0))
+    by_name = {make_table_name(*table): cuts.of(table) for table in cuts.by_table}
+    listed = pa.table(
+        {"name": make_array(list(by_name), pa.string()), _CUTS: list(map(list, by_name.values()))},
+        pa.schema({"name": pa.string(), _CUTS: pa.list_(pa.int64())}),
+    )
+    frame = F.broadcast(rows.sparkSession.createDataFrame(listed))
+    elsewhere = F.array(*map(F.lit, cuts.everywhere)).cast("array<bigint>")
+    times = F.coalesce(F.col(_CUTS), elsewhere)
+
+    def is_before(ts: Column) -> Column:
+        return (ts < F.col("order_ts")) | ((ts == F.col("order_ts")) & F.col("after_ddls"))
+
+    return rows.join(frame, "name", "left").withColumn(
+        _CUTS_BEFORE, F.size(F.filter(times, is_before))
+    )
+
+
+def _row_group(row: dict[str, Any]) -> RowGroup:
+    del row[_CUTS_BEFORE]
     keys = row["key_columns"]
     return RowGroup(**{**row, "key_columns": None if keys is None else tuple(keys)})
 
 
 def _sort_key(group: RowGroup) -> tuple[Any, ...]:
-    name = group.database, group.table
-    return (group.first, *name, group.schema_version or 0, group.observed or "")
+    stated = statement_order(group.schema_version, group.observed, group.key_columns)
+    return (group.first, group.database, group.table, *stated)
 
 
 def sample_row(rows: DataFrame, group: RowGroup) -> RowChange:
@@ -139,6 +166,7 @@ def sample_row(rows: DataFrame, group: RowGroup) -> RowChange:
         (F.col("name") == make_table_name(group.database, group.table))
         & F.col("observed").eqNullSafe(F.lit(group.observed))
         & F.col("schema_version").eqNullSafe(F.lit(group.schema_version))
+        & F.col("order_ts").between(group.first_ts, group.last_ts)
     )
     return read_row_change(members.limit(1).collect()[0].asDict())
 

@@ -11,6 +11,7 @@ from ticdc_assets.lake.apply.pending_rows import Window, group_rows, sample_row,
 from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.plan.ddl_cuts import find_cuts
 from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan
 from ticdc_assets.protocols.registry import get_ordering, get_traits
 from ticdc_assets.stream.rules import make_rules
@@ -39,14 +40,16 @@ def prepare_window(
     rows = select_pending_rows(lake, window, in_milliseconds=in_milliseconds)
     rules = make_rules(feed)
     inserts_are_certain = get_traits(feed).has_certain_inserts(feed)
+    ddls = tuple(ddl for ddl in control.ddls if ddl.commit_ts <= ts)
     groups = group_rows(
         rows,
+        find_cuts(ddls, start.ts),
         old_values_may_lack=rules.old_values_may_lack,
         inserts_are_certain=inserts_are_certain,
     )
     events = WindowEvents(
         ts=ts,
-        ddls=tuple(ddl for ddl in control.ddls if ddl.commit_ts <= ts),
+        ddls=ddls,
         bootstraps=control.bootstraps,
         row_groups=tuple(groups),
         undecoded_files=control.undecoded_files,

@@ -33,6 +33,7 @@ from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.store.arrow import arrow_schema, make_array
 from ticdc_assets.lake.store.contracts import EVENTS
 from ticdc_assets.lake.store.sql import quote_identifier
+from ticdc_assets.schema.inference import sort_observed_columns
 
 SCHEMA = arrow_schema(EVENTS)
 _CHECKSUM = SCHEMA.field("checksum").type
@@ -150,7 +151,7 @@ def _make_row_changes(arrivals: Sequence[Arrival]) -> pa.RecordBatch:
     columns["name"] = [
         make_table_name(*names) for names in zip(columns["database"], columns["table"], strict=True)
     ]
-    columns["observed"] = [None if o is None else sort_columns(o) for o in columns["observed"]]
+    columns["observed"] = [o and sort_observed_columns(o) for o in columns["observed"]]
     columns.update(_make_positions([event.position for event in events]))
     arrays = []
     for field in SCHEMA:
@@ -220,16 +221,3 @@ def _make_version(schema: TableSchema) -> dict[str, Any]:
 
 def _make_names(database: str, table: str) -> dict[str, Any]:
     return {"database": database, "table": table, "name": make_table_name(database, table)}
-
-
-@lru_cache(maxsize=4096)
-def sort_columns(observed: str) -> str:
-    """Sort the columns of an `observed` text: servers write them in any order."""
-    try:
-        return _encode(_decode(observed)).decode()
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return observed
-
-
-_decode = msgspec.json.Decoder(dict[str, str | None]).decode
-_encode = msgspec.json.Encoder(order="sorted").encode

@@ -1,0 +1,59 @@
+"""Row groups as Spark makes them of pending rows, compared with those made in plain Python."""
+
+import json
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.lake.canal import FEED, ddl, placed, row
+from tests.lake.intake import Intake
+from tests.plan.arrived import EventLog
+from tests.plan.arrived import group_rows as group_in_memory
+from ticdc_assets.events import SchemaChange
+from ticdc_assets.lake.apply.pending_rows import Window, group_rows, select_pending_rows
+from ticdc_assets.plan.ddl_cuts import find_cuts
+from ticdc_assets.plan.row_group import RowGroup
+from ticdc_assets.plan.state import State
+from ticdc_assets.stream.reading import read_topic_events
+
+RECORDS = placed(
+    [
+        row("d", "t", 10, id="1", v="a"),
+        row("d", "t", 20, id="2", v="b"),
+        ddl("d", "t", 20, "TRUNCATE", "TRUNCATE TABLE `t`"),
+        row("d", "t", 21, id="3", v="c"),
+        row("d", "other", 21, id="3", v="c"),
+        ddl("d", "t", 30, "RENAME", "RENAME TABLE `d`.`t` TO `d`.`u`"),
+        row("d", "u", 30, id="4"),
+        row("d", "u", 31, id="5", v="e"),
+        row("d", "t", 40, id="6", v="f"),
+        ddl("d", "", 50, "QUERY", "DROP DATABASE `d`"),
+        *(row("d", name, 60, id="7", v="g") for name in ("t", "u", "other")),
+    ]
+)
+
+
+def test_no_group_spans_a_ddl_of_its_table(spark: SparkSession, tmp_path: Path) -> None:
+    intake = Intake(spark, tmp_path, FEED)
+    intake.ingest(RECORDS)
+    intake.decode()
+    log = EventLog()
+    log.add_batch(read_topic_events(FEED, RECORDS, None), 0)
+    ddls = [change for _, change in log.ddls if isinstance(change, SchemaChange)]
+    cuts = find_cuts(ddls, 0)
+    rows = select_pending_rows(intake.lake, Window(0, 0, 100, 1))
+    made = [describe(g) for g in group_rows(rows, cuts, old_values_may_lack=False)]
+    pending = log.pending_rows(State(), 0, ts=100, through_batch=1)
+    expected = [describe(g) for g in group_in_memory(pending, 0, cuts)]
+    assert sorted(made) == sorted(expected)
+    assert [g[2:] for g in sorted(made) if g[0] == "t"] == [
+        (10, 20, 2),
+        (21, 21, 1),
+        (40, 40, 1),
+        (60, 60, 1),
+    ]
+
+
+def describe(group: RowGroup) -> tuple[str, str, int, int, int]:
+    observed = json.dumps(json.loads(group.observed or "null"), sort_keys=True)
+    return group.table, observed, group.first_ts, group.last_ts, group.rows

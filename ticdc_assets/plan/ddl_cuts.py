@@ -1,0 +1,38 @@
+"""Where the DDLs of a window cut the rows of each table: no row group spans a DDL of its table."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from ticdc_assets.events import SchemaChange
+from ticdc_assets.schema.catalog import TableKey
+from ticdc_assets.schema.name_resolution import touched_tables
+
+
+class DdlCuts(Struct, frozen=True):
+    """The commit ts of DDLs, sorted: of those on each table, and of those on any table."""
+
+    by_table: Mapping[TableKey, tuple[int, ...]] = {}
+    everywhere: tuple[int, ...] = ()
+
+    def of(self, table: TableKey) -> tuple[int, ...]:
+        """Return the commit ts of all DDLs that may concern a table."""
+        return tuple(sorted({*self.everywhere, *self.by_table.get(table, ())}))
+
+
+def find_cuts(ddls: Iterable[SchemaChange], after_ts: int) -> DdlCuts:
+    """Find where DDLs after a ts cut the rows of their tables."""
+    by_table: dict[TableKey, set[int]] = defaultdict(set)
+    everywhere: set[int] = set()
+    for change in ddls:
+        if change.commit_ts > after_ts:
+            tables = touched_tables(change)
+            if tables is None:
+                everywhere.add(change.commit_ts)
+            for table in tables or ():
+                by_table[table].add(change.commit_ts)
+    return DdlCuts(
+        {table: tuple(sorted(times)) for table, times in by_table.items()},
+        tuple(sorted(everywhere)),
+    )
