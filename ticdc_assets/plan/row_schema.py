@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from ticdc_assets.errors import MissingSchema
 from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
 from ticdc_assets.plan.row_group import RowGroup
@@ -12,6 +14,7 @@ from ticdc_assets.schema.inference import (
     infer_schema,
 )
 from ticdc_assets.schema.reconciliation import reconcile
+from ticdc_assets.schema.types.mysql_type import require_known_types
 from ticdc_assets.stream.rules import StreamRules
 
 # Finds the schema that a message or file stated for a schema version, at any time.
@@ -32,7 +35,9 @@ class RowSchemas:
         """Return the first schema of a table that only its rows mention."""
         schema = self._find_stated(group)
         if schema is None and group.observed is not None:
-            schema = infer_schema(self._sample(group))
+            # Another group's row may state the same columns; the sample gives their order.
+            sample = replace(self._sample(group), key_columns=group.key_columns)
+            schema = infer_schema(sample)
         if schema is None:
             raise _missing_schema(group)
         return schema
@@ -53,7 +58,7 @@ class RowSchemas:
             stated = self._find_stated(group)
             if stated is None:
                 raise _missing_schema(group)
-            schema = reconcile(schema, stated)
+            schema = require_known_types(reconcile(schema, stated))
         example = _example_row(group)
         redecoded = self._redecode(example, schema) if self._redecode else example
         fault = find_contradiction(schema, redecoded, by_flags=self._redecode is not None)

@@ -22,6 +22,7 @@ from ticdc_assets.plan.state import (
 from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, SchemaVersion, TableStep, TableWork
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.effect import ColumnChange
+from ticdc_assets.schema.types.mysql_type import require_known_types
 from ticdc_assets.stream.ordering import OrderKey, Phase
 from ticdc_assets.stream.problem import CREATE_NOT_SENT, ROWS_OF_PARTIAL_TABLE, Problem
 from ticdc_assets.stream.rules import StreamRules
@@ -146,7 +147,7 @@ class TableTracker:
         known = self.find(schema.database, schema.table)
         if known is not None:
             return known
-        schema = self.catalog.register(schema)
+        schema = self.catalog.register(require_known_types(schema))
         # The id must not depend on what arrived first, and the ts of discovery does.
         start = point_before(place)
         known = self.create(schema, start, birth=0, is_older=True)

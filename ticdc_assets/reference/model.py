@@ -16,6 +16,7 @@ The rules of order:
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import chain, groupby
 
 from msgspec.structs import replace
@@ -36,7 +37,8 @@ from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.reference.tables import ModelTables
 from ticdc_assets.schema.apply_ddl import apply_ddl
 from ticdc_assets.schema.catalog import TableKey, table_key
-from ticdc_assets.schema.name_resolution import affected_names
+from ticdc_assets.schema.inference import statement_order
+from ticdc_assets.schema.name_resolution import affected_names, ends_table
 from ticdc_assets.schema.types.either_moment import (
     EITHER_MOMENT,
     find_either_moments,
@@ -64,6 +66,8 @@ class Model:
         self._rules = rules
         # The events that `advance` could not apply, by table.
         self._waiting: dict[TableKey, list[BufferedEvent]] = {}
+        # Rows that waited until their table ended.
+        self._outlived: list[BufferedEvent] = []
         self._catalog = rules.make_catalog()
         self._typer = RowTyper(self._buffer, self._catalog, self.tables, rules.redecode)
 
@@ -84,7 +88,7 @@ class Model:
         """Apply every event up to and including `ts`, which must be resolved.
 
         A row whose schema has not arrived waits, and every later event of its table waits behind
-        it.  Other tables go on.
+        it, until the table ends.  Other tables go on.
         """
         self._waiting.clear()
         for (commit_ts, phase), group in groupby(
@@ -101,9 +105,14 @@ class Model:
         """Return a problem for every row up to the applied ts whose schema has not arrived."""
         return [
             _make_problem("waiting", _NO_SCHEMA, item.event)
-            for item in self._buffer.overdue()
+            for item in [*self._outlived, *self._buffer.overdue()]
             if isinstance(item.event, RowChange)
         ]
+
+    def waiting_tables(self) -> set[TableKey]:
+        """Return the names of tables with rows that wait."""
+        events = (item.event for item in self._buffer.overdue())
+        return {table_key(e.database, e.table) for e in events if isinstance(e, RowChange)}
 
     def _wait_behind(self, item: BufferedEvent) -> bool:
         """Make an event wait if an earlier event of its table waits; return whether it does."""
@@ -115,11 +124,27 @@ class Model:
             case RowChange(database=database, table=table):
                 names = [table_key(database, table)]
         behind = next((name for name in names if name in self._waiting), None)
-        if behind is None:
+        if behind is None or self._ends_wait(item.event, behind):
             return False
         self._waiting[behind].append(item)
         for name in names:
             self._waiting.setdefault(name, [])
+        return True
+
+    def _ends_wait(self, event: RowChange | SchemaChange, key: TableKey) -> bool:
+        """Whether a DDL ends the table for whose schema rows wait; the next table goes on.
+
+        If the old table is brought back, it lacks those rows, so it is paused.
+        """
+        table = self.tables.get(*key)
+        if not isinstance(event, SchemaChange) or not ends_table(event, key, table is not None):
+            return False
+        waiting = (i.event for i in self._waiting[key] if isinstance(i.event, SchemaChange))
+        if not all(ends_table(change, key, True) for change in waiting):
+            return False
+        self._outlived += self._waiting.pop(key)
+        if table is not None:
+            table.pause_reason = table.pause_reason or _NO_SCHEMA
         return True
 
     def _apply_ddls(self, ts: int, items: list[BufferedEvent], *, more_may_come: bool) -> None:
@@ -167,13 +192,14 @@ class Model:
 
     def _apply_transaction(self, items: list[BufferedEvent]) -> None:
         """Apply one table's rows of one commit ts; on `MissingSchema`, apply none of them."""
+        self._adopt_columns(items)
         changes: list[tuple[TypedChange, int]] = []
         table: ModelTable | None = None
         for item in items:
             assert isinstance(item.event, RowChange)
             try:
                 table, change = self._typer.find_table(item.event)
-                self._check_upsert(table, change)
+                self._check_old_row(table, change)
                 if table.pause_reason is None:
                     changes.append((self._typer.read_images(table, change), item.sender_pass))
                     self._check_checksum(item.event)
@@ -193,6 +219,15 @@ class Model:
                     table.remove(typed.old)
             for typed, _ in group:
                 self._write_new_row(table, typed)
+
+    def _adopt_columns(self, items: list[BufferedEvent]) -> None:
+        """Let rows that state different columns state them all before any of them is read."""
+        changes = [item.event for item in items if isinstance(item.event, RowChange)]
+        stated = {(c.schema_version, c.observed, c.key_columns): c for c in reversed(changes)}
+        if len(stated) > 1:
+            for name in sorted(stated, key=lambda name: statement_order(*name)):
+                with suppress(MalformedMessage, InvalidValue):
+                    self._typer.find_table(stated[name])
 
     def _write_new_row(self, table: ModelTable, typed: TypedChange) -> None:
         if typed.new is None or table.pause_reason is not None:
@@ -251,9 +286,13 @@ class Model:
             return None
         return old
 
-    def _check_upsert(self, table: ModelTable, change: RowChange) -> None:
-        """Pause a table at an upsert that may be an update whose old row is unknown."""
-        reason = self._rules.explain_upserts(table.schema) if change.op is Op.UPSERT else None
+    def _check_old_row(self, table: ModelTable, change: RowChange) -> None:
+        """Pause a table at a change whose old row is unknown, and cannot be found by any key."""
+        schema = table.schema
+        reason = self._rules.explain_upserts(schema) if change.op is Op.UPSERT else None
+        has_any_key = schema.key or schema.unique_keys
+        if change.op is Op.UPDATE and change.before is None and not has_any_key:
+            reason = OLD_ROW_MISSING
         if reason is not None:
             self._pause_table_of(change, reason)
 

@@ -18,6 +18,7 @@ from ticdc_assets.schema.inference import (
 from ticdc_assets.schema.reconciliation import reconcile
 from ticdc_assets.schema.types.checksum import ChecksumVerdict, verify_checksum
 from ticdc_assets.schema.types.either_moment import check_identity
+from ticdc_assets.schema.types.mysql_type import require_known_types
 from ticdc_assets.schema.types.row import RowReader
 
 
@@ -65,7 +66,7 @@ class RowTyper:
             table = self.register_table(schema)
         if change.observed is None or table.pause_reason is not None:
             return table, change
-        stated = change.schema_version, change.observed
+        stated = change.schema_version, change.observed, change.key_columns
         if stated in table.matching_rows:
             return table, change
         redecoded = self._redecode(change, table.schema) if self._redecode else change
@@ -89,9 +90,9 @@ class RowTyper:
     def register_table(self, schema: TableSchema) -> ModelTable:
         """Register a table that no observed DDL created."""
         known = self._tables.get(schema.database, schema.table)
-        return (
-            known if known is not None else self._tables.find_or_add(self._catalog.register(schema))
-        )
+        if known is not None:
+            return known
+        return self._tables.find_or_add(self._catalog.register(require_known_types(schema)))
 
     def read_images(self, table: ModelTable, change: RowChange) -> TypedChange:
         """Type the images of a change by the schema under which TiCDC wrote them."""
@@ -135,7 +136,7 @@ class RowTyper:
     def _reconcile(self, current: TableSchema, stated: TableSchema) -> TableSchema:
         name = (id(current), id(stated))
         if name not in self._reconciled:
-            self._reconciled[name] = (current, reconcile(current, stated))
+            self._reconciled[name] = (current, require_known_types(reconcile(current, stated)))
         return self._reconciled[name][1]
 
     def _find_reader(self, schema: TableSchema, member_names: bool) -> RowReader:

@@ -42,8 +42,8 @@ class ModelTable:
         self._schema = schema
         self._names = {column.name for column in schema.columns}
         self.key = schema.key
-        # The schema versions and columns that rows state, as far as they match this schema.
-        self.matching_rows: set[tuple[int | None, str]] = set()
+        # The schema versions, columns and keys that rows state, as far as they match this schema.
+        self.matching_rows: set[tuple[int | None, str, tuple[str, ...] | None]] = set()
 
     def __iter__(self) -> Iterator[ModelRow]:
         for identity, row in self._rows.items():

@@ -45,6 +45,7 @@ from ticdc_assets.schema.effect import (
 from ticdc_assets.schema.lost_key import KEY_LOST, lacks_key
 from ticdc_assets.schema.name_resolution import affected_tables, resolve_name, stated_tables
 from ticdc_assets.schema.reconciliation import adopt_stated_types, reconcile, with_key_columns
+from ticdc_assets.schema.types.mysql_type import require_known_types
 
 
 def apply_ddl(change: SchemaChange, catalog: SchemaCatalog) -> list[Effect]:
@@ -176,10 +177,10 @@ class _Application:
         self._catalog.recycle_bin.add(key_of(schema), schema)
         truncated = self._reconcile(schema)
         is_replicated = self._catalog.force_replicate or not truncated.lost_key
-        if truncated.origin == "stated":
-            truncated = self._catalog.create(truncated)
-            return [TableTruncated(truncated, ends_pause=is_replicated)]
-        return [TableTruncated(self._catalog.replace(truncated))]
+        put = self._catalog.create if truncated.origin == "stated" else self._catalog.replace
+        truncated = put(truncated)
+        is_certain = not self._catalog.is_uncertain(truncated)
+        return [TableTruncated(truncated, ends_pause=is_replicated and is_certain)]
 
     def _recover(self, statement: ddl.RecoverTable) -> Effect:
         name = statement.name or ddl.Name(self._change.table, self._change.database or None)
@@ -191,7 +192,7 @@ class _Application:
         if dropped is None:
             if stated is None:
                 raise UnsupportedDdl(f"cannot recover {old[1]!r}: no drop of it was observed")
-            return TableRecovered(*old, self._catalog.register(stated))
+            return TableRecovered(*old, self._catalog.register(require_known_types(stated)))
         if statement.name is None and dropped.schema.table_id is None and bin.has_several(key):
             raise UnsupportedDdl(f"cannot recover {old[1]!r}: several tables of it were dropped")
         recovered = self._reconcile(dropped.schema.with_name(*new))
@@ -281,7 +282,7 @@ class _Application:
             return self._register_stated()
         (partition,) = find_partitions(schema, (action.partition,))
         if len(others) != 1 and self._change.pre_schema is not None:
-            others = [self._catalog.register(self._change.pre_schema)]
+            others = [self._catalog.register(require_known_types(self._change.pre_schema))]
         if len(others) != 1:
             other = action.table.table
             raise UnsupportedDdl(f"cannot exchange a partition with {other!r}: unknown table")
@@ -329,14 +330,14 @@ class _Application:
         for action in statement.actions if statement is not None else ():
             if isinstance(action, ddl.AddIndex) and fold_name(action.index.name) not in known:
                 schema, _ = apply_action(action, schema)
-        return [TableAltered(self._catalog.register(schema))]
+        return [TableAltered(self._catalog.register(require_known_types(schema)))]
 
     def _reconcile(self, replayed: TableSchema) -> TableSchema:
         """Join the schema that the statement gives with the one stated for the same table."""
         stated = self._change.schema
         if stated is None or key_of(stated) != key_of(replayed):
             return replayed
-        return reconcile(replayed, stated)
+        return require_known_types(reconcile(replayed, stated))
 
 
 def _drop_effects(dropped: Iterable[TableSchema | None]) -> list[Effect]:

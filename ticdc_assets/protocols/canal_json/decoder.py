@@ -235,9 +235,11 @@ _LONG = 10_000
 def _check_types(mysql_types: str) -> None:
     """Fail unless every column has a type of MySQL: no later stage could read its table."""
     try:
-        parse_observed_columns(mysql_types)
+        columns = parse_observed_columns(mysql_types)
     except (InvalidValue, ValueError, RecursionError) as error:
         raise MalformedMessage(f"mysqlType: {error}") from None
+    if not columns:
+        raise MalformedMessage("mysqlType: no column has a type")
 
 
 @lru_cache(maxsize=4096)

@@ -141,6 +141,8 @@ class OpenProtocolDecoder:
             value, digest = self._redeem(head)
             handle_key_only = False
         op, before, after, stated = self._images(_read_row(self._decompressed(value)))
+        if stated.observed == "{}":
+            raise MalformedMessage("a row without columns")
         return RowChange(
             op=op,
             commit_ts=head.ts,

@@ -3,8 +3,8 @@
 Reads no values.
 """
 
-from ticdc_assets.errors import InvalidValue
-from ticdc_assets.events import ColumnType
+from ticdc_assets.errors import InvalidValue, TableCannotContinue
+from ticdc_assets.events import ColumnType, TableSchema
 from ticdc_assets.schema.types.type_table import (
     BINARY_TWINS,
     OPEN_CODES,
@@ -28,6 +28,7 @@ __all__ = [
     "integer_range",
     "map_to_delta_type",
     "parse_type",
+    "require_known_types",
 ]
 
 _MAX_DELTA_PRECISION = 38
@@ -42,6 +43,19 @@ def describe(t: ColumnType) -> MysqlType:
     if row is None:
         raise InvalidValue(f"unknown type {t.name!r}")
     return row
+
+
+def require_known_types(schema: TableSchema) -> TableSchema:
+    """Return a stated schema; raise `TableCannotContinue` if no table can have its columns."""
+    if not schema.columns:
+        raise TableCannotContinue(f"the schema of {schema.table[:80]!r} states no columns")
+    for column in schema.columns:
+        if column.generated != "virtual":
+            try:
+                describe(column.type)
+            except InvalidValue as error:
+                raise TableCannotContinue(f"column {column.name[:80]!r}: {error.reason}") from None
+    return schema
 
 
 def map_to_delta_type(t: ColumnType) -> str:

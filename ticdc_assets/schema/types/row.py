@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ticdc_assets.errors import InvalidValue
+from ticdc_assets.errors import InvalidValue, MalformedMessage
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import load
 from ticdc_assets.schema.types.value import Value
@@ -21,12 +21,15 @@ class RowReader:
     def __call__(self, image: str) -> dict[str, Value]:
         """Read one image; raise `MalformedMessage`, or `InvalidValue` with the column's name."""
         row: dict[str, Value] = {}
-        for name, text in load(image).items():
+        members = load(image)
+        for name, text in members.items():
             column_name, read = self._readers.get(name) or self._add_reader(name)
             try:
                 row[column_name] = read(text)
             except InvalidValue as problem:
                 raise InvalidValue(problem.reason, column=name) from None
+        if len(row) < len(members):
+            raise MalformedMessage("a column is there twice, in different case")
         return row
 
     def _add_reader(self, name: str) -> tuple[str, Reader]:
