@@ -5,32 +5,22 @@ problem names its position.  `find_losses` computes that anew, from the events a
 `find_disagreements` compares the tables of the model with those of the plan.
 """
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Set
-from contextlib import suppress
 from typing import Any
 
 from tests.plan.engine import Engine
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import DecodeError, InvalidValue, UnreadableDdl
+from ticdc_assets.errors import DecodeError, InvalidValue
 from ticdc_assets.events import Event, Op, RowChange, SchemaChange
 from ticdc_assets.protocols.registry import Redecode, get_traits
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.schema.catalog import TableKey, key_of, table_key
-from ticdc_assets.schema.ddl.reader import read_ddl
-from ticdc_assets.schema.ddl.statement import (
-    AlterTable,
-    CreateTable,
-    CreateTableLike,
-    DropDatabase,
-    DropTables,
-    RecoverTable,
-    TruncateTable,
-)
-from ticdc_assets.schema.name_resolution import affected_names, list_renames
+from ticdc_assets.schema.name_resolution import affected_names
 from ticdc_assets.schema.types.row import RowReader
 
 # How `describe_content_error` begins.
@@ -58,7 +48,7 @@ def run_stream(feed: Changefeed, events: list[Event], middle: int | None = None)
     return [
         *find_unexpected(replay, engine),
         *find_losses(feed, events, replay),
-        *find_disagreements(replay, engine, *_find_left_names(events)),
+        *find_disagreements(replay, engine, _find_unordered(events)),
     ]
 
 
@@ -129,8 +119,14 @@ def _compare_rows(
     typed.sort(key=lambda item: item[0].commit_ts)
     if table.key:
         yield from _compare_keyed(table, typed, by_transaction)
-    elif is_whole and by_transaction:
+    elif is_whole and by_transaction and not _goes_back(rows):
         yield from _compare_multiset(table, typed)
+
+
+def _goes_back(rows: list[RowChange]) -> bool:
+    """Whether the sender may have repeated itself, which a table without a key counts once."""
+    times = [row.commit_ts for row in rows]
+    return times != sorted(times)
 
 
 _Typed = tuple[RowChange, ModelRow | None, ModelRow | None]
@@ -172,10 +168,7 @@ def _transactions(typed: list[_Typed], by_transaction: bool) -> Iterator[list[_T
 def _compare_multiset(table: ModelTable, typed: list[_Typed]) -> Iterator[str]:
     if any(row.op is Op.UPSERT or (row.op is Op.UPDATE and not row.before) for row, _, _ in typed):
         return
-    positions = [row.commit_ts for row, _, _ in typed]
-    if any(row.table_id != typed[0][0].table_id for row, _, _ in typed) or positions != sorted(
-        positions
-    ):
+    if any(row.table_id != typed[0][0].table_id for row, _, _ in typed):
         return
     expected: Counter[Any] = Counter()
     for group in _transactions(typed, True):
@@ -183,7 +176,7 @@ def _compare_multiset(table: ModelTable, typed: list[_Typed]) -> Iterator[str]:
         expected = Counter({k: n for k, n in (expected - removed).items() if n > 0})
         expected += Counter(table.identity(new) for _, _, new in group if new is not None)
     found = Counter(table.identity(row) for row in table)
-    # A sender that repeats itself counts once, so there may be fewer copies, but never none.
+    # Equal rows may be repetitions, so there may be fewer copies, but never none.
     lost = set(expected) - set(found)
     if lost:
         name = f"{table.schema.database}.{table.schema.table}"
@@ -194,22 +187,15 @@ def _compare_multiset(table: ModelTable, typed: list[_Typed]) -> Iterator[str]:
 
 
 def find_disagreements(
-    replay: ModelReplay, engine: Engine, left: Set[TableKey], renewed: Set[TableKey]
+    replay: ModelReplay, engine: Engine, unordered: Set[TableKey] = frozenset()
 ) -> Iterator[str]:
     """Yield the tables in which the model and the plan differ.
 
-    The plan cannot tell when the rows of `left` came that have no table any more, nor in which
-    order they show its columns; it has to account for them all the same.  To the plan, a table that
-    is made anew does not wait for the rows of the one before, nor for the work on them.  Nor can it
-    tell which of a group's rows contradict a DDL among them; what one of the two reports is not
-    silent.
+    Both must have a table, with the same columns and rows, or both must have stopped it.  The rows
+    of `unordered` tables may differ, but not whether there is a table.
     """
-    problems = [*replay.problems(), *engine.problems]
-    reported = {table_key(p.database, p.table) for p in problems if p.kind == "quarantined"}
     model = {key_of(table.schema): _describe(table) for table in replay.model.tables}
-    for problem in replay.problems():
-        if problem.kind == "waiting":
-            model[table_key(problem.database, problem.table)] = problem.reason
+    model |= dict.fromkeys(replay.model.waiting_tables(), "waiting")
     planned: dict[TableKey, _Contents] = {
         table_key(*name): reason for name, reason in engine.stopped().items()
     }
@@ -218,74 +204,47 @@ def find_disagreements(
     for name, table in engine.live_tables().items():
         planned[table_key(*name)] = _describe(table)
     for key in sorted(model.keys() | planned.keys()):
-        # A stopped table has no contents to compare, so it may as well be absent.
-        one, other = model.get(key, "absent"), planned.get(key, "absent")
-        if isinstance(one, str) and isinstance(other, str):
+        one, other = model.get(key, _ABSENT), planned.get(key, _ABSENT)
+        if isinstance(one, str) and isinstance(other, str) and _ABSENT not in (one, other):
             continue
-        if isinstance(one, Counter) and isinstance(other, Counter):
-            one, other = one - other, other - one
-        is_expected = (key in left and other != "absent") or (
-            key in renewed and isinstance(one, str)
-        )
-        if is_expected or key in reported:
-            continue
-        if one or other:
+        if one != other:
+            if isinstance(one, Counter) and isinstance(other, Counter):
+                if key in unordered:
+                    continue
+                one, other = one - other, other - one
             yield f"disagreement: {key}: the model has {_shorten(one)}, the plan {_shorten(other)}"
 
 
-def _find_left_names(events: Iterable[Event]) -> tuple[set[TableKey], set[TableKey]]:
-    """Return the names with rows after the end of their table, and those of tables made anew.
+def _find_unordered(events: Iterable[Event]) -> set[TableKey]:
+    """Return the tables with rows that have a commit ts, and others that have milliseconds.
 
-    For those rows the stream lacks a CREATE.
+    No changefeed sends both, and within one ts nothing orders them.
     """
-    ended: set[TableKey] = set()
-    left: set[TableKey] = set()
-    renewed: set[TableKey] = set()
-    orderings: dict[TableKey, str] = {}
-    changes = [event for event in events if isinstance(event, RowChange | SchemaChange)]
-    for event in sorted(changes, key=lambda e: (e.commit_ts, isinstance(e, SchemaChange))):
+    orderings: dict[TableKey, set[str]] = defaultdict(set)
+    for event in events:
         if isinstance(event, RowChange):
-            key = table_key(event.database, event.table)
-            left |= {key} & ended
-            # Rows with and without a commit ts have no order within one ts.
-            left |= {key} if orderings.setdefault(key, event.ordering) != event.ordering else set()
-            continue
-        with suppress(UnreadableDdl):
-            for statement in read_ddl(event.sql):
-                for old, new in list_renames(statement):
-                    names = [table_key(n.database or event.database, n.table) for n in (old, new)]
-                    left |= set(names) if names[0] in left | ended else set()
-                    ended = (ended | {names[0]}) - {names[1]}
-                if isinstance(statement, AlterTable | TruncateTable):
-                    left |= {table_key(event.database, event.table)} & ended
-                if isinstance(statement, TruncateTable | CreateTable | CreateTableLike):
-                    renewed.add(table_key(event.database, event.table))
-                if isinstance(statement, DropTables | DropDatabase):
-                    dropped = getattr(statement, "names", ())
-                    ended |= {table_key(n.database or event.database, n.table) for n in dropped}
-                    ended |= (
-                        {table_key(e.database, e.table) for e in changes} if not dropped else set()
-                    )
-                elif isinstance(statement, CreateTable | CreateTableLike | RecoverTable):
-                    ended.discard(table_key(event.database, event.table))
-    return left, renewed
+            orderings[table_key(event.database, event.table)].add(event.ordering)
+    return {key for key, found in orderings.items() if len(found) > 1}
 
 
 # The columns and rows of a table, or why it has stopped.
 _Contents = Counter[bytes] | str
+_ABSENT = "absent"
 
 
 def _describe(table: ModelTable) -> _Contents:
     if table.pause_reason is not None:
         return table.pause_reason
     columns = [c.name for c in table.schema.columns if c.generated != "virtual"]
+    try:
+        lines = encode_rows(table)
+    except InvalidValue as error:
+        return str(error)
     if table.schema.origin == "inferred":
         # Rows alone state no order.
         columns.sort()
-    try:
-        return Counter([repr(columns).encode(), *encode_rows(table)])
-    except InvalidValue as error:
-        return str(error)
+        lines = [json.dumps(json.loads(line), sort_keys=True).encode() for line in lines]
+    return Counter([repr(columns).encode(), *lines])
 
 
 def _shorten(contents: _Contents) -> str:
