@@ -147,3 +147,11 @@ def test_a_table_waits_for_no_row_of_the_table_before(
         shown = {name: rows for name, rows in model_contents(model).items() if not waiting}
         assert contents(each) == shown
     assert 10 in {problem.commit_ts for problem in model.waiting_rows()}
+
+
+def test_an_update_without_old_values_finds_its_row_by_a_unique_key_in_order_of_arrival() -> None:
+    create = ddl(1, "CREATE TABLE `t` (id int unique key, v int)", "t", None)
+    first = replace(row("t", 10, None, 1, v="1"), ordering="milliseconds")
+    second = replace(first, op=Op.UPDATE, after='{"id":"1","v":"2"}')
+    engine, _ = apply_both([create, first, second])
+    assert contents(engine) == {"t(id, v)": [("1", "2")]}

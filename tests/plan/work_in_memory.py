@@ -191,10 +191,15 @@ class WorkInMemory:
         overwrites = change.op is Op.UPDATE and old is None
         if change.handle_key_only:
             table.mark_incomplete(new)
+        elif overwrites and not table.key:
+            found = table.find_by_unique_keys(new)
+            if found is None:
+                raise TableCannotContinue(OLD_ROW_MISSING)
+            table.remove(found)
+            table.put(new)
         elif overwrites and not self._rules.updates_split and not table.contains(new):
             raise TableCannotContinue(OLD_KEY_MISSING)
         else:
-            assert table.key or not overwrites
             table.put(new)
 
     def _apply_transaction(self, table: ModelTable, group) -> None:
