@@ -196,9 +196,23 @@ class GroupReader:
                 if column is not None and column.inexact is not None:
                     # It is one of two moments, and the value is the first of them.
                     faults.append(has_image & column.inexact & column.value.isNotNull())
+        if self._has_old and self._key:
+            faults.append(has_old & self._states_null_key())
         if not self._has_certain_columns:
-            faults.append(has_new & has_unknown_columns(self._schema, F.col("after")))
+            for has_image, _, name in sides:
+                faults.append(has_image & has_unknown_columns(self._schema, F.col(name)))
         return faults
+
+    def _states_null_key(self) -> Column:
+        """Return whether an old row states NULL in its key, instead of leaving it out."""
+        image = F.col("before")
+        schema = self._old_schema
+        stated = F.json_object_keys(image)
+        is_null = any_of(
+            F.col("⌗before").getField(field).isNull() & F.array_contains(stated, column.name)
+            for column, field in zip(list_stored_columns(schema), name_fields(schema), strict=True)
+        )
+        return F.contains(image, F.lit("null")) & F.coalesce(is_null, F.lit(False))
 
 
 def _cast(typed: Sequence[TypedColumn], columns: Sequence[DeltaColumn]) -> list[TypedColumn]:
