@@ -26,6 +26,7 @@ from ticdc_assets.lake.columns.types import (
 from ticdc_assets.lake.store.commits import read_newest_commits
 from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier, quote_literal
 from ticdc_assets.lake.store.tables import create_table
 from ticdc_assets.schema.effect import ColumnChange
@@ -204,7 +205,7 @@ class CurrentTable:
         is_inexact = F.col(INEXACT).isNotNull()
         observed = rows.observe(seen, F.count_if(is_inexact).alias("inexact"))
         yield observed.where(~is_inexact).drop(INEXACT)
-        if seen.get["inexact"]:
+        if read_metrics(seen).get("inexact"):
             raise InexactRows
 
     def reshape(

@@ -52,7 +52,7 @@ def write_quarantined_rows(lake: LakeSession, segments: Sequence[Segment]) -> No
     quarantined = [
         _select_quarantined(segment)
         for segment in segments
-        if segment.metrics.get["invalid"] or segment.metrics.get["key_only"]
+        if segment.count_read()["invalid"] or segment.count_read()["key_only"]
     ]
     if not quarantined:
         return

@@ -3,7 +3,7 @@
 `keyed` and `multiset` say what a segment makes of the table's rows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import or_
 
@@ -24,6 +24,7 @@ from ticdc_assets.lake.columns.inexact import count_entries
 from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.store.contracts import INEXACT
+from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.plan.steps import ApplyRows, TypedRowGroup
 from ticdc_assets.protocols.registry import Redecode
 
@@ -36,11 +37,20 @@ class Segment:
     typed: DataFrame
     # Counts of the events read, and of those that decide what the table's rows are.
     metrics: Observation
+    counts: list[Column]
     outcome: Observation = field(default_factory=Observation)
     # What `keyed` or `multiset` made of it, and whether that goes into no table, because an
     # EXCHANGE gave the rows to another one.
     result: DataFrame | None = None
     given_away: bool = False
+    _read: Mapping[str, int | None] | None = None
+
+    def count_read(self) -> Mapping[str, int | None]:
+        """Return the counts of `read_segment`: Spark observed them unless no row went on."""
+        if self._read is None:
+            observed = read_metrics(self.metrics)
+            self._read = observed or self.typed.agg(*self.counts).collect()[0].asDict()
+        return self._read
 
     @property
     def key(self) -> list[DeltaColumn]:
@@ -86,14 +96,14 @@ def read_segment(pending: DataFrame, step: ApplyRows, redecode: Redecode | None)
         for groups in readings
     ]
     metrics = Observation()
-    typed = combine_pairwise(DataFrame.unionByName, parts).observe(
-        metrics,
+    counts = [
         F.count(F.lit(1)).alias("read"),
         F.count_if(INVALID).alias("invalid"),
         F.count_if(F.col(KEY_ONLY) & ~F.col(INVALID)).alias("key_only"),
         F.sum(F.when(F.col(INVALID), 0).otherwise(count_entries())).alias("inexact"),
-    )
-    return Segment(step, typed, metrics)
+    ]
+    typed = combine_pairwise(DataFrame.unionByName, parts).observe(metrics, *counts)
+    return Segment(step, typed, metrics, counts)
 
 
 def _group_by_reading(row_groups: Sequence[TypedRowGroup]) -> list[list[TypedRowGroup]]:

@@ -28,6 +28,7 @@ from ticdc_assets.lake.apply.segment import Segment
 from ticdc_assets.lake.columns.inexact import list_moved, read_entries
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
+from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.plan.steps import Alter, ApplyRows, TableStep, TableWork
 from ticdc_assets.stream.problem import OLD_KEY_MISSING
 
@@ -229,18 +230,20 @@ def _check_segment(segment: Segment, rows: DataFrame) -> None:
 
 def _count_rows(incarnation: str, segment: Segment) -> TableCounts:
     """Count what became of a segment's events, from the metrics Spark observed."""
-    is_counted = not segment.given_away and segment.outcome.get
+    is_counted = not segment.given_away and read_metrics(segment.outcome)
     if not is_counted and segment.result is not None:
         # Nothing that was written needed the result, or Spark Connect lost what a checkpoint
         # counted; this counts it.
         segment.result.agg(F.count(F.lit(1))).collect()
-    schema, metrics = segment.step.schema, segment.metrics.get
+    schema, metrics = segment.step.schema, segment.count_read()
+    read = metrics["read"] or 0
     quarantined = (metrics["invalid"] or 0) + (metrics["key_only"] or 0)
-    applied = segment.outcome.get["applied"]
+    # No row got as far as this if Spark left it out.
+    applied = read_metrics(segment.outcome).get("applied", 0)
     rows = RowCounts(
-        read=metrics["read"],
+        read=read,
         applied=applied,
-        superseded=metrics["read"] - quarantined - applied,
+        superseded=read - quarantined - applied,
         quarantined=quarantined,
         inexact=metrics["inexact"] or 0,
     )

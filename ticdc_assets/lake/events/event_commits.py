@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, make_batch, to_arrow
 from ticdc_assets.lake.store.codegen import codegen
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.lake.store.sql import quote_literal
 from ticdc_assets.lake.store.stage_commits import (
     make_stage_writer,
@@ -105,7 +106,7 @@ class EventCommits:
 
     def count_events(self) -> DecodeCounts:
         """Count the events that this object has committed."""
-        metrics = [observation.get for observation in self._observations]
+        metrics = [read_metrics(observation) for observation in self._observations]
         if all(metrics):
             return DecodeCounts(
                 **{f.name: sum(counts[f.name] for counts in metrics) for f in fields(DecodeCounts)}
