@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from ticdc_assets.changefeed.csv_dialect import CsvDialect, find_fault, read_dialect
 from ticdc_assets.changefeed.entry import ChangefeedEntry
-from ticdc_assets.changefeed.omissions import list_omissions
+from ticdc_assets.changefeed.omissions import list_omissions, may_lack_deletes
 from ticdc_assets.changefeed.server_version import ServerRules, ServerVersion, find_rules
 from ticdc_assets.changefeed.settings import Settings
 from ticdc_assets.changefeed.sink_uri import (
@@ -105,6 +105,7 @@ class Changefeed:
     server_version: ServerVersion | None = None
     # What the settings leave out of the stream, one sentence per setting.
     omissions: tuple[str, ...] = ()
+    may_lack_deletes: bool = False
     force_replicate: bool = False
     dispatchers: tuple[Dispatcher, ...] = ()
     partition_num: int | None = None
@@ -214,6 +215,7 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         output_raw_change_event=settings.flag(f"{home}.output-raw-change-event"),
         server_version=entry.server_version(),
         omissions=list_omissions(toml),
+        may_lack_deletes=may_lack_deletes(toml),
         force_replicate=settings.flag("force-replicate"),
         dispatchers=_read_dispatchers(toml),
         partition_num=settings.integer(

@@ -29,6 +29,18 @@ _WITH = (
     ),
 )
 
+_WITHOUT_DELETES = (
+    "filter.event-filters",
+    "filter.ignore-txn-start-ts",
+    "bdr-mode",
+    "enable-active-active",
+)
+
+
+def may_lack_deletes(toml: ChangefeedToml) -> bool:
+    """Return whether a key may be inserted again although the stream has not deleted it."""
+    return any(toml.is_set(name) for name in _WITHOUT_DELETES)
+
 
 def list_omissions(toml: ChangefeedToml) -> tuple[str, ...]:
     """Describe what the settings leave out, one sentence per setting."""

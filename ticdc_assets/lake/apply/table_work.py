@@ -186,7 +186,8 @@ class _TableWriter:
         if not self._updates_split:
             _check_segment(segment, self._read_table())
         final = compute_final_rows(segment)
-        if step.inserts_only and segment.is_ordered_by_commit_ts:
+        may_have_keys = self._frames.lake.feed.may_lack_deletes
+        if step.inserts_only and segment.is_ordered_by_commit_ts and not may_have_keys:
             # Upstream had none of these keys, so the table has none.
             self._table.append(select_put_rows(final))
         else:
