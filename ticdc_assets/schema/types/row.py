@@ -34,7 +34,7 @@ class RowReader:
 
     def _add_reader(self, name: str) -> tuple[str, Reader]:
         column = self._schema.column(name)
-        if column is None:
+        if column is None or column.name != name:
             raise InvalidValue("the table has no such column", column=name)
         reader = (column.name, make_reader(column.type, self._member_names))
         self._readers[name] = reader
