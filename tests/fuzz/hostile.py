@@ -107,7 +107,12 @@ _ODD_VALUES: dict[str, tuple[str, ...]] = {
     "float": ("3.4028235e38", "3.5e38", "0.1", "1e-50"),
     "date": ("0000-00-00", "2024-02-30", "2024-13-01", "2024-2-3", "0001-01-01", "9999-12-31"),
     "datetime(3)": ("2024-01-02 03:04:05.6789", "2024-01-02 24:00:00", "0000-00-00 00:00:00"),
-    "timestamp": ("1969-12-31 23:59:59", "2038-01-19 03:14:08", "2024-01-02 03:04:05+08:00"),
+    "timestamp": (
+        "2024-11-03 01:30:00",
+        "1969-12-31 23:59:59",
+        "2038-01-19 03:14:08",
+        "2024-01-02 03:04:05+08:00",
+    ),
     "time": ("838:59:59", "839:00:00", "-00:00:00", "1:2:3"),
     "year": ("0", "1900", "1901", "2155", "2156", "99"),
     "bit(8)": ("255", "256", "-1", "-9223372036854775808"),
@@ -193,6 +198,19 @@ STREAMS: dict[str, list[Step]] = {
         *(
             Row(json.dumps({"id": key, "v": key}), '{"id":"date","v":"varchar"}')
             for key in ("2024-01-01", "0000-00-00", "2024-00-01", "2024-02-30")
+        ),
+    ],
+    # In America/New_York the first text is two moments, and the last is none.
+    "keys of timestamps": [
+        "CREATE TABLE `t` (id timestamp primary key, v varchar(20))",
+        *(
+            Row(json.dumps({"id": key, "v": "x"}), '{"id":"timestamp","v":"varchar"}', kind=kind)
+            for key, kind in (
+                *[("2024-11-03 01:30:00", "INSERT")] * 2,
+                ("2024-11-03 02:30:00", "INSERT"),
+                ("2024-11-03 01:30:00", "DELETE"),
+                ("2024-03-10 02:30:00", "INSERT"),
+            )
         ),
     ],
     "no key": [_KEYLESS, _PLAIN, _PLAIN, Row(_PLAIN.data, kind="DELETE", key="null")],
