@@ -47,6 +47,7 @@ USUAL = [
     "with another type of the key",
     "first a doubled column",
     "first types that are a list",
+    "first types in another case",
     "values of decimal(65,30)",
     "values of an inferred bit(8)",
     "an update with a null key before",
