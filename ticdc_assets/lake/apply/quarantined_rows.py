@@ -113,8 +113,10 @@ def _explain(row: dict[str, str | None], read: RowReader, table: TableSchema) ->
     except CONTENT_ERRORS as error:
         kind = type(error) if isinstance(error, MalformedMessage | InvalidValue) else TicdcError
         return kind.__name__, describe_content_error(error)
-    merged = {name: value for image in images for name, value in image.items()}
-    lacking = [name for name in table.key if merged.get(name) is None]
+    new = images[-1] if images else {}
+    # The old row of an update leaves out what did not change.
+    rows = [{**new, **image} for image in images] or [new]
+    lacking = [name for name in table.key if any(row.get(name) is None for row in rows)]
     if lacking:
         return "MalformedMessage", f"the row lacks its key: {', '.join(lacking)}"
     return "InvalidValue", "a value that Delta's type of the column cannot hold"
