@@ -7,7 +7,7 @@ VENV = .venv
 RUN = $(VENV)/bin/python
 LOCKED = $(VENV)/.locked
 INSTALLED = $(VENV)/.installed
-# That a Spark session finds the jars of resources/jars.lock.
+# That a Spark session finds the jars of resources/jars.lock, and an archive of their classes.
 JARS = $(VENV)/.jars
 # The object store that a lake is in: make setup STORE=s3, azure or gcs.
 STORE =
@@ -28,6 +28,7 @@ help: ## List the targets
 
 setup: $(INSTALLED) ## Build .venv: locked dependencies, jars (STORE=s3, azure or gcs: also for a lake there)
 	@$(RUN) -m resources.jars $(STORE)
+	@$(RUN) -m resources.class_archive
 	@touch $(JARS)
 
 demo: $(INSTALLED) $(JARS) ## Take a simulated changefeed through the whole lake (a few minutes)
@@ -99,6 +100,7 @@ $(INSTALLED): $(LOCKED) pyproject.toml | machine
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(JARS): resources/jars.lock resources/jars.py $(LOCKED) | $(INSTALLED)
+$(JARS): resources/jars.lock resources/jars.py resources/class_archive.py $(LOCKED) | $(INSTALLED)
 	$(RUN) -m resources.jars
+	$(RUN) -m resources.class_archive
 	@touch $@

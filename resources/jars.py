@@ -73,7 +73,8 @@ def find_jars(store: str | None = None) -> list[Path]:
         if _hash(path) != jar.sha256:
             reason = f"{path} is not the jar that jars.lock lists: {_advise(store)}"
             raise ConfigError(reason, setting=FOLDER)
-        found.append(path)
+        # Java compares the paths of the class path with those that an archive was made with.
+        found.append(path.resolve())
     return found
 
 

@@ -29,6 +29,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from resources import jars
+from resources.class_archive import choose_archive_options
 from resources.java import find_java
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import remember_secrets_in
@@ -88,11 +89,20 @@ _PARQUET_SETTINGS = {
 # Delta's error conditions for a concurrent commit: a lake in an object store has no lock.
 _CONCURRENT_COMMIT = re.compile(r"\[DELTA_(CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)\]")
 
+# For sessions that end after little work: optimizing their code takes longer than it saves.  Java
+# reserves a small code cache for this mode and gives up compilation when it is full.
+LITTLE_WORK = {
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
+}
+
 # Settings that only the start of a session or of a server can make.
 _DELTA_SETTINGS = {
     "spark.sql.extensions": _EXTENSION,
     "spark.sql.catalog.spark_catalog": _CATALOG,
 }
+
+# Unlike the setting without `default`, it leaves a site's own class path in place.
+_CLASS_PATH = "spark.driver.defaultExtraClassPath"
 
 # Schemes whose Hadoop client Spark does not ship, and the store whose jars have it.
 _STORES = {"s3a": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
@@ -116,9 +126,10 @@ def get_session(
     _silence_query_loggers()
     if url.startswith("sc://"):
         return _connect(url, settings or {})
-    find_java()
+    java = find_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = _choose_jars(lake or "") | _choose_driver_settings(url)
+    chosen = _choose_driver_settings(url) | _choose_jars(url, lake or "")
+    chosen["spark.driver.extraJavaOptions"] = _choose_java_options(java, chosen.get(_CLASS_PATH))
     chosen |= _DELTA_SETTINGS | _SESSION_SETTINGS | _LITERAL_SETTINGS | dict(settings or {})
     builder = SparkSession.builder.appName("ticdc-assets").master(url)
     for name, value in chosen.items():
@@ -170,7 +181,6 @@ def _choose_driver_settings(master: str) -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": _locate_file("fairscheduler.xml"),
         "spark.driver.memory": os.environ.get(MEMORY) or f"{_choose_memory() >> 20}m",
-        "spark.driver.extraJavaOptions": _choose_java_options(),
         # Nothing is stored there, but Spark creates it, by default in the working directory.
         "spark.sql.warehouse.dir": (_make_temporary_folder() / "warehouse").as_uri(),
     }
@@ -191,14 +201,18 @@ def _make_temporary_folder() -> Path:
     return folder
 
 
-def _choose_java_options() -> str:
-    options = f"-Dlog4j2.configurationFile={_locate_file('log4j2.properties')}"
-    # Java keeps rows there, in files that every user can read.
-    options += f" -Djava.io.tmpdir={shlex.quote(str(_make_temporary_folder()))}"
+def _choose_java_options(java: Path, class_path: str | None) -> str:
+    options = [
+        f"-Dlog4j2.configurationFile={_locate_file('log4j2.properties')}",
+        # Java keeps rows there, in files that every user can read.
+        f"-Djava.io.tmpdir={_make_temporary_folder()}",
+    ]
     if (os.cpu_count() or 1) <= _FEW_CORES:
         # Concurrent collectors take a sixth of such a small machine.
-        options += " -XX:+UseSerialGC"
-    return options
+        options.append("-XX:+UseSerialGC")
+    if class_path is not None:
+        options += choose_archive_options(java, class_path)
+    return shlex.join(options)
 
 
 def _locate_file(name: str) -> str:
@@ -220,21 +234,32 @@ def _choose_memory() -> int:
     return max(_GIB, min(available // 3, 16 * _GIB))
 
 
-def _choose_jars(lake: str) -> dict[str, str]:
-    """Choose the jars of Delta and of the lake's object store."""
+def _choose_jars(master: str, lake: str) -> dict[str, str]:
+    """Choose the jars of Delta and of the lake's object store, and how Java loads them."""
     scheme = urlsplit(lake).scheme.lower() if "://" in lake else ""
     if scheme in ("s3", "s3n"):
         raise ConfigError(f"Spark writes to S3 as s3a://, not as {scheme}://", setting=lake)
     chosen = dict(_GCS_SETTINGS) if scheme == "gs" else {}
     paths = jars.find_jars(_STORES.get(scheme))
-    return chosen | {"spark.jars": ",".join(path.as_uri() for path in paths)}
+    count = len(jars.read_lock())
+    delta, others = paths[:count], paths[count:]
+    if not master.startswith("local") or any(os.pathsep in str(path) for path in delta):
+        return chosen | {"spark.jars": ",".join(path.as_uri() for path in paths)}
+    # Only classes of the class path that Java starts with can be in an archive.
+    chosen[_CLASS_PATH] = os.pathsep.join(map(str, delta))
+    if others:
+        chosen["spark.jars"] = ",".join(path.as_uri() for path in others)
+    return chosen
 
 
 def _connect(url: str, settings: Mapping[str, str]) -> SparkSession:
     _require_server(url)
     try:
         spark = SparkSession.builder.remote(url).getOrCreate()
-        _apply(spark, _SESSION_SETTINGS | _PARQUET_SETTINGS | dict(settings))
+        _apply(spark, _SESSION_SETTINGS | _PARQUET_SETTINGS)
+        # The server has started its driver already.
+        own = {name: settings[name] for name in settings if not name.startswith("spark.driver.")}
+        _apply(spark, own)
     except PySparkException as error:
         raise _make_session_error(url, error) from None
     reason = "the Spark Connect server lacks Delta Lake; it must be started with"

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -107,7 +108,7 @@ def test_a_local_session_is_in_utc_strict_quiet_private_and_leaves_no_files(tmp_
     place = tmp_path / "jars of ours"
     place.mkdir()
     for jar in jars.find_jars():
-        (place / jar.name).symlink_to(jar)
+        shutil.copy(jar, place)
     work, temporary = tmp_path / "work", tmp_path / "temporary"
     work.mkdir()
     temporary.mkdir()

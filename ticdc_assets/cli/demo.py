@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from resources.reading import open_source
-from resources.spark import get_session
+from resources.spark import LITTLE_WORK, get_session
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.interrupt import keep_interrupt_handler
@@ -42,7 +42,7 @@ def demo(options: argparse.Namespace) -> int:
     say(f"A simulated shop and its changefeed ({feed.protocol}) in {folder}")
     start = time.monotonic()
     with keep_interrupt_handler():
-        lake = LakeSession(get_session(location.root), location, feed)
+        lake = LakeSession(get_session(location.root, settings=LITTLE_WORK), location, feed)
     say(f"Spark started in {time.monotonic() - start:.0f} s")
     say()
     runs: list[AdvanceResult] = []

@@ -1,0 +1,86 @@
+"""The class-data archive: sessions use the one of their Java and jars, and start without one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from resources import class_archive
+from tests.resources.programs import executable
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+# A session with a folder of archives of its own; Java's log says where each class came from.
+SESSION = """
+import sys
+from pathlib import Path
+from resources import class_archive
+from resources.spark import LITTLE_WORK, get_session
+class_archive.FOLDER = Path(sys.argv[1])
+if sys.argv[2:] == ["make"]:
+    sys.exit(str(class_archive.make_archive()))
+log = {name: f"{value} -Xlog:class+load:file={sys.argv[2]}" for name, value in LITTLE_WORK.items()}
+spark = get_session(master="local[1]", settings=log)
+table = f"delta.`{sys.argv[1]}/table`"
+spark.sql(f"CREATE TABLE IF NOT EXISTS {table} (id int) USING delta")
+print(spark.table(table).count())
+"""
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", SESSION, *map(str, arguments)],
+        env={k: v for k, v in os.environ.items() if k != "SPARK_CONF_DIR"}
+        | {"PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_another_java_or_another_jar_has_another_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(class_archive, "FOLDER", tmp_path)
+    java, jar = executable(tmp_path / "java", "true"), tmp_path / "delta.jar"
+    jar.write_text("a jar")
+    expected = class_archive.locate_archive(java, [jar])
+    assert class_archive.choose_archive_options(java, str(jar)) == []
+    expected.touch()
+    options = class_archive.choose_archive_options(java, str(jar))
+    assert options[0] == f"-XX:SharedArchiveFile={expected}"
+    for changed in (java, jar):
+        times = changed.stat().st_atime_ns, changed.stat().st_mtime_ns
+        os.utime(changed, ns=(times[0], times[1] + 1))
+        assert class_archive.choose_archive_options(java, str(jar)) == []
+        os.utime(changed, ns=times)
+    assert class_archive.choose_archive_options(java, str(jar)) == options
+
+
+@pytest.mark.slow
+def test_a_session_maps_its_classes_and_starts_quietly_from_a_damaged_archive(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "some archives"
+    folder.mkdir()
+    (folder / "former.jsa").touch()
+    made = run(folder, "make")
+    (archive,) = folder.iterdir()
+    assert made.stderr.strip() == str(archive)
+
+    for name, is_mapped in (("whole", True), ("damaged", False)):
+        if not is_mapped:
+            archive.chmod(0o600)
+            archive.write_bytes(bytes(100) + archive.read_bytes()[100:])
+        log = tmp_path / f"{name}.log"
+        done = run(folder, log)
+        noise = [line for line in done.stderr.splitlines() if "incubator modules" not in line]
+        assert (done.stdout, noise) == ("0\n", [])
+        loaded = [
+            line
+            for line in log.read_text().splitlines()
+            if " org.apache.spark.sql.delta.DeltaLog source:" in line
+        ]
+        assert [line.endswith("shared objects file (top)") for line in loaded] == [is_mapped]
