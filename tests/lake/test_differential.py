@@ -43,15 +43,9 @@ DIFFERENT = ["no key and more deletes than rows"]
 OTHERS = [name for name in STREAMS if name not in (*REPEATED_KEYS, *DIFFERENT)]
 # One of each kind; `-m all_golden` runs all of them.
 USUAL = [
-    "with a number for the key",
     "with another type of the key",
-    "first a doubled column",
-    "first types that are a list",
     "first types in another case",
-    "values of decimal(65,30)",
-    "values of an inferred bit(8)",
     "an update with a null key before",
-    "an update with an unknown old column",
     "no key and nulls",
     "a conversion that fails",
 ]
