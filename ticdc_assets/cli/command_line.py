@@ -161,6 +161,11 @@ def _add_reading(commands: "argparse._SubParsersAction[Parser]") -> None:
 def _add_running(commands: "argparse._SubParsersAction[Parser]") -> None:
     advance = _add_command(commands, "lake", "advance", "bring the lake to the newest checkpoint")
     _add_lake(advance)
+    advance.add_argument(
+        "--accept-gap",
+        action="store_true",
+        help="go on without records of topics that are gone; tables that may lack them are partial",
+    )
     maintain = _add_command(commands, "lake", "maintain", "compact small files, remove old data")
     _add_lake(maintain)
     maintain.add_argument(
