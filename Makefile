@@ -9,8 +9,6 @@ LOCKED = $(VENV)/.locked
 INSTALLED = $(VENV)/.installed
 # That a Spark session finds the jars of resources/jars.lock, and an archive of their classes.
 JARS = $(VENV)/.jars
-# That the tests find the jars of the Kafka broker there.
-BROKER_JARS = $(VENV)/.broker-jars
 # The object store that a lake is in: make setup STORE=s3, azure or gcs.
 STORE =
 
@@ -41,16 +39,16 @@ dev: $(INSTALLED) $(JARS) ## Start Dagster on a simulated changefeed at http://l
 
 ##@ Develop
 
-test: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the tests (several minutes)
+test: $(INSTALLED) $(JARS) ## Run the tests (several minutes)
 	$(RUN) -m pytest -n auto --maxprocesses 4
 
-test-all: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the tests on all recorded data too (hours)
+test-all: $(INSTALLED) $(JARS) ## Run the tests on all recorded data too (hours)
 	$(RUN) -m pytest -n auto --maxprocesses 4 --dist load -m "not soak"
 
 test-ui: $(INSTALLED) $(JARS) ## Test the UI in Chromium; screenshots go to artefacts/ui
 	$(RUN) -m pytest -m browser
 
-soak: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the long random tests (hours)
+soak: $(INSTALLED) $(JARS) ## Run the long random tests (hours)
 	$(RUN) -m pytest -n auto --maxprocesses 4 --dist load -m soak
 
 check: $(INSTALLED) ## Check lint rules, format and types
@@ -66,7 +64,7 @@ bench: $(INSTALLED) $(JARS) ## Measure decoders, lake and latency (half an hour)
 	$(RUN) -m bench.decode
 	$(RUN) -m bench.lake
 	$(RUN) -m bench.latency
-	$(RUN) -m bench.latency --own-sessions
+	$(RUN) -m bench.latency --connect
 
 lock: $(INSTALLED) ## Resolve the lock files (UPGRADE=--upgrade for the newest versions)
 	$(RUN) -m uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
@@ -105,8 +103,4 @@ $(INSTALLED): $(LOCKED) pyproject.toml | machine
 $(JARS): resources/jars.lock resources/jars.py resources/class_archive.py $(LOCKED) | $(INSTALLED)
 	$(RUN) -m resources.jars
 	$(RUN) -m resources.class_archive
-	@touch $@
-
-$(BROKER_JARS): resources/jars.lock resources/jars.py $(LOCKED) | $(INSTALLED)
-	$(RUN) -m resources.jars kafka-broker
 	@touch $@

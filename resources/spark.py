@@ -31,7 +31,6 @@ from pyspark.sql import SparkSession
 from resources import jars
 from resources.class_archive import choose_archive_options
 from resources.java import find_java
-from resources.spark_server import FOLDER, TOKEN, find_server
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import remember_secrets_in
 
@@ -39,7 +38,6 @@ MASTER = "TICDC_SPARK_MASTER"
 MEMORY = "TICDC_SPARK_MEMORY"
 LOG = "TICDC_SPARK_LOG"
 
-_DEFAULT_MASTER = "local[*]"
 # The forms of a master's URL, and of a Spark Connect server's.
 _MASTER = re.compile(r"local(\[[\w*,\s]+\])?|yarn|(spark|mesos|k8s)://\S+", re.ASCII)
 _CONNECT = re.compile(
@@ -122,18 +120,17 @@ def get_session(
 
     `settings` are Spark settings and override those chosen here.
     """
-    url = master or os.environ.get(MASTER)
-    if url is None and (server := find_server()):
-        os.environ[TOKEN] = server.token
-        url = server.url
-    url = url or _DEFAULT_MASTER
+    url = master or os.environ.get(MASTER) or "local[*]"
     remember_secrets_in(url)
     _require_master(url)
     _silence_query_loggers()
     if url.startswith("sc://"):
         return _connect(url, settings or {})
+    java = find_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = choose_settings(url, lake) | dict(settings or {})
+    chosen = _choose_driver_settings(url) | _choose_jars(url, lake or "")
+    chosen["spark.driver.extraJavaOptions"] = _choose_java_options(java, chosen.get(_CLASS_PATH))
+    chosen |= _DELTA_SETTINGS | _SESSION_SETTINGS | _LITERAL_SETTINGS | dict(settings or {})
     builder = SparkSession.builder.appName("ticdc-assets").master(url)
     for name, value in chosen.items():
         builder = builder.config(name, value)
@@ -145,23 +142,6 @@ def get_session(
     _require_delta(spark, reason, probe=False)
     _apply(spark, _PARQUET_SETTINGS)
     return spark
-
-
-def choose_settings(master: str, lake: str | None) -> dict[str, str]:
-    """Choose all settings of a driver that is to be started, for a lake at a path or URI."""
-    java = find_java()
-    chosen = _choose_driver_settings(master) | _choose_jars(master, lake or "")
-    chosen["spark.driver.extraJavaOptions"] = _choose_java_options(java, chosen.get(_CLASS_PATH))
-    return chosen | _DELTA_SETTINGS | _SESSION_SETTINGS | _LITERAL_SETTINGS
-
-
-def describe_session(spark: SparkSession) -> str:
-    """Say where a session runs: a run's log shows whether it found the server that it shares."""
-    if "connect" in type(spark).__module__:
-        return "a session of a Spark Connect server"
-    if os.environ.get(FOLDER) and not os.environ.get(MASTER):
-        return f"a session of its own: no server of {FOLDER} answers"
-    return "a session of its own"
 
 
 def _require_master(url: str) -> None:

@@ -22,7 +22,6 @@ from tests.cli.inputs import (
     table_lines,
     unpacked,
 )
-from tests.servers import HOST, free_port
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -126,10 +125,9 @@ class TestErrors:
         )
         assert "sink.dispatchers: matcher 'db'" in fails("replay", "--table", "d.t")
 
-    def test_brokers_that_do_not_answer(self, fails: Callable[..., str]) -> None:
-        place = f"{HOST}:{free_port()}"
-        said = fails("decode", "--sink-uri", f"kafka://{place}/topic?protocol=simple")
-        assert f"no broker answers at {place}" in said
+    def test_a_feed_on_brokers_says_to_dump_the_topic(self, fails: Callable[..., str]) -> None:
+        said = fails("decode", "--sink-uri", "kafka://h:9092/topic?protocol=simple")
+        assert "dump the topic" in said
 
     @pytest.mark.parametrize(
         "arguments",

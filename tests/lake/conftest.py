@@ -8,14 +8,12 @@ With `TICDC_TEST_SPARK` (a master's or a server's URL) the tests run there inste
 """
 
 import os
-import zlib
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
 from resources.spark import get_session
-from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.store.codegen import CODEGEN_OFF
 
 
@@ -33,10 +31,3 @@ def spark() -> Iterator[SparkSession]:
     spark = get_session(master=master, settings=small)
     yield spark
     spark.stop()
-
-
-@pytest.fixture(autouse=True)
-def table_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every table count as large in half of the tests: large ones are written differently."""
-    if zlib.crc32(request.node.name.encode()) % 2:
-        monkeypatch.setattr(table_features, "LARGE_TABLE", -1)

@@ -11,7 +11,6 @@ import dagster as dg
 from resources.catalog import read_catalog, read_rows_after
 from resources.deployment import LakeResource, SparkResource
 from resources.reading import open_source
-from resources.spark import describe_session
 from ticdc_assets import naming
 from ticdc_assets.assets import metadata, specs
 from ticdc_assets.assets.check_results import evaluate_run_checks
@@ -146,9 +145,7 @@ class _Run:
         source = open_source(self._feed)
         budget = RunBudget(self._feed, self._location, self._has_queued_runs)
         lake = self._lake
-        seconds = time.monotonic() - started
-        where = describe_session(lake.spark)
-        self._context.log.info(f"Spark is up after {seconds:.1f} s: {where}")
+        self._context.log.info(f"Spark is up after {time.monotonic() - started:.1f} s")
         windows = advance_windows(lake, source, budget, before, self._context.log)
         report = AdvanceReport(
             feed=self._feed,

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from ticdc_assets.changefeed.client_settings import ClientSettings
 from ticdc_assets.changefeed.csv_dialect import CsvDialect, find_fault, read_dialect
-from ticdc_assets.changefeed.entry import ChangefeedEntry, Start
+from ticdc_assets.changefeed.entry import ChangefeedEntry
 from ticdc_assets.changefeed.omissions import list_omissions, may_lack_deletes
 from ticdc_assets.changefeed.server_version import ServerRules, ServerVersion, find_rules
 from ticdc_assets.changefeed.settings import Settings
@@ -112,12 +111,8 @@ class Changefeed:
     partition_num: int | None = None
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     flush_interval: float = 5.0
-    start: Start = field(default="earliest", hash=False)
     options: Options = field(default_factory=Options, repr=False, hash=False)
     claim_check_options: Options = field(default_factory=Options, repr=False, hash=False)
-    client_settings: ClientSettings = field(
-        default_factory=lambda: ClientSettings(Options(), {}), repr=False, hash=False
-    )
 
 
 def find_changefeeds_file(explicit: Path | None) -> Path:
@@ -228,8 +223,6 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         ),
         keys=entry.keys(),
         flush_interval=settings.read(f"{_STORAGE}.flush-interval", go_duration, 5.0),
-        start=entry.start(uri.transport),
-        client_settings=entry.client_settings(uri.transport),
         options=Options({**toml.connection(), **uri.options}),
         claim_check_options=claim_check_options,
     )

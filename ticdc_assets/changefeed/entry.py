@@ -7,17 +7,14 @@ file.  It does not interpret TiCDC's own settings.
 import os
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 from zoneinfo import ZoneInfo
 
-from ticdc_assets.changefeed.client_settings import ClientSettings, read_client_settings
 from ticdc_assets.changefeed.server_version import ServerVersion, parse_server_version
 from ticdc_assets.changefeed.sink_uri import (
     Options,
     SinkUri,
-    Transport,
     list_choices,
     nearest,
     parse_sink_uri,
@@ -36,14 +33,6 @@ _NAMES = (
     "default-collation",
     "claim-check-storage",
     "keys",
-    "start",
-    "kafka",
-)
-# Where a lake begins to read topics: by name, at a time, or at an offset of each `topic-partition`.
-Start = Literal["earliest", "latest"] | datetime | Mapping[str, int]
-_START = (
-    "must be earliest, latest, a time with its offset from UTC such as 2026-03-14T00:00:00Z without"
-    ' quotes, or offsets such as {"topic-0" = 120}'
 )
 # TiDB's collations of utf8mb4, the charset of columns for which nothing states one.
 _COLLATIONS = (
@@ -148,31 +137,6 @@ class ChangefeedEntry:
                 raise self.error("must be a list of different column names", f'keys."{table}"')
         return {table: tuple(columns) for table, columns in tables.items()}
 
-    def start(self, transport: Transport) -> Start:
-        """Return where a lake begins to read topics; it concerns nothing that was read before."""
-        match value := self._content.get("start", "earliest"):
-            case _ if transport != "kafka" and "start" in self._content:
-                raise self.error("works on Kafka only: remove it", "start")
-            case "earliest" | "latest":
-                return cast(Literal["earliest", "latest"], value)
-            case datetime(tzinfo=zone) if zone is not None:
-                return value
-            case dict() if value and all(_is_offset(each) for each in value.values()):
-                return value
-        raise self.error(_START, "start")
-
-    def client_settings(self, transport: Transport) -> ClientSettings:
-        """Return the settings of the Kafka client that the owner adds to those of the sink URI."""
-        if transport != "kafka" and "kafka" in self._content:
-            raise self.error("works on Kafka only: remove it", "kafka")
-        table = self._content.get("kafka", {})
-        if not isinstance(table, dict):
-            raise self.error("must be a table, written [changefeed.kafka]", "kafka")
-        try:
-            return read_client_settings(table, self._folder)
-        except ValueError as error:
-            raise self.error(str(error), "kafka") from None
-
     def error(self, reason: str, name: str) -> ConfigError:
         return ConfigError(reason, file=self._file, setting=self._place + name)
 
@@ -191,10 +155,6 @@ class ChangefeedEntry:
         if value is not None and (not isinstance(value, str) or not value):
             raise self.error("must be a string that is not empty", name)
         return value
-
-
-def _is_offset(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
 def _different_names(columns: object) -> bool:

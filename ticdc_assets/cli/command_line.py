@@ -53,8 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # Importing Spark takes seconds, so only the commands that need it do.
         module = importlib.import_module(f"ticdc_assets.cli.{options.module}")
-        name = options.command.replace("-", "_")
-        run = cast(Callable[[argparse.Namespace], int], getattr(module, name))
+        run = cast(Callable[[argparse.Namespace], int], getattr(module, options.command))
         code = run(options)
         sys.stdout.flush()
     except ConfigError as error:
@@ -126,13 +125,6 @@ def _add_simulating(commands: "argparse._SubParsersAction[Parser]") -> None:
     demo.add_argument(
         "--dir", metavar="DIR", type=Path, help="folder to create (default: a temporary one)"
     )
-    server = _add_command(
-        commands, "spark_server", "spark-server", "keep a Spark Connect server running for all runs"
-    )
-    server.add_argument(
-        "--dir", metavar="DIR", type=Path, help="its private folder (default: $TICDC_SPARK_SERVER)"
-    )
-    server.add_argument("--lake", metavar="LAKE", help="the lake (default: $TICDC_LAKE, or ./lake)")
     simulate = _add_command(commands, "dev", "simulate", "simulate a changefeed in real time")
     simulate.add_argument("dir", metavar="DIR", type=Path, help="folder to create")
     _add_simulation(simulate)
@@ -169,11 +161,6 @@ def _add_reading(commands: "argparse._SubParsersAction[Parser]") -> None:
 def _add_running(commands: "argparse._SubParsersAction[Parser]") -> None:
     advance = _add_command(commands, "lake", "advance", "bring the lake to the newest checkpoint")
     _add_lake(advance)
-    advance.add_argument(
-        "--accept-gap",
-        action="store_true",
-        help="go on without records of topics that are gone; tables that may lack them are partial",
-    )
     maintain = _add_command(commands, "lake", "maintain", "compact small files, remove old data")
     _add_lake(maintain)
     maintain.add_argument(

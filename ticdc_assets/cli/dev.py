@@ -16,8 +16,6 @@ from typing import IO, Any
 
 from resources.catalog import read_catalog
 from resources.lake import LAKE
-from resources.spark import MASTER
-from resources.spark_server import FOLDER
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import say, warn
@@ -78,7 +76,6 @@ def dev(options: argparse.Namespace) -> int:
         **os.environ,
         "TICDC_CHANGEFEEDS": str(changefeeds),
         LAKE: str(folder / "lake"),
-        FOLDER: str(folder / "spark"),
         "DAGSTER_HOME": str(home),
         # `dg` requires an activated environment.
         "VIRTUAL_ENV": sys.prefix,
@@ -91,9 +88,6 @@ def dev(options: argparse.Namespace) -> int:
     try:
         simulation = processes.start(_simulate_command(options, changefeeds.parent), quiet=True)
         _wait_for(changefeeds, simulation)
-        if not os.environ.get(MASTER):
-            # Its end is no reason to stop: it is started again, and runs do without it.
-            processes.start([sys.executable, "-m", "ticdc_assets.cli", "spark-server"], quiet=True)
         dagster = processes.start(
             [str(Path(sys.executable).with_name("dg")), "dev", "--port", str(options.port)]
         )

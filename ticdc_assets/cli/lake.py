@@ -12,7 +12,7 @@ from ticdc_assets.cli import texts
 from ticdc_assets.cli.interrupt import keep_interrupt_handler
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.progress import Progress
-from ticdc_assets.cli.source import find_changefeed, format_command, print_silent_partitions
+from ticdc_assets.cli.source import find_changefeed, format_command
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import AdvanceResult, replay_tables
 from ticdc_assets.lake.advance import advance as advance_lake
@@ -44,7 +44,7 @@ def open_lake(options: argparse.Namespace, *, must_exist: bool = True) -> LakeSe
 
 def advance(options: argparse.Namespace) -> int:
     """Bring the lake to the newest checkpoint."""
-    source = open_source(find_changefeed(options), accept_gaps=options.accept_gap)
+    source = open_source(find_changefeed(options))
     lake = open_lake(options, must_exist=False)
     progress = Progress()
     with locked(lake.location):
@@ -56,9 +56,7 @@ def advance(options: argparse.Namespace) -> int:
         say(line)
     say(f"  in {progress.seconds:.1f} s")
     _print_notes(lake.feed)
-    state = read_last_snapshot(lake).state
-    print_silent_partitions(lake.feed, state.watermarks)
-    incarnations = state.incarnations.values()
+    incarnations = read_last_snapshot(lake).state.incarnations.values()
     statuses = Counter(table.shown_status for table in incarnations)
     code = _report(done.applied.problems, done.decoded.quarantined)
     for status in ("paused", "partial"):

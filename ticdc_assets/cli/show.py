@@ -11,7 +11,7 @@ from resources.lake import get_lake_root
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import say, warn, write_data
 from ticdc_assets.cli.schema_text import format_schema_history
-from ticdc_assets.cli.source import find_changefeed, format_command, print_silent_partitions
+from ticdc_assets.cli.source import find_changefeed, format_command
 from ticdc_assets.cli.table_files import write_tables
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange
@@ -45,7 +45,6 @@ def tables(options: argparse.Namespace) -> int:
     """List the tables."""
     reader = open_reader(options)
     applied = read_existing_snapshot(reader)
-    print_silent_partitions(find_changefeed(options), applied.state.watermarks)
     lines = overview.list_tables(reader, applied, dropped=options.all)
     if options.paths:
         for text in format_paths(reader.location, applied, lines):

@@ -4,8 +4,10 @@ import argparse
 import hashlib
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
 
-from resources.source import read_records, require_folder
+from resources.dump import read_dump
+from resources.source import NO_BROKERS, require_folder
 from resources.storage import open_claim_check_folder
 from ticdc_assets.changefeed import (
     Changefeed,
@@ -13,13 +15,10 @@ from ticdc_assets.changefeed import (
     find_changefeeds_file,
     load_changefeeds,
 )
-from ticdc_assets.cli.output import warn
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event
 from ticdc_assets.safe_text import join_for_shell
-from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
-from ticdc_assets.stream.resolved_ts import ResolvedTsTracker, WatermarkState
 
 
 def find_changefeed(options: argparse.Namespace) -> Changefeed:
@@ -31,8 +30,7 @@ def find_changefeed(options: argparse.Namespace) -> Changefeed:
             )
         feed = changefeed_from_uri(options.sink_uri)
         # Two sink URIs must never share a folder of a lake.
-        place = " ".join(filter(None, (feed.transport, feed.location, feed.topic)))
-        digest = hashlib.sha256(place.encode()).hexdigest()[:8]
+        digest = hashlib.sha256(f"{feed.transport} {feed.location}".encode()).hexdigest()[:8]
         return changefeed_from_uri(options.sink_uri, id=f"adhoc-{digest}")
     file = find_changefeeds_file(options.changefeeds)
     feeds = load_changefeeds(file)
@@ -65,17 +63,14 @@ def format_command(
 
 def read_events(feed: Changefeed) -> Iterator[Event]:
     """Open the output of a changefeed and decode all of it."""
-    if feed.transport == "storage":
-        folder = require_folder(feed)
-        events = read_folder_events(feed, folder.paths(), folder.read)
-        return chain(folder.quarantined(), events)
-    records = read_records(feed, ReadOffsets())
-    return read_topic_events(feed, records, open_claim_check_folder(feed))
-
-
-def print_silent_partitions(feed: Changefeed, observed: WatermarkState) -> None:
-    """Name the partitions without which nothing further is complete."""
-    tracker = ResolvedTsTracker(feed)
-    tracker.restore(observed)
-    for partition in tracker.find_silent_partitions():
-        warn(f"waiting for the first watermark of {partition}")
+    match feed.transport:
+        case "dump":
+            return read_topic_events(
+                feed, read_dump(Path(feed.location)), open_claim_check_folder(feed)
+            )
+        case "storage":
+            folder = require_folder(feed)
+            events = read_folder_events(feed, folder.paths(), folder.read)
+            return chain(folder.quarantined(), events)
+        case _:
+            raise ConfigError(NO_BROKERS, setting="sink-uri")

@@ -45,8 +45,6 @@ hexadecimal, TIMESTAMP in UTC.  Virtual generated columns are left out: TiCDC ne
     "advance": """\
 Ingest and decode what the changefeed has written since the last run, and bring every table to the
 newest resolved ts.  A run that was killed continues where it stopped: nothing is applied twice.
-Where records of a topic are gone that were not read, nothing is read until --accept-gap is given
-once: the run goes on without them, and tables that may lack rows because of it become partial.
 """,
     "maintain": """\
 Compact small files of the lake's tables.  By default every snapshot stays readable.  With
@@ -89,11 +87,7 @@ seconds, until you stop it with Ctrl-C.
 """,
     "dev": """\
 Simulate a shop in real time and start Dagster beside it: its sensor advances a new lake to every
-checkpoint, and you watch that in the UI.  All runs share a Spark server.  Ctrl-C stops everything.
-""",
-    "spark-server": """\
-Keep a Spark Connect server running on this machine and start it again whenever it ends.  Runs whose
-TICDC_SPARK_SERVER names its folder use it; while it does not answer, they start Spark themselves.
+checkpoint, and you watch that in the UI.  Ctrl-C stops both.
 """,
     "demo": """\
 Simulate a shop and its changefeed in a new folder, advance a lake in several runs, and compare

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable
 
-from resources.source import read_checkpoint, read_topic_ends
+from resources.source import read_checkpoint
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
@@ -66,20 +66,10 @@ class RunBudget:
         self._polled = time.monotonic()
         previous, self._checkpoint = self._checkpoint, self._read_checkpoint()
         # If the lake makes no progress, the run continues only as long as the source does.
-        applied = after.ts if self._feed.transport == "storage" else 0
-        if self._checkpoint > max(previous, applied):
+        if self._checkpoint > max(previous, after.ts):
             return None
         return "the source has no newer checkpoint"
 
     def _read_checkpoint(self) -> int:
-        """Return what grows with the source: a folder's checkpoint, or the records of topics.
-
-        A dump is read whole in the first window.
-        """
-        match self._feed.transport:
-            case "storage":
-                return read_checkpoint(self._feed) or 0
-            case "kafka":
-                return sum(read_topic_ends(self._feed).values())
-            case _:
-                return 0
+        """Return the source's checkpoint; 0 for a dump, which has none."""
+        return (read_checkpoint(self._feed) or 0) if self._feed.transport == "storage" else 0

@@ -17,14 +17,13 @@ from typing import Any
 
 import dagster as dg
 
-from resources.catalog import read_ingested_offsets, read_last_row
+from resources.catalog import read_last_row
 from resources.deployment import LakeResource
-from resources.source import get_dump_size, read_checkpoint, read_topic_ends
+from resources.source import get_dump_size, read_checkpoint
 from ticdc_assets import naming
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.assets.metadata import resolved_ts_metadata
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.run import read_poll_interval
 from ticdc_assets.safe_text import redacted_errors
@@ -40,8 +39,6 @@ _IN_PROGRESS = [
 # Dagster retries a failed run within this many seconds, or not at all.
 _RETRY_SECONDS = 300
 _MAX_PAUSE_SECONDS = 3600
-# The source's page lists at most this many partitions.
-_MAX_PARTITIONS = 200
 
 ReadFile = Callable[[str], bytes]
 
@@ -51,7 +48,7 @@ class SourceProgress:
     """How far a source has written; `token` identifies it in run keys."""
 
     token: str
-    # None for topics and dumps, of which only the size is known.
+    # None for a dump, of which only the size is known.
     ts: int | None
     metadata: dict[str, Any]
 
@@ -64,6 +61,11 @@ def source_resources(feed: Changefeed) -> dict[str, object]:
 
     client = make_s3_resource(feed)
     return {} if client is None else {f"s3_{naming.identifier(feed.id)}": client}
+
+
+def checkpoint_sensors(feed: Changefeed, job: Any) -> list[dg.SensorDefinition]:
+    """Return the sensor of a changefeed; none for Kafka, whose brokers are not read yet."""
+    return [] if feed.transport == "kafka" else [checkpoint_sensor(feed, job)]
 
 
 def checkpoint_sensor(feed: Changefeed, job: Any) -> dg.SensorDefinition:
@@ -102,13 +104,7 @@ def evaluate_tick(
     read_file: ReadFile | None = None,
 ) -> dg.SensorResult | dg.SkipReason:
     """Observe the source, and decide whether to request a run."""
-    try:
-        progress = read_source_progress(feed, lake, read_file)
-    except ConfigError as error:
-        if feed.transport != "kafka":
-            raise
-        # Brokers that do not answer now may do so at the next tick.
-        return dg.SkipReason(str(error))
+    progress = read_source_progress(feed, read_file)
     if progress is None:
         return dg.SkipReason(f"{feed.location}: the source has no data yet")
     snapshot = read_last_row(lake)
@@ -127,40 +123,14 @@ def evaluate_tick(
 
 
 def read_source_progress(
-    feed: Changefeed, lake: Lake, read_file: ReadFile | None = None
+    feed: Changefeed, read_file: ReadFile | None = None
 ) -> SourceProgress | None:
     """Return how far a source has written; None if it holds nothing."""
     if feed.transport == "storage":
         ts = read_checkpoint(feed, read_file)
         return None if not ts else SourceProgress(str(ts), ts, resolved_ts_metadata(ts))
-    if feed.transport == "kafka":
-        return _read_topic_progress(feed, lake)
     size = get_dump_size(feed)
     return None if not size else SourceProgress(f"{size} bytes", None, {"ticdc/bytes": size})
-
-
-def _read_topic_progress(feed: Changefeed, lake: Lake) -> SourceProgress | None:
-    """Return how many records the partitions were sent, and how many of them the lake has."""
-    ends = read_topic_ends(feed)
-    count = sum(ends.values())
-    if not count:
-        return None
-    read = read_ingested_offsets(lake)
-    behind = {name: max(end - read.get(name, 0), 0) for name, end in ends.items()}
-    rows = [
-        dg.TableRecord(
-            {"partition": name, "newest": end, "read": end - behind[name], "behind": behind[name]}
-        )
-        for name, end in sorted(ends.items())
-    ]
-    # A partition that is added changes what is to be read as well.
-    token = f"{count} records of {len(ends)} partitions"
-    metadata = {
-        "ticdc/records": count,
-        "ticdc/records_behind": sum(behind.values()),
-        "ticdc/partitions": dg.MetadataValue.table(rows[:_MAX_PARTITIONS]),
-    }
-    return SourceProgress(token, None, metadata)
 
 
 def _decide(

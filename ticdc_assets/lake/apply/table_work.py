@@ -3,10 +3,8 @@
 A table starts from the Delta version that the last snapshot names, so whatever a killed run wrote
 is gone.  Then, by what the steps do to rows:
 
-- a new table is written once, as it is at the end of the window;
-- a small table that has more than new rows is written again as a whole, in one commit;
-- in a large one, rows and column changes that keep every value go step by step: append, merge,
-  ALTER TABLE;
+- a new table is created with its final schema and filled once;
+- rows and column changes that keep every value go step by step: append, merge, ALTER TABLE;
 - anything else builds the whole table (`frames`) and overwrites it in one commit.
 """
 
@@ -72,14 +70,18 @@ def _write_exactly(writer: "_TableWriter", table: CurrentTable, version: int | N
 
     Only writing shows whether there are any, and hardly any table has them.
     """
+    if version is None:
+        writer.create()
+    write = writer.fill if version is None else writer.update
     try:
-        return writer.create() if version is None else writer.update()
+        return write()
     except InexactRows:
         if version is None:
-            return writer.create(with_map=True)
-        table.restore(version)
+            table.delete_rows()
+        else:
+            table.restore(version)
         table.add_map()
-        return writer.update()
+        return write()
 
 
 _TABLE_ERRORS: tuple[type[Exception], ...] = (*CONTENT_ERRORS, PySparkException, Py4JJavaError)
@@ -125,32 +127,23 @@ class _TableWriter:
         self._updates_split = updates_split
         self._steps = merge_steps(work.before, work.steps)
 
-    def create(self, *, with_map: bool = False) -> "_Written":
-        """Create the table as it is at the end of the window."""
+    def create(self) -> None:
+        """Create the table as it is at the end of the window, without rows."""
         self._check_old_keys()
+        self._table.create(self._work.after)
+
+    def fill(self) -> _Written:
+        """Write the rows of the end of the window into the new table."""
         built = self._frames.build_table(self._work.incarnation)
-        self._table.create(built.rows, self._work.after, with_map=with_map)
+        if self._steps:
+            self._table.append(built.rows)
         return _Written(built.segments, built.has_misplaced_rows)
 
-    def update(self) -> "_Written":
+    def update(self) -> _Written:
         """Take the existing table through the window."""
-        if all(map(self._appends, self._steps)):
-            return self._update_step_by_step()
-        if not self._table.adapt_to_size(self._work.before):
-            return self._replace()
         if all(self._keeps_values(step) for step in self._steps):
             return self._update_step_by_step()
-        return self._replace()
-
-    def _appends(self, step: TableStep) -> bool:
-        """Whether a step only adds rows."""
-        if not isinstance(step, ApplyRows) or not step.inserts_only:
-            return False
-        if not step.schema.key:
-            return True
-        # Where deletes may be missing, a key may be in the table already.
-        are_new = not self._frames.lake.feed.may_lack_deletes
-        return are_new and all(typed.group.ordered_by_commit_ts for typed in step.row_groups)
+        return self._rewrite()
 
     def _keeps_values(self, step: TableStep) -> bool:
         """Whether a step changes rows only by their events."""
@@ -174,10 +167,13 @@ class _TableWriter:
             schema = step.schema
         return _Written(segments)
 
-    def _replace(self) -> "_Written":
+    def _rewrite(self) -> _Written:
         self._check_old_keys()
-        built = self._frames.build_table(self._work.incarnation)
-        self._table.replace(built.rows, self._work.after)
+        work, table = self._work, self._table
+        built = self._frames.build_table(work.incarnation)
+        changes = [c for step in work.steps if isinstance(step, Alter) for c in step.steps]
+        table.reshape(work.before, changes, work.after)
+        table.overwrite(built.rows, work.after)
         return _Written(built.segments, built.has_misplaced_rows)
 
     # Segments
@@ -190,7 +186,8 @@ class _TableWriter:
         if not self._updates_split:
             _check_segment(segment, self._read_table())
         final = compute_final_rows(segment)
-        if self._appends(step):
+        may_have_keys = self._frames.lake.feed.may_lack_deletes
+        if step.inserts_only and segment.is_ordered_by_commit_ts and not may_have_keys:
             # Upstream had none of these keys, so the table has none.
             self._table.append(select_put_rows(final))
         else:
@@ -218,12 +215,9 @@ class _TableWriter:
         if self._updates_split:
             return
         for number, step in enumerate(self._work.steps):
-            if not isinstance(step, ApplyRows) or not step.schema.key:
-                continue
-            segment = self._frames.read_segment(step)
-            if segment.overwrites:
+            if isinstance(step, ApplyRows) and step.schema.key:
                 before = self._frames.build_table(self._work.incarnation, number).rows
-                _check_segment(segment, before)
+                _check_segment(self._frames.read_segment(step), before)
 
 
 def _check_segment(segment: Segment, rows: DataFrame) -> None:

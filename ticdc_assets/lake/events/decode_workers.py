@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import LOST, LostRecords, MalformedMessage, MissingFile
+from ticdc_assets.errors import MalformedMessage, MissingFile
 from ticdc_assets.events import (
     Event,
     FilePosition,
@@ -119,12 +119,6 @@ def keep_greatest_watermark(
         watermarks[source] = arrival
 
 
-def _make_quarantined(problem: str, position: FilePosition) -> Quarantined:
-    """Make the event of a line of a dump that is no record, or of records that are gone."""
-    error = LostRecords if problem.startswith(LOST) else MalformedMessage
-    return Quarantined(position=position, error=error.__name__, reason=problem)
-
-
 def make_record_worker(
     feed: Changefeed, open_payloads: Callable[[], PayloadStore] | None
 ) -> Worker:
@@ -140,7 +134,8 @@ def make_record_worker(
             ):
                 events: Iterable[Event]
                 if problem is not None:
-                    events = (_make_quarantined(problem, FilePosition(path, line)),)
+                    error = MalformedMessage(problem)
+                    events = (Quarantined.from_error(error, FilePosition(path, line)),)
                 else:
                     message = Message(topic, partition, offset, key, value, ms)
                     position = TopicPosition(topic, partition, offset)

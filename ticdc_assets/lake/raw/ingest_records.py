@@ -68,13 +68,6 @@ def read_raw_end(lake: LakeSession) -> RawEnd:
     return RawEnd(max(row["batch"] or 0, last.number), row["seq"] or 0, {}, found=False)
 
 
-def read_known_partitions(lake: LakeSession) -> list[tuple[str, int]]:
-    """Read which partitions the topics had at the last commit, with or without records."""
-    offsets = read_last_stage_commit(lake, "raw", STAGE).metadata.get("offsets") or {}
-    places = (name.rpartition("-") for name in offsets)
-    return [(topic, int(partition)) for topic, _, partition in places]
-
-
 def append(lake: LakeSession, rows: pa.Table, number: int, *, size: int, **metadata: Any) -> bool:
     """Commit a batch; return False if a concurrent run has committed the same number."""
     frame = lake.spark.createDataFrame(rows)
@@ -87,15 +80,12 @@ def append(lake: LakeSession, rows: pa.Table, number: int, *, size: int, **metad
 
 def ingest_records(
     lake: LakeSession,
-    read: Callable[[ReadOffsets], Iterable[Message | Quarantined]],
+    records: Iterable[Message | Quarantined],
     *,
     bytes_per_batch: int = BYTES_PER_BATCH,
     progress: Progress | None = None,
 ) -> IngestResult:
-    """Ingest the records of a topic that were not ingested before.
-
-    `read` may leave out the offsets that it is given, or not.
-    """
+    """Ingest the records of a topic that were not ingested before."""
     state = read_raw_end(lake)
     known = _find_known_offsets(lake, state)
     lines: set[tuple[str, int]] | None = None
@@ -115,12 +105,12 @@ def ingest_records(
                 continue
             yield record
 
-    for chunk, size in _chunks(new(read(known)), bytes_per_batch):
+    for chunk, size in _chunks(new(records), bytes_per_batch):
         # `known` covers this chunk and no more: the next one is read after this one is written.
         rows = _table(chunk, batch + 1, seq + 1)
-        progress_made = {"offsets": known.state(), "topics": known.topic_ids}
+        offsets = known.state()
         last = seq + len(chunk)
-        if not append(lake, rows, batch + 1, size=size, seq=last, **progress_made):
+        if not append(lake, rows, batch + 1, size=size, seq=last, offsets=offsets):
             # A concurrent run ingests the same source; the next run continues from its commits.
             break
         batch, seq, items, taken = batch + 1, last, items + len(chunk), taken + size
@@ -131,7 +121,7 @@ def ingest_records(
 
 def _find_known_offsets(lake: LakeSession, state: RawEnd) -> ReadOffsets:
     if state.found:
-        return ReadOffsets(state.metadata.get("offsets"), state.metadata.get("topics"))
+        return ReadOffsets(state.metadata.get("offsets"))
     ranges: dict[str, list[list[int]]] = defaultdict(list)
     if state.batch:
         raw = lake.read("raw").where("offset is not null").selectExpr("*", _RANGE)
@@ -176,16 +166,16 @@ def _table(chunk: list[Message | Quarantined], batch: int, seq: int) -> pa.Table
     rows: list[tuple[Any, ...]] = []
     for record in chunk:
         if isinstance(record, Quarantined):
-            rows.append((*[None] * 7, *_line(record), record.reason))
+            rows.append((None, None, None, None, None, None, *_line(record), record.reason))
             continue
         ms = record.timestamp_ms
         moment = None if ms is None or abs(ms) > _LATEST_MS else ms * 1000
         place = (record.topic, record.partition, record.offset)
-        headers = [dict(zip(("key", "value"), header, strict=True)) for header in record.headers]
-        rows.append((*place, moment, record.key, record.value, headers or None, None, None, None))
+        rows.append((*place, moment, record.key, record.value, None, None, None))
     count = len(chunk)
-    names = [name for name in _SCHEMA.names if name not in ("batch", "seq")]
+    names = [name for name in _SCHEMA.names if name not in ("batch", "seq", "headers")]
     columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
     columns |= {"batch": [batch] * count, "seq": range(seq, seq + count)}
+    columns["headers"] = [None] * count
     arrays = [make_array(columns[field.name], field.type) for field in _SCHEMA]
     return pa.Table.from_arrays(arrays, schema=_SCHEMA)
