@@ -217,7 +217,7 @@ def meaning(spark: SparkSession) -> Meaning:
 
 
 few = settings(
-    max_examples=4,
+    max_examples=1,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
