@@ -64,13 +64,7 @@ def _named_tables(statement: ddl.Statement) -> list[Name] | None:
             return list(names)
         case ddl.RecoverTable(name, new_name):
             return [n for n in (name, new_name) if n is not None]
-        case ddl.AlterTable(name, actions):
-            others = [a.table for a in actions if isinstance(a, ddl.ExchangePartition)]
-            renamed = [a.name for a in actions if isinstance(a, ddl.RenameTo)]
-            return [name, *others, *renamed]
-        case ddl.RenameTables(pairs):
-            return [name for pair in pairs for name in pair]
-    return []
+    return _list_altered(statement)
 
 
 def ends_table(change: SchemaChange, key: TableKey, is_known: bool) -> bool:
@@ -139,12 +133,17 @@ def list_renames(statement: ddl.Statement) -> list[tuple[Name, Name]]:
 
 def affected_tables(statement: ddl.Statement, change: SchemaChange) -> list[tuple[str, str]]:
     """List the tables to pause if a statement cannot be applied."""
+    names = _list_altered(statement) or [Name(change.table, change.database)]
+    return [(name.database or change.database, name.table) for name in names]
+
+
+def _list_altered(statement: ddl.Statement) -> list[Name]:
+    """List the tables that a statement renames, alters, or exchanges rows with."""
     names = [name for pair in list_renames(statement) for name in pair]
     if isinstance(statement, ddl.AlterTable):
         names.append(statement.name)
         names += [a.table for a in statement.actions if isinstance(a, ddl.ExchangePartition)]
-    names = names or [Name(change.table, change.database)]
-    return [(name.database or change.database, name.table) for name in names]
+    return names
 
 
 def stated_tables(change: SchemaChange) -> list[tuple[str, str]]:
