@@ -21,6 +21,7 @@ from ticdc_assets.lake.events.event_rows import (
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.views.tables_at import select_named
 from ticdc_assets.plan.state import DdlName, Incarnation, State, ddl_name
 
 # Events are read in blocks of about this size, so that memory does not depend on their number.
@@ -111,9 +112,7 @@ def _quoted_ddl(reader: LakeReader, state: State, table: Incarnation) -> str | N
 
 def find_table(state: State, name: str) -> Incarnation:
     """Find a table by `db.table`; raise a `ConfigError` unless exactly one matches."""
-    wanted = fold_name(name)
-    tables = [state.incarnations[id] for _, id in state.names]
-    matches = [t for t in tables if fold_name(f"{t.schema.database}.{t.schema.table}") == wanted]
+    matches = select_named((state.incarnations[id] for _, id in state.names), name)
     if len(matches) > 1:
         names = " or ".join(f"`{t.schema.database}`.`{t.schema.table}`" for t in matches)
         raise ConfigError(f"{name} may be {names}", setting="DB.TABLE")

@@ -1,5 +1,6 @@
 """The tables of a lake at one ts, whatever reads their rows."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ticdc_assets.errors import ConfigError
@@ -23,12 +24,17 @@ class TablesAt:
 
     def find(self, name: str) -> list[Incarnation]:
         """Find tables by `db.table`; two can match if their names contain dots."""
-        wanted = fold_name(name)
-        return [
-            table
-            for table in self.tables()
-            if fold_name(f"{table.schema.database}.{table.schema.table}") == wanted
-        ]
+        return select_named(self.tables(), name)
+
+
+def select_named(tables: Iterable[Incarnation], name: str) -> list[Incarnation]:
+    """Select the tables that `db.table` may name."""
+    wanted = fold_name(name)
+    return [
+        table
+        for table in tables
+        if fold_name(f"{table.schema.database}.{table.schema.table}") == wanted
+    ]
 
 
 def require_applied(ts: int, last: Snapshot) -> None:
