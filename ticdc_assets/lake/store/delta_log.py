@@ -96,10 +96,14 @@ def read_state(reader: LakeReader, table: str, version: int) -> TableState:
 
 def count_rows(reader: LakeReader, table: str, version: int) -> int:
     """Count the rows of a table at a version, from its log alone where that states them."""
+    return count_rows_of(reader, table, read_state(reader, table, version))
+
+
+def count_rows_of(reader: LakeReader, table: str, state: TableState) -> int:
+    """Count the rows of a table in a state of it that was read."""
     folder = reader.open_folder(table)
     with reader.explained(reader.location.path(table)):
-        files = _replay(_read_actions(folder, version)).files
-        return sum(_count_live_rows(folder, file) for file in files)
+        return sum(_count_live_rows(folder, file) for file in state.files)
 
 
 def _count_live_rows(folder: fs.FileSystem, file: DataFile) -> int:

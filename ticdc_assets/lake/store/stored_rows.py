@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ticdc_assets.lake.store.deletion_vector import read_deleted_rows
-from ticdc_assets.lake.store.delta_log import DataFile, TableState, read_state
+from ticdc_assets.lake.store.delta_log import DataFile, TableState, count_rows_of, read_state
 from ticdc_assets.lake.store.reader import LakeReader, naming
 
 # What this file implements.
@@ -33,6 +33,10 @@ class StoredRows:
     def unknown_features(self) -> frozenset[str]:
         """The Delta features of the table that only Spark reads."""
         return self.state.reader_features - _FEATURES
+
+    def count(self) -> int:
+        """Count the rows, without reading them."""
+        return count_rows_of(self._reader, self._table, self.state)
 
     def read(self) -> Iterator[dict[str, pa.Array]]:
         """Yield blocks of rows by column; a file that is older than a column lacks it.

@@ -11,7 +11,6 @@ from ticdc_assets.lake.log.applied_files import (
     read_snapshot_names,
 )
 from ticdc_assets.lake.log.snapshot import choose_valid_snapshot
-from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
@@ -32,21 +31,22 @@ class SnapshotView(TablesAt):
         """Return why Spark has to read the rows of a table; None if it does not have to."""
         if table.is_stopped or table.id not in self._versions:
             return None
-        rows = count_rows(self._reader, *self._find(table))
+        stored = self._open(table)
+        rows = stored.count()
         if rows * len(table.schema.columns) > _MAX_VALUES:
             return f"{rows:,} rows"
-        unknown = StoredRows(self._reader, *self._find(table)).unknown_features
+        unknown = stored.unknown_features
         return f"Delta's {', '.join(sorted(unknown))}" if unknown else None
 
     def lines(self, table: Incarnation) -> Iterator[bytes]:
         """Yield a table's rows as JSON lines in byte order, as `asof` does."""
         if table.is_stopped or table.id not in self._versions:
             return
-        blocks = StoredRows(self._reader, *self._find(table)).read()
+        blocks = self._open(table).read()
         yield from sorted(chain.from_iterable(format_blocks(blocks, table.schema)))
 
-    def _find(self, table: Incarnation) -> tuple[str, int]:
-        return f"current/{table.id}", self._versions[table.id]
+    def _open(self, table: Incarnation) -> StoredRows:
+        return StoredRows(self._reader, f"current/{table.id}", self._versions[table.id])
 
 
 def view_snapshot(reader: LakeReader, ts: int | None) -> SnapshotView | None:
