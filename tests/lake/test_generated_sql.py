@@ -181,7 +181,7 @@ def generate(words: Words) -> list[Text]:
 def create(words: Words, *, half_made: bool, apart: bool = False) -> list[Text]:
     """Return the texts that create a table, if a killed run left half of it too.
 
-    With `apart` a text of its own clusters the table.
+    With `apart`, a separate statement clusters the table.
     """
     schema, _ = make_schemas(words)
     recorder = Recorder(half_made=half_made)

@@ -23,8 +23,8 @@ FEATURES = {
     "delta.enableTypeWidening": "true",
 }
 ROWS = 400_000
-# Every kind of container: numbers of their own, bits, and runs; the last in blocks of 65,536 rows
-# that have one another as neighbours.
+# Every kind of container of a roaring bitmap: array, bitset, and run.  The last condition makes
+# runs in several neighbouring blocks of 65,536 rows.
 DELETED = (
     "id % 5000 = 7",
     "id BETWEEN 70000 AND 120000 AND id % 3 = 1",

@@ -12,7 +12,8 @@ from tests.resources.programs import executable
 
 PROJECT = Path(__file__).resolve().parents[2]
 
-# A session with a folder of archives of its own; Java's log says where each class came from.
+# Starts a session that looks for archives in a given folder; Java's log states the origin of each
+# class.
 SESSION = """
 import sys
 from pathlib import Path
