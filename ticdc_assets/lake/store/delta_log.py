@@ -13,7 +13,7 @@ import msgspec
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from ticdc_assets.lake.store.reader import LakeReader, naming
+from ticdc_assets.lake.store.reader import LakeReader, naming, open_parquet
 
 _FOLDER = "_delta_log"
 _COMMIT = re.compile(r"([0-9]{20})\.json")
@@ -120,8 +120,8 @@ def _read_actions(folder: fs.FileSystem, version: int) -> Iterator[_Action]:
     since, checkpoint = _choose_checkpoint(names, version)
     for name in checkpoint:
         with naming(name), folder.open_input_file(f"{_FOLDER}/{name}") as file:
-            parquet = pq.ParquetFile(file)
-            for batch in parquet.iter_batches(columns=_IN_CHECKPOINT):
+            parquet = open_parquet(file)
+            for batch in parquet.iter_batches(columns=_IN_CHECKPOINT, use_threads=False):
                 yield from msgspec.convert(batch.to_pylist(), list[_Action])
     commits = {int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))}
     missing = set(range(since + 1, version + 1)) - commits

@@ -6,12 +6,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ticdc_assets.lake.store.deletion_vector import read_deleted_rows
 from ticdc_assets.lake.store.delta_log import DataFile, TableState, count_rows_of, read_state
-from ticdc_assets.lake.store.reader import LakeReader, naming
+from ticdc_assets.lake.store.reader import LakeReader, naming, open_parquet
 
 # What this file implements.
 _FEATURES = frozenset(
@@ -69,7 +68,7 @@ def _read_file(folder: fs.FileSystem, file: DataFile) -> Iterator[pa.RecordBatch
     deleted = None if file.deleted is None else read_deleted_rows(folder, file.deleted)
     first = 0
     with naming(file.path), folder.open_input_file(file.path) as opened:
-        for batch in pq.ParquetFile(opened).iter_batches(_ROWS_PER_BATCH):
+        for batch in open_parquet(opened).iter_batches(_ROWS_PER_BATCH, use_threads=False):
             last = first + batch.num_rows
             if deleted is not None:
                 kept = np.ones(batch.num_rows, bool)

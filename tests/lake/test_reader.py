@@ -1,0 +1,78 @@
+"""Small tables read in this process: the rows are those of Arrow's own reader."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from deltalake.fs import DeltaStorageHandler
+
+from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.reader import LakeReader
+
+TABLE = "events"
+CONDITIONS = (
+    None,
+    pc.field("id") > 3,
+    pc.field("id") > 99,
+    (pc.field("kind") == "row") & (pc.field("id") <= 4),
+    pc.field("id").isin([1, 5]) | pc.field("kind").is_null(),
+    pc.field("late").is_null() & (pc.field("kind") != "row"),
+)
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> LakeReader:
+    """Return a reader of a table of which every file but the last lacks a column."""
+    reader = LakeReader(Lake(str(tmp_path), "f"))
+    path = reader.location.path(TABLE)
+    kinds = ["row", None, "ddl"]
+    for first in (0, 3):
+        rows = {"id": range(first, first + 3), "kind": kinds, "list": [[1], [], None]}
+        write_deltalake(
+            path, pa.table({name: pa.array(rows[name]) for name in rows}), mode="append"
+        )
+    late = pa.table({"id": [6], "kind": ["row"], "list": [[2]], "late": [1.5]})
+    write_deltalake(path, late, mode="append", schema_mode="merge")
+    return reader
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("columns", [("id",), ("late", "id"), ("list", "kind")])
+def test_the_rows_are_those_of_arrow(
+    reader: LakeReader, columns: tuple[str, ...], condition: pc.Expression | None
+) -> None:
+    table = reader.open(TABLE)
+    expected = DeltaTable(reader.location.path(TABLE)).to_pyarrow_dataset()
+    whole = expected.to_table(columns=list(columns), filter=condition)
+    found = reader.read(table, columns, condition)
+    assert found.schema == whole.schema
+    assert sorted(map(str, found.to_pylist())) == sorted(map(str, whole.to_pylist()))
+
+
+def test_no_thread_of_arrow_holds_a_python_file(
+    reader: LakeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a thread aborts the process if it lets go while the interpreter ends."""
+    calls: list[tuple[str, threading.Thread]] = []
+
+    class File:
+        """What delta-rs opens; notes which thread calls it."""
+
+        def __init__(self, file: Any) -> None:
+            self._file = file
+
+        def __getattr__(self, name: str) -> Any:
+            calls.append((name, threading.current_thread()))
+            return getattr(self._file, name)
+
+    def open_input_file(self: DeltaStorageHandler, path: str) -> pa.PythonFile:
+        return pa.PythonFile(File(self._handler.open_input_file(path)))
+
+    monkeypatch.setattr(DeltaStorageHandler, "open_input_file", open_input_file)
+    assert reader.read(reader.open(TABLE), ["id"], pc.field("id") > 3).num_rows == 3
+    assert any(name == "read" for name, _ in calls)
+    assert not [call for call in calls if isinstance(call[1], threading._DummyThread)]
