@@ -6,8 +6,10 @@ changefeeds of the process share; no error contains them.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,36 @@ _AZURE_VARIABLES = ("AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN")
 _GCS_RETRY_LIMIT = timedelta(seconds=30)
 
 
-class Folder:
-    """A read-only view of all files below one prefix."""
+# Tokens that a folder's credentials were exchanged for last an hour.
+_REOPEN_AFTER = 1800.0
 
-    def __init__(self, filesystem: fs.FileSystem, root: str) -> None:
-        self._filesystem = filesystem
+
+class Folder:
+    """A read-only view of all files below one prefix.
+
+    `reopen` opens the file system anew after half an hour, with new tokens.
+    """
+
+    def __init__(
+        self,
+        filesystem: fs.FileSystem,
+        root: str,
+        reopen: Callable[[], fs.FileSystem] | None = None,
+    ) -> None:
+        self._opened = filesystem
+        self._opened_at = time.monotonic()
+        self._reopen = reopen
         self._root = root.rstrip("/")
+
+    @property
+    def _filesystem(self) -> fs.FileSystem:
+        if self._reopen is not None and time.monotonic() - self._opened_at > _REOPEN_AFTER:
+            try:
+                self._opened = self._reopen()
+            except ValueError as error:
+                raise OSError(str(error)) from None
+            self._opened_at = time.monotonic()
+        return self._opened
 
     def exists(self) -> bool:
         try:
@@ -55,7 +81,7 @@ class Folder:
 
     def entries(self) -> Iterator[FileEntry]:
         """Yield all files in no order; the listing happens at first use."""
-        if isinstance(self._filesystem, fs.LocalFileSystem):
+        if isinstance(self._opened, fs.LocalFileSystem):
             try:
                 yield from list_files(self._root)
             except OSError as error:
@@ -111,19 +137,20 @@ def open_claim_check_folder(feed: Changefeed) -> Folder | None:
 
 def _open_folder(location: str, options: Mapping[str, str], setting: str) -> Folder:
     scheme, _, root = location.rpartition("://")
-    bucket = root.partition("/")[0]
+    match scheme:
+        case "s3":
+            opens = partial(_open_s3, options, root.partition("/")[0])
+        case "gcs":
+            opens = partial(_open_gcs, options)
+        case "azure":
+            opens = partial(_open_azure, options)
+        case _:
+            return Folder(fs.LocalFileSystem(), os.path.normpath(root))
     try:
-        match scheme:
-            case "s3":
-                return Folder(_open_s3(options, bucket), root)
-            case "gcs":
-                return Folder(_open_gcs(options), root)
-            case "azure":
-                return Folder(_open_azure(options), root)
+        return Folder(opens(), root, opens)
     except ValueError as error:
         # Contradictory parameters: the library names them and quotes no value.
         raise ConfigError(str(error), setting=setting) from None
-    return Folder(fs.LocalFileSystem(), os.path.normpath(root))
 
 
 def _open_s3(options: Mapping[str, str], bucket: str) -> fs.FileSystem:

@@ -160,6 +160,25 @@ def test_a_profile_may_assume_a_role(
     assert "Credential=AKIDROLE/" in used
 
 
+def test_a_long_run_exchanges_its_credentials_again(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, used = google_accounts(store.url, tmp_path)("a")
+    opened = open_sink_folder(changefeed_from_uri(uri))
+    key = (tmp_path / "a.json").read_text()
+    (tmp_path / "a.json").write_text(key.replace('"client_email": "a"', '"client_email": "b"'))
+    for limit, expected in ((3600.0, used), (0.0, "Bearer token of b")):
+        monkeypatch.setattr(storage, "_REOPEN_AFTER", limit)
+        store.credentials.clear()
+        with suppress(OSError):
+            opened.read("metadata")
+        assert store.credentials
+        assert all(stated == expected for stated in store.credentials)
+    (tmp_path / "a.json").unlink()
+    with pytest.raises(OSError, match="cannot be read here"):
+        opened.read("metadata")
+
+
 def test_a_token_of_google_is_redacted(store: Store, tmp_path: Path) -> None:
     uri, _ = google_accounts(store.url, tmp_path)("a")
     open_sink_folder(changefeed_from_uri(uri))
