@@ -8,7 +8,7 @@ problem names its position.  `find_losses` computes that anew, from the events a
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tests.plan.engine import Engine
@@ -48,7 +48,7 @@ def run_stream(feed: Changefeed, events: list[Event], middle: int | None = None)
     return [
         *find_unexpected(replay, engine),
         *find_losses(feed, events, replay),
-        *find_disagreements(replay, engine, _find_unordered(events)),
+        *find_disagreements(replay, engine),
     ]
 
 
@@ -113,12 +113,9 @@ def _compare_rows(
         if row.op is Op.UPDATE and old is not None and new is not None:
             old = {**new, **old}
         typed.append((row, old, new))
-    if len({row.ordering for row in rows}) > 1:
-        return
-    by_transaction = rows[0].ordering == "commit_ts"
-    typed.sort(key=lambda item: item[0].commit_ts)
+    by_transaction = all(row.ordering == "commit_ts" for row in rows)
     if table.key:
-        yield from _compare_keyed(table, typed, by_transaction)
+        yield from _compare_keyed(table, typed)
     elif is_whole and by_transaction and not _goes_back(rows):
         yield from _compare_multiset(table, typed)
 
@@ -132,9 +129,9 @@ def _goes_back(rows: list[RowChange]) -> bool:
 _Typed = tuple[RowChange, ModelRow | None, ModelRow | None]
 
 
-def _compare_keyed(table: ModelTable, typed: list[_Typed], by_transaction: bool) -> Iterator[str]:
+def _compare_keyed(table: ModelTable, typed: list[_Typed]) -> Iterator[str]:
     expected: dict[Any, ModelRow | None] = {}
-    for group in _transactions(typed, by_transaction):
+    for group in _transactions(typed):
         expected.update({table.identity(old): None for _, old, _ in group if old is not None})
         expected.update(
             {table.identity(new): _whole(row, new) for row, _, new in group if new is not None}
@@ -155,14 +152,13 @@ def _whole(row: RowChange, new: ModelRow) -> ModelRow:
     return {} if row.handle_key_only else new
 
 
-def _transactions(typed: list[_Typed], by_transaction: bool) -> Iterator[list[_Typed]]:
-    if not by_transaction:
-        yield from ([item] for item in typed)
-        return
-    groups: dict[int, list[_Typed]] = defaultdict(list)
-    for item in typed:
-        groups[item[0].commit_ts].append(item)
-    yield from groups.values()
+def _transactions(typed: list[_Typed]) -> Iterator[list[_Typed]]:
+    """Yield what applies at once: the rows of one commit ts, then each row that has none."""
+    groups: dict[tuple[int, int], list[_Typed]] = defaultdict(list)
+    for number, item in enumerate(typed, 1):
+        row = item[0]
+        groups[row.commit_ts, 0 if row.ordering == "commit_ts" else number].append(item)
+    yield from (groups[place] for place in sorted(groups))
 
 
 def _compare_multiset(table: ModelTable, typed: list[_Typed]) -> Iterator[str]:
@@ -171,7 +167,7 @@ def _compare_multiset(table: ModelTable, typed: list[_Typed]) -> Iterator[str]:
     if any(row.table_id != typed[0][0].table_id for row, _, _ in typed):
         return
     expected: Counter[Any] = Counter()
-    for group in _transactions(typed, True):
+    for group in _transactions(typed):
         removed = Counter(table.identity(old) for _, old, _ in group if old is not None)
         expected = Counter({k: n for k, n in (expected - removed).items() if n > 0})
         expected += Counter(table.identity(new) for _, _, new in group if new is not None)
@@ -186,16 +182,13 @@ def _compare_multiset(table: ModelTable, typed: list[_Typed]) -> Iterator[str]:
 # Disagreements
 
 
-def find_disagreements(
-    replay: ModelReplay, engine: Engine, unordered: Set[TableKey] = frozenset()
-) -> Iterator[str]:
+def find_disagreements(replay: ModelReplay, engine: Engine) -> Iterator[str]:
     """Yield the tables in which the model and the plan differ.
 
-    Both must have a table, with the same columns and rows, or both must have stopped it.  The rows
-    of `unordered` tables may differ, but not whether there is a table.
+    Both must have a table, with the same columns and rows, or both must have stopped it.
     """
     model = {key_of(table.schema): _describe(table) for table in replay.model.tables}
-    model |= dict.fromkeys(replay.model.waiting_tables(), "waiting")
+    model |= dict.fromkeys(replay.model.tables.waiting_names(), "waiting")
     planned: dict[TableKey, _Contents] = {
         table_key(*name): reason for name, reason in engine.stopped().items()
     }
@@ -209,22 +202,8 @@ def find_disagreements(
             continue
         if one != other:
             if isinstance(one, Counter) and isinstance(other, Counter):
-                if key in unordered:
-                    continue
                 one, other = one - other, other - one
             yield f"disagreement: {key}: the model has {_shorten(one)}, the plan {_shorten(other)}"
-
-
-def _find_unordered(events: Iterable[Event]) -> set[TableKey]:
-    """Return the tables with rows that have a commit ts, and others that have milliseconds.
-
-    No changefeed sends both, and within one ts nothing orders them.
-    """
-    orderings: dict[TableKey, set[str]] = defaultdict(set)
-    for event in events:
-        if isinstance(event, RowChange):
-            orderings[table_key(event.database, event.table)].add(event.ordering)
-    return {key for key, found in orderings.items() if len(found) > 1}
 
 
 # The columns and rows of a table, or why it has stopped.

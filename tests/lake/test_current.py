@@ -113,8 +113,8 @@ def test_rows_without_a_key_are_replaced_copy_by_copy(spark: SparkSession, tmp_p
             list_replacements(
                 read_entries(table.rows(table.version)),
                 spark.createDataFrame(
-                    [(*row, count, ts) for row, count in changes.items()],
-                    f"{types}, `⌗copies` bigint, _commit_ts bigint",
+                    [(*row, count, min(count, 0), ts) for row, count in changes.items()],
+                    f"{types}, `⌗copies` bigint, `⌗lowest` bigint, _commit_ts bigint",
                 ),
                 columns,
             ),
@@ -136,7 +136,9 @@ def test_only_files_with_removed_rows_are_rewritten(spark: SparkSession, tmp_pat
         rows = spark.sql(f"SELECT int(id % 50 + {start}) v, 5L _commit_ts FROM range(100)")
         table.append(read_entries(rows.coalesce(1)))
     before = set(table.rows(table.version).inputFiles())
-    changes = spark.sql("SELECT 103 v, -1L `⌗copies`, 9L _commit_ts UNION ALL SELECT 999, 2L, 9L")
+    changes = spark.sql(
+        "SELECT 103 v, -1L `⌗copies`, -1L `⌗lowest`, 9L _commit_ts UNION ALL SELECT 999, 2L, 0L, 9L"
+    )
     table.merge(
         list_replacements(
             read_entries(table.rows(table.version)),

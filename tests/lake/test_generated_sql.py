@@ -167,7 +167,8 @@ def generate(words: Words) -> list[Text]:
         work.empty(after)
         changes = {"count_changes": MagicMock(), "number_sender_passes": MagicMock()}
         with patch.multiple(frames, **changes), patch.object(F, "broadcast"):
-            work.count_copies(MagicMock(step=SimpleNamespace(schema=after)), session.rows)
+            segment = MagicMock(step=SimpleNamespace(schema=after), is_ordered_by_arrival=False)
+            work.count_copies(segment, session.rows)
         write_images(after)
     with patch.object(preview, "count_rows"):
         preview.preview_tables(lake, {"d-t-1": 2}, limit=1)

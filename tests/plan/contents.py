@@ -17,7 +17,7 @@ def contents(engine: Engine) -> Shown:
 
 
 def model_contents(model: Model) -> Shown:
-    return _contents(table for table in model.tables if table.pause_reason is None)
+    return _contents(t for t in model.tables if t.pause_reason is None and not t.is_waiting)
 
 
 def _contents(tables: Iterable[ModelTable]) -> Shown:

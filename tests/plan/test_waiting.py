@@ -4,11 +4,13 @@ import pytest
 from msgspec.structs import replace
 
 from tests.plan.by_hand import RANGE, T, bootstrap, create, ddl, row, schema, send
-from tests.plan.contents import contents
+from tests.plan.contents import contents, model_contents
 from tests.plan.engine import Engine
 from tests.reference.changefeeds import Ddl, Teller, exchange, put
-from ticdc_assets.events import Bootstrap, SchemaChange, TopicPosition
+from tests.reference.random_upstream import Shown
+from ticdc_assets.events import Bootstrap, Event, SchemaChange, TopicPosition
 from ticdc_assets.plan.row_group import UndecodedFiles
+from ticdc_assets.reference.model import Model
 
 
 def test_rows_of_an_unknown_table_wait_and_no_other_table_does() -> None:
@@ -120,6 +122,81 @@ def test_a_table_that_exchanges_rows_with_an_unknown_table_waits_for_it() -> Non
     assert set(engine.stopped()) == {("shop", "t"), ("shop", "u")}
     send(engine, 400, bootstrap(replace(events[0].schema, version=99)))
     assert contents(engine) == {"t(id, v)": [("2", "b")], "u(id, v)": [("1", "a")]}
+
+
+SEVENTH = row("t", 10, 7, 1)
+KNOWN = ddl(5, "CREATE TABLE `t` (id int primary key)", "t", schema("t", 5))
+# Events after a row of version 7, the names that wait, what the others hold, and what all hold once
+# the version is stated.
+LATER: dict[str, tuple[list[Event], set[str], Shown, Shown]] = {
+    "a new table under the old name": (
+        [
+            ddl(20, "RENAME TABLE `shop`.`t` TO `shop`.`u`", "u", schema("u", 7)),
+            ddl(30, "CREATE TABLE `t` (id int primary key)", "t", schema("t", 30)),
+            row("t", 40, 30, 2),
+            row("u", 41, 7, 3),
+        ],
+        {"u"},
+        {"t(id)": [("2",)]},
+        {"t(id)": [("2",)], "u(id)": [("1",), ("3",)]},
+    ),
+    "a table that is dropped and recovered": (
+        [ddl(20, "DROP TABLE `t`", "t"), ddl(30, "RECOVER TABLE `t`", "t"), row("t", 40, 5, 2)],
+        {"t"},
+        {},
+        {"t(id)": [("1",), ("2",)]},
+    ),
+    "a table that is renamed there and back": (
+        [
+            ddl(20, "RENAME TABLE `shop`.`t` TO `shop`.`u`", "u", schema("u", 8)),
+            ddl(30, "RENAME TABLE `shop`.`u` TO `shop`.`t`", "t", schema("t", 9)),
+        ],
+        {"t"},
+        {},
+        {"t(id)": [("1",)]},
+    ),
+    "a table with another statement": (
+        [replace(KNOWN, commit_ts=20, sql="ALTER TABLE `t` COMMENT = 'x'"), row("t", 40, 5, 2)],
+        {"t"},
+        {},
+        {"t(id)": [("1",), ("2",)]},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("title", "is_known"),
+    # An unknown table that was dropped cannot be recovered.
+    [
+        (title, known)
+        for title in LATER
+        for known in (True, False)
+        if known or "dropped" not in title
+    ],
+)
+def test_the_model_and_the_plan_wait_with_the_same_tables(title: str, is_known: bool) -> None:
+    later, waiting, meanwhile, complete = LATER[title]
+    events = [KNOWN, SEVENTH, *later] if is_known else [SEVENTH, *later]
+    stated = Bootstrap(schema=schema("t", 7), position=TopicPosition("t", 1, 0))
+    engine, stepwise, model = Engine(), Engine(), Model()
+    model.add(events)
+    model.advance(100)
+    send(engine, 100, *events)
+    for event in events:
+        send(stepwise, event.commit_ts, event)
+    send(stepwise, 100)
+    for each in (engine, stepwise):
+        assert contents(each) == model_contents(model) == meanwhile
+        if is_known:
+            assert {table for _, table in each.stopped()} == waiting
+            assert {table for _, table in model.tables.waiting_names()} == waiting
+        send(each, 200, stated)
+    assert model.waiting_rows()[0].commit_ts == 10
+    model.add([stated])
+    model.advance(200)
+    for each in (engine, stepwise):
+        assert contents(each) == model_contents(model) == complete
+    assert model.waiting_rows() == []
 
 
 def test_a_waiting_table_is_complete_after_drop_and_recover() -> None:

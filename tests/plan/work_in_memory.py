@@ -137,7 +137,7 @@ class WorkInMemory:
         readers: dict[GroupKey, RowReader] = {}
         together: dict[object, list[tuple[RowChange, ModelRow | None, ModelRow | None, int]]] = {}
         # One transaction at a time where rows have their commit ts, else one row at a time.
-        for row in sorted(rows, key=lambda r: (r.place(self._applied_ts), r.seq)):
+        for row in sorted(rows, key=self._order):
             key = row.group_key(self._applied_ts)
             group = groups[key]
             if key not in readers:
@@ -160,6 +160,9 @@ class WorkInMemory:
                     table.remove(old)
             for change, old, new, _ in group:
                 self._put(table, change, old, new)
+
+    def _order(self, row: ArrivedRow) -> tuple[object, ...]:
+        return row.place(self._applied_ts), not row.ordered_by_commit_ts, row.seq
 
     def _type_row(
         self,

@@ -105,7 +105,6 @@ def test_the_operation_follows_from_the_images_and_the_settings() -> None:
         (252, 65, '"/w=="', "/w==", "blob"),
         # No flags are no statement: the server did not know the column yet.
         (8, 0, "1", "1", "bigint"),
-        (6, 0, "null", None, "null"),
         (15, 65, "null", None, "varbinary"),
     ],
 )
@@ -113,6 +112,11 @@ def test_every_type_code_has_its_type_text(
     code: int, flags: int, value: str, text: str | None, observed: str
 ) -> None:
     assert column(code, flags, value) == (text, observed)
+
+
+def test_a_column_of_type_null_says_nothing_of_its_column() -> None:
+    change = row({"u": {"id": ID, "c": {"t": 6, "f": 0, "v": None}}})
+    assert (change.after, change.observed) == ('{"id":"1","c":null}', '{"id":"int not null"}')
 
 
 def test_columns_without_flags_are_read() -> None:
@@ -128,6 +132,7 @@ def test_columns_without_flags_are_read() -> None:
         *((15, 64, value) for value in ("1", "[1]")),
         *((252, flags, value) for flags in (64, 65) for value in ('"x"', '"AA="', '"A A="', '"é"')),
         (6, 0, "1"),
+        (6, 0, "null"),
         (3, -1, "1"),
         (256, 0, "1"),
         (-1, 0, "1"),

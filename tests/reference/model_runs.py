@@ -46,10 +46,10 @@ def _in_topic(row: RowChange) -> bool:
 
 
 def tables(model: Model) -> dict[str, list[tuple[str | None, ...]]]:
-    """Every table that is not paused, as `{"t(column, …)": rows}`."""
+    """Every table that is neither paused nor waiting, as `{"t(column, …)": rows}`."""
     found = {}
     for table in model.tables:
-        if table.pause_reason is None:
+        if table.pause_reason is None and not table.is_waiting:
             columns = [c.name for c in table.schema.columns if c.generated != "virtual"]
             name = (table.schema.database, table.schema.table)
             shown = name[1] if name[0] == DATABASE else "/".join(name)

@@ -105,3 +105,14 @@ def test_a_table_that_lost_its_key_is_complete_once_it_is_emptied_with_another(m
     played(teller.tell([found, truncate, *rows("t", 3)]), model)
     # Every DDL of the table was sent, so its columns are certain.
     assert tables(model) == {"t(id, v)": left(3)}
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+def test_a_key_lost_unseen_leaves_columns_uncertain_unless_they_are_stated(manner: str) -> None:
+    """The new architecture leaves out every DDL of the table until it has a key again."""
+    found = Ddl("ALTER TABLE `t` ADD PRIMARY KEY (`id`)", "t", T)
+    steps = [create("t"), *rows("t", 1), found, Ddl("TRUNCATE TABLE `t`", "t"), *rows("t", 2)]
+    model = played(Teller(manner).tell(steps))
+    states_columns = not manner.startswith("canal")
+    assert tables(model) == ({"t(id, v)": left(2)} if states_columns else {})
+    assert set(paused(model)) == (set() if states_columns else {"t"})

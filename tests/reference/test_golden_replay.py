@@ -25,6 +25,7 @@ from tests.reference.golden_feeds import (
     schema_difference,
 )
 from tests.truth import truth
+from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.reference.row_lines import encode_rows
 
 
@@ -32,13 +33,17 @@ from ticdc_assets.reference.row_lines import encode_rows
     "dataset", [d for d in [*datasets(), *released_datasets()] if UNUSABLE not in allowed(d)]
 )
 def test_replay_gives_what_tidb_had_at_every_truth_point(dataset: str) -> None:
+    compare_with_truth(dataset, replayed(dataset))
+
+
+def compare_with_truth(dataset: str, replay: ModelReplay) -> None:
+    """Compare a replay of a dataset with the truth, at every truth point, in every row."""
     may = allowed(dataset)
     workload = dataset.split("/")[0]
     points = [ts for ts in sorted(truth(workload)) if ts >= meta(dataset)["changefeed_start_ts"]]
     if END_STATE_ONLY in may:
         points = points[-1:]
     assert points
-    replay = replayed(dataset)
     replay.check_resolved(points)
     for ts in points:
         replay.advance(ts)

@@ -40,6 +40,7 @@ class EventBuffer:
     def __init__(self) -> None:
         self.taken_ts = 0
         self._events: list[BufferedEvent] = []
+        self._all_events: list[BufferedEvent] = []
         self._arrivals = 0
         self._ddls_seen: set[tuple[int, str, str, str]] = set()
         self._schemas: dict[tuple[str, str, int | None], TableSchema] = {}
@@ -75,9 +76,14 @@ class EventBuffer:
         """Return events that could not be applied; the next `take` yields them again."""
         self._events.extend(events)
 
-    def overdue(self) -> list[BufferedEvent]:
-        """Return the events up to the last `take` that had to be put back."""
-        return [item for item in self._events if item.ts <= self.taken_ts]
+    def rewind(self) -> None:
+        """Let the next `take` yield all events from the first one on."""
+        self._events = list(self._all_events)
+
+    @property
+    def schemas_stated(self) -> int:
+        """The number of schemas that messages and files have stated."""
+        return len(self._schemas)
 
     def find_schema(self, database: str, table: str, version: int | None) -> TableSchema | None:
         """Return the schema that a message or file stated for a version, whenever it arrived."""
@@ -118,7 +124,9 @@ class EventBuffer:
         event: RowChange | SchemaChange | Bootstrap,
         sender_pass: int = 0,
     ) -> None:
-        self._events.append(BufferedEvent(ts, phase, self._arrivals, event, sender_pass))
+        item = BufferedEvent(ts, phase, self._arrivals, event, sender_pass)
+        self._events.append(item)
+        self._all_events.append(item)
 
     def _add_schema(self, schema: TableSchema | None) -> bool:
         """Keep a schema for the rows that refer to it; return whether it is new."""

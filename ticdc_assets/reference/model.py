@@ -9,7 +9,8 @@ The rules of order:
 3. DDLs of one commit ts keep the order TiCDC sent them in, except that a rename waits until its
    source exists and its target is free.  A DDL applies once, however often TiCDC sent it.
 4. Within one commit ts of one table, deletes and the old keys of updates apply first, then inserts
-   and the new rows of updates.  Rows without a commit ts of their own apply in order of arrival.
+   and the new rows of updates.  Rows without a commit ts of their own apply after them, in order
+   of arrival.
 5. In a table without a key, equal rows of one transaction count as often as one pass of their
    sender sent them.  A sender that goes back in time starts a new pass and repeats itself.
 """
@@ -38,7 +39,7 @@ from ticdc_assets.reference.tables import ModelTables
 from ticdc_assets.schema.apply_ddl import apply_ddl
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.inference import statement_order
-from ticdc_assets.schema.name_resolution import affected_names, ends_table
+from ticdc_assets.schema.name_resolution import affected_names
 from ticdc_assets.schema.types.either_moment import (
     EITHER_MOMENT,
     find_either_moments,
@@ -59,17 +60,22 @@ class Model:
     """The tables of one changefeed, built from its events."""
 
     def __init__(self, rules: StreamRules | None = None) -> None:
-        rules = rules or StreamRules()
-        self.problems: list[Problem] = []
-        self.tables = ModelTables(self.problems)
+        self._rules = rules or StreamRules()
         self._buffer = EventBuffer()
-        self._rules = rules
-        # The events that `advance` could not apply, by table.
-        self._waiting: dict[TableKey, list[BufferedEvent]] = {}
-        # Rows that waited until their table ended.
-        self._outlived: list[BufferedEvent] = []
-        self._catalog = rules.make_catalog()
-        self._typer = RowTyper(self._buffer, self._catalog, self.tables, rules.redecode)
+        self._unreadable: list[Problem] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin with no tables."""
+        self.problems = list(self._unreadable)
+        self.tables = ModelTables(self.problems)
+        # Rows of tables that wait for a schema.
+        self._waiting: list[RowChange] = []
+        # DDLs that `advance` could not apply, and the rows behind them, by table.
+        self._blocked: dict[TableKey, list[BufferedEvent]] = {}
+        self._catalog = self._rules.make_catalog()
+        self._typer = RowTyper(self._buffer, self._catalog, self.tables, self._rules.redecode)
+        self._schemas_known = self._buffer.schemas_stated
 
     @property
     def applied_ts(self) -> int:
@@ -87,65 +93,25 @@ class Model:
     def advance(self, ts: int) -> None:
         """Apply every event up to and including `ts`, which must be resolved.
 
-        A row whose schema has not arrived waits, and every later event of its table waits behind
-        it, until the table ends.  Other tables go on.
+        The table of a row whose schema has not arrived waits: no more of its rows are applied.
+        Once more schemas have arrived, all tables are built again from the first event on.
         """
-        self._waiting.clear()
+        if self._waiting and self._buffer.schemas_stated > self._schemas_known:
+            self._buffer.rewind()
+            self._begin()
+        self._blocked.clear()
         for (commit_ts, phase), group in groupby(
             self._buffer.take(ts), key=lambda item: (item.ts, item.phase)
         ):
             if phase == Phase.DDLS:
-                ddls = [item for item in group if not self._wait_behind(item)]
-                self._apply_ddls(commit_ts, ddls, more_may_come=commit_ts == ts)
+                self._apply_ddls(commit_ts, list(group), more_may_come=commit_ts == ts)
             else:
                 self._apply_rows(group)
-        self._buffer.put_back(chain.from_iterable(self._waiting.values()))
+        self._buffer.put_back(chain.from_iterable(self._blocked.values()))
 
     def waiting_rows(self) -> list[Problem]:
         """Return a problem for every row up to the applied ts whose schema has not arrived."""
-        return [
-            _make_problem("waiting", _NO_SCHEMA, item.event)
-            for item in [*self._outlived, *self._buffer.overdue()]
-            if isinstance(item.event, RowChange)
-        ]
-
-    def waiting_tables(self) -> set[TableKey]:
-        """Return the names of tables with rows that wait."""
-        events = (item.event for item in self._buffer.overdue())
-        return {table_key(e.database, e.table) for e in events if isinstance(e, RowChange)}
-
-    def _wait_behind(self, item: BufferedEvent) -> bool:
-        """Make an event wait if an earlier event of its table waits; return whether it does."""
-        match item.event:
-            case Bootstrap():
-                return False
-            case SchemaChange():
-                names = affected_names(item.event)
-            case RowChange(database=database, table=table):
-                names = [table_key(database, table)]
-        behind = next((name for name in names if name in self._waiting), None)
-        if behind is None or self._ends_wait(item.event, behind):
-            return False
-        self._waiting[behind].append(item)
-        for name in names:
-            self._waiting.setdefault(name, [])
-        return True
-
-    def _ends_wait(self, event: RowChange | SchemaChange, key: TableKey) -> bool:
-        """Whether a DDL ends the table for whose schema rows wait; the next table goes on.
-
-        If the old table is brought back, it lacks those rows, so it is paused.
-        """
-        table = self.tables.get(*key)
-        if not isinstance(event, SchemaChange) or not ends_table(event, key, table is not None):
-            return False
-        waiting = (i.event for i in self._waiting[key] if isinstance(i.event, SchemaChange))
-        if not all(ends_table(change, key, True) for change in waiting):
-            return False
-        self._outlived += self._waiting.pop(key)
-        if table is not None:
-            table.pause_reason = table.pause_reason or _NO_SCHEMA
-        return True
+        return [_make_problem("waiting", _NO_SCHEMA, change) for change in self._waiting]
 
     def _apply_ddls(self, ts: int, items: list[BufferedEvent], *, more_may_come: bool) -> None:
         """Apply the DDLs of one commit ts; blocked renames wait.
@@ -156,12 +122,13 @@ class Model:
         changes = [item.event for item in items if isinstance(item.event, SchemaChange)]
         for change in order_ddls(changes, self._catalog, more_may_come=more_may_come):
             del blocked[id(change)]
+            names = affected_names(change)
             for effect in apply_ddl(change, self._catalog):
-                self.tables.apply_effect(effect, ts, change.sql)
+                self.tables.apply_effect(effect, ts, change.sql, names)
         for item in blocked.values():
             if isinstance(item.event, SchemaChange):
                 key = table_key(item.event.database, item.event.table)
-                self._waiting.setdefault(key, []).append(item)
+                self._blocked.setdefault(key, []).append(item)
 
     def _apply_rows(self, items: Iterable[BufferedEvent]) -> None:
         by_table: dict[TableKey, list[BufferedEvent]] = defaultdict(list)
@@ -170,17 +137,25 @@ class Model:
                 case Bootstrap():
                     self._apply_bootstrap(item.event, item.ts)
                 case RowChange(database=database, table=table):
-                    if not self._wait_behind(item):
-                        by_table[table_key(database, table)].append(item)
+                    key = table_key(database, table)
+                    behind = self._blocked.get(key)
+                    (by_table[key] if behind is None else behind).append(item)
         for key, transaction in by_table.items():
+            if self.tables.is_waiting(key):
+                self._make_wait(key, transaction)
+                continue
             try:
                 self._apply_transaction(transaction)
             except MissingSchema:
-                self._waiting[key] = transaction
+                self._make_wait(key, transaction)
             except CONTENT_ERRORS as error:
                 event = transaction[0].event
                 assert isinstance(event, RowChange)
                 self._pause_table_of(event, describe_content_error(error))
+
+    def _make_wait(self, key: TableKey, items: list[BufferedEvent]) -> None:
+        self.tables.wait(key)
+        self._waiting += [item.event for item in items if isinstance(item.event, RowChange)]
 
     def _apply_bootstrap(self, bootstrap: Bootstrap, ts: int) -> None:
         schema = bootstrap.schema
@@ -208,17 +183,22 @@ class Model:
                 self._report("quarantined", str(error), item.event)
         if table is None or table.pause_reason is not None or not changes:
             return
-        by_commit_ts = changes[0][0].change.ordering == "commit_ts"
-        if by_commit_ts and not table.key:
-            self._apply_to_multiset(table, changes)
-            return
-        # Rule 4: all deletes, then all writes; without a commit ts, change by change.
-        for group in [changes] if by_commit_ts else [[change] for change in changes]:
-            for typed, _ in group:
-                if typed.old is not None:
-                    table.remove(typed.old)
-            for typed, _ in group:
-                self._write_new_row(table, typed)
+        together = [each for each in changes if each[0].change.ordering == "commit_ts"]
+        if together and not table.key:
+            self._apply_to_multiset(table, together)
+        else:
+            self._apply_together(table, [typed for typed, _ in together])
+        for typed, _ in changes:
+            if typed.change.ordering != "commit_ts":
+                self._apply_together(table, [typed])
+
+    def _apply_together(self, table: ModelTable, changes: list[TypedChange]) -> None:
+        """Apply changes as one: all deletes, then all writes (rule 4)."""
+        for typed in changes:
+            if typed.old is not None:
+                table.remove(typed.old)
+        for typed in changes:
+            self._write_new_row(table, typed)
 
     def _adopt_columns(self, items: list[BufferedEvent]) -> None:
         """Let rows that state different columns state them all before any of them is read."""
@@ -325,6 +305,7 @@ class Model:
         else:
             reason = f"{event.error}: {event.reason}"
             problem = Problem("quarantined", reason, position=event.position)
+        self._unreadable.append(problem)
         self.problems.append(problem)
 
 

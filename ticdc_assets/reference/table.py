@@ -25,6 +25,8 @@ class ModelTable:
     def __init__(self, schema: TableSchema) -> None:
         self._set_schema(schema)
         self.pause_reason: str | None = None
+        # Whether there are rows whose schema has not arrived.
+        self.is_waiting = False
         # Why upstream has rows that the stream does not hold.
         self.partial_reason: str | None = None
         self._rows: dict[_Identity, ModelRow] = {}

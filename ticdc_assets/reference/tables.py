@@ -1,7 +1,7 @@
 """All tables of the model, and how the effects of DDLs change them and their rows."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache, partial
 
 from ticdc_assets.errors import (
@@ -46,6 +46,8 @@ class ModelTables:
         self._problems = problems
         self._tables: dict[TableKey, ModelTable] = {}
         self._dropped: dict[TableKey, list[ModelTable]] = defaultdict(list)
+        # Names with rows of which nothing states the columns.
+        self._unknown: set[TableKey] = set()
         # Why all tables that existed before are paused.
         self._pause_reason: str | None = None
         # ENUM and SET columns whose unknown members have been reported.
@@ -79,10 +81,37 @@ class ModelTables:
             self._problems.append(Problem("paused", reason, database, table, ts))
             known.pause_reason = reason
 
-    def apply_effect(self, effect: Effect, ts: int, sql: str) -> None:
-        """Apply an effect of a DDL to names and rows; pause the tables for which that fails."""
+    def wait(self, key: TableKey) -> None:
+        """Let a table wait for the schema of its rows."""
+        if key in self._tables:
+            self._tables[key].is_waiting = True
+        else:
+            self._unknown.add(key)
+
+    def is_waiting(self, key: TableKey) -> bool:
+        """Return whether the table of a name waits, be it known or not."""
+        table = self._tables.get(key)
+        return key in self._unknown if table is None else table.is_waiting
+
+    def waiting_names(self) -> set[TableKey]:
+        """Return the names of all tables that wait."""
+        return {key for key in self._tables.keys() | self._unknown if self.is_waiting(key)}
+
+    def apply_effect(
+        self, effect: Effect, ts: int, sql: str, names: Collection[TableKey] = ()
+    ) -> None:
+        """Apply an effect of a DDL to names and rows; pause the tables for which that fails.
+
+        A table that the effect is the first to mention waits if one of `names` is unknown and has
+        rows that wait: they may be its own.
+        """
+        first = _key(effect.schema) if isinstance(effect, TableAltered) else None
+        if first in self._tables or self._unknown.isdisjoint(names):
+            first = None
         try:
             self._apply_effect(effect, ts)
+            if first is not None:
+                self._tables[first].is_waiting = True
         except CONTENT_ERRORS as error:
             affected = _affected_tables(effect)
             if not affected:
@@ -103,6 +132,7 @@ class ModelTables:
                 self._tables[_key(schema)] = ModelTable(schema)
                 if known is not None and not ends_pause:
                     self._tables[_key(schema)].pause_reason = known.pause_reason
+                    self._tables[_key(schema)].is_waiting = known.is_waiting
             case TableRenamed(database, name, schema):
                 table = self._tables.pop(table_key(database, name), None)
                 self._put_table(table, schema, ts)
@@ -146,12 +176,16 @@ class ModelTables:
         table.alter(effect.schema, (), ts)
 
     def _exchange(self, effect: PartitionExchanged, ts: int) -> None:
+        waits = self.is_waiting(_key(effect.schema)) or self.is_waiting(_key(effect.other))
         partitioned, other = self.find_or_add(effect.schema), self.find_or_add(effect.other)
         for table in (partitioned, other):
             if table.pause_reason is not None:
                 raise UnsupportedDdl(
                     f"EXCHANGE PARTITION with a paused table: {table.pause_reason}"
                 )
+        if waits:
+            partitioned.is_waiting = other.is_waiting = True
+            return
         if partitioned.has_misplaced_rows:
             raise UnsupportedDdl(ROWS_IN_WRONG_PARTITIONS)
         locate = _locate_lazily(make_strict_locator, effect, partitioned)

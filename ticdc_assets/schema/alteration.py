@@ -26,6 +26,7 @@ from ticdc_assets.schema.effect import (
 from ticdc_assets.schema.lost_key import KEY_LOST_UNSEEN
 from ticdc_assets.schema.reconciliation import with_key_columns
 from ticdc_assets.schema.types.limits import MAX_COLUMNS, TOO_MANY_COLUMNS
+from ticdc_assets.schema.types.mysql_type import describe
 
 _TEXT_TYPES = frozenset(
     {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"}
@@ -60,7 +61,7 @@ def _(action: ddl.AddColumn, schema: TableSchema) -> AlterResult:
     if existing is not None:
         if action.if_not_exists:
             return schema, ()
-        schema = _drop_observed_column(schema, existing)
+        schema = _drop_observed_column(schema, existing, column)
     columns = _place_column(schema, schema.columns, column, action.position)
     if len(columns) > MAX_COLUMNS:
         raise UnsupportedDdl(TOO_MANY_COLUMNS)
@@ -132,7 +133,7 @@ def _change_column(
 ) -> AlterResult:
     existing = schema.column(new.name)
     if existing is not None and existing is not old:
-        schema = _drop_observed_column(schema, existing)
+        schema = _drop_observed_column(schema, existing, old, new)
     changes: list[ColumnChange] = []
     rename: Callable[[str], str] = lambda name: name  # noqa: E731 - the one-liner reads best
     if old.name != new.name:
@@ -184,12 +185,14 @@ def _find_column(schema: TableSchema, name: str, *, if_exists: bool = False) -> 
     return column
 
 
-def _drop_observed_column(schema: TableSchema, column: Column) -> TableSchema:
-    """Remove a column that a row showed before the statement that adds it.
+def _drop_observed_column(schema: TableSchema, column: Column, *same: Column) -> TableSchema:
+    """Remove a column that a row showed before the statement that adds it or gives it its name.
 
-    Rows may overtake a statement where commit times have only milliseconds.
+    Rows may overtake a statement where commit times have only milliseconds.  Their values stay, so
+    they must be of the kind of the columns that are the `same`.
     """
-    if schema.origin != "inferred":
+    kinds = {describe(c.type).kind for c in (column, *same)}
+    if schema.origin != "inferred" or len(kinds) > 1:
         raise UnsupportedDdl(f"the known schema already has a column {column.name!r}")
     return replace(schema, columns=tuple(c for c in schema.columns if c is not column))
 

@@ -67,24 +67,6 @@ def _named_tables(statement: ddl.Statement) -> list[Name] | None:
     return _list_altered(statement)
 
 
-def ends_table(change: SchemaChange, key: TableKey, is_known: bool) -> bool:
-    """Whether a DDL does no more than end the table of a name, or begin the next one."""
-    try:
-        statements = read_ddl(change.sql)
-    except UnreadableDdl:
-        return False
-    match statements:
-        case (ddl.CreateTable(name) | ddl.CreateTableLike(name),):
-            is_known = True
-        case (ddl.TruncateTable(name),):
-            is_known = is_known or change.schema is not None
-        case (ddl.DropTables((name,)),):
-            pass
-        case _:
-            return False
-    return is_known and table_key(name.database or change.database, name.table) == key
-
-
 def is_blocked(change: SchemaChange, catalog: SchemaCatalog) -> bool:
     """Whether a rename must wait for another DDL of the same commit ts.
 

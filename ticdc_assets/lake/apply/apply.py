@@ -164,7 +164,7 @@ class _Applier:
         def apply_one(id: str) -> TableOutcome:
             version = window.start.versions.get(id)
             return apply_table_work(
-                window.frames, window.plan.work[id], version, updates_split=updates_split
+                window, window.plan.work[id], version, updates_split=updates_split
             )
 
         outcomes: dict[str, TableOutcome] = {}

@@ -24,7 +24,7 @@ from ticdc_assets.lake.columns.types import (
     list_delta_columns,
 )
 from ticdc_assets.lake.store.commits import read_newest_commits
-from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
+from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT, INEXACT_COMMENT
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier, quote_literal
@@ -42,7 +42,6 @@ _PROPERTIES = {
     "delta.feature.timestampNtz": "supported",
 }
 _COMMIT_TS_COMMENT = "commit ts of the last change of this row"
-_INEXACT_COMMENT = "exact texts of values that their columns cannot hold, by column"
 # Delta clusters by columns with statistics: not by these types, and only the first columns.
 _UNCLUSTERED = ("binary", "array", "boolean", "timestamp_ntz")
 _WITH_STATISTICS = 32
@@ -85,7 +84,7 @@ class CurrentTable:
 
     def add_map(self) -> None:
         """Let the table keep inexact values from now on."""
-        comment = quote_literal(_INEXACT_COMMENT)
+        comment = quote_literal(INEXACT_COMMENT)
         self._alter(f"ADD COLUMNS ({quote_identifier(INEXACT)} {MAP} COMMENT {comment})")
         self._has_map = True
 

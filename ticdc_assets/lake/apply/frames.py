@@ -100,7 +100,7 @@ class Frames:
 
     def count_copies(self, segment: Segment, rows: DataFrame) -> DataFrame:
         """Return the copies that a segment adds to or takes from a table without a key."""
-        if not segment.is_ordered_by_commit_ts:
+        if segment.is_ordered_by_arrival:
             return count_changes(segment, rows, None)
         schema = segment.step.schema
         name = make_table_name(schema.database, schema.table)

@@ -12,6 +12,8 @@ from ticdc_assets.lake.columns.types import DeltaColumn
 from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.sql import quote_identifier
 
+# The place of an event in the order.
+PLACE = ("⌗order_ts", "⌗after_ddls", "⌗ordered_by_commit_ts", "⌗seq", "⌗index")
 _PUT = "⌗put"
 _PUT_SQL = quote_identifier(_PUT)
 # Whether an operation stands for its event; the removal of the old key of a moved row does not.
@@ -25,15 +27,14 @@ def compute_final_rows(segment: Segment) -> DataFrame:
     """
     good = segment.typed.where(~F.col(INVALID))
     values = [get_column(name) for name in segment.value_names]
-    kept = [F.col(name) for name in ("⌗order_ts", "⌗after_ddls", "⌗seq", "⌗index", "⌗commit_ts")]
+    kept = [F.col(name) for name in (*PLACE, "⌗commit_ts")]
     if segment.step.inserts_only:
         decides = F.lit(True).alias(_DECIDES)
         operations = good.select(*kept, F.lit(True).alias(_PUT), decides, *values)
     else:
         operations = _split_into_operations(segment, good, kept)
-    order = operation_order(segment.is_ordered_by_commit_ts)
     latest = Window.partitionBy(*identify(segment.key, get_column)).orderBy(
-        *(F.desc(name) for name in order)
+        *(place.desc() for place in operation_order(segment))
     )
     last = operations.withColumn("⌗nth", F.row_number().over(latest)).where("`⌗nth` = 1")
     counted = last.observe(segment.outcome, F.count_if(_DECIDES).alias("applied"))
@@ -41,11 +42,19 @@ def compute_final_rows(segment: Segment) -> DataFrame:
     return segment.result
 
 
-def operation_order(ordered_by_commit_ts: bool) -> list[str]:
-    """Return the order of operations: within a transaction a put wins over a removal."""
-    if ordered_by_commit_ts:
-        return ["⌗order_ts", _PUT, "⌗seq", "⌗index"]
-    return ["⌗order_ts", "⌗after_ddls", "⌗seq", "⌗index", _PUT]
+def operation_order(segment: Segment) -> list[Column]:
+    """Return the order of operations, as the reference model states it.
+
+    Within a transaction a put wins over a removal.  Rows without a commit ts of their own come
+    after the transactions of their ts, one by one.
+    """
+    ts, after_ddls, has_ts, *arrival = map(F.col, PLACE)
+    put = F.col(_PUT)
+    if segment.is_ordered_by_commit_ts:
+        return [ts, put, *arrival]
+    if segment.is_ordered_by_arrival:
+        return [ts, after_ddls, *arrival, put]
+    return [ts, after_ddls, ~has_ts, F.when(has_ts, put), *arrival, put]
 
 
 def _split_into_operations(segment: Segment, good: DataFrame, kept: list[Column]) -> DataFrame:
@@ -78,10 +87,10 @@ def find_lost_keys(segment: Segment, rows: DataFrame) -> DataFrame:
     `rows` is the table before the segment.
     """
     good = segment.typed.where(~F.col(INVALID))
-    kept = [F.col(name) for name in ("⌗order_ts", "⌗after_ddls", "⌗seq", "⌗index", "⌗commit_ts")]
+    kept = [F.col(name) for name in (*PLACE, "⌗commit_ts")]
     operations = _split_into_operations(segment, good, kept)
     in_order = Window.partitionBy(*identify(segment.key, get_column)).orderBy(
-        *operation_order(segment.is_ordered_by_commit_ts)
+        *operation_order(segment)
     )
     marked = operations.withColumn("⌗before", F.lag(_PUT).over(in_order))
     orphans = marked.where(F.col("⌗overwrites") & F.col(_PUT))

@@ -1,4 +1,9 @@
-"""Tables without a key: how many copies of equal rows a segment adds or removes."""
+"""Tables without a key: how many copies of equal rows a segment adds or removes.
+
+There are never fewer than no copies: a delete of a row that is not there takes nothing from a later
+insert of it.  So besides the number of copies that a segment adds, `⌗lowest` counts how many it has
+added (or, negative, removed) where they are fewest.
+"""
 
 from collections.abc import Sequence
 from operator import and_
@@ -6,7 +11,7 @@ from operator import and_
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.apply.keyed import operation_order
+from ticdc_assets.lake.apply.keyed import PLACE, operation_order
 from ticdc_assets.lake.apply.quarantined_rows import stop_job
 from ticdc_assets.lake.apply.segment import Segment
 from ticdc_assets.lake.apply.typed_rows import INVALID, KEY_ONLY
@@ -21,8 +26,8 @@ def count_changes(segment: Segment, rows: DataFrame, passes: DataFrame | None) -
     """Return rows with the number of copies that a segment adds (or, negative, removes).
 
     A transaction's equal changes count as often as the sender sent them in one pass; `passes` has
-    the pass of each event by `seq` and `index`.  Without it every change counts.  `rows` is the
-    table before the segment.
+    the pass of each event by `seq` and `index`.  Changes outside of transactions all count.  `rows`
+    is the table before the segment.
     """
     good = segment.typed.where(~F.col(INVALID) & ~F.col(KEY_ONLY))
     if passes is not None:
@@ -38,22 +43,29 @@ def count_changes(segment: Segment, rows: DataFrame, passes: DataFrame | None) -
             ),
         )
         # A row can be overwritten only once.
-        good = most.where("`⌗copy` = 1 AND (`⌗nth` = 1 OR NOT `⌗overwrites`)")
+        good = most.where(
+            "NOT `⌗ordered_by_commit_ts` OR `⌗copy` = 1 AND (`⌗nth` = 1 OR NOT `⌗overwrites`)"
+        )
     good = good.observe(segment.outcome, F.count(F.lit(1)).alias("applied"))
     new = F.struct(*map(get_column, segment.value_names))
     each = _copies((F.col("⌗has_old"), -1, F.col("⌗old")), (F.col("⌗new"), 1, new))
-    changes = good.select(*_PLACE, "⌗commit_ts", "⌗overwrites", F.inline(each))
+    changes = good.select(*PLACE, "⌗commit_ts", "⌗overwrites", F.inline(each))
     if segment.overwrites:
         changes = _with_overwritten(segment, changes, rows)
-    segment.result = (
-        changes.select("`⌗row`.*", "⌗copies", "⌗commit_ts")
-        .groupBy(*map(get_column, segment.value_names))
-        .agg(F.sum("⌗copies").alias("⌗copies"), F.max("⌗commit_ts").alias(COMMIT_TS))
+    values = [*map(get_column, segment.value_names)]
+    changed = changes.select(*PLACE, "`⌗row`.*", "⌗copies", "⌗commit_ts")
+    if segment.step.inserts_only:
+        lowest = changed.withColumn("⌗lowest", F.lit(0).cast("bigint"))
+    else:
+        changed = changed.withColumn("⌗put", F.col("⌗copies") > 0)
+        so_far = Window.partitionBy(*values).orderBy(*operation_order(segment))
+        lowest = changed.withColumn("⌗lowest", F.sum("⌗copies").over(so_far))
+    segment.result = lowest.groupBy(*values).agg(
+        F.sum("⌗copies").alias("⌗copies"),
+        F.least(F.lit(0), F.min("⌗lowest")).alias("⌗lowest"),
+        F.max("⌗commit_ts").alias(COMMIT_TS),
     )
     return segment.result
-
-
-_PLACE = ("⌗order_ts", "⌗after_ddls", "⌗seq", "⌗index")
 
 
 def _copies(*parts: tuple[Column, int, Column]) -> Column:
@@ -79,11 +91,12 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
     is_wanted = are_equal(identify(unique, get_from(rows)), identify(unique, get_from(wanted)))
     overwritten = rows.join(wanted, is_wanted, "left_semi").select(
         *(F.lit(-1).alias("⌗order_ts"), F.lit(False).alias("⌗after_ddls")),
+        F.lit(True).alias("⌗ordered_by_commit_ts"),
         *(F.lit(0).alias(name) for name in ("⌗seq", "⌗index", "⌗commit_ts")),
         *(F.lit(False).alias("⌗overwrites"), F.lit(1).alias("⌗copies"), whole),
     )
     in_order = Window.partitionBy(*identify(unique, row.getField)).orderBy(
-        *operation_order(segment.is_ordered_by_commit_ts)
+        *operation_order(segment)
     )
     both = changes.unionByName(overwritten).withColumn("⌗put", F.col("⌗copies") > 0)
     last = F.lag(F.struct("⌗put", "⌗order_ts", "⌗row")).over(in_order)
@@ -93,9 +106,7 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
         combine_pairwise(and_, [has_value(column, row.getField) for column in key])
         for key in segment.unique_keys
     )
-    is_earlier = F.lit(not segment.is_ordered_by_commit_ts) | (
-        before["⌗order_ts"] < F.col("⌗order_ts")
-    )
+    is_earlier = ~F.col("⌗ordered_by_commit_ts") | (before["⌗order_ts"] < F.col("⌗order_ts"))
     is_there = by & before["⌗put"] & is_earlier
     lost = F.concat(F.lit("at commit ts "), "⌗commit_ts", F.lit(f": {OLD_ROW_MISSING}"))
     old = F.when(F.coalesce(is_there, F.lit(False)), before["⌗row"]).otherwise(stop_job(lost))
@@ -104,22 +115,31 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
         (put, 1, F.col("⌗row")),
         (~put, -1, F.col("⌗row")),
     )
-    return both.where("`⌗order_ts` >= 0").select("⌗commit_ts", F.inline(each))
+    return both.where("`⌗order_ts` >= 0").select(*PLACE, "⌗commit_ts", F.inline(each))
 
 
 def repeat_rows(counts: DataFrame) -> DataFrame:
+    """Return the rows of a table that had none of them before."""
+    return _repeat(counts.withColumn("⌗copies", F.col("⌗copies") - F.col("⌗lowest")))
+
+
+def _repeat(counts: DataFrame) -> DataFrame:
     """Return each row as many times as it is counted."""
     times = F.sequence(F.lit(1), F.col("⌗copies").cast("int"))
-    return counts.where("`⌗copies` > 0").withColumn("⌗copies", F.explode(times)).drop("⌗copies")
+    counted = counts.where("`⌗copies` > 0").withColumn("⌗copies", F.explode(times))
+    return counted.drop("⌗copies", "⌗lowest")
 
 
 def recount_rows(rows: DataFrame, changes: DataFrame, columns: Sequence[DeltaColumn]) -> DataFrame:
     """Return the rows of a table without a key after a segment."""
     values = [get_column(name) for name in (*(c.name for c in columns), INEXACT)]
-    existing = rows.withColumn("⌗copies", F.lit(1).cast("bigint"))
-    joined = existing.unionByName(changes).groupBy(*values)
-    sums = joined.agg(F.sum("⌗copies").alias("⌗copies"), F.max(COMMIT_TS).alias(COMMIT_TS))
-    return repeat_rows(sums)
+    zero, one = F.lit(0).cast("bigint"), F.lit(1).cast("bigint")
+    existing = rows.withColumns({"⌗copies": one, "⌗lowest": zero, "⌗there": one})
+    joined = existing.unionByName(changes.withColumn("⌗there", zero)).groupBy(*values)
+    # What the deletes of rows that were not there took.
+    missing = F.least(zero, F.sum("⌗there") + F.min("⌗lowest"))
+    copies = (F.sum("⌗copies") - missing).alias("⌗copies")
+    return _repeat(joined.agg(copies, F.max(COMMIT_TS).alias(COMMIT_TS)))
 
 
 def list_replacements(
@@ -127,14 +147,14 @@ def list_replacements(
 ) -> DataFrame:
     """Return the changes in the form that `CurrentTable.merge` takes: removals and inserts.
 
-    It reads the table's own copies only of rows that become fewer.
+    It reads the table's own copies only of rows that were fewer at any time.
     """
-    fewer = changes.where("`⌗copies` < 0")
+    fewer, never_fewer = changes.where("`⌗lowest` < 0"), changes.where("`⌗lowest` = 0")
     names = [*(column.name for column in columns), INEXACT]
     is_equal = are_equal([*map(get_from(rows), names)], [*map(get_from(fewer), names)])
     affected = rows.join(fewer, is_equal, "left_semi")
-    come = recount_rows(affected, fewer, columns).unionByName(repeat_rows(changes))
-    gone = fewer.drop("⌗copies").withColumn("⌗put", F.lit(False))
+    come = recount_rows(affected, fewer, columns).unionByName(repeat_rows(never_fewer))
+    gone = fewer.drop("⌗copies", "⌗lowest").withColumn("⌗put", F.lit(False))
     return gone.unionByName(come.withColumn("⌗put", F.lit(True)))
 
 

@@ -82,6 +82,10 @@ class Segment:
     def is_ordered_by_commit_ts(self) -> bool:
         return all(typed.group.ordered_by_commit_ts for typed in self.step.row_groups)
 
+    @property
+    def is_ordered_by_arrival(self) -> bool:
+        return not any(typed.group.ordered_by_commit_ts for typed in self.step.row_groups)
+
 
 def read_segment(pending: DataFrame, step: ApplyRows, redecode: Redecode | None) -> Segment:
     """Select the rows of a segment and type them."""

@@ -9,6 +9,7 @@ is gone.  Then, by what the steps do to rows:
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JJavaError
@@ -19,12 +20,13 @@ from pyspark.sql import functions as F
 from ticdc_assets.errors import CONTENT_ERRORS, TableCannotContinue, describe_content_error
 from ticdc_assets.lake.apply.column_moves import map_columns
 from ticdc_assets.lake.apply.current_table import CurrentTable, InexactRows
-from ticdc_assets.lake.apply.frames import Frames, keeps_values_of
+from ticdc_assets.lake.apply.frames import keeps_values_of
 from ticdc_assets.lake.apply.keyed import compute_final_rows, find_lost_keys, select_put_rows
 from ticdc_assets.lake.apply.merged_steps import merge_steps
 from ticdc_assets.lake.apply.multiset import list_replacements, repeat_rows
 from ticdc_assets.lake.apply.quarantined_rows import find_stop_reason
 from ticdc_assets.lake.apply.segment import Segment
+from ticdc_assets.lake.apply.window import PreparedWindow
 from ticdc_assets.lake.columns.inexact import list_moved, read_entries
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
@@ -45,13 +47,13 @@ class TableOutcome:
 
 
 def apply_table_work(
-    frames: Frames, work: TableWork, version: int | None, *, updates_split: bool
+    window: PreparedWindow, work: TableWork, version: int | None, *, updates_split: bool
 ) -> TableOutcome:
     """Take a table through a window; `version` is its Delta version before it, if it has any."""
-    table = CurrentTable(frames.lake, work.incarnation)
+    table = CurrentTable(window.frames.lake, work.incarnation)
     if version is not None:
         table.restore(version)
-    writer = _TableWriter(frames, work, table, updates_split=updates_split)
+    writer = _TableWriter(window, work, table, updates_split=updates_split)
     try:
         written = _write_exactly(writer, table, version)
     except _TABLE_ERRORS as error:
@@ -119,9 +121,10 @@ class _TableWriter:
     """Writes one table."""
 
     def __init__(
-        self, frames: Frames, work: TableWork, table: CurrentTable, *, updates_split: bool
+        self, window: PreparedWindow, work: TableWork, table: CurrentTable, *, updates_split: bool
     ) -> None:
-        self._frames = frames
+        self._window = window
+        self._frames = window.frames
         self._work = work
         self._table = table
         self._updates_split = updates_split
@@ -155,11 +158,11 @@ class _TableWriter:
         return keeps_values_of(before, step.steps, step.commit_ts)
 
     def _update_step_by_step(self) -> _Written:
-        segments = []
+        segments: list[Segment] = []
         schema = self._work.before
         for step in self._steps:
             if isinstance(step, ApplyRows):
-                segments.append(self._write_segment(step))
+                segments.append(self._write_segment(step, segments))
             elif isinstance(step, Alter):
                 self._table.reshape(schema, step.steps, step.schema)
                 moves = map_columns(schema, step.steps, step.schema)
@@ -178,7 +181,7 @@ class _TableWriter:
 
     # Segments
 
-    def _write_segment(self, step: ApplyRows) -> Segment:
+    def _write_segment(self, step: ApplyRows, earlier: Sequence[Segment]) -> Segment:
         segment = self._frames.read_segment(step)
         if not segment.key:
             self._write_copies(segment)
@@ -186,13 +189,17 @@ class _TableWriter:
         if not self._updates_split:
             _check_segment(segment, self._read_table())
         final = compute_final_rows(segment)
-        may_have_keys = self._frames.lake.feed.may_lack_deletes
-        if step.inserts_only and segment.is_ordered_by_commit_ts and not may_have_keys:
+        has_new_keys = step.inserts_only and segment.is_ordered_by_commit_ts
+        if has_new_keys and not self._may_lack_changes(earlier):
             # Upstream had none of these keys, so the table has none.
             self._table.append(select_put_rows(final))
         else:
             self._table.merge(final, step.schema, [column.name for column in segment.key])
         return segment
+
+    def _may_lack_changes(self, segments: Sequence[Segment]) -> bool:
+        """Whether a row of these segments or of any window before is in the quarantine."""
+        return any(s.count_read()["invalid"] for s in segments) or self._window.may_lack_changes
 
     def _write_copies(self, segment: Segment) -> None:
         """Write a segment of a table without a key, where equal rows are counted."""

@@ -1,6 +1,7 @@
 """Prepare a window: select its pending rows and plan the work of each table; write nothing."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import DataFrame
 
@@ -28,6 +29,14 @@ class PreparedWindow:
     frames: Frames
     # The number of pending row events.
     rows: int
+
+    @cached_property
+    def may_lack_changes(self) -> bool:
+        """Whether a change was left out, so that an insert may be of a key that is still there."""
+        lake = self.frames.lake
+        if lake.feed.may_lack_deletes or self.start.state.skipped_ddls:
+            return True
+        return not lake.read("quarantine").isEmpty()
 
 
 def prepare_window(

@@ -15,7 +15,8 @@ Each changefeed has a folder in the lake with one folder per table:
 A contract is Spark DDL, one column per line.  `arrow_schema` in `store.arrow` reads the same text.
 """
 
-# `raw` of a topic.  A dump line that is no record has `path`, `line` and `problem` only.
+# `raw` of a topic.  A dump line that is no record, and records that are gone, have `path`, `line`
+# and `problem` only.
 RAW_RECORDS = """
     batch bigint,          -- the ingest commit
     seq bigint,            -- numbers all input of the changefeed in the order of its arrival
@@ -26,9 +27,9 @@ RAW_RECORDS = """
     key binary,
     value binary,
     headers array<struct<key: string, value: binary>>,
-    path string,           -- the dump file
-    line bigint,           -- the line in the dump file, from 1
-    problem string         -- why the line is no record
+    path string,           -- the dump file, or `topic-partition` of records that are gone
+    line bigint,           -- the line in the dump file, from 1, or the first offset that is gone
+    problem string         -- why the line is no record, or which records are gone
 """
 
 # `raw` of a storage sink: one row per new or changed file.
@@ -188,3 +189,4 @@ EVENT_IDENTITY = ("name", "commit_ts", "op", "before", "after")
 # there was a value that its column cannot hold exactly.
 COMMIT_TS = "_commit_ts"
 INEXACT = "_inexact"
+INEXACT_COMMENT = "exact texts of values that their columns cannot hold, by column"

@@ -159,6 +159,7 @@ def _lob(text: str, octets: str) -> _Type:
 _VARCHAR = _Type("varchar", _text, ("varbinary", _quoted_bytes))
 _CHAR = _Type("char", _text, ("binary", _quoted_bytes))
 _QUOTED_CODES = frozenset({15, 253, 254})
+_NULL_CODE = 6
 _TIMESTAMP_CODE = 7
 _TYPES = {
     1: _number("tinyint"),
@@ -166,7 +167,7 @@ _TYPES = {
     3: _number("int"),
     4: _number("float", _float),
     5: _number("double", _float),
-    6: _Type("null", _nothing),
+    _NULL_CODE: _Type("null", _nothing),
     _TIMESTAMP_CODE: _Type("timestamp", _text),
     8: _number("bigint"),
     9: _number("mediumint"),
@@ -216,7 +217,12 @@ def _plan(names: tuple[str, ...], marks: tuple[_Mark, ...], zone: ZoneInfo) -> _
     observed: dict[str, str | None] = {}
     for name, (code, flags, _) in zip(names, marks, strict=True):
         observed[name], convert = _reading(code, flags)
+        if code == _NULL_CODE:
+            # It says nothing of its column.
+            del observed[name]
         converts.append(partial(_timestamp, zone=zone) if code == _TIMESTAMP_CODE else convert)
+    if not observed:
+        raise MalformedMessage("no column has a type")
     keys = tuple([name for name, (_, _, handle) in zip(names, marks, strict=True) if handle])
     return _Plan(tuple(converts), row_image.dump(observed), keys or None)
 
