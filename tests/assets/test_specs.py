@@ -1,16 +1,23 @@
 """The asset specs of a changefeed, compared with a snapshot."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import dagster as dg
+import pytest
 
 from resources.catalog import read_catalog
 from tests.made_lake import schema, write_snapshot, write_tables
 from ticdc_assets import definitions
 from ticdc_assets.assets import specs
 from ticdc_assets.assets.markdown import escape_markdown
+from ticdc_assets.assets.metadata import current_metadata
 from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.events import Column, ColumnType, TableSchema
+from ticdc_assets.lake.log.applied_row import RowCounts
 from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.views.preview import Preview
 from ticdc_assets.stream.limits import describe_limits
 
 FEED = changefeed_from_uri("s3://bucket/prefix?protocol=csv&flush-interval=1m", id="shop")
@@ -69,6 +76,22 @@ def test_a_current_table_states_its_name_uri_and_columns(tmp_path: Path) -> None
     assert columns["note"].description == "varchar(20): a text"
     assert list(columns) == ["id", "note", "_commit_ts"]
     assert "**paused**: a \\*statement\\*" in (paused.description or "")
+
+
+@pytest.mark.parametrize(("extra", "shown"), [((), []), (("_inexact",), ["_inexact"])])
+def test_a_run_states_the_map_of_a_table_that_has_one(
+    extra: tuple[str, ...], shown: list[str]
+) -> None:
+    schema = TableSchema("d", "t", (Column("id", ColumnType("int")),))
+    table: Any = SimpleNamespace(
+        status="live", reason=None, name="d.t", incarnation="t", schema=schema
+    )
+    after = SimpleNamespace(ts=5)
+    report: Any = SimpleNamespace(after=after, seconds=1.0, lake=Lake("/lake", "f"), feed=FEED)
+    change: Any = SimpleNamespace(table=table, counts=RowCounts(), steps=(), version=None)
+    preview = Preview(0, ("id", "_commit_ts", *extra), ())
+    columns = current_metadata(report, change, preview)["dagster/column_schema"].columns
+    assert [column.name for column in columns] == ["id", "_commit_ts", *shown]
 
 
 def test_a_run_loads_the_catalog_it_was_planned_with(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.advance import AdvanceResult
 from ticdc_assets.lake.log.applied_row import RowCounts
 from ticdc_assets.lake.log.catalog import LakeCatalog, SchemaVersionEntry, TableChange
+from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.views.preview import Preview
 from ticdc_assets.run import RunReport
 from ticdc_assets.safe_text import escape_markdown
@@ -148,7 +149,9 @@ def current_metadata(report: RunReport, change: TableChange, preview: Preview | 
         "ticdc/run_seconds": round(report.seconds, 1),
         "dagster/table_name": table.name,
         "dagster/uri": report.lake.current_path(table.incarnation),
-        **columns_metadata(table.schema),
+        **columns_metadata(
+            table.schema, has_inexact=preview is not None and INEXACT in preview.columns
+        ),
         **lineage_metadata(report.feed, table.schema),
     }
 

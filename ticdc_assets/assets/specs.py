@@ -14,7 +14,7 @@ from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
-from ticdc_assets.lake.store.contracts import COMMIT_TS
+from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT, INEXACT_COMMENT
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.naming import layer_asset_key, table_asset_key
 from ticdc_assets.safe_text import escape_markdown
@@ -168,8 +168,11 @@ def _freshness(feed: Changefeed) -> dg.FreshnessPolicy:
     )
 
 
-def columns_metadata(schema: TableSchema | None) -> dict[str, Any]:
-    """Return the columns of a current table: Delta types, with MySQL types as descriptions."""
+def columns_metadata(schema: TableSchema | None, *, has_inexact: bool = False) -> dict[str, Any]:
+    """Return the columns of a current table: Delta types, with MySQL types as descriptions.
+
+    `has_inexact` says that it has the map of values that their columns cannot hold.
+    """
     if schema is None or (columns := _columns(schema)) is None:
         return {}
     by_name = {column.name: column for column in schema.columns}
@@ -187,6 +190,8 @@ def columns_metadata(schema: TableSchema | None) -> dict[str, Any]:
     ]
     description = "commit ts of the last change to this row"
     table_columns.append(dg.TableColumn(COMMIT_TS, "bigint", description))
+    if has_inexact:
+        table_columns.append(dg.TableColumn(INEXACT, "map<string,string>", INEXACT_COMMENT))
     return {"dagster/column_schema": dg.TableSchema(table_columns)}
 
 
