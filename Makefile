@@ -9,6 +9,10 @@ LOCKED = $(VENV)/.locked
 INSTALLED = $(VENV)/.installed
 # That a Spark session finds the jars of resources/jars.lock, and an archive of their classes.
 JARS = $(VENV)/.jars
+# That the tests find the jars of the Kafka broker there.
+BROKER_JARS = $(VENV)/.broker-jars
+# Where the changefeed of make dev writes: kafka, or else a folder.
+SINK =
 # The object store that a lake is in: make setup STORE=s3, azure or gcs.
 STORE =
 
@@ -34,21 +38,21 @@ setup: $(INSTALLED) ## Build .venv: locked dependencies, jars (STORE=s3, azure o
 demo: $(INSTALLED) $(JARS) ## Take a simulated changefeed through the whole lake (a few minutes)
 	$(VENV)/bin/ticdc-assets demo
 
-dev: $(INSTALLED) $(JARS) ## Start Dagster on a simulated changefeed at http://localhost:3000
-	@$(VENV)/bin/ticdc-assets dev
+dev: $(INSTALLED) $(JARS) $(if $(SINK),$(BROKER_JARS)) ## Start Dagster on a simulated changefeed at http://localhost:3000 (SINK=kafka)
+	@$(VENV)/bin/ticdc-assets dev $(if $(SINK),--sink $(SINK))
 
 ##@ Develop
 
-test: $(INSTALLED) $(JARS) ## Run the tests (several minutes)
+test: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the tests (several minutes)
 	$(RUN) -m pytest -n auto --maxprocesses 4
 
-test-all: $(INSTALLED) $(JARS) ## Run the tests on all recorded data too (hours)
+test-all: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the tests on all recorded data too (hours)
 	$(RUN) -m pytest -n auto --maxprocesses 4 --dist load -m "not soak"
 
 test-ui: $(INSTALLED) $(JARS) ## Test the UI in Chromium; screenshots go to artefacts/ui
 	$(RUN) -m pytest -m browser
 
-soak: $(INSTALLED) $(JARS) ## Run the long random tests (hours)
+soak: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the long random tests (hours)
 	$(RUN) -m pytest -n auto --maxprocesses 4 --dist load -m soak
 
 check: $(INSTALLED) ## Check lint rules, format and types
@@ -103,4 +107,8 @@ $(INSTALLED): $(LOCKED) pyproject.toml | machine
 $(JARS): resources/jars.lock resources/jars.py resources/class_archive.py $(LOCKED) | $(INSTALLED)
 	$(RUN) -m resources.jars
 	$(RUN) -m resources.class_archive
+	@touch $@
+
+$(BROKER_JARS): resources/jars.lock resources/jars.py $(LOCKED) | $(INSTALLED)
+	$(RUN) -m resources.jars kafka-broker
 	@touch $@

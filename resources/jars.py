@@ -2,7 +2,8 @@
 
 `jars.lock` lists them with their SHA-256.  `python -m resources.jars [STORE]` downloads Delta's
 jars, and those of one store, into the folder that TICDC_SPARK_JARS names or the one in this Python
-environment.  A session downloads nothing, and loads no jar that differs from the lock.
+environment.  A session downloads nothing, and loads no jar that differs from the lock.  The lock
+also lists the Kafka broker of the tests: `python -m resources.jars kafka-broker`.
 """
 
 import argparse
@@ -31,8 +32,12 @@ _PACKAGES = {
     # Only the shaded jar, which contains what it depends on, works beside Spark.  Later versions of
     # the connector need Hadoop classes that no longer exist.
     "gcs": "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.28:shaded",
+    # A broker for tests; no session loads it.  It runs with Spark's own jars on its class path,
+    # which hold the rest of what it depends on.
+    "kafka-broker": "org.apache.kafka:kafka_2.13:4.1.2",
 }
-STORES = tuple(part for part in _PACKAGES if part != "delta")
+BROKER = "kafka-broker"
+STORES = tuple(part for part in _PACKAGES if part not in ("delta", BROKER))
 
 FOLDER = "TICDC_SPARK_JARS"
 LOCK = Path(__file__).with_name("jars.lock")
@@ -56,22 +61,39 @@ class Jar:
 
 def read_lock(store: str | None = None) -> list[Jar]:
     """Read the jars that a session loads for a lake on disk, or in a store."""
+    return _read_parts("delta") if store is None else _read_parts("delta", store)
+
+
+def read_broker_lock() -> list[Jar]:
+    """Read the jars of the Kafka broker that tests run."""
+    return _read_parts(BROKER)
+
+
+def _read_parts(*parts: str) -> list[Jar]:
     lock = tomllib.loads(LOCK.read_text(encoding="utf-8"))
-    parts = ["delta"] if store is None else ["delta", store]
     return [Jar(*entry) for part in parts for entry in lock[part].items()]
 
 
 def find_jars(store: str | None = None) -> list[Path]:
     """Return the jars for a lake on disk, or in a store; raise an error if one is not genuine."""
+    return _find(read_lock(store), store)
+
+
+def find_broker_jars() -> list[Path]:
+    """Return the jars of the Kafka broker; raise an error if one is not genuine."""
+    return _find(read_broker_lock(), BROKER)
+
+
+def _find(jars: Iterable[Jar], part: str | None) -> list[Path]:
     folder = _get_folder()
     found = []
-    for jar in read_lock(store):
+    for jar in jars:
         path = folder / jar.file_name
         if not path.is_file():
-            reason = f"there is no {path}: {_advise(store)}"
+            reason = f"there is no {path}: {_advise(part)}"
             raise ConfigError(reason, setting=FOLDER)
         if _hash(path) != jar.sha256:
-            reason = f"{path} is not the jar that jars.lock lists: {_advise(store)}"
+            reason = f"{path} is not the jar that jars.lock lists: {_advise(part)}"
             raise ConfigError(reason, setting=FOLDER)
         # Java compares the paths of the class path with those that an archive was made with.
         found.append(path.resolve())
@@ -115,9 +137,9 @@ def _get_folder() -> Path:
     return Path(named).absolute() if named else Path(sys.prefix) / "spark-jars"
 
 
-def _advise(store: str | None) -> str:
-    stated = f" STORE={store}" if store else ""
-    argument = f" {store}" if store else ""
+def _advise(part: str | None) -> str:
+    stated = f" STORE={part}" if part else ""
+    argument = f" {part}" if part else ""
     return f"`make setup{stated}`, or `python -m resources.jars{argument}`, downloads it"
 
 
@@ -133,7 +155,8 @@ def _hash(path: Path) -> str:
 def main() -> None:
     """Download jars into the folder of this environment, or write the lock file."""
     parser = argparse.ArgumentParser(prog="python -m resources.jars", description=__doc__)
-    parser.add_argument("store", nargs="?", choices=STORES, metavar="STORE", help=", ".join(STORES))
+    parts = (*STORES, BROKER)
+    parser.add_argument("store", nargs="?", choices=parts, metavar="STORE", help=", ".join(parts))
     parser.add_argument("--lock", action="store_true", help="write resources/jars.lock instead")
     options = parser.parse_args()
     folder = _get_folder()
@@ -141,7 +164,8 @@ def main() -> None:
         if options.lock:
             LOCK.write_text(lock_jars(), encoding="utf-8")
             return
-        fetched = fetch_jars(folder, read_lock(options.store))
+        is_broker = options.store == BROKER
+        fetched = fetch_jars(folder, read_broker_lock() if is_broker else read_lock(options.store))
     except ConfigError as error:
         sys.exit(str(error))
     print(f"{folder}: {'downloaded ' + ', '.join(fetched) if fetched else 'up to date'}")

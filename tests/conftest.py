@@ -2,18 +2,33 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from tests import golden
 
+if TYPE_CHECKING:
+    from tests.kafka_broker import Broker
+
 # No deadline: a busy machine is not a failure.  CI uses the same examples on every run, so that a
 # failure there is caused by the change.
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Broker"]:
+    """A Kafka broker for all tests of a process; a topic belongs to the test that creates it."""
+    # Only the tests that need it wait for the import.
+    from tests.kafka_broker import kafka_broker
+
+    with kafka_broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running
 
 
 def pytest_report_header() -> str:

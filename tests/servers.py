@@ -49,7 +49,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def _run_server(command: list[str], folder: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
+def run_server(command: list[str], folder: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server for the duration of the context; its log goes into the folder."""
     with (folder / f"{name}.log").open("wb") as log:
         server = subprocess.Popen(
@@ -66,7 +66,7 @@ def _run_server(command: list[str], folder: Path, name: str) -> Iterator[subproc
             server.wait()
 
 
-def _wait_for_port(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def wait_for_port(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
     for _ in range(600):
         if server.poll() is None:
             with socket.socket() as probe:
@@ -102,8 +102,8 @@ def connect_server(folder: Path, *, with_delta: bool = True) -> Iterator[str]:
         settings |= DELTA | {"spark.jars": ",".join(path.as_uri() for path in jars.find_jars())}
     command = [*_submit_command(settings), "--class", "org.apache.spark.sql.connect.service"]
     command[-1] += ".SparkConnectServer"
-    with _run_server(command, folder, "connect") as server:
-        _wait_for_port(server, port, folder / "connect.log")
+    with run_server(command, folder, "connect") as server:
+        wait_for_port(server, port, folder / "connect.log")
         yield f"sc://{HOST}:{port}"
 
 
@@ -116,8 +116,8 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
     address = ["--host", HOST, "--webui-port", "0"]
     with ExitStack() as servers:
         command = [run[0], f"{run[1]}.master.Master", *address, "--port", str(port)]
-        server = servers.enter_context(_run_server(command, folder, "master"))
-        _wait_for_port(server, port, folder / "master.log")
+        server = servers.enter_context(run_server(command, folder, "master"))
+        wait_for_port(server, port, folder / "master.log")
         for number in range(workers):
             place = folder / f"worker-{number}"
             place.mkdir()
@@ -131,7 +131,7 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
                 "1g",
             ]
             command += ["--work-dir", str(place), master]
-            servers.enter_context(_run_server(command, folder, f"worker-{number}-log"))
+            servers.enter_context(run_server(command, folder, f"worker-{number}-log"))
         yield master
 
 
@@ -140,6 +140,6 @@ def s3_server(folder: Path) -> Iterator[str]:
     """Run an S3 server; yield its URL."""
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(port)]
-    with _run_server(command, folder, "s3") as server:
-        _wait_for_port(server, port, folder / "s3.log")
+    with run_server(command, folder, "s3") as server:
+        wait_for_port(server, port, folder / "s3.log")
         yield f"http://{HOST}:{port}"

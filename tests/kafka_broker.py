@@ -1,0 +1,212 @@
+"""A real Kafka broker on loopback: one node in KRaft mode, with plain, TLS and SASL listeners.
+
+It is the broker of `resources/kafka_broker.py` with more listeners and with access rights.  It
+starts with users `reader`, who may read topics named `granted*`, and `stranger`, who may do
+nothing; whoever comes by the plain or the TLS listener may do everything.
+"""
+
+import datetime
+import ipaddress
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewPartitions,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from resources.kafka_broker import choose_settings, prepare_broker
+from resources.kafka_producer import Producer
+from tests.servers import HOST, free_port, run_server, wait_for_port
+from ticdc_assets.protocols.message import Message
+
+PASSWORD = "correct-horse-7"
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Addresses of a running broker, and clients that may do everything."""
+
+    plain: str
+    tls: str
+    sasl: str
+    ca: Path
+    folder: Path
+    command: list[str]
+    _running: ExitStack = field(default_factory=ExitStack)
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.plain, "log_level": 0})
+
+    def create(
+        self, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> str:
+        made = self.admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))])
+        made[topic].result(20)
+        return topic
+
+    def grow(self, topic: str, partitions: int) -> None:
+        self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(20)
+        # Producers learn of them a moment later.
+        while len(self.admin.list_topics(topic, timeout=10).topics[topic].partitions) < partitions:
+            time.sleep(0.1)
+
+    def delete(self, topic: str) -> None:
+        self.admin.delete_topics([topic])[topic].result(20)
+
+    def wait_until_gone(self, topic: str) -> None:
+        while topic in self.admin.list_topics(timeout=10).topics:
+            time.sleep(0.1)
+
+    def remove_records(self, topic: str, partition: int, before: int) -> None:
+        """Remove the records below an offset, as retention does."""
+        place = TopicPartition(topic, partition, before)
+        self.admin.delete_records([place])[place].result(20)
+
+    def send(self, records: Iterable[Message]) -> None:
+        """Produce records, each to its own partition, in their order."""
+        Producer(self.plain).send(records)
+
+    def start(self) -> None:
+        server = self._running.enter_context(run_server(self.command, self.folder, "broker"))
+        for address in (self.plain, self.tls, self.sasl):
+            wait_for_port(server, int(address.rpartition(":")[2]), self.folder / "broker.log")
+
+    def stop(self) -> None:
+        self._running.close()
+
+
+@contextmanager
+def kafka_broker(folder: Path) -> Iterator[Broker]:
+    """Run a broker that keeps its data below a folder."""
+    # Several calls may give the same port.
+    ports: set[int] = set()
+    while len(ports) < 4:
+        ports.add(free_port())
+    plain, tls, sasl, controller = (f"{HOST}:{port}" for port in ports)
+    _make_certificates(folder)
+    settings = _choose_settings(folder, plain, tls, sasl, controller)
+    users = [
+        word
+        for user in ("reader", "stranger")
+        for bits in (256, 512)
+        for word in ("--add-scram", f"SCRAM-SHA-{bits}=[name={user},password={PASSWORD}]")
+    ]
+    command = prepare_broker(folder, settings, users)
+    broker = Broker(plain, tls, sasl, folder / "ca.pem", folder, command)
+    try:
+        broker.start()
+        _grant(broker)
+        yield broker
+    finally:
+        broker.stop()
+
+
+# Parameters: one address for each listener.
+def _choose_settings(
+    folder: Path, plain: str, tls: str, sasl: str, controller: str
+) -> dict[str, str]:
+    return {
+        **choose_settings(folder, plain, controller),
+        "listeners": (
+            f"PLAINTEXT://{plain},SSL://{tls},SASL_SSL://{sasl},CONTROLLER://{controller}"
+        ),
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT"
+        ),
+        "group.coordinator.rebalance.protocols": "classic,consumer",
+        # The records of tests may be of any time.
+        "log.retention.ms": "-1",
+        "log.retention.check.interval.ms": "500",
+        "log.cleaner.backoff.ms": "200",
+        "log.cleaner.dedupe.buffer.size": str(4 << 20),
+        "log.segment.delete.delay.ms": "200",
+        "log.initial.task.delay.ms": "500",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / "broker.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "ca.pem"),
+        "ssl.client.auth": "requested",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required"
+            f' user_reader="{PASSWORD}" user_stranger="{PASSWORD}";'
+        ),
+        **{
+            f"listener.name.sasl_ssl.scram-sha-{bits}.sasl.jaas.config": (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            )
+            for bits in (256, 512)
+        },
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+
+
+def _grant(broker: Broker) -> None:
+    granted = ResourceType.TOPIC, "granted", ResourcePatternType.PREFIXED, "User:reader", "*"
+    acls = [
+        AclBinding(*granted, operation, AclPermissionType.ALLOW)
+        for operation in (AclOperation.READ, AclOperation.DESCRIBE)
+    ]
+    for result in broker.admin.create_acls(acls).values():
+        result.result(20)
+
+
+def _make_certificates(folder: Path) -> None:
+    """Write `ca.pem`, `broker.pem` and `other-ca.pem`, which signed nothing."""
+    ca_key, ca = _make_authority("ticdc-assets tests")
+    _, other = _make_authority("somebody else")
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(HOST))]
+    certificate = (
+        _start_certificate("broker", key)
+        .issuer_name(ca.subject)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (folder / "broker.pem").write_bytes(
+        private + certificate.public_bytes(pem) + ca.public_bytes(pem)
+    )
+    (folder / "ca.pem").write_bytes(ca.public_bytes(pem))
+    (folder / "other-ca.pem").write_bytes(other.public_bytes(pem))
+
+
+def _make_authority(name: str) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    is_authority = x509.BasicConstraints(ca=True, path_length=None)
+    builder = _start_certificate(name, key).issuer_name(issuer)
+    return key, builder.add_extension(is_authority, critical=True).sign(key, hashes.SHA256())
+
+
+def _start_certificate(name: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+    )
