@@ -1,5 +1,6 @@
 """Read the lake's catalog, in milliseconds and without Spark: for definitions and sensors."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable, SchemaVersionE
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
 
+# Between two ingests there are at most commits of maintenance.
+_COMMITS_TO_SEARCH = 20
 _TABLE_COLUMNS = (
     *("incarnation", "database", "table", "status", "reason"),
     *("stopped_ts", "created_ts", "dropped_ts"),
@@ -93,6 +96,22 @@ def count_files(lake: Lake, incarnation: str, version: int) -> tuple[int, int]:
     table = LakeReader(lake).open(f"current/{incarnation}", version)
     sizes = pa.table(table.get_add_actions(flatten=True))["size_bytes"]
     return len(sizes), int(pc.sum(sizes).as_py() or 0)
+
+
+def read_ingested_offsets(lake: Lake) -> dict[str, int]:
+    """Read up to which offset `raw` has each partition, by `topic-partition`; empty without one."""
+    reader = LakeReader(lake)
+    try:
+        raw = reader.open("raw")
+    except LakeNotFound:
+        return {}
+    with reader.explained(lake.path("raw")):
+        commits = raw.history(_COMMITS_TO_SEARCH)
+    for commit in commits:
+        offsets = json.loads(commit.get("userMetadata") or "{}").get("offsets")
+        if offsets is not None:
+            return {name: ranges[-1][1] + 1 for name, ranges in offsets.items() if ranges}
+    return {}
 
 
 def _newest_schemas(rows: list[dict[str, Any]]) -> dict[str, TableSchema]:

@@ -1,22 +1,18 @@
-"""Check that a changefeed's output exists, and read how far it has got.
-
-A topic is read from a dump; reading from a broker is not supported yet.
-"""
+"""Check that a changefeed's output exists, and read how far it has got."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from resources.dump import read_dump
+from resources.kafka import Brokers, read_topics, require_topics
 from resources.storage import Folder, open_claim_check_folder, open_sink_folder
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError, MalformedMessage
+from ticdc_assets.events import Quarantined
+from ticdc_assets.protocols.message import Message
 from ticdc_assets.storage_sink.metadata import read_metadata
-
-NO_BROKERS = (
-    "reading from a broker is not supported yet: dump the topic to a file"
-    " (kcat -C -J) and declare it as dump:///path/records.jsonl"
-)
+from ticdc_assets.stream.offsets import ReadOffsets
 
 
 def require_folder(feed: Changefeed) -> Folder:
@@ -35,8 +31,17 @@ def require_readable(feed: Changefeed) -> None:
             next(iter(read_dump(Path(feed.location))), None)
         case "storage":
             require_folder(feed)
-        case _:
-            raise ConfigError(NO_BROKERS, setting="sink-uri")
+        case "kafka":
+            require_topics(feed)
+
+
+def read_records(
+    feed: Changefeed, known: ReadOffsets, *, accept_gaps: bool = False
+) -> Iterable[Message | Quarantined]:
+    """Read the topics of a changefeed on its brokers, from where it was read, or their dump."""
+    if feed.transport == "kafka":
+        return read_topics(feed, known, accept_gaps=accept_gaps)
+    return read_dump(Path(feed.location))
 
 
 def open_claim_checks(feed: Changefeed) -> Folder:
@@ -61,6 +66,15 @@ def read_checkpoint(feed: Changefeed, read: Callable[[str], bytes] | None = None
         raise ConfigError(
             f"cannot read the folder's metadata file: {error}", setting="sink-uri"
         ) from None
+
+
+def read_topic_ends(feed: Changefeed) -> dict[str, int]:
+    """Return the offset after the newest record of every partition, by `topic-partition`."""
+    return {
+        f"{name}-{number}": ends.end
+        for name, topic in Brokers(feed).read_ends().items()
+        for number, ends in topic.partitions.items()
+    }
 
 
 def get_dump_size(feed: Changefeed) -> int | None:

@@ -21,7 +21,13 @@ def schema(database: str, table: str, *columns: str) -> TableSchema:
     return TableSchema(database, table, tuple(made), (Index("PRIMARY", ("id",), True, True),))
 
 
-def write_snapshot(lake: Lake, snapshot_id: int, ts: int, versions: Mapping[str, int] = {}) -> None:
+def write_snapshot(
+    lake: Lake,
+    snapshot_id: int,
+    ts: int,
+    versions: Mapping[str, int] = {},
+    watermarks: Mapping[str, int] | None = None,
+) -> None:
     """Append a row to `applied`."""
     row = {
         "snapshot_id": snapshot_id,
@@ -29,7 +35,7 @@ def write_snapshot(lake: Lake, snapshot_id: int, ts: int, versions: Mapping[str,
         "resolved_ts": ts,
         "batch": snapshot_id,
         "decoded_batch": snapshot_id,
-        "watermarks": [("metadata", ts)],
+        "watermarks": list((watermarks or {"metadata": ts}).items()),
         "versions": list(versions.items()),
         "counts": [],
         "replayed_from": None,

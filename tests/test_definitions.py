@@ -49,7 +49,8 @@ def test_every_kind_of_changefeed_loads(here: Path, monkeypatch: pytest.MonkeyPa
     dg.Definitions.validate_loadable(graph)
     repository = graph.get_repository_def()
     assert {sensor.name for sensor in repository.sensor_defs} == {
-        *("shop_checkpoint", "bucket_checkpoint", "alert_on_failure", "alert_on_checks"),
+        *("shop_checkpoint", "shop__2_checkpoint", "bucket_checkpoint"),
+        *("alert_on_failure", "alert_on_checks"),
     }
     assert {schedule.name for schedule in repository.schedule_defs} == {
         *("maintain_shop_nightly", "maintain_shop__2_nightly", "maintain_bucket_nightly"),

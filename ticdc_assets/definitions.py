@@ -18,7 +18,7 @@ from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.sensors.alert import alert_sensors
-from ticdc_assets.sensors.checkpoint import checkpoint_sensors, source_resources
+from ticdc_assets.sensors.checkpoint import checkpoint_sensor, source_resources
 from ticdc_assets.sensors.schedule import maintenance_schedule
 
 log = logging.getLogger("dagster.ticdc")
@@ -62,7 +62,7 @@ def _define_feed(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.Defin
     return dg.Definitions(
         assets=[source_spec(feed), assets],
         jobs=[advance, maintain],
-        sensors=checkpoint_sensors(feed, advance),
+        sensors=[checkpoint_sensor(feed, advance)],
         schedules=[maintenance_schedule(feed, maintain)],
         resources=source_resources(feed),
     )

@@ -2,6 +2,7 @@
 
     TicdcError
     ├── ConfigError         a declaration or option that cannot work; names the file and the setting
+    │   └── LostRecords         records of a topic that are gone before they were read
     ├── DecodeError         bytes that do not follow their protocol; becomes `events.Quarantined`
     │   ├── MalformedMessage    broken framing, broken JSON/Avro/CSV, a value of the wrong kind
     │   ├── UnknownMessage      well formed, but of an undocumented type or version
@@ -34,6 +35,28 @@ class ConfigError(TicdcError):
         self.setting = setting and _clean(setting)
         where = ": ".join(part for part in (self.file, self.setting) if part)
         super().__init__(f"{where}: {self.reason}" if where else self.reason)
+
+
+# How the reason of an accepted gap begins.
+LOST = "records are missing: "
+
+
+class LostRecords(ConfigError):
+    """Records of a topic that are gone before they were read; `offsets` are the first and last."""
+
+    # Parameters: what a person has to know of a gap.
+    def __init__(
+        self,
+        reason: str,
+        topic: str,
+        partition: int | None = None,
+        offsets: tuple[int, int] | None = None,
+    ) -> None:
+        self.topic, self.partition, self.offsets = topic, partition, offsets
+        place = f"topic {topic}" if partition is None else f"topic {topic}, partition {partition}"
+        if offsets is not None:
+            place += f", offsets {offsets[0]} to {offsets[1]}"
+        super().__init__(reason, setting=place)
 
 
 def _clean(text: str) -> str:

@@ -11,6 +11,7 @@ from ticdc_assets.changefeed import Changefeed, load_changefeeds
 from ticdc_assets.changefeed.known_settings import KNOWN, LISTS
 from ticdc_assets.errors import ConfigError
 
+TOPIC = "[[changefeed]]\nid = 'a'\nsink-uri = 'kafka://a:1/t?protocol=simple'\n"
 CANNOT_WORK: list[tuple[str, str, str, str]] = [
     # sink URI, changefeed TOML, the setting that the error names, a word of the reason
     (KAFKA + "csv", "", "protocol", "csv is not supported on kafka"),
@@ -169,7 +170,23 @@ def test_an_invalid_declaration_is_an_error_that_names_file_and_setting(
         ("{feed}keys = {{shop.stock = ['id']}}", "changefeed a.keys.shop", "in quotes"),
         ("{feed}keys = {{'s.t' = []}}", 'changefeed a.keys."s.t"', "column names"),
         ("{feed}keys = {{'s.t' = ['a', 'a']}}", 'changefeed a.keys."s.t"', "column names"),
+        ("{feed}start = 'latest'", "changefeed a.start", "works on Kafka only"),
+        (TOPIC + "start = 'soon'", "changefeed a.start", "must be earliest, latest, a time"),
+        (TOPIC + "start = 2026-03-14T00:00:00", "changefeed a.start", "its offset from UTC"),
+        (TOPIC + "start = {}", "changefeed a.start", "or offsets"),
+        (TOPIC + "start = {t-0 = -1}", "changefeed a.start", "or offsets"),
+        (TOPIC + "start = {t-0 = true}", "changefeed a.start", "or offsets"),
+        (TOPIC + "max-records = 0", "changefeed a.max-records", "must be a whole number"),
+        (TOPIC + "max-bytes = true", "changefeed a.max-bytes", "must be a whole number"),
+        ("{feed}max-bytes = 5", "changefeed a.max-bytes", "works on Kafka only"),
+        ("{feed}kafka = {{}}", "changefeed a.kafka", "works on Kafka only"),
+        (TOPIC + "kafka = 1", "changefeed a.kafka", "must be a table"),
+        (TOPIC + "kafka = {'group.id' = 'x'}", "changefeed a.kafka", "group.id cannot be set"),
+        (TOPIC + "kafka = {sasl.password = 'x'}", "changefeed a.kafka", "sasl must be a text"),
+        (TOPIC + "kafka = {'a.b' = {env = 'A', file = 'b'}}", "changefeed a.kafka", "a.b must be"),
+        (TOPIC + "kafka = {'A B' = 1}", "changefeed a.kafka", "quote names with dots"),
         ("{feed}{feed}", "changefeed a", "declared twice"),
+        (TOPIC + TOPIC.replace("'a'", "'b'"), "changefeed b.sink-uri", "the topic of a too"),
     ],
 )
 def test_an_invalid_changefeeds_file_is_an_error_that_names_the_setting(

@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -191,3 +192,28 @@ def test_what_ddl_takes_from_its_session_is_unknown_unless_it_is_declared(tmp_pa
     assert (declared.ddl_time_zone, declared.tz) == (ZoneInfo("Asia/Tokyo"), ZoneInfo("UTC"))
     assert declared.default_collation == "utf8mb4_general_ci"
     assert (unknown.ddl_time_zone, unknown.default_collation) == (None, None)
+
+
+def test_where_a_lake_begins(tmp_path: Path) -> None:
+    written = {
+        "": "earliest",
+        "start = 'latest'": "latest",
+        "start = 2026-03-14T09:00:00+09:00": datetime(2026, 3, 14, tzinfo=UTC),
+        "start = {'t-0' = 120, 't-1' = 0}": {"t-0": 120, "t-1": 0},
+    }
+    for number, (line, start) in enumerate(written.items()):
+        path = tmp_path / f"{number}.toml"
+        path.write_text(f"[[changefeed]]\nid = 'a'\nsink-uri = '{KAFKA}simple'\n{line}\n")
+        assert load_changefeeds(path)["a"].start == start
+
+
+def test_what_one_window_reads_of_topics(tmp_path: Path) -> None:
+    path = tmp_path / "changefeeds.toml"
+    path.write_text(
+        f"[[changefeed]]\nid = 'a'\nsink-uri = '{KAFKA}simple'\n"
+        "[[changefeed]]\nid = 'b'\nsink-uri = 'kafka://h:9092/other?protocol=simple'\n"
+        "max-records = 10\nmax-bytes = 4096\n"
+    )
+    default, stated = load_changefeeds(path).values()
+    assert (default.max_records, default.max_bytes) == (2_000_000, 1 << 30)
+    assert (stated.max_records, stated.max_bytes) == (10, 4096)

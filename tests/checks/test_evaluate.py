@@ -53,7 +53,7 @@ class GrowingLake(NamedTuple):
         since = read_last_snapshot(self.session).snapshot_id if self.messages else 0
         self.messages.extend(messages)
         sent = [Message("t", 0, n, None, m.value, 1) for n, m in enumerate(self.messages)]
-        advance(self.session, RecordSource(lambda: sent))
+        advance(self.session, RecordSource(lambda _: sent))
         return SnapshotRange(since, read_last_snapshot(self.session).snapshot_id)
 
     def results(

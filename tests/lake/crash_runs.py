@@ -18,11 +18,19 @@ from random import Random
 from pyspark.sql import DataFrame, SparkSession
 
 from resources.dump import read_dump
+from resources.kafka_producer import Producer
 from resources.reading import open_source
 from resources.storage import open_sink_folder
 from tests.servers import SHORT_LIVED_JVM
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
-from ticdc_assets.demo import Simulation, SimulationOptions, SimulationStep, encode_truth, prepare
+from ticdc_assets.demo import (
+    TOPIC,
+    Simulation,
+    SimulationOptions,
+    SimulationStep,
+    encode_truth,
+    prepare,
+)
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
@@ -31,6 +39,7 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import build_ledger
+from ticdc_assets.protocols.message import Message
 
 # The tables that a stage writes, and the most files that one run adds there.
 STAGES = {
@@ -50,6 +59,10 @@ class Runs:
         self.random = Random(seed)
         self.simulation: Simulation = prepare(root / "feed", options)
         self.feed: Changefeed = next(iter(load_changefeeds(self.simulation.changefeeds).values()))
+        self._producer = None if options.brokers is None else Producer(options.brokers)
+        if self._producer is not None:
+            self._producer.create_topic(TOPIC, options.partitions)
+        self._sent = 0
         self.location = Lake(str(root / "lake"), self.feed.id)
         # Where each run was killed, as text.
         self.kills: list[str] = []
@@ -64,7 +77,7 @@ class Runs:
         }
         self._steps: Iterator[SimulationStep] = iter(self.simulation)
         # Empty tables appear together with the first rows.
-        next(self._steps)
+        self.continue_feed()
         self.continue_feed()
 
     def open(self, spark: SparkSession) -> LakeSession:
@@ -77,7 +90,16 @@ class Runs:
 
     def continue_feed(self) -> bool:
         """Let the changefeed write up to its next checkpoint; return False at its end."""
-        return next(self._steps, None) is not None
+        if next(self._steps, None) is None:
+            return False
+        if self._producer is not None:
+            dump = self.simulation.folder / "records.jsonl"
+            records = [record for record in read_dump(dump) if isinstance(record, Message)]
+            self._producer.send(records)
+            self._sent += len(records)
+            # The simulation appends to it.
+            dump.write_bytes(b"")
+        return True
 
     def kill(self, stage: str) -> None:
         """Kill a run in a stage; if it finished before its moment came, kill another one.
@@ -171,7 +193,9 @@ class Runs:
             assert _find_repeated(events.where("kind = 'file'"), "source") == [], self.kills
         else:
             assert _find_repeated(raw, "topic", "partition", "offset") == [], self.kills
-            assert raw.count() == sum(1 for _ in read_dump(Path(self.feed.location)))
+            is_dump = self.feed.transport == "dump"
+            dumped = sum(1 for _ in read_dump(Path(self.feed.location))) if is_dump else self._sent
+            assert raw.count() == dumped
         assert self.open(spark).read("quarantine").count() == 0
 
     def check_applied(self, spark: SparkSession) -> None:

@@ -102,7 +102,7 @@ class GoldenLake:
         if feed.transport != "storage":
             sent = messages(feed)[: cut.records]
             claims = partial(open_claim_check_folder, feed) if feed.claim_check_storage else None
-            return RecordSource(lambda: iter(sent), claims)  # type: ignore[arg-type]
+            return RecordSource(lambda _: iter(sent), claims)  # type: ignore[arg-type]
         tree = storage_tree(self.dataset)
         for path in cut.files:
             place = Path(feed.location, path)

@@ -60,7 +60,7 @@ class Intake:
     ) -> IngestResult:
         if self.feed.transport == "storage":
             return ingest_folder(self.lake, self.open_folder(), **settings)
-        return ingest_records(self.lake, records, **settings)
+        return ingest_records(self.lake, lambda _: records, **settings)
 
     def decode(self, since: int = 0) -> DecodeResult:
         if self.feed.transport != "storage":

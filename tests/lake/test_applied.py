@@ -18,7 +18,7 @@ def test_a_watermark_before_the_first_table_makes_a_snapshot(
     sent = [watermark(5), watermark(7), row("d", "t", 8, id="1"), watermark(9)]
     for count, resolved in ((1, 5), (2, 7), (4, 9)):
         came = placed(sent[:count])
-        advance(lake, RecordSource(lambda came=came: came))
+        advance(lake, RecordSource(lambda _, came=came: came))
         assert read_last_snapshot(lake).ts == resolved
     assert [read_snapshot(lake, seq).ts for seq in range(4)] == [0, 5, 7, 9]
     assert as_of(lake, 7).tables() == []

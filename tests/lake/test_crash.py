@@ -7,8 +7,9 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.kafka_broker import Broker
 from tests.lake.crash_runs import Runs
-from ticdc_assets.demo import SimulationOptions
+from ticdc_assets.demo import TOPIC, SimulationOptions
 
 # Long enough for every statement of the shop: ADD COLUMN with a default, RENAME, TRUNCATE, DROP…
 SHOP = SimulationOptions(transactions=168, flush_every=12, statement_every=6, replays=0.3)
@@ -48,6 +49,18 @@ def kill_and_resume(
 def test_killed_runs_are_resumed(spark: SparkSession, tmp_path: Path) -> None:
     stages = ["ingest", "apply", "decode", "apply", "apply"]
     kill_and_resume(spark, tmp_path, SMALL, stages, seed=3)
+
+
+@pytest.mark.all_golden
+def test_killed_runs_on_a_topic_are_resumed(
+    spark: SparkSession, tmp_path: Path, broker: Broker
+) -> None:
+    options = replace(SMALL, protocol="simple", transport="dump", brokers=broker.plain)
+    try:
+        kill_and_resume(spark, tmp_path, options, ["ingest", "decode", "ingest", "apply"], seed=5)
+    finally:
+        broker.delete(TOPIC)
+        broker.wait_until_gone(TOPIC)
 
 
 @pytest.mark.soak

@@ -26,7 +26,7 @@ CAME = placed(
 
 def made(lake: LakeSession) -> dict[str, Any]:
     """Advance the changefeed; return every table of the lake as Delta describes it."""
-    done = advance(lake, RecordSource(lambda: CAME))
+    done = advance(lake, RecordSource(lambda _: CAME))
     assert done.applied.problems == []
     (table,) = as_of(lake).tables()
     assert read_lines(lake, as_of(lake), table) == [b'{"id":"1","a.b":"x","c,d":"[]"}\n']

@@ -106,7 +106,7 @@ def compare(spark: SparkSession, root: Path, names: list[str], feed: Changefeed)
         came = messages[:count]
         model.add(read_topic_events(feed, messages[done:count], None))
         model.advance(ts)
-        result = advance(lake, RecordSource(lambda came=came: iter(came)))
+        result = advance(lake, RecordSource(lambda _, came=came: iter(came)))
         assert result.applied.resolved_ts == ts
         ours, theirs = read_lake(lake, as_of(lake, ts)), read_model(model)
         for found, expected in zip(ours, theirs, strict=True):

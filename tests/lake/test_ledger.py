@@ -118,7 +118,7 @@ def test_a_row_sent_again_under_another_schema_version_is_repeated(
     for again in ([], [row("d", "a", 20, id="1"), watermark(40)]):
         sent += again
         messages = placed(sent)
-        done = advance(lake, RecordSource(lambda messages=messages: messages)).applied
+        done = advance(lake, RecordSource(lambda _, messages=messages: messages)).applied
         assert (done.problems, done.replayed) == ([], 0)
     second = f"UPDATE {lake.sql('events')} SET schema_version = 9, table_id = 7"
     lake.spark.sql(f"{second} WHERE kind = 'row' AND batch = 2").collect()
@@ -137,7 +137,7 @@ def test_a_contradicting_row_is_quarantined_and_a_partial_table_is_named(
     sql = "CREATE TABLE `new` (`id` INT PRIMARY KEY)"
     sent = [row("d", "old", 10, id="1", v="abc"), damaged, row("d", "old", 30, id="3", v="x")]
     sent += [ddl("d", "new", 40, "CREATE", sql), watermark(50)]
-    advance(lake, RecordSource(lambda: placed(sent)))
+    advance(lake, RecordSource(lambda _: placed(sent)))
     applied = read_last_snapshot(lake)
     (kept,) = lake.read("quarantine").collect()
     assert (kept["error"], kept["commit_ts"]) == ("MalformedMessage", 20)

@@ -23,7 +23,7 @@ def test_compacting_files_keeps_every_snapshot(spark: SparkSession, tmp_path: Pa
 
     def run(ts: int) -> None:
         messages.extend((row("d", "t", ts - 1, id=str(ts)), watermark(ts)))
-        advance(lake, RecordSource(lambda: placed(messages)))
+        advance(lake, RecordSource(lambda _: placed(messages)))
 
     for ts in (10, 20):
         run(ts)

@@ -84,7 +84,7 @@ def test_columns_of_any_name_survive_every_kind_of_change(
     for end, window in zip((10, 20, 30), windows, strict=True):
         sent += [*window, watermark(end)]
         came = placed(sent)
-        done = advance(lake, RecordSource(lambda came=came: came))
+        done = advance(lake, RecordSource(lambda _, came=came: came))
         assert done.applied.problems == []
         versions = read_last_snapshot(lake).versions
         (current,) = versions
@@ -144,7 +144,7 @@ def test_a_table_that_spark_cannot_take_is_paused_alone(
     sent = [*failing, row("d", "even", 5, **even), watermark(9)]
     with monkeypatch.context() as patch:
         patch.setattr(CurrentTable, "create", fail)
-        done = advance(lake, RecordSource(lambda: placed(sent))).applied
+        done = advance(lake, RecordSource(lambda _: placed(sent))).applied
     assert {problem.kind for problem in done.problems} == {"paused"}
     reasons = {problem.table: problem.reason for problem in done.problems}
     assert set(reasons) == {"odd", "strange", "raw"}

@@ -45,7 +45,7 @@ def test_partition_ddl_pauses_a_table_that_an_exchange_of_its_window_gave_other_
         watermark(20),
     ]
 
-    done = advance(lake, RecordSource(lambda: placed(sent))).applied
+    done = advance(lake, RecordSource(lambda _: placed(sent))).applied
 
     reasons = {problem.table: problem.reason for problem in done.problems}
     assert reasons.keys() == paused
@@ -68,7 +68,7 @@ def test_a_new_partitioning_puts_every_row_where_it_belongs(
         watermark(20),
     ]
 
-    done = advance(lake, RecordSource(lambda: placed(sent))).applied
+    done = advance(lake, RecordSource(lambda _: placed(sent))).applied
 
     assert done.problems == []
     ids = {t.schema.table: t.id for t in read_last_snapshot(lake).state.incarnations.values()}
@@ -127,7 +127,7 @@ def test_what_a_ddl_takes_from_its_session_is_declared_or_uncertain(
         watermark(20),
     ]
 
-    done = advance(lake, RecordSource(lambda: placed(sent))).applied
+    done = advance(lake, RecordSource(lambda _: placed(sent))).applied
 
     reasons = {(p.kind, p.table, p.commit_ts): p.reason for p in done.problems}
     # Only the work on rows shows it, at the end of the window.

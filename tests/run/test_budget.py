@@ -116,3 +116,23 @@ def test_a_run_ends_for_a_command_that_waits_for_the_lake(world: World) -> None:
         assert world.end_reason(T1) == "another run or command is waiting"
     waiter.join()
     assert world.end_reason(T1) is None
+
+
+def test_a_run_reads_on_at_once_where_a_limit_stopped_it(world: World) -> None:
+    begun = world.clock.now
+    assert world.budget.find_end_reason(LakeCatalog(), _catalog(T1), has_more=True) is None
+    assert world.clock.now == begun
+    world.clock.now += 181
+    reason = world.budget.find_end_reason(LakeCatalog(), _catalog(T1), has_more=True)
+    assert "has used its time" in (reason or "")
+
+
+def test_a_run_continues_as_long_as_its_topics_grow(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = iter([{"t-0": 5, "t-1": 2}, {"t-0": 5, "t-1": 3}, {"t-0": 5, "t-1": 3}])
+    monkeypatch.setattr(budget, "read_topic_ends", lambda _: next(ends))
+    feed = changefeed_from_uri("kafka://h:9092/t?protocol=simple", id="shop")
+    world.budget = RunBudget(feed, world.lake, lambda: False)
+    assert world.end_reason(T3) is None
+    assert world.end_reason(T3) == "the source has no newer checkpoint"

@@ -25,7 +25,10 @@ class Budget:
     def __init__(self, count: int) -> None:
         self.left = count
 
-    def find_end_reason(self, before: LakeCatalog, after: LakeCatalog) -> str | None:
+    def find_end_reason(
+        self, before: LakeCatalog, after: LakeCatalog, *, has_more: bool
+    ) -> str | None:
+        assert has_more is (self.left % 2 == 0)
         self.left -= 1
         return None if self.left else "enough"
 
@@ -41,7 +44,7 @@ def run(
         if started[-1] == fails_at:
             raise RuntimeError(f"window {fails_at}")
         decoded = DecodeResult(10, 0, 0, (), 5, 1, 1)
-        ingested = IngestResult(1, 1, 5, 1)
+        ingested = IngestResult(1, 1, 5, 1, has_more=(count - started[-1]) % 2 == 1)
         return AdvanceResult(ingested, decoded, ApplyResult(started[-1], rows=10))
 
     monkeypatch.setattr(windows, "advance", advance)

@@ -56,6 +56,19 @@ def resolved(feed: Changefeed, *events: Event) -> int | None:
 class TestOneTopic:
     feed = changefeed_from_uri("kafka://h:9092/main?protocol=simple")
 
+    def test_a_partition_that_brokers_have_and_that_says_nothing_holds_it_back(self) -> None:
+        for declared, expected in (("", 0), ("&partition-num=2", 5)):
+            feed = changefeed_from_uri(f"kafka://h:9092/main?protocol=simple{declared}")
+            progress = ResolvedTsTracker(feed)
+            progress.observe([mark(5), mark(7, partition=1)])
+            progress.expect_partitions([("main", 0), ("main", 2)])
+            assert progress.resolved_ts == expected
+            assert progress.find_lagging_partitions(5) == (["main-2"] if not declared else [])
+            assert progress.find_silent_partitions() == (["main-2"] if not declared else [])
+            restored = ResolvedTsTracker(feed)
+            restored.restore(progress.state())
+            assert restored.resolved_ts == expected
+
     def test_it_is_the_least_of_what_the_partitions_said(self) -> None:
         assert resolved(self.feed, mark(5), mark(7, partition=1), mark(9, partition=2)) == 5
 

@@ -19,11 +19,14 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import SnapshotRange, check_specs
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.events.event_rows import make_table_name
+from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.codegen import CODEGEN_MIN_ROWS, codegen
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.lock import locked
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.naming import identifier, layer_asset_key, output_name, table_asset_key
+from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.run import (
     AdvanceReport,
     RunBudget,
@@ -155,9 +158,10 @@ class _Run:
             snapshots=read_rows_after(self._location, reported.snapshot_id),
             seconds=time.monotonic() - started,
             result=windows.result,
+            waits=self._find_waits(windows.after),
         )
         materializer = Materializer(self._context, report)
-        yield from materializer.materialize_layers(report.result)
+        yield from materializer.materialize_layers(report)
         rows = max(windows.result.decoded.rows, windows.result.applied.rows)
         with codegen(lake.spark, enabled=rows > CODEGEN_MIN_ROWS):
             yield from self._materialize_tables(report)
@@ -166,6 +170,16 @@ class _Run:
             yield from self._check(SnapshotRange(since, report.after.snapshot_id), report.after)
         if windows.failure is not None:
             raise windows.failure
+
+    def _find_waits(self, after: LakeCatalog) -> list[str]:
+        """Return what the changefeed keeps waiting for, and log it."""
+        if self._feed.transport == "storage" or not after.snapshot_id:
+            return []
+        snapshot = read_existing_snapshot(LakeReader(self._location))
+        waits = describe_waits(self._feed, snapshot.state)
+        for wait in waits:
+            self._context.log.warning(wait)
+        return waits
 
     def _replay(self, before: LakeCatalog) -> DagsterEvents:
         """Replay the selected tables from all their events; nothing is ingested."""

@@ -7,11 +7,10 @@ import dagster as dg
 
 from ticdc_assets import naming
 from ticdc_assets.assets import metadata
-from ticdc_assets.lake.advance import AdvanceResult
 from ticdc_assets.lake.log.catalog import TableChange
 from ticdc_assets.lake.views.preview import Preview
 from ticdc_assets.naming import layer_asset_key, table_asset_key
-from ticdc_assets.run import RunReport
+from ticdc_assets.run import AdvanceReport, RunReport
 from ticdc_assets.safe_text import escape_control
 
 DagsterEvents = Iterator[
@@ -26,9 +25,9 @@ class Materializer:
         self._context = context
         self._report = report
 
-    def materialize_layers(self, result: AdvanceResult) -> DagsterEvents:
+    def materialize_layers(self, report: AdvanceReport) -> DagsterEvents:
         """Materialize the layers that changed."""
-        layers = metadata.layer_metadata(self._report, result)
+        layers = metadata.layer_metadata(report)
         for layer in naming.LAYERS:
             if layer in layers:
                 key = layer_asset_key(self._report.feed, layer)

@@ -12,12 +12,11 @@ from ticdc_assets import naming
 from ticdc_assets.assets.markdown import code, code_block, format_preview
 from ticdc_assets.assets.specs import columns_metadata, lineage_metadata
 from ticdc_assets.events.tso import to_datetime
-from ticdc_assets.lake.advance import AdvanceResult
 from ticdc_assets.lake.log.applied_row import RowCounts
 from ticdc_assets.lake.log.catalog import LakeCatalog, SchemaVersionEntry, TableChange
 from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.views.preview import Preview
-from ticdc_assets.run import RunReport
+from ticdc_assets.run import AdvanceReport, RunReport
 from ticdc_assets.safe_text import escape_markdown
 
 Metadata = dict[str, Any]
@@ -63,8 +62,9 @@ def resolved_ts_metadata(ts: int) -> Metadata:
     }
 
 
-def layer_metadata(report: RunReport, result: AdvanceResult) -> dict[str, Metadata]:
+def layer_metadata(report: AdvanceReport) -> dict[str, Metadata]:
     """Return the metadata of every layer that changed."""
+    result = report.result
     ingested, decoded, applied = result.ingested, result.decoded, result.applied
     layers: dict[str, Metadata] = {}
     if ingested.items:
@@ -83,21 +83,22 @@ def layer_metadata(report: RunReport, result: AdvanceResult) -> dict[str, Metada
             "ticdc/rows_quarantined": applied.quarantined,
         }
     if report.after.snapshot_id > report.before.snapshot_id:
-        layers[naming.CHECKPOINTS] = _checkpoint_metadata(report, result)
+        layers[naming.CHECKPOINTS] = _checkpoint_metadata(report)
     at = resolved_ts_metadata(report.after.ts)
     return {layer: {**at, **metadata} for layer, metadata in layers.items()}
 
 
-def _checkpoint_metadata(report: RunReport, result: AdvanceResult) -> Metadata:
-    before, after = report.before, report.after
+def _checkpoint_metadata(report: AdvanceReport) -> Metadata:
+    before, after, result = report.before, report.after, report.result
     # A replay counts rows again that an earlier snapshot counted.
     forward = [snapshot for snapshot in report.snapshots if snapshot.replayed_from is None]
     counts = sum((count.rows for row in forward for count in row.counts), RowCounts())
     watermarks = {} if after.last is None else after.last.watermarks
     metadata: Metadata = {"ticdc/status": _summarize_statuses(after)}
     if result.applied.problems:
-        lines = [f"- {escape_markdown(p.describe())}" for p in result.applied.problems[:_MAX_LINES]]
-        metadata["ticdc/problems"] = dg.MetadataValue.md("\n".join(lines))
+        metadata["ticdc/problems"] = _list([p.describe() for p in result.applied.problems])
+    if report.waits:
+        metadata["ticdc/waiting"] = _list(report.waits)
     return {
         **metadata,
         "ticdc/tables_changed": len(after.versions.items() - before.versions.items()),
@@ -111,6 +112,11 @@ def _checkpoint_metadata(report: RunReport, result: AdvanceResult) -> Metadata:
         ),
         DELTA_VERSIONS: dg.MetadataValue.json(dict(after.read_at)),
     }
+
+
+def _list(texts: Sequence[str]) -> dg.MarkdownMetadataValue:
+    lines = [f"- {escape_markdown(text)}" for text in texts[:_MAX_LINES]]
+    return dg.MetadataValue.md("\n".join(lines))
 
 
 def _summarize_statuses(catalog: LakeCatalog) -> str:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+from ticdc_assets.changefeed.client_settings import ClientSettings
 from ticdc_assets.changefeed.csv_dialect import CsvDialect, find_fault, read_dialect
-from ticdc_assets.changefeed.entry import ChangefeedEntry
+from ticdc_assets.changefeed.entry import MAX_BYTES, MAX_RECORDS, ChangefeedEntry, Start
 from ticdc_assets.changefeed.omissions import list_omissions, may_lack_deletes
 from ticdc_assets.changefeed.server_version import ServerRules, ServerVersion, find_rules
 from ticdc_assets.changefeed.settings import Settings
@@ -111,8 +112,15 @@ class Changefeed:
     partition_num: int | None = None
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     flush_interval: float = 5.0
+    start: Start = field(default="earliest", hash=False)
+    # What one window reads of topics at most.
+    max_records: int = MAX_RECORDS
+    max_bytes: int = MAX_BYTES
     options: Options = field(default_factory=Options, repr=False, hash=False)
     claim_check_options: Options = field(default_factory=Options, repr=False, hash=False)
+    client_settings: ClientSettings = field(
+        default_factory=lambda: ClientSettings(Options(), {}), repr=False, hash=False
+    )
 
 
 def find_changefeeds_file(explicit: Path | None) -> Path:
@@ -136,11 +144,16 @@ def load_changefeeds(path: Path) -> dict[str, Changefeed]:
         reason = "is missing or not a list: declare each changefeed as [[changefeed]]"
         raise ConfigError(reason, file=str(path), setting="changefeed")
     feeds: dict[str, Changefeed] = {}
+    owners: dict[tuple[str, str | None], str] = {}
     for number, entry in enumerate(entries, 1):
         feed = _declare(ChangefeedEntry(entry, path, number))
         if feed.id in feeds:
             reason = "is declared twice: give one of them another id"
             raise ConfigError(reason, file=str(path), setting=f"changefeed {feed.id}")
+        owner = owners.setdefault((feed.location, feed.topic), feed.id)
+        if feed.transport == "kafka" and owner != feed.id:
+            reason = f"is the topic of {owner} too, and nothing tells their rows apart"
+            raise ConfigError(reason, file=str(path), setting=f"changefeed {feed.id}.sink-uri")
         feeds[feed.id] = feed
     return feeds
 
@@ -223,6 +236,7 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         ),
         keys=entry.keys(),
         flush_interval=settings.read(f"{_STORAGE}.flush-interval", go_duration, 5.0),
+        **entry.topic_settings(uri.transport),
         options=Options({**toml.connection(), **uri.options}),
         claim_check_options=claim_check_options,
     )

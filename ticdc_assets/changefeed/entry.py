@@ -7,14 +7,17 @@ file.  It does not interpret TiCDC's own settings.
 import os
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, cast
 from zoneinfo import ZoneInfo
 
+from ticdc_assets.changefeed.client_settings import ClientSettings, read_client_settings
 from ticdc_assets.changefeed.server_version import ServerVersion, parse_server_version
 from ticdc_assets.changefeed.sink_uri import (
     Options,
     SinkUri,
+    Transport,
     list_choices,
     nearest,
     parse_sink_uri,
@@ -33,6 +36,18 @@ _NAMES = (
     "default-collation",
     "claim-check-storage",
     "keys",
+    "start",
+    "max-records",
+    "max-bytes",
+    "kafka",
+)
+# Where a lake begins to read topics: by name, at a time, or at an offset of each `topic-partition`.
+Start = Literal["earliest", "latest"] | datetime | Mapping[str, int]
+MAX_RECORDS = 2_000_000
+MAX_BYTES = 1 << 30
+_START = (
+    "must be earliest, latest, a time with its offset from UTC such as 2026-03-14T00:00:00Z without"
+    ' quotes, or offsets such as {"topic-0" = 120}'
 )
 # TiDB's collations of utf8mb4, the charset of columns for which nothing states one.
 _COLLATIONS = (
@@ -45,6 +60,17 @@ _COLLATIONS = (
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(:|%3A|//)", re.IGNORECASE)
 _CLAIM_CHECK = "sink.kafka-config.large-message-handle.claim-check-storage-uri"
+
+
+class TopicSettings(TypedDict):
+    """The settings that are ours and concern topics: where to begin, how much, and which client."""
+
+    # It concerns nothing that was read before.
+    start: Start
+    # What one window reads at most.
+    max_records: int
+    max_bytes: int
+    client_settings: ClientSettings
 
 
 class ChangefeedEntry:
@@ -137,6 +163,43 @@ class ChangefeedEntry:
                 raise self.error("must be a list of different column names", f'keys."{table}"')
         return {table: tuple(columns) for table, columns in tables.items()}
 
+    def topic_settings(self, transport: Transport) -> TopicSettings:
+        """Return the settings for reading topics; raise an error if it reads none."""
+        for name in ("start", "max-records", "max-bytes", "kafka"):
+            if transport != "kafka" and name in self._content:
+                raise self.error("works on Kafka only: remove it", name)
+        return TopicSettings(
+            start=self._start(),
+            max_records=self._limit("max-records", MAX_RECORDS),
+            max_bytes=self._limit("max-bytes", MAX_BYTES),
+            client_settings=self._client_settings(),
+        )
+
+    def _start(self) -> Start:
+        match value := self._content.get("start", "earliest"):
+            case "earliest" | "latest":
+                return cast(Literal["earliest", "latest"], value)
+            case datetime(tzinfo=zone) if zone is not None:
+                return value
+            case dict() if value and all(_is_offset(each) for each in value.values()):
+                return value
+        raise self.error(_START, "start")
+
+    def _limit(self, name: str, default: int) -> int:
+        value = self._content.get(name, default)
+        if not (_is_offset(value) and value):
+            raise self.error("must be a whole number, 1 or more", name)
+        return int(value)
+
+    def _client_settings(self) -> ClientSettings:
+        table = self._content.get("kafka", {})
+        if not isinstance(table, dict):
+            raise self.error("must be a table, written [changefeed.kafka]", "kafka")
+        try:
+            return read_client_settings(table, self._folder)
+        except ValueError as error:
+            raise self.error(str(error), "kafka") from None
+
     def error(self, reason: str, name: str) -> ConfigError:
         return ConfigError(reason, file=self._file, setting=self._place + name)
 
@@ -155,6 +218,10 @@ class ChangefeedEntry:
         if value is not None and (not isinstance(value, str) or not value):
             raise self.error("must be a string that is not empty", name)
         return value
+
+
+def _is_offset(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
 def _different_names(columns: object) -> bool:

@@ -24,10 +24,10 @@ def _effects(*, read: str = "", ignored: str = "", leaves_data_out: str = "") ->
 
 
 _KAFKA_CONNECTION = """
-    dial-timeout write-timeout read-timeout enable-tls ca cert key insecure-skip-verify
-    sasl-user sasl-password sasl-mechanism sasl-gssapi-auth-type sasl-gssapi-keytab-path
-    sasl-gssapi-kerberos-config-path sasl-gssapi-service-name sasl-gssapi-user
-    sasl-gssapi-password sasl-gssapi-realm sasl-gssapi-disable-pafxfast
+    kafka-client-id dial-timeout write-timeout read-timeout enable-tls ca cert key
+    insecure-skip-verify sasl-user sasl-password sasl-mechanism sasl-gssapi-auth-type
+    sasl-gssapi-keytab-path sasl-gssapi-kerberos-config-path sasl-gssapi-service-name
+    sasl-gssapi-user sasl-gssapi-password sasl-gssapi-realm sasl-gssapi-disable-pafxfast
     sasl-oauth-client-id sasl-oauth-client-secret sasl-oauth-token-url sasl-oauth-scopes
     sasl-oauth-grant-type sasl-oauth-audience
 """
@@ -54,7 +54,7 @@ SINK_PARAMETERS = _effects(
         avro-include-before-value debezium-disable-schema debezium-include-start-ts
         debezium-decimal-handling-mode debezium-bigint-unsigned-handling-mode
         debezium-binary-handling-mode simple-include-start-ts replication-factor kafka-version
-        max-retry compression kafka-client-id auto-create-topic required-acks worker-count file-size
+        max-retry compression auto-create-topic required-acks worker-count file-size
         spool-disk-quota spool-base-dir spool-dir
     """,
 )
@@ -132,7 +132,7 @@ TOML: dict[str, Effects] = {
     "sink.kafka-config": _effects(
         read="partition-num output-raw-change-event" + _KAFKA_CONNECTION,
         ignored="""
-            replication-factor kafka-version max-message-bytes compression kafka-client-id
+            replication-factor kafka-version max-message-bytes compression
             auto-create-topic required-acks
         """,
     ),

@@ -128,6 +128,9 @@ def _add_simulating(commands: "argparse._SubParsersAction[Parser]") -> None:
     simulate = _add_command(commands, "dev", "simulate", "simulate a changefeed in real time")
     simulate.add_argument("dir", metavar="DIR", type=Path, help="folder to create")
     _add_simulation(simulate)
+    simulate.add_argument(
+        "--brokers", metavar="HOST:PORT", help="send the records to a Kafka topic there"
+    )
     dev = _add_command(commands, "dev", "dev", "the same, with Dagster and its UI beside it")
     dev.add_argument(
         "--dir", metavar="DIR", type=Path, help="folder to create (default: a temporary one)"
@@ -136,10 +139,17 @@ def _add_simulating(commands: "argparse._SubParsersAction[Parser]") -> None:
         "--port", metavar="N", type=int, default=3000, help="port of the UI (default: 3000)"
     )
     _add_simulation(dev)
+    dev.add_argument(
+        "--sink",
+        choices=("kafka",),
+        help="start a Kafka broker too, for a changefeed on it (default: a file or a folder)",
+    )
 
 
 def _add_simulation(command: Parser) -> None:
-    command.add_argument("--protocol", choices=texts.DEMO_PROTOCOLS, default="csv")
+    command.add_argument(
+        "--protocol", choices=texts.DEMO_PROTOCOLS, help="(default: csv; with Kafka, simple)"
+    )
     command.add_argument(
         "--rate", metavar="N", type=float, default=4.0, help="transactions per second (default: 4)"
     )
@@ -161,6 +171,11 @@ def _add_reading(commands: "argparse._SubParsersAction[Parser]") -> None:
 def _add_running(commands: "argparse._SubParsersAction[Parser]") -> None:
     advance = _add_command(commands, "lake", "advance", "bring the lake to the newest checkpoint")
     _add_lake(advance)
+    advance.add_argument(
+        "--accept-gap",
+        action="store_true",
+        help="go on without records of topics that are gone; tables that may lack them are partial",
+    )
     maintain = _add_command(commands, "lake", "maintain", "compact small files, remove old data")
     _add_lake(maintain)
     maintain.add_argument(

@@ -14,7 +14,7 @@ from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.source import find_changefeed, format_command
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.advance import AdvanceResult, replay_tables
+from ticdc_assets.lake.advance import AdvanceResult, replay_tables, sum_results
 from ticdc_assets.lake.advance import advance as advance_lake
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
@@ -25,6 +25,7 @@ from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
 from ticdc_assets.lake.views.overview import find_blocking_ddl, find_table
 from ticdc_assets.plan.replay import ReplayRequest
+from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.stream.limits import describe_limits
 from ticdc_assets.stream.problem import Problem
 
@@ -44,19 +45,25 @@ def open_lake(options: argparse.Namespace, *, must_exist: bool = True) -> LakeSe
 
 def advance(options: argparse.Namespace) -> int:
     """Bring the lake to the newest checkpoint."""
-    source = open_source(find_changefeed(options))
+    source = open_source(find_changefeed(options), accept_gaps=options.accept_gap)
     lake = open_lake(options, must_exist=False)
     progress = Progress()
+    windows: list[AdvanceResult] = []
     with locked(lake.location):
         try:
-            done = advance_lake(lake, source, progress=progress)
+            while not windows or windows[-1].ingested.has_more:
+                windows.append(advance_lake(lake, source, progress=progress))
         finally:
             progress.end()
+    done = sum_results(windows)
     for line in summarize(lake.feed, done):
         say(line)
     say(f"  in {progress.seconds:.1f} s")
     _print_notes(lake.feed)
-    incarnations = read_last_snapshot(lake).state.incarnations.values()
+    state = read_last_snapshot(lake).state
+    for wait in describe_waits(lake.feed, state):
+        warn(wait)
+    incarnations = state.incarnations.values()
     statuses = Counter(table.shown_status for table in incarnations)
     code = _report(done.applied.problems, done.decoded.quarantined)
     for status in ("paused", "partial"):

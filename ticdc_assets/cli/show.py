@@ -24,6 +24,7 @@ from ticdc_assets.lake.views.ledger import Ledger, build_ledger
 from ticdc_assets.lake.views.snapshot_view import SnapshotView, view_snapshot
 from ticdc_assets.lake.views.tables_at import TablesAt
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.safe_text import escape_control
 from ticdc_assets.stream.event_lines import format_event
 
@@ -45,6 +46,8 @@ def tables(options: argparse.Namespace) -> int:
     """List the tables."""
     reader = open_reader(options)
     applied = read_existing_snapshot(reader)
+    for wait in describe_waits(find_changefeed(options), applied.state):
+        warn(wait)
     lines = overview.list_tables(reader, applied, dropped=options.all)
     if options.paths:
         for text in format_paths(reader.location, applied, lines):

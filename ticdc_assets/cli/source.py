@@ -4,10 +4,8 @@ import argparse
 import hashlib
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 
-from resources.dump import read_dump
-from resources.source import NO_BROKERS, require_folder
+from resources.source import read_records, require_folder
 from resources.storage import open_claim_check_folder
 from ticdc_assets.changefeed import (
     Changefeed,
@@ -18,6 +16,7 @@ from ticdc_assets.changefeed import (
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event
 from ticdc_assets.safe_text import join_for_shell
+from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 
@@ -30,7 +29,8 @@ def find_changefeed(options: argparse.Namespace) -> Changefeed:
             )
         feed = changefeed_from_uri(options.sink_uri)
         # Two sink URIs must never share a folder of a lake.
-        digest = hashlib.sha256(f"{feed.transport} {feed.location}".encode()).hexdigest()[:8]
+        place = " ".join(filter(None, (feed.transport, feed.location, feed.topic)))
+        digest = hashlib.sha256(place.encode()).hexdigest()[:8]
         return changefeed_from_uri(options.sink_uri, id=f"adhoc-{digest}")
     file = find_changefeeds_file(options.changefeeds)
     feeds = load_changefeeds(file)
@@ -63,14 +63,9 @@ def format_command(
 
 def read_events(feed: Changefeed) -> Iterator[Event]:
     """Open the output of a changefeed and decode all of it."""
-    match feed.transport:
-        case "dump":
-            return read_topic_events(
-                feed, read_dump(Path(feed.location)), open_claim_check_folder(feed)
-            )
-        case "storage":
-            folder = require_folder(feed)
-            events = read_folder_events(feed, folder.paths(), folder.read)
-            return chain(folder.quarantined(), events)
-        case _:
-            raise ConfigError(NO_BROKERS, setting="sink-uri")
+    if feed.transport == "storage":
+        folder = require_folder(feed)
+        events = read_folder_events(feed, folder.paths(), folder.read)
+        return chain(folder.quarantined(), events)
+    records = read_records(feed, ReadOffsets())
+    return read_topic_events(feed, records, open_claim_check_folder(feed))

@@ -45,6 +45,8 @@ hexadecimal, TIMESTAMP in UTC.  Virtual generated columns are left out: TiCDC ne
     "advance": """\
 Ingest and decode what the changefeed has written since the last run, and bring every table to the
 newest resolved ts.  A run that was killed continues where it stopped: nothing is applied twice.
+Where records of a topic are gone that were not read, nothing is read until --accept-gap is given
+once: the run goes on without them, and tables that may lack rows because of it become partial.
 """,
     "maintain": """\
 Compact small files of the lake's tables.  By default every snapshot stays readable.  With

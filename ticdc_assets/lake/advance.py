@@ -21,6 +21,7 @@ from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore
+from ticdc_assets.stream.offsets import ReadOffsets
 
 # Called with the stage, how much of it is done, and how much there is (None: unknown).
 Progress = Callable[[str, int, int | None], None]
@@ -28,9 +29,12 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True)
 class RecordSource:
-    """A topic, read record by record; `open_payloads` runs in the workers and must pickle."""
+    """A topic, read record by record; `open_payloads` runs in the workers and must pickle.
 
-    records: Callable[[], Iterable[Message | Quarantined]]
+    `records` is given the offsets that were read before, and may leave them out.
+    """
+
+    records: Callable[[ReadOffsets], Iterable[Message | Quarantined]]
     open_payloads: Callable[[], PayloadStore] | None = None
 
 
@@ -113,7 +117,7 @@ def _ingest(lake: LakeSession, source: Source, progress: Progress | None) -> Ing
     report = None if progress is None else lambda size, _: progress("ingest", size, None)
     if isinstance(source, FolderSource):
         return ingest_folder(lake, source.folder, progress=report)
-    return ingest_records(lake, source.records(), progress=report)
+    return ingest_records(lake, source.records, progress=report)
 
 
 def _decode(lake: LakeSession, source: Source, before: Snapshot) -> DecodeResult:

@@ -73,6 +73,17 @@ class UnknownTable(Struct, frozen=True):
     stopped_snapshot_id: int
 
 
+class Gap(Struct, frozen=True):
+    """Records of a partition that are gone, by the `seq` at which that was noticed."""
+
+    topic: str
+    partition: int
+    seq: int
+    reason: str
+    # Tables created up to this ts may lack rows; None until the partition sends a watermark.
+    until: int | None = None
+
+
 # What distinguishes DDLs of one commit ts: SQL, database and table.
 DdlName = tuple[str, str, str]
 
@@ -100,6 +111,7 @@ class State(Struct, frozen=True):
     # ENUM and SET columns already reported because their members are unknown.
     columns_with_unknown_members: list[tuple[str, str, str]] = []
     undecoded_files: list[UndecodedFiles] = []
+    gaps: list[Gap] = []
 
     def has_applied(self, change: SchemaChange) -> bool:
         """Whether the windows up to this state applied a DDL that had arrived in time."""

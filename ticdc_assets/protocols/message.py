@@ -14,6 +14,7 @@ class Message(Struct, frozen=True):
     key: bytes | None
     value: bytes | None
     timestamp_ms: int | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 class DataFile(Struct, frozen=True):

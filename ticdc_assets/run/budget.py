@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable
 
-from resources.source import read_checkpoint
+from resources.source import read_checkpoint, read_topic_ends
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
@@ -47,13 +47,18 @@ class RunBudget:
         self._started = self._polled = time.monotonic()
         self._checkpoint = self._read_checkpoint()
 
-    def find_end_reason(self, before: LakeCatalog, after: LakeCatalog) -> str | None:
+    def find_end_reason(
+        self, before: LakeCatalog, after: LakeCatalog, *, has_more: bool = False
+    ) -> str | None:
         """Return why the run ends; None if the source has a checkpoint beyond what is applied.
 
-        Sleeps until the source may be polled again.
+        Sleeps until the source may be polled again.  If it is known that it `has_more`, does not
+        ask it.
         """
         now = time.monotonic()
         sleep = max(self._polled + read_poll_interval(self._feed) - now, 0.0)
+        if has_more:
+            sleep = 0.0
         if after.named().keys() != before.named().keys():
             return "tables were created or dropped: the next run loads them as assets"
         if sleep > _MAX_SLEEP_SECONDS:
@@ -62,14 +67,26 @@ class RunBudget:
             return "the run has used its time: reporting and checking its results"
         if is_lock_wanted(self._lake) or self._has_queued_runs():
             return "another run or command is waiting"
+        if has_more:
+            return None
         time.sleep(sleep)
         self._polled = time.monotonic()
         previous, self._checkpoint = self._checkpoint, self._read_checkpoint()
         # If the lake makes no progress, the run continues only as long as the source does.
-        if self._checkpoint > max(previous, after.ts):
+        applied = after.ts if self._feed.transport == "storage" else 0
+        if self._checkpoint > max(previous, applied):
             return None
         return "the source has no newer checkpoint"
 
     def _read_checkpoint(self) -> int:
-        """Return the source's checkpoint; 0 for a dump, which has none."""
-        return (read_checkpoint(self._feed) or 0) if self._feed.transport == "storage" else 0
+        """Return what grows with the source: a folder's checkpoint, or the records of topics.
+
+        A dump is read whole in the first window.
+        """
+        match self._feed.transport:
+            case "storage":
+                return read_checkpoint(self._feed) or 0
+            case "kafka":
+                return sum(read_topic_ends(self._feed).values())
+            case _:
+                return 0

@@ -37,6 +37,8 @@ class AdvanceReport(RunReport):
     """The report of a run that advanced, with what its stages did."""
 
     result: AdvanceResult
+    # What the changefeed keeps waiting for.
+    waits: Sequence[str] = ()
 
 
 def read_reported_catalog(

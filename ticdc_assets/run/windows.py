@@ -47,7 +47,8 @@ def advance_windows(
             results.append(advance(lake, source, progress=ProgressLog(log)))
             _log_window(log, results[-1], time.monotonic() - started)
             after = read_catalog(lake.location)
-            reason = budget.find_end_reason(before, after)
+            has_more = results[-1].ingested.has_more
+            reason = budget.find_end_reason(before, after, has_more=has_more)
         except Exception as error:
             if not results:
                 raise

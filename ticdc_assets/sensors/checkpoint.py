@@ -4,6 +4,7 @@ The lake says what was applied, the instance which runs there were; the cursor o
 an observation.  So a tick after a restart decides as it would have without one.
 
     source not ahead        no run
+    a limit ended its run   one more run, which reads on
     a run is in progress    no run; one more run covers what arrives meanwhile
     source ahead            a run with the key  changefeed@checkpoint
     its run failed          the same with the attempt, `#2`, after a pause that doubles each time
@@ -11,19 +12,21 @@ an observation.  So a tick after a restart decides as it would have without one.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
-from resources.catalog import read_last_row
+from resources.catalog import read_ingested_offsets, read_last_row
 from resources.deployment import LakeResource
-from resources.source import get_dump_size, read_checkpoint
+from resources.source import get_dump_size, read_checkpoint, read_topic_ends
 from ticdc_assets import naming
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.assets.metadata import resolved_ts_metadata
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.run import read_poll_interval
 from ticdc_assets.safe_text import redacted_errors
@@ -39,6 +42,8 @@ _IN_PROGRESS = [
 # Dagster retries a failed run within this many seconds, or not at all.
 _RETRY_SECONDS = 300
 _MAX_PAUSE_SECONDS = 3600
+# The source's page lists at most this many partitions.
+_MAX_PARTITIONS = 200
 
 ReadFile = Callable[[str], bytes]
 
@@ -48,9 +53,11 @@ class SourceProgress:
     """How far a source has written; `token` identifies it in run keys."""
 
     token: str
-    # None for a dump, of which only the size is known.
+    # None for topics and dumps, of which only the size is known.
     ts: int | None
     metadata: dict[str, Any]
+    # The records of topics that the lake does not have yet.
+    behind: int = 0
 
 
 def source_resources(feed: Changefeed) -> dict[str, object]:
@@ -61,11 +68,6 @@ def source_resources(feed: Changefeed) -> dict[str, object]:
 
     client = make_s3_resource(feed)
     return {} if client is None else {f"s3_{naming.identifier(feed.id)}": client}
-
-
-def checkpoint_sensors(feed: Changefeed, job: Any) -> list[dg.SensorDefinition]:
-    """Return the sensor of a changefeed; none for Kafka, whose brokers are not read yet."""
-    return [] if feed.transport == "kafka" else [checkpoint_sensor(feed, job)]
 
 
 def checkpoint_sensor(feed: Changefeed, job: Any) -> dg.SensorDefinition:
@@ -104,12 +106,18 @@ def evaluate_tick(
     read_file: ReadFile | None = None,
 ) -> dg.SensorResult | dg.SkipReason:
     """Observe the source, and decide whether to request a run."""
-    progress = read_source_progress(feed, read_file)
+    snapshot = read_last_row(lake)
+    try:
+        progress = read_source_progress(feed, lake, snapshot, read_file)
+    except ConfigError as error:
+        if feed.transport != "kafka":
+            raise
+        # Brokers that do not answer now may do so at the next tick.
+        return dg.SkipReason(str(error))
     if progress is None:
         return dg.SkipReason(f"{feed.location}: the source has no data yet")
-    snapshot = read_last_row(lake)
     observations: list[dg.AssetObservation] = []
-    cursor = json.dumps({"observed": progress.token})
+    cursor = json.dumps({"observed": progress.token, "behind": progress.behind})
     if context.cursor != cursor:
         key = naming.layer_asset_key(feed, naming.SOURCE)
         observations = [dg.AssetObservation(asset_key=key, metadata=progress.metadata)]
@@ -123,14 +131,61 @@ def evaluate_tick(
 
 
 def read_source_progress(
-    feed: Changefeed, read_file: ReadFile | None = None
+    feed: Changefeed,
+    lake: Lake,
+    applied: AppliedRow | None,
+    read_file: ReadFile | None = None,
 ) -> SourceProgress | None:
     """Return how far a source has written; None if it holds nothing."""
     if feed.transport == "storage":
         ts = read_checkpoint(feed, read_file)
         return None if not ts else SourceProgress(str(ts), ts, resolved_ts_metadata(ts))
+    if feed.transport == "kafka":
+        watermarks = {} if applied is None else applied.watermarks
+        return _read_topic_progress(feed, lake, watermarks)
     size = get_dump_size(feed)
     return None if not size else SourceProgress(f"{size} bytes", None, {"ticdc/bytes": size})
+
+
+def _read_topic_progress(
+    feed: Changefeed, lake: Lake, watermarks: Mapping[str, int]
+) -> SourceProgress | None:
+    """Return how many records the partitions were sent, and how many of them the lake has."""
+    ends = read_topic_ends(feed)
+    count = sum(ends.values())
+    if not count:
+        return None
+    read = read_ingested_offsets(lake)
+    behind = {name: max(end - read.get(name, 0), 0) for name, end in ends.items()}
+    rows = [
+        dg.TableRecord(
+            {
+                "partition": name,
+                "newest": end,
+                "read": end - behind[name],
+                "behind": behind[name],
+                **_describe_watermark(watermarks.get(name, 0)),
+            }
+        )
+        for name, end in sorted(ends.items())
+    ]
+    # A partition that is added changes what is to be read as well.
+    token = f"{count} records of {len(ends)} partitions"
+    metadata = {
+        "ticdc/records": count,
+        "ticdc/records_behind": sum(behind.values()),
+        "ticdc/partitions": dg.MetadataValue.table(rows[:_MAX_PARTITIONS]),
+    }
+    return SourceProgress(token, None, metadata, sum(behind.values()))
+
+
+def _describe_watermark(ts: int) -> dict[str, str | float]:
+    """Describe up to which ts a partition is applied, and how far that is in the past."""
+    if not ts:
+        return {"resolved_ts": "none yet", "seconds_behind": ""}
+    lag = resolved_ts_metadata(ts).get("ticdc/lag_seconds", "")
+    # The UI cannot represent integers of this size exactly: a text.
+    return {"resolved_ts": str(ts), "seconds_behind": lag}
 
 
 def _decide(
@@ -151,7 +206,8 @@ def _decide(
     tags = {FEED_TAG: feed.id, CHECKPOINT_TAG: progress.token}
     records = instance.get_run_records(dg.RunsFilter(tags=tags))
     has_succeeded = any(r.dagster_run.status == dg.DagsterRunStatus.SUCCESS for r in records)
-    if has_succeeded and progress.ts is None and applied_ts is not None:
+    is_read = progress.ts is None and not progress.behind
+    if has_succeeded and is_read and applied_ts is not None:
         return f"up to date: applied all {progress.token}"
     if records:
         last = max(records, key=lambda record: record.create_timestamp)
@@ -160,7 +216,9 @@ def _decide(
         if _will_retry(last.dagster_run) and waited < _RETRY_SECONDS:
             return f"run {last.dagster_run.run_id[:8]} failed; Dagster will retry it"
         pause = min(read_poll_interval(feed) * 2 ** min(len(records) - 1, 12), _MAX_PAUSE_SECONDS)
-        if waited < pause:
+        # A run that succeeded and left records behind has used its time.
+        was_limited = progress.behind and last.dagster_run.status == dg.DagsterRunStatus.SUCCESS
+        if waited < pause and not was_limited:
             return f"attempt {len(records)} failed; the next one follows after {pause:.0f} s"
     attempt = len(records) + 1
     key = f"{feed.id}@{progress.token}" + (f"#{attempt}" if attempt > 1 else "")

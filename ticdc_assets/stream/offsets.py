@@ -1,7 +1,8 @@
-"""The offsets of a topic that were read: a record counts once, however often a dump holds it.
+"""The offsets of topics that were read: a record counts once, however often a dump holds it.
 
 Offsets are kept as ranges, so that a record which states a wrong, high offset does not make those
-after it look as if they had been read.
+after it look as if they had been read.  Brokers state no wrong offsets: there, all of a partition
+before an offset counts as read, and one range is left.
 """
 
 from bisect import bisect_right
@@ -15,12 +16,19 @@ OffsetRanges = Mapping[str, Sequence[Sequence[int]]]
 
 
 class ReadOffsets:
-    """The offsets read so far, of all partitions."""
+    """The offsets read so far, of all partitions, and the ids of topics on brokers.
 
-    def __init__(self, ranges: OffsetRanges | None = None) -> None:
+    `has_more`: reading stopped at a limit, and the topics hold more.
+    """
+
+    def __init__(
+        self, ranges: OffsetRanges | None = None, topic_ids: Mapping[str, str] | None = None
+    ) -> None:
         self._ranges = {
             partition: [list(each) for each in known] for partition, known in (ranges or {}).items()
         }
+        self.topic_ids = dict(topic_ids or {})
+        self.has_more = False
 
     def add(self, topic: str, partition: int, offset: int) -> bool:
         """Add a record's offset; return whether it was not there."""
@@ -38,6 +46,29 @@ class ReadOffsets:
         if len(ranges) > _MAX_RANGES:
             ranges[: -_MAX_RANGES + 1] = [[ranges[0][0], ranges[-_MAX_RANGES][1]]]
         return True
+
+    def next_offset(self, topic: str, partition: int) -> int | None:
+        """Return the offset after the last one read; None if none was."""
+        ranges = self._ranges.get(f"{topic}-{partition}")
+        return ranges[-1][1] + 1 if ranges else None
+
+    def start_at(self, topic: str, partition: int, start: int) -> None:
+        """Begin a partition, or begin it again, with an offset that is still to be read."""
+        self._ranges[f"{topic}-{partition}"] = [[start, start - 1]]
+
+    def forget(self, topic: str) -> list[int]:
+        """Forget a topic; return its partitions."""
+        del self.topic_ids[topic]
+        places = [name.rpartition("-") for name in self._ranges]
+        partitions = [int(number) for name, _, number in places if name == topic]
+        for number in partitions:
+            del self._ranges[f"{topic}-{number}"]
+        return partitions
+
+    def read_up_to(self, topic: str, partition: int, end: int) -> None:
+        """Count the offsets from the last one that was read to `end`, without it, as read."""
+        last = self._ranges[f"{topic}-{partition}"][-1]
+        last[1] = max(last[1], end - 1)
 
     def state(self) -> dict[str, list[list[int]]]:
         """Return a copy of the ranges."""

@@ -112,6 +112,15 @@ class ResolvedTsTracker:
                         self._live_topics = None
                     self._observe_partition(topic, partition, ts)
 
+    def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Take note of partitions that brokers have: each owes a watermark, if it is sent any.
+
+        A changefeed that declares how many partitions it uses sends nothing to further ones.
+        """
+        for topic, partition in partitions:
+            if self._feed.partition_num is None or partition < self._feed.partition_num:
+                self._watermarks[topic].setdefault(partition, 0)
+
     def observe_rows(
         self, topic: str, partition: int, database: str, table: str, first_ts: int
     ) -> None:
@@ -161,6 +170,14 @@ class ResolvedTsTracker:
             for partition, watermark in self._partitions(topic)
             if watermark < ts
         ]
+
+    def find_silent_partitions(self) -> list[str]:
+        """Return the partitions that hold the resolved ts back and have sent no watermark yet."""
+        resolved, watermarks = self.resolved_ts, self.watermarks
+        if resolved is None or self._feed.transport == "storage":
+            return []
+        lagging = self.find_lagging_partitions(resolved + 1)
+        return [partition for partition in lagging if not watermarks.get(partition)]
 
     def _lagging_topics(self, ts: int) -> list[str]:
         """Return the live topics whose watermark is below a ts."""

@@ -6,11 +6,13 @@ leading `!` excludes tables.  If several patterns match, the last one decides.
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 
+_ALLOWED = "[A-Za-z0-9._-]"
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9._-]")
 # The longest topic name that Kafka allows.
 _MAX_TOPIC_LENGTH = 249
@@ -31,6 +33,36 @@ _TOKEN = re.compile(
 # TiCDC matches case only with case-sensitive = true; in one TiDB no two names differ in case alone,
 # so ignoring case is always right.
 _FLAGS = re.IGNORECASE | re.DOTALL
+
+
+# Kafka's own topics, which an expression that begins with a placeholder matches too.
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+def list_topics(feed: Changefeed, existing: Iterable[str]) -> list[str]:
+    """List the topics that a changefeed may write to.
+
+    Those are its default topic, whether it exists or not, and every existing topic that an
+    expression of its dispatchers can name.
+    """
+    expressions = [dispatcher.topic for dispatcher in feed.dispatchers if dispatcher.topic]
+    found = {
+        topic
+        for topic in existing
+        if topic not in _INTERNAL and any(_can_name(one, topic) for one in expressions)
+    }
+    return sorted(found | ({feed.topic} if feed.topic else set()))
+
+
+def _can_name(expression: str, topic: str) -> bool:
+    parts = _PLACEHOLDER.split(expression)
+    pattern = "".join(
+        f"{_ALLOWED}*" if _PLACEHOLDER.fullmatch(part) else re.escape(part) for part in parts
+    )
+    if re.fullmatch(pattern, topic):
+        return True
+    # A long name is cut off, so its end is missing.
+    return len(topic) == _MAX_TOPIC_LENGTH and topic.startswith(parts[0])
 
 
 def find_topic(feed: Changefeed, database: str, table: str) -> str | None:

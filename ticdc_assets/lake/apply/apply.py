@@ -20,6 +20,7 @@ from ticdc_assets.lake.log.schema_history import write_history, write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.codegen import CODEGEN_MIN_ROWS, codegen
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.plan.gaps import mark_gaps
 from ticdc_assets.plan.plan import Plan, needs_window_at_start, record_outcomes
 from ticdc_assets.plan.replay import (
     Arrivals,
@@ -194,6 +195,7 @@ class _Applier:
         batch: int,
         work: "_AppliedWork",
     ) -> Snapshot:
+        state = mark_gaps(state, control.gaps)
         write_tables(self._lake, before.state, state)
         counts = [count for outcome in work.outcomes.values() for count in outcome.counts]
         snapshot = write_snapshot(

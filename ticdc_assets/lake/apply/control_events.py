@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.errors import LostRecords
 from ticdc_assets.events import (
     Bootstrap,
     FilePosition,
@@ -18,9 +19,11 @@ from ticdc_assets.events import (
 )
 from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
 from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.raw.ingest_records import read_known_partitions
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.plan.gaps import end_gap
 from ticdc_assets.plan.row_group import UndecodedFiles
-from ticdc_assets.plan.state import State, ddl_name
+from ticdc_assets.plan.state import Gap, State, ddl_name
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker, WatermarkState
 
 # A row of `events` and the event that it states.
@@ -44,6 +47,8 @@ class ControlEvents:
     more_may_come: bool
     # Files of these batches that could not be decoded yet.
     undecoded_files: tuple[UndecodedFiles, ...] = ()
+    # Records of topics that are gone, now or earlier.
+    gaps: tuple[Gap, ...] = ()
 
 
 def read_control_events(
@@ -55,8 +60,9 @@ def read_control_events(
     """Read the control events that arrived since a snapshot."""
     events = lake.read("events").where(F.col("batch") <= batch)
     is_new = F.col("batch") > since.batch
+    is_gap = (F.col("kind") == "quarantined") & (F.col("error") == LostRecords.__name__)
     control = events.where(
-        F.col("kind").isin("ddl", "bootstrap", "watermark")
+        (F.col("kind").isin("ddl", "bootstrap", "watermark") | is_gap)
         & (is_new | ((F.col("kind") == "ddl") & (F.col("commit_ts") >= since.ts)))
     )
     rows = control.select(
@@ -73,6 +79,8 @@ def read_control_events(
     tracker.observe(_read_watermark(row) for row in rows if _is_new_watermark(row, since))
     tracker.observe(change for _, change in stating)
     _observe_senders(tracker, lake.feed, new_events)
+    if lake.feed.transport == "kafka":
+        tracker.expect_partitions(read_known_partitions(lake))
     resolved_ts, more_may_come = tracker.resolved_ts, lake.feed.transport != "storage"
     if resolved_ts is None:
         # The stream has no watermarks, so everything that has arrived counts as complete.
@@ -87,11 +95,25 @@ def read_control_events(
         resolved_ts=max(resolved_ts, since.ts),
         more_may_come=more_may_come,
         undecoded_files=tuple(undecoded_files),
+        gaps=_find_gaps(rows, since.state.gaps),
     )
 
 
+def _find_gaps(rows: Sequence[Row], known: Sequence[Gap]) -> tuple[Gap, ...]:
+    """Return all gaps of the topics, each up to the first watermark after it, if there is one."""
+    gaps = list(known)
+    for row in rows:
+        if row["kind"] == "quarantined":
+            topic, _, partition = row["source"].rpartition("-")
+            gaps.append(Gap(topic, int(partition), row["seq"], row["statement"]))
+        elif row["kind"] == "watermark" and gaps:
+            place = row["source"], row["partition"]
+            gaps = [end_gap(gap, place, row["seq"], row["commit_ts"]) for gap in gaps]
+    return tuple(gaps)
+
+
 def _read_statements(rows: Sequence[Row]) -> list[_Statement]:
-    stating = [row for row in rows if row["kind"] != "watermark"]
+    stating = [row for row in rows if row["kind"] in ("ddl", "bootstrap")]
     return list(zip(stating, read_statements(row.asDict() for row in stating), strict=True))
 
 

@@ -7,12 +7,12 @@ Workers emit batches of bounded size, so a task needs little more memory than it
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import pyarrow as pa
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import MalformedMessage, MissingFile
+from ticdc_assets.errors import LOST, LostRecords, MalformedMessage, MissingFile
 from ticdc_assets.events import (
     Event,
     FilePosition,
@@ -72,25 +72,42 @@ class FolderReader(Protocol):
 
 
 class _EventBuffer:
-    """Collects events into batches of bounded size; keeps only the greatest watermarks."""
+    """Collects events into batches of bounded size.
+
+    Of the watermarks it keeps the greatest, and the first one behind a gap: that one tells which
+    tables may lack rows.
+    """
 
     def __init__(self) -> None:
         self._arrivals: list[Arrival] = []
         self._images = 0
         self._watermarks: dict[tuple[str, int | None], Arrival] = {}
+        # The partitions with a gap and no watermark behind it yet.
+        self._gaps: set[str] = set()
 
     def add(self, arrival: Arrival) -> bool:
         """Add an event; return whether the buffer is full."""
         event = arrival.event
         if type(event) is RowChange:
             self._images += len(event.before or "") + len(event.after or "")
-        elif isinstance(event, Watermark):
+        elif isinstance(event, Watermark) and not self._ends_gap(event):
             keep_greatest_watermark(self._watermarks, arrival)
             return False
+        elif isinstance(event, Quarantined) and event.error == LostRecords.__name__:
+            self._gaps.add(cast(FilePosition, event.position).path)
         self._arrivals.append(arrival)
         return (
             len(self._arrivals) >= _MAX_ROWS_PER_BATCH or self._images >= _MAX_IMAGE_CHARS_PER_BATCH
         )
+
+    def _ends_gap(self, watermark: Watermark) -> bool:
+        position = watermark.position
+        if not self._gaps or not isinstance(position, TopicPosition):
+            return False
+        partition = f"{position.topic}-{position.partition}"
+        is_first = partition in self._gaps
+        self._gaps.discard(partition)
+        return is_first
 
     def flush(self) -> Batches:
         arrivals, self._arrivals, self._images = self._arrivals, [], 0
@@ -119,6 +136,12 @@ def keep_greatest_watermark(
         watermarks[source] = arrival
 
 
+def _make_quarantined(problem: str, position: FilePosition) -> Quarantined:
+    """Make the event of a line of a dump that is no record, or of records that are gone."""
+    error = LostRecords if problem.startswith(LOST) else MalformedMessage
+    return Quarantined(position=position, error=error.__name__, reason=problem)
+
+
 def make_record_worker(
     feed: Changefeed, open_payloads: Callable[[], PayloadStore] | None
 ) -> Worker:
@@ -134,8 +157,7 @@ def make_record_worker(
             ):
                 events: Iterable[Event]
                 if problem is not None:
-                    error = MalformedMessage(problem)
-                    events = (Quarantined.from_error(error, FilePosition(path, line)),)
+                    events = (_make_quarantined(problem, FilePosition(path, line)),)
                 else:
                     message = Message(topic, partition, offset, key, value, ms)
                     position = TopicPosition(topic, partition, offset)

@@ -46,6 +46,8 @@ class IngestResult:
     bytes: int
     # The newest batch of `raw`, 0 if there is none.
     last_batch: int
+    # Reading stopped at a limit, and the source holds more.
+    has_more: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,13 @@ def read_raw_end(lake: LakeSession) -> RawEnd:
     return RawEnd(max(row["batch"] or 0, last.number), row["seq"] or 0, {}, found=False)
 
 
+def read_known_partitions(lake: LakeSession) -> list[tuple[str, int]]:
+    """Read which partitions the topics had at the last commit, with or without records."""
+    offsets = read_last_stage_commit(lake, "raw", STAGE).metadata.get("offsets") or {}
+    places = (name.rpartition("-") for name in offsets)
+    return [(topic, int(partition)) for topic, _, partition in places]
+
+
 def append(lake: LakeSession, rows: pa.Table, number: int, *, size: int, **metadata: Any) -> bool:
     """Commit a batch; return False if a concurrent run has committed the same number."""
     frame = lake.spark.createDataFrame(rows)
@@ -80,12 +89,15 @@ def append(lake: LakeSession, rows: pa.Table, number: int, *, size: int, **metad
 
 def ingest_records(
     lake: LakeSession,
-    records: Iterable[Message | Quarantined],
+    read: Callable[[ReadOffsets], Iterable[Message | Quarantined]],
     *,
     bytes_per_batch: int = BYTES_PER_BATCH,
     progress: Progress | None = None,
 ) -> IngestResult:
-    """Ingest the records of a topic that were not ingested before."""
+    """Ingest the records of a topic that were not ingested before.
+
+    `read` may leave out the offsets that it is given, or not.
+    """
     state = read_raw_end(lake)
     known = _find_known_offsets(lake, state)
     lines: set[tuple[str, int]] | None = None
@@ -105,23 +117,24 @@ def ingest_records(
                 continue
             yield record
 
-    for chunk, size in _chunks(new(records), bytes_per_batch):
+    for chunk, size in _chunks(new(read(known)), bytes_per_batch):
         # `known` covers this chunk and no more: the next one is read after this one is written.
         rows = _table(chunk, batch + 1, seq + 1)
-        offsets = known.state()
+        progress_made = {"offsets": known.state(), "topics": known.topic_ids}
         last = seq + len(chunk)
-        if not append(lake, rows, batch + 1, size=size, seq=last, offsets=offsets):
+        if not append(lake, rows, batch + 1, size=size, seq=last, **progress_made):
             # A concurrent run ingests the same source; the next run continues from its commits.
             break
         batch, seq, items, taken = batch + 1, last, items + len(chunk), taken + size
         if progress is not None:
             progress(taken, items)
-    return IngestResult(batch - state.batch, items, taken, batch)
+    # What has no records at all is not committed, and would be read for ever.
+    return IngestResult(batch - state.batch, items, taken, batch, bool(items) and known.has_more)
 
 
 def _find_known_offsets(lake: LakeSession, state: RawEnd) -> ReadOffsets:
     if state.found:
-        return ReadOffsets(state.metadata.get("offsets"))
+        return ReadOffsets(state.metadata.get("offsets"), state.metadata.get("topics"))
     ranges: dict[str, list[list[int]]] = defaultdict(list)
     if state.batch:
         raw = lake.read("raw").where("offset is not null").selectExpr("*", _RANGE)
@@ -166,16 +179,16 @@ def _table(chunk: list[Message | Quarantined], batch: int, seq: int) -> pa.Table
     rows: list[tuple[Any, ...]] = []
     for record in chunk:
         if isinstance(record, Quarantined):
-            rows.append((None, None, None, None, None, None, *_line(record), record.reason))
+            rows.append((*[None] * 7, *_line(record), record.reason))
             continue
         ms = record.timestamp_ms
         moment = None if ms is None or abs(ms) > _LATEST_MS else ms * 1000
         place = (record.topic, record.partition, record.offset)
-        rows.append((*place, moment, record.key, record.value, None, None, None))
+        headers = [dict(zip(("key", "value"), header, strict=True)) for header in record.headers]
+        rows.append((*place, moment, record.key, record.value, headers or None, None, None, None))
     count = len(chunk)
-    names = [name for name in _SCHEMA.names if name not in ("batch", "seq", "headers")]
+    names = [name for name in _SCHEMA.names if name not in ("batch", "seq")]
     columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
     columns |= {"batch": [batch] * count, "seq": range(seq, seq + count)}
-    columns["headers"] = [None] * count
     arrays = [make_array(columns[field.name], field.type) for field in _SCHEMA]
     return pa.Table.from_arrays(arrays, schema=_SCHEMA)

@@ -1,0 +1,244 @@
+"""Read the topics of a changefeed from their brokers.
+
+Nothing here joins a consumer group or commits an offset: the lake's own commits say how far it was
+read.  Every call is bounded in time.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka import Message as Record
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from resources.kafka_client import (
+    FATAL,
+    PATIENCE,
+    explain_failure,
+    explain_topic_error,
+    make_client,
+)
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.errors import LOST, ConfigError, LostRecords
+from ticdc_assets.events import FilePosition, Quarantined
+from ticdc_assets.protocols.message import Message
+from ticdc_assets.stream.offsets import ReadOffsets
+from ticdc_assets.stream.routing import list_topics
+from ticdc_assets.stream.topic_ranges import (
+    OffsetRange,
+    PartitionEnds,
+    TopicEnds,
+    find_ranges,
+    limit_ranges,
+)
+
+# Seconds per attempt to reach a broker, and without any record until reading fails.
+_ATTEMPT = 0.5
+_SILENCE = 30.0
+_RECORDS_PER_CALL = 2000
+
+
+class Brokers:
+    """A connection to the brokers of a changefeed, to ask what topics they have."""
+
+    def __init__(self, feed: Changefeed) -> None:
+        self._feed = feed
+        self._errors: list[KafkaError] = []
+        self._client = make_client(AdminClient, feed, {"error_cb": self._errors.append})
+
+    def read_ends(self) -> dict[str, TopicEnds]:
+        """Return the topics of the changefeed that exist, and where their partitions end.
+
+        Raise a `ConfigError` if the default topic does not exist, or one cannot be read.
+        """
+        existing = self._list_topics()
+        names = list_topics(self._feed, existing)
+        described = self._client.describe_topics(TopicCollection(names), request_timeout=PATIENCE)
+        ids: dict[str, str] = {}
+        places: list[TopicPartition] = []
+        for name in names:
+            try:
+                topic = described[name].result(PATIENCE)
+            except KafkaException as error:
+                raise explain_topic_error(name, error.args[0]) from None
+            ids[name] = str(topic.topic_id)
+            places += [TopicPartition(name, each.id) for each in topic.partitions]
+        first = self._list_offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        end = self._list_offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        ends: dict[str, dict[int, PartitionEnds]] = {name: {} for name in names}
+        for place in places:
+            key = place.topic, place.partition
+            ends[place.topic][place.partition] = PartitionEnds(first[key], end[key])
+        return {name: TopicEnds(ids[name], ends[name]) for name in names}
+
+    def find_starts(self, topics: Mapping[str, TopicEnds]) -> dict[tuple[str, int], int]:
+        """Return where a new lake begins, as the changefeed declares it; {} for the beginning."""
+        start = self._feed.start
+        ends = {(t, n): place.end for t in topics for n, place in topics[t].partitions.items()}
+        if start == "earliest":
+            return {}
+        if start == "latest":
+            return ends
+        if isinstance(start, datetime):
+            moment = OffsetSpec.for_timestamp(int(start.timestamp() * 1000))
+            found = self._list_offsets([TopicPartition(*place) for place in ends], moment)
+            # There may be no record since.
+            return {place: found[place] if found[place] >= 0 else ends[place] for place in ends}
+        by_name = {f"{topic}-{number}": (topic, number) for topic, number in ends}
+        if unknown := start.keys() - by_name.keys():
+            reason = f"names no partition of its topics: {min(unknown)}"
+            raise ConfigError(reason, setting=f"changefeed {self._feed.id}: start")
+        return {by_name[name]: offset for name, offset in start.items()}
+
+    def _list_topics(self) -> list[str]:
+        """Return the names of all topics that this user may see."""
+        give_up = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return list(self._client.list_topics(timeout=_ATTEMPT).topics)
+            except KafkaException:
+                # The client tries again by itself; what it met comes by its callback.
+                self._client.poll(0)
+                is_fatal = any(error.code() in FATAL for error in self._errors)
+                if is_fatal or time.monotonic() > give_up:
+                    raise explain_failure(self._feed, self._errors) from None
+
+    def _list_offsets(
+        self, places: Sequence[TopicPartition], which: OffsetSpec
+    ) -> dict[tuple[str, int], int]:
+        answers = self._client.list_offsets(dict.fromkeys(places, which), request_timeout=PATIENCE)
+        found = {}
+        for place, answer in answers.items():
+            try:
+                found[place.topic, place.partition] = answer.result(PATIENCE).offset
+            except KafkaException as error:
+                raise explain_topic_error(place.topic, error.args[0]) from None
+        return found
+
+
+def require_topics(feed: Changefeed) -> None:
+    """Raise a `ConfigError` unless the brokers answer and the topics of a changefeed exist."""
+    Brokers(feed).read_ends()
+
+
+def read_topics(
+    feed: Changefeed, known: ReadOffsets, *, accept_gaps: bool = False
+) -> Iterator[Message | Quarantined]:
+    """Read the records that the topics hold now and that are not known, in offset order.
+
+    Stop at the limits of the changefeed.  Raise `LostRecords` if records are gone that were not
+    read; yield accepted gaps first.
+    """
+    brokers = Brokers(feed)
+    ends = brokers.read_ends()
+    starts = {} if known.topic_ids else brokers.find_starts(ends)
+    ranges, gaps = find_ranges(known, ends, starts=starts, accept_gaps=accept_gaps)
+    for gap in gaps:
+        place = FilePosition(f"{gap.topic}-{gap.partition}", gap.offsets[0] if gap.offsets else 0)
+        yield Quarantined(position=place, error=LostRecords.__name__, reason=LOST + str(gap))
+    if ranges:
+        yield from _read_ranges(feed, ranges, known)
+
+
+def _read_ranges(
+    feed: Changefeed, ranges: Sequence[OffsetRange], known: ReadOffsets
+) -> Iterator[Message]:
+    errors: list[KafkaError] = []
+    consumer = _make_consumer(feed, errors)
+    try:
+        consumer.assign([TopicPartition(r.topic, r.partition, r.start) for r in ranges])
+        ends = {(r.topic, r.partition): r.end for r in ranges}
+        limited = limit_ranges(ranges, feed.max_records)
+        stops = {(r.topic, r.partition): r.end for r in limited}
+        known.has_more = stops != ends
+        last, size = time.monotonic(), 0
+        while stops:
+            if size >= feed.max_bytes:
+                known.has_more = True
+                return
+            records = consumer.consume(_RECORDS_PER_CALL, timeout=_ATTEMPT)
+            if records:
+                last = time.monotonic()
+            elif any(e.code() in FATAL for e in errors) or time.monotonic() > last + _SILENCE:
+                raise explain_failure(feed, errors)
+            for record in records:
+                place = record.topic(), record.partition()
+                if place not in stops:
+                    continue
+                stop, offset = stops[place], _get_offset(record)
+                is_record = record.error() is None
+                # The first record behind a hole is read even if it is beyond the stop: without
+                # any record no commit would state that there was a hole.
+                if is_record and offset < ends[place]:
+                    known.read_up_to(*place, offset)
+                    size += len(record)
+                    yield _make_message(record)
+                # The next offset to read, after a record or at the end of the partition.
+                if offset + is_record >= stop:
+                    # Offsets without a record may precede it.
+                    known.read_up_to(*place, stop)
+                    del stops[place]
+                    consumer.incremental_unassign([TopicPartition(*place)])
+    finally:
+        consumer.close()
+
+
+def _make_consumer(feed: Changefeed, errors: list[KafkaError]) -> Any:
+    settings = {
+        "error_cb": errors.append,
+        # No group is joined, but the client wants a name of one.
+        "group.id": "ticdc-assets",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        # Records of transactions count whether they are committed or not: TiCDC uses none.
+        "isolation.level": "read_uncommitted",
+        "check.crcs": True,
+    }
+    return make_client(Consumer, feed, settings)
+
+
+def _get_offset(record: Record) -> int:
+    """Return the offset of a record, or the one at which a partition ends."""
+    error, topic, partition = record.error(), record.topic(), record.partition()
+    assert topic is not None
+    assert partition is not None
+    if error is None or error.code() == KafkaError._PARTITION_EOF:
+        offset = record.offset()
+        assert offset is not None
+        return offset
+    if error.code() == KafkaError._AUTO_OFFSET_RESET:
+        reason = "the brokers removed records while they were read"
+        raise LostRecords(reason, topic, partition)
+    raise explain_topic_error(topic, error)
+
+
+def _make_message(record: Record) -> Message:
+    kind, timestamp = record.timestamp()
+    topic, partition, offset = record.topic(), record.partition(), record.offset()
+    if topic is None or partition is None or offset is None:
+        raise ConfigError("the Kafka client returned a record without a position")
+    try:
+        headers: Any = record.headers() or ()
+    except UnicodeDecodeError:
+        # A name that is not UTF-8, which `raw` cannot hold.  TiCDC sends no headers.
+        headers = ()
+    return Message(
+        topic,
+        partition,
+        offset,
+        record.key(),
+        record.value(),
+        None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp,
+        tuple(headers),
+    )

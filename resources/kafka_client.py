@@ -1,0 +1,169 @@
+"""How to reach the brokers of a changefeed: the client's settings, and what went wrong.
+
+The client is librdkafka.  Nothing of it reaches the terminal, and no message quotes a secret: its
+errors are put into words here, so that a person can act on them.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.safe_text import remember_secret
+
+# Seconds until a broker that does not answer is an error.
+PATIENCE = 10.0
+# How librdkafka calls what TiCDC's settings say.
+_NAMES = {
+    "ca": "ssl.ca.location",
+    "cert": "ssl.certificate.location",
+    "key": "ssl.key.location",
+    "sasl-user": "sasl.username",
+    "sasl-password": "sasl.password",
+    "kafka-client-id": "client.id",
+    "sasl-oauth-client-id": "sasl.oauthbearer.client.id",
+    "sasl-oauth-client-secret": "sasl.oauthbearer.client.secret",
+    "sasl-oauth-token-url": "sasl.oauthbearer.token.endpoint.url",
+    "sasl-oauth-scopes": "sasl.oauthbearer.scope",
+}
+_FILES = ("ca", "cert", "key")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+# What librdkafka puts around the reason of an error.
+_ADDRESS = re.compile(r"^\S+://\S+: |^\S+/(?:bootstrap|\d+): ")
+_STATE = re.compile(r" \(after \d+ms in state \w+.*\)$")
+_PROPERTY = re.compile(r'property:? "([a-z0-9._]+)"')
+
+Settings = dict[str, Any]
+
+
+def make_client(make: Callable[[Settings], Any], feed: Changefeed, settings: Settings) -> Any:
+    """Create a client of librdkafka; raise a `ConfigError` for settings that it does not accept."""
+    try:
+        return make({**make_settings(feed), **settings})
+    except KafkaException as error:
+        reason: str = error.args[0].str()
+        if found := _PROPERTY.search(reason):
+            # What follows the name is the value.
+            reason = f"the Kafka client does not accept its setting {found[1]}"
+        reason = reason.removeprefix("Failed to create admin client: ")
+        raise ConfigError(reason, setting="sink-uri") from None
+
+
+def make_settings(feed: Changefeed) -> Settings:
+    """Translate the connection settings of a changefeed into librdkafka's."""
+    options = feed.options
+    settings: Settings = {
+        "bootstrap.servers": feed.location,
+        "client.id": "ticdc-assets",
+        "log_level": 0,
+        "socket.connection.setup.timeout.ms": 5000,
+        "reconnect.backoff.max.ms": 1000,
+    }
+    settings |= {_NAMES[name]: options[name] for name in _NAMES if options.get(name)}
+    own = _read_own_settings(feed)
+    for name in _FILES:
+        path = options.get(name)
+        if path and _NAMES[name] not in own and not os.access(path, os.R_OK):
+            raise ConfigError(f"the file of {name} cannot be read: {path}", setting="sink-uri")
+    mechanism = _read_mechanism(options)
+    encrypted = _is_on(options, "enable-tls") or feed.scheme == "kafka+ssl"
+    encrypted = encrypted or any(options.get(name) for name in _FILES)
+    protocol = "sasl" if mechanism else ""
+    settings["security.protocol"] = "_".join(
+        filter(None, (protocol, "ssl" if encrypted else "plaintext"))
+    )
+    if mechanism:
+        settings["sasl.mechanism"] = mechanism
+    if mechanism == "OAUTHBEARER":
+        settings["sasl.oauthbearer.method"] = "oidc"
+    if _is_on(options, "insecure-skip-verify"):
+        settings["enable.ssl.certificate.verification"] = False
+    return settings | own
+
+
+def _read_own_settings(feed: Changefeed) -> Settings:
+    """Return the settings of `[changefeed.kafka]`, with those that are somewhere else."""
+    settings: Settings = dict(feed.client_settings.values)
+    for name, reference in feed.client_settings.references.items():
+        if reference.kind == "env":
+            value = os.environ.get(reference.place)
+            missing = f"there is no environment variable {reference.place}"
+        else:
+            value = _read_first_line(reference.place)
+            missing = f"the file cannot be read, or is empty: {reference.place}"
+        if not value:
+            raise ConfigError(missing, setting=f"changefeed {feed.id}.kafka: {name}")
+        remember_secret(value)
+        settings[name] = value
+    return settings
+
+
+def _read_first_line(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readline().rstrip("\r\n")
+    except (OSError, ValueError):
+        return None
+
+
+def _read_mechanism(options: Mapping[str, str]) -> str:
+    # Without a mechanism TiCDC uses no SASL, whatever else is set.
+    mechanism = options.get("sasl-mechanism", "").upper()
+    if mechanism == "GSSAPI":
+        reason = "GSSAPI is not in the Kafka client of this Python environment: use another"
+        raise ConfigError(f"{reason} mechanism for reading", setting="sink-uri: sasl-mechanism")
+    if mechanism and mechanism not in _MECHANISMS:
+        reason = f"must be {', '.join(_MECHANISMS[:-1])} or {_MECHANISMS[-1]}"
+        raise ConfigError(reason, setting="sink-uri: sasl-mechanism")
+    return mechanism
+
+
+def _is_on(options: Mapping[str, str], name: str) -> bool:
+    return options.get(name) in _TRUE
+
+
+# Failures that no waiting mends.
+FATAL = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+
+
+def explain_failure(feed: Changefeed, errors: Iterable[KafkaError]) -> ConfigError:
+    """Say why the brokers cannot be reached, from what the client met while it tried."""
+    met = {error.code(): error for error in reversed(list(errors))}
+    if denied := met.get(KafkaError._AUTHENTICATION):
+        reason = f"the brokers deny its user, password or mechanism: {_get_reason(denied)}"
+        return ConfigError(reason, setting="sink-uri: sasl-user")
+    if failed := met.get(KafkaError._SSL):
+        reason = _get_reason(failed)
+        if "certificate verify failed" in reason:
+            reason = "the certificate of the brokers is not signed by an authority that is trusted"
+            reason += ": name the file of its certificate as ca"
+            return ConfigError(reason, setting="sink-uri: ca")
+        return ConfigError(reason, setting="sink-uri: enable-tls")
+    last = met.get(KafkaError._RESOLVE) or met.get(KafkaError._TRANSPORT)
+    detail = _get_reason(last) if last else "does it expect TLS (enable-tls) or sasl-mechanism?"
+    reason = f"no broker answers at {feed.location}: {detail}"
+    return ConfigError(reason, setting="sink-uri")
+
+
+def explain_topic_error(topic: str, error: KafkaError) -> ConfigError:
+    """Say why a topic cannot be read."""
+    match error.code():
+        case KafkaError.UNKNOWN_TOPIC_OR_PART | KafkaError._UNKNOWN_TOPIC:
+            reason = "there is no such topic on the brokers"
+        case KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            reason = (
+                "the brokers do not let this user read it, or there is no such topic:"
+                " grant READ and DESCRIBE"
+            )
+        case _:
+            reason = f"cannot be read: {error.str()}"
+    return ConfigError(reason, setting=f"topic {topic}")
+
+
+def _get_reason(error: KafkaError) -> str:
+    return _STATE.sub("", _ADDRESS.sub("", error.str()))

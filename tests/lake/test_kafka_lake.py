@@ -1,0 +1,98 @@
+"""The lake of topics on a real broker: accepted gaps, and partitions that say nothing."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from resources.catalog import read_ingested_offsets
+from resources.reading import open_source
+from tests.kafka_broker import Broker
+from tests.lake.canal import ddl, row, watermark
+from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.errors import LostRecords
+from ticdc_assets.lake.advance import advance, replay_tables
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.views.asof import as_of
+from ticdc_assets.plan.replay import ReplayRequest
+from ticdc_assets.protocols.message import Message
+
+_CREATE = "CREATE TABLE `{}` (`id` INT PRIMARY KEY)"
+
+
+def open_lake(spark: SparkSession, root: Path, broker: Broker, topic: str) -> LakeSession:
+    uri = f"kafka://{broker.plain}/{topic}?protocol=canal-json&enable-tidb-extension=true"
+    feed = changefeed_from_uri(uri, id="shop")
+    return LakeSession(spark, Lake(str(root / "lake"), feed.id), feed)
+
+
+def send(broker: Broker, topic: str, partition: int, *messages: Message) -> None:
+    broker.send(Message(topic, partition, 0, None, m.value, 1) for m in messages)
+
+
+def create(table: str, ts: int) -> Message:
+    return ddl("d", table, ts, "CREATE", _CREATE.format(table))
+
+
+def statuses(lake: LakeSession) -> dict[str, str]:
+    tables = read_last_snapshot(lake).state.incarnations.values()
+    return {table.schema.table: table.shown_status for table in tables}
+
+
+def test_an_accepted_gap_stays_in_the_lake_and_marks_the_tables_that_may_lack_rows(
+    spark: SparkSession, tmp_path: Path, broker: Broker
+) -> None:
+    topic = broker.create("gapped", 2)
+    lake = open_lake(spark, tmp_path, broker, topic)
+    send(broker, topic, 0, create("a", 10), row("d", "a", 12, id="1"), watermark(20))
+    send(broker, topic, 1, row("d", "a", 12, id="2"), watermark(20))
+    assert advance(lake, open_source(lake.feed)).applied.resolved_ts == 20
+    assert statuses(lake) == {"a": "live"}
+
+    send(broker, topic, 0, watermark(27), create("b", 28), watermark(40))
+    send(broker, topic, 0, create("c", 50), watermark(60))
+    send(broker, topic, 1, row("d", "a", 25, id="3"), watermark(27), row("d", "b", 29, id="4"))
+    send(broker, topic, 1, watermark(40), row("d", "c", 55, id="5"), watermark(60))
+    broker.remove_records(topic, 1, 5)
+    with pytest.raises(LostRecords, match=r"^topic gapped, partition 1, offsets 2 to 4: "):
+        advance(lake, open_source(lake.feed))
+    assert read_last_snapshot(lake).ts == 20
+
+    done = advance(lake, open_source(lake.feed, accept_gaps=True))
+    assert done.applied.resolved_ts == 60
+    assert statuses(lake) == {"a": "partial", "b": "partial", "c": "live"}
+    (lost,) = lake.read("quarantine").collect()
+    assert (lost["error"], lost["source"], lost["number"]) == ("LostRecords", "gapped-1", 2)
+    assert "offsets 2 to 4" in lost["reason"]
+    (table,) = [t for t in as_of(lake).tables() if t.schema.table == "a"]
+    assert "offsets 2 to 4" in (table.shown_reason or "")
+    assert sorted(as_of(lake).lines(table)) == [b'{"id":"1"}\n', b'{"id":"2"}\n']
+
+    # Neither the next run nor a rebuild forgets it.
+    send(broker, topic, 0, watermark(70))
+    send(broker, topic, 1, row("d", "a", 65, id="6"), watermark(70))
+    assert advance(lake, open_source(lake.feed)).applied.resolved_ts == 70
+    ids = frozenset(read_last_snapshot(lake).state.incarnations)
+    replay_tables(lake, read_last_snapshot(lake), ReplayRequest(ids, 0), lambda *_: None)
+    assert statuses(lake) == {"a": "partial", "b": "partial", "c": "live"}
+
+
+def test_a_partition_without_a_watermark_holds_the_resolved_ts_back(
+    spark: SparkSession, tmp_path: Path, broker: Broker
+) -> None:
+    topic = broker.create("silent", 2)
+    lake = open_lake(spark, tmp_path, broker, topic)
+    send(broker, topic, 0, create("a", 10), row("d", "a", 12, id="1"), watermark(20))
+    assert advance(lake, open_source(lake.feed)).applied.resolved_ts == 0
+    send(broker, topic, 1, watermark(15))
+    assert advance(lake, open_source(lake.feed)).applied.resolved_ts == 15
+    broker.grow(topic, 3)
+    send(broker, topic, 0, watermark(30))
+    send(broker, topic, 1, watermark(30))
+    assert advance(lake, open_source(lake.feed)).applied.resolved_ts == 15
+    assert read_ingested_offsets(lake.location) == {"silent-0": 4, "silent-1": 2, "silent-2": 0}
+    send(broker, topic, 2, watermark(30))
+    assert advance(lake, open_source(lake.feed)).applied.resolved_ts == 30
+    # Nothing new: no batch, and no Spark job to ingest it.
+    assert advance(lake, open_source(lake.feed)).ingested.batches == 0

@@ -1,0 +1,69 @@
+"""Brokers that restart while they are read, and segments that expire: nothing goes unnoticed."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from resources.kafka import Brokers, read_topics, require_topics
+from tests.kafka_broker import Broker
+from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
+from ticdc_assets.changefeed.client_settings import ClientSettings
+from ticdc_assets.changefeed.sink_uri import Options
+from ticdc_assets.errors import ConfigError, LostRecords
+from ticdc_assets.protocols.message import Message
+from ticdc_assets.stream.offsets import ReadOffsets
+
+# The client fetches little ahead, so that it has to ask the broker again while it is read.
+_LITTLE = {"queued.max.messages.kbytes": "64", "fetch.message.max.bytes": "20000"}
+
+
+def make_feed(broker: Broker, topic: str, client: dict[str, str] | None = None) -> Changefeed:
+    feed = changefeed_from_uri(f"kafka://{broker.plain}/{topic}?protocol=simple")
+    return replace(feed, client_settings=ClientSettings(Options(client or {}), {}))
+
+
+def read(feed: Changefeed, known: ReadOffsets) -> Iterator[Message]:
+    for record in read_topics(feed, known):
+        assert isinstance(record, Message)
+        assert known.add(record.topic, record.partition, record.offset)
+        yield record
+
+
+def test_a_broker_that_restarts_while_it_is_read_costs_no_record(broker: Broker) -> None:
+    topic = broker.create("restarted", 2)
+    # 8 MB, of which the client holds a small part.
+    values = [b"%05d" % n + b"x" * 2000 for n in range(4000)]
+    broker.send(Message(topic, n % 2, n // 2, None, value, 1) for n, value in enumerate(values))
+    feed = make_feed(broker, topic, _LITTLE)
+    known = ReadOffsets()
+    run = read(feed, known)
+    found = [next(run)]
+    broker.stop()
+    try:
+        with pytest.raises(ConfigError, match="no broker answers"):
+            require_topics(feed)
+    finally:
+        broker.start()
+    found += run
+    assert sorted(m.value or b"" for m in found) == values
+    assert list(read(feed, known)) == []
+
+
+def test_segments_that_expire_unread_are_named_exactly(broker: Broker) -> None:
+    config = {"segment.bytes": str(1 << 20), "retention.bytes": "1", "file.delete.delay.ms": "100"}
+    topic = broker.create("expiring", config=config)
+    feed = make_feed(broker, topic)
+    known = ReadOffsets()
+    broker.send([Message(topic, 0, 0, None, b"first", 1)])
+    assert len(list(read(feed, known))) == 1
+    broker.send(Message(topic, 0, n, None, b"x" * 10_000, 1) for n in range(1, 400))
+    give_up = time.monotonic() + 60
+    while not (oldest := Brokers(feed).read_ends()[topic].partitions[0].first):
+        assert time.monotonic() < give_up
+        time.sleep(0.3)
+    with pytest.raises(
+        LostRecords, match=rf"^topic expiring, partition 0, offsets 1 to {oldest - 1}: the brokers"
+    ):
+        list(read(feed, known))
