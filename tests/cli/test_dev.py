@@ -2,9 +2,15 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from resources.kafka_producer import Producer
+from tests.servers import HOST
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -17,6 +23,7 @@ if "simulate" in sys.argv:
     folder.mkdir(parents=True)
     uri = f"file://{{folder}}/data?protocol=csv"
     text = f'[[changefeed]]\\nid = "shop"\\nsink-uri = "{{uri}}"\\n'
+    (folder / "arguments").write_text(" ".join(sys.argv))
     (folder / "new").write_text(text)
     (folder / "new").rename(folder / "changefeeds.toml")
 else:
@@ -27,17 +34,21 @@ DEV = """
 import sys
 from ticdc_assets.cli import main
 sys.executable = sys.argv[1]
-sys.exit(main(["dev", "--dir", sys.argv[2], "--port", "1"]))
+sys.exit(main(["dev", "--dir", sys.argv[2], "--port", "1", *sys.argv[3:]]))
 """
 
 
-def test_ctrl_c_prints_one_line_and_no_stack_trace(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sink", [None, "kafka"])
+def test_ctrl_c_prints_one_line_and_no_stack_trace(tmp_path: Path, sink: str | None) -> None:
     for name in ("python", "dg"):
         (tmp_path / name).write_text(CHILD)
         (tmp_path / name).chmod(0o755)
     (tmp_path / "dagster.yaml").touch()
     dev = subprocess.Popen(
-        [sys.executable, "-c", DEV, tmp_path / "python", tmp_path / "folder"],
+        [
+            *(sys.executable, "-c", DEV, tmp_path / "python", tmp_path / "folder"),
+            *(("--sink", sink) if sink else ()),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -48,9 +59,17 @@ def test_ctrl_c_prints_one_line_and_no_stack_trace(tmp_path: Path) -> None:
     assert dev.stdout is not None
     while "dagster has started" not in (line := dev.stdout.readline()):
         assert line, dev.communicate()
+    arguments = (tmp_path / "folder" / "upstream" / "arguments").read_text().split()
+    brokers = arguments[arguments.index("--brokers") + 1] if sink else None
+    if brokers is not None:
+        # The broker was there before the simulation.
+        Producer(brokers).create_topic("topic", 2)
     os.killpg(dev.pid, signal.SIGINT)
     out, err = dev.communicate(timeout=60)
 
     assert dev.returncode == 130
     assert out == ""
     assert err == "ticdc-assets: interrupted; stopping the simulation and Dagster\n"
+    if brokers is not None:
+        with socket.socket() as probe:
+            assert probe.connect_ex((HOST, int(brokers.rpartition(":")[2])))

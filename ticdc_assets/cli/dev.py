@@ -5,29 +5,37 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 from resources.catalog import read_catalog
+from resources.dump import read_dump
+from resources.kafka_broker import choose_settings, prepare_broker
+from resources.kafka_producer import Producer
 from resources.lake import LAKE
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import say, warn
-from ticdc_assets.demo import SimulationOptions, prepare
+from ticdc_assets.demo import TOPIC, Simulation, SimulationOptions, prepare
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.protocols.message import Message
 
 # Enough for years.
 _TRANSACTIONS = 1 << 30
 _SECONDS_PER_CHECKPOINT, _SECONDS_PER_DDL = 5, 45
 # Seconds to wait for a process to start or to end.
 _TIMEOUT = 20
+_BROKER_TIMEOUT = 90
+_HOST = "127.0.0.1"
 _SECONDS_BETWEEN_RELOADS = 2.0
 _RELOAD = 'mutation { reloadRepositoryLocation(repositoryLocationName: "ticdc") { __typename } }'
 _INTERRUPTED = "ticdc-assets: interrupted; stopping the simulation and Dagster"
@@ -38,12 +46,15 @@ Process = subprocess.Popen[bytes]
 def simulate(options: argparse.Namespace) -> int:
     """Write a changefeed in real time until the process is interrupted."""
     rate: float = options.rate
-    is_topic = options.protocol in ("simple", "open-protocol")
+    brokers: str | None = options.brokers
+    protocol = _choose_protocol(options, is_on_brokers=brokers is not None)
+    is_topic = brokers is not None or protocol in ("simple", "open-protocol")
     simulation = prepare(
         options.dir,
         SimulationOptions(
-            protocol=options.protocol,
+            protocol=protocol,
             transport="dump" if is_topic else "storage",
+            brokers=brokers,
             transactions=_TRANSACTIONS,
             rate=rate,
             flush_every=max(round(_SECONDS_PER_CHECKPOINT * rate), 1),
@@ -51,12 +62,35 @@ def simulate(options: argparse.Namespace) -> int:
             history=False,
         ),
     )
+    deliver = None if brokers is None else _connect(brokers, simulation)
     for step in simulation:
+        if deliver is not None:
+            deliver()
         say(
             f"checkpoint {step.checkpoint} ({texts.format_time(step.checkpoint)}):"
             f" {texts.format_count(step.rows, 'row change')} so far"
         )
     return 0
+
+
+def _choose_protocol(options: argparse.Namespace, *, is_on_brokers: bool) -> Any:
+    if is_on_brokers and options.protocol == "csv":
+        raise ConfigError("csv cannot be written to topics", setting="--protocol")
+    return options.protocol or ("simple" if is_on_brokers else "csv")
+
+
+def _connect(brokers: str, simulation: Simulation) -> Callable[[], None]:
+    """Create the topic; return what sends everything new from the dump to it."""
+    producer = Producer(brokers)
+    producer.create_topic(TOPIC, simulation.options.partitions)
+    dump = simulation.folder / "records.jsonl"
+
+    def deliver() -> None:
+        producer.send(record for record in read_dump(dump) if isinstance(record, Message))
+        # The simulation appends to it.
+        dump.write_bytes(b"")
+
+    return deliver
 
 
 def dev(options: argparse.Namespace) -> int:
@@ -80,13 +114,20 @@ def dev(options: argparse.Namespace) -> int:
         # `dg` requires an activated environment.
         "VIRTUAL_ENV": sys.prefix,
     }
-    say(f"A simulated shop and its changefeed ({options.protocol}) in {folder}")
+    is_on_brokers = options.sink == "kafka"
+    protocol = _choose_protocol(options, is_on_brokers=is_on_brokers)
+    brokers = f"{_HOST}:{_free_port()}" if is_on_brokers else None
+    place = f" on {brokers}" if brokers else ""
+    say(f"A simulated shop and its changefeed ({protocol}){place} in {folder}")
     say(f"Dagster's UI: http://localhost:{options.port}; Ctrl-C stops both")
     say()
     processes = ProcessGroups(environment)
     handlers = _interrupt_on_signals()
     try:
-        simulation = processes.start(_simulate_command(options, changefeeds.parent), quiet=True)
+        if brokers is not None:
+            _start_broker(processes, folder / "kafka", brokers)
+        command = _simulate_command(options, changefeeds.parent, brokers)
+        simulation = processes.start(command, quiet=True)
         _wait_for(changefeeds, simulation)
         dagster = processes.start(
             [str(Path(sys.executable).with_name("dg")), "dev", "--port", str(options.port)]
@@ -109,9 +150,30 @@ def dev(options: argparse.Namespace) -> int:
     return 1
 
 
-def _simulate_command(options: argparse.Namespace, folder: Path) -> list[str]:
-    program = [sys.executable, "-m", "ticdc_assets.cli", "simulate", str(folder)]
-    return [*program, "--rate", str(options.rate), "--protocol", options.protocol]
+def _simulate_command(options: argparse.Namespace, folder: Path, brokers: str | None) -> list[str]:
+    command = [sys.executable, "-m", "ticdc_assets.cli", "simulate", str(folder)]
+    command += ["--rate", str(options.rate)]
+    if options.protocol is not None:
+        command += ["--protocol", options.protocol]
+    return command if brokers is None else [*command, "--brokers", brokers]
+
+
+def _start_broker(processes: "ProcessGroups", folder: Path, address: str) -> None:
+    command = prepare_broker(folder, choose_settings(folder, address, f"{_HOST}:{_free_port()}"))
+    broker = processes.start(command, quiet=True, folder=folder)
+    deadline = time.monotonic() + _BROKER_TIMEOUT
+    while time.monotonic() < deadline and broker.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex((_HOST, int(address.rpartition(":")[2]))) == 0:
+                return
+        time.sleep(0.2)
+    raise ConfigError("the broker did not start", file=str(folder))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        return int(probe.getsockname()[1])
 
 
 class _Graph:
@@ -174,10 +236,13 @@ class ProcessGroups:
         self._processes: list[Process] = []
         self._is_muted = threading.Event()
 
-    def start(self, command: list[str], *, quiet: bool = False) -> Process:
+    def start(
+        self, command: list[str], *, quiet: bool = False, folder: Path | None = None
+    ) -> Process:
         """Start a process; `quiet` drops its standard output, but not its standard error."""
         process = subprocess.Popen(
             command,
+            cwd=folder,
             env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL if quiet else subprocess.PIPE,

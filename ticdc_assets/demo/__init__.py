@@ -10,6 +10,7 @@ same bytes.
 """
 
 from ticdc_assets.demo.change import encode_truth
+from ticdc_assets.demo.declaration import TOPIC
 from ticdc_assets.demo.simulation import (
     FULL_CSV,
     Simulation,
@@ -21,6 +22,7 @@ from ticdc_assets.demo.simulation import (
 
 __all__ = [
     "FULL_CSV",
+    "TOPIC",
     "Simulation",
     "SimulationOptions",
     "SimulationStep",

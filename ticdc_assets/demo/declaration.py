@@ -8,6 +8,9 @@ from urllib.parse import quote
 
 from ticdc_assets.changefeed import CsvDialect
 
+# The topic of every simulated changefeed.
+TOPIC = "demo"
+
 
 class DeclarationOptions(Protocol):
     """The options that a declaration states."""
@@ -16,6 +19,8 @@ class DeclarationOptions(Protocol):
     def protocol(self) -> str: ...
     @property
     def transport(self) -> str: ...
+    @property
+    def brokers(self) -> str | None: ...
     @property
     def encoding(self) -> str: ...
     @property
@@ -82,6 +87,8 @@ def _sink_uri(folder: Path, options: DeclarationOptions) -> str:
     if options.encoding == "avro":
         parameters["encoding-format"] = "avro"
     parameters["partition-num"] = str(options.partitions)
+    if options.brokers is not None:
+        return f"kafka://{options.brokers}/{TOPIC}?{_query(parameters)}"
     return f"dump://{quote(str(folder))}/records.jsonl?{_query(parameters)}"
 
 

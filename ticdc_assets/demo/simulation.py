@@ -44,6 +44,8 @@ class SimulationOptions:
 
     protocol: Literal["csv", "canal-json", "simple", "open-protocol"] = "csv"
     transport: Literal["storage", "dump"] = "storage"
+    # The brokers that the declaration names, instead of the dump whose records they are sent.
+    brokers: str | None = None
     # Of the Simple protocol
     encoding: Literal["json", "avro"] = "json"
     workload: Literal["shop", "bulk"] = "shop"

@@ -11,12 +11,12 @@ from typing import Literal, NamedTuple, Protocol
 from zlib import crc32
 
 from ticdc_assets.demo.change import Change, ChangedRow, Ddl
+from ticdc_assets.demo.declaration import TOPIC
 from ticdc_assets.demo.delivery import Delivery
 from ticdc_assets.demo.per_table import PerTable
 from ticdc_assets.demo.send_order import SentRow, arrange_changes
 from ticdc_assets.events import TableSchema
 
-TOPIC = "demo"
 # Simple repeats the schema of a table after this time or this number of rows.
 _BOOTSTRAP_MS = 120_000
 _BOOTSTRAP_ROWS = 10_000
