@@ -1,0 +1,185 @@
+"""Measure how fast topics are read, against librdkafka alone and Spark's own connector.
+
+Run as `python -m bench.kafka`: it starts a broker and produces a simulated changefeed of each
+protocol to a topic.  Each topic is read with librdkafka and with Spark's connector, which discard
+every record; into a Delta table by the connector; into `raw`; and into current tables, by a whole
+advance.  At the end, advances over a topic with nothing new, and windows of a few records, are
+timed.  CPU time includes that of the broker.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import SparkSession
+
+from bench.lake_work import Clock
+from bench.spark_connector import add_connector, append_in_spark, discard_in_spark
+from resources.dump import read_dump
+from resources.kafka import read_topics
+from resources.reading import open_source
+from resources.source import read_topic_ends
+from resources.spark import get_session
+from tests.kafka_broker import Broker, kafka_broker
+from ticdc_assets.changefeed import Changefeed, load_changefeeds
+from ticdc_assets.demo import SimulationOptions, prepare
+from ticdc_assets.lake.advance import advance
+from ticdc_assets.lake.raw.ingest_records import ingest_records
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.tables import create_tables
+from ticdc_assets.protocols.message import Message
+
+_KINDS = {
+    "Simple JSON": SimulationOptions(protocol="simple"),
+    "Simple Avro": SimulationOptions(protocol="simple", encoding="avro"),
+    "Canal-JSON": SimulationOptions(protocol="canal-json"),
+    "Open Protocol": SimulationOptions(protocol="open-protocol"),
+}
+_EACH = 500
+_QUIET = 3
+# New records of each partition in a small window.
+_FEW = 20
+
+
+def main() -> None:
+    """Measure every protocol and print a table for each."""
+    parser = argparse.ArgumentParser(prog="python -m bench.kafka", description=__doc__)
+    parser.add_argument("--rows", type=int, default=200_000, help="rows per topic")
+    parser.add_argument("--only", choices=_KINDS, help="measure one protocol")
+    chosen = parser.parse_args()
+    kinds = {chosen.only: _KINDS[chosen.only]} if chosen.only else _KINDS
+    print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f} at the start")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with kafka_broker(folder) as broker:
+            spark = get_session(str(folder))
+            add_connector(spark, folder / "jars")
+            for number, (title, options) in enumerate(kinds.items()):
+                produced = _produce(broker, folder / f"feed-{number}", options, chosen.rows)
+                if not number:
+                    # Run the code of Spark once before anything is measured.
+                    list(_read_all_ways(spark, folder / "warm-up", *produced))
+                feed, count, size = produced
+                print(f"\n{title}: {count:,} records, {size / 1e6:.0f} MB")
+                for line in _read_all_ways(spark, folder / f"lake-{number}", *produced):
+                    print(line, flush=True)
+            print("\nThe last topic again:")
+            place = folder / f"lake-{len(kinds) - 1}"
+            _measure_quiet(spark, feed, place)
+            _measure_small(spark, broker, feed, place)
+            spark.stop()
+    print(f"load {os.getloadavg()[0]:.1f} at the end")
+
+
+def _read_all_ways(
+    spark: SparkSession, place: Path, feed: Changefeed, count: int, size: int
+) -> Iterator[str]:
+    raw, current = (
+        LakeSession(spark, Lake(str(place / name), feed.id), feed) for name in ("raw", "current")
+    )
+    # A lake creates its tables once.
+    create_tables(raw)
+    create_tables(current)
+    ways: dict[str, Callable[[], object]] = {
+        "librdkafka, discarded": partial(_discard, feed, count),
+        "connector, discarded": partial(discard_in_spark, spark, feed),
+        "connector, to Delta": partial(append_in_spark, spark, feed, place / "plain"),
+        "into raw": lambda: ingest_records(raw, partial(read_topics, feed)).items,
+        "into current": lambda: advance(current, open_source(feed)).ingested.items,
+    }
+    for name, work in ways.items():
+        yield _measure(name, work, count, size)
+
+
+def _produce(
+    broker: Broker, folder: Path, options: SimulationOptions, rows: int
+) -> tuple[Changefeed, int, int]:
+    """Return the changefeed of a new topic, with its records and their bytes."""
+    transactions = max(rows // _EACH, 1)
+    simulation = prepare(
+        folder,
+        replace(
+            options,
+            transport="dump",
+            workload="bulk",
+            transactions=transactions,
+            flush_every=transactions,
+            rows_each=_EACH,
+            history=False,
+        ),
+    )
+    for _ in simulation:
+        pass
+    dumped = next(iter(load_changefeeds(simulation.changefeeds).values()))
+    topic = broker.create(folder.name, options.partitions)
+    records = [
+        Message(topic, m.partition, m.offset, m.key, m.value, m.timestamp_ms)
+        for m in read_dump(Path(dumped.location))
+        if isinstance(m, Message)
+    ]
+    broker.send(records)
+    size = sum(len(m.key or b"") + len(m.value or b"") for m in records)
+    feed = replace(dumped, transport="kafka", scheme="kafka", location=broker.plain, topic=topic)
+    return feed, len(records), size
+
+
+def _measure(name: str, work: Callable[[], object], count: int, size: int) -> str:
+    clock = Clock()
+    done = work()
+    wall, cpu = clock.read()
+    rate = f"{count / wall:12,.0f} records/s{size / wall / 1e6:8.1f} MB/s"
+    wrong = "" if done in (None, count) else f"  DIFFERENT: {done} records"
+    return f"  {name:22}{wall:8.2f} s{rate}{cpu:8.1f} s of CPU{wrong}"
+
+
+def _measure_quiet(spark: SparkSession, feed: Changefeed, place: Path) -> None:
+    """Time runs of a warm session over a topic to which nothing was sent."""
+    lake = LakeSession(spark, Lake(str(place / "current"), feed.id), feed)
+    for _ in range(_QUIET):
+        started = time.monotonic()
+        advance(lake, open_source(feed))
+        print(f"  a run with nothing new: {time.monotonic() - started:.2f} s")
+
+
+def _measure_small(spark: SparkSession, broker: Broker, feed: Changefeed, place: Path) -> None:
+    """Time windows of a few records in a warm session."""
+    raw = LakeSession(spark, Lake(str(place / "raw"), feed.id), feed)
+    partitions = range(feed.partition_num or 1)
+    for _ in range(_QUIET):
+        starts = read_topic_ends(feed)
+        broker.send(
+            Message(feed.topic or "", number, 0, None, b"x" * 300, 1)
+            for number in partitions
+            for _ in range(_FEW)
+        )
+        ways: dict[str, Callable[[], object]] = {
+            "connector, to Delta": partial(append_in_spark, spark, feed, place / "plain", starts),
+            "into raw": partial(ingest_records, raw, partial(read_topics, feed)),
+        }
+        for name, work in ways.items():
+            clock = Clock()
+            work()
+            wall, cpu = clock.read()
+            few = _FEW * len(partitions)
+            print(f"  {few} records, {name:22}{wall:8.2f} s{cpu:8.1f} s of CPU", flush=True)
+
+
+def _discard(feed: Changefeed, count: int) -> int:
+    consumer = Consumer({"bootstrap.servers": feed.location, "group.id": "bench"})
+    partitions = consumer.list_topics(feed.topic).topics[feed.topic].partitions
+    consumer.assign([TopicPartition(feed.topic or "", number, 0) for number in partitions])
+    done = 0
+    while done < count:
+        done += len(consumer.consume(2000, timeout=1))
+    consumer.close()
+    return done
+
+
+if __name__ == "__main__":
+    main()
