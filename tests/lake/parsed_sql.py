@@ -106,6 +106,9 @@ class Recorder:
         if text.startswith("CREATE") and self._half_made:
             raise _Failure("TABLE_OR_VIEW_ALREADY_EXISTS")
         result = MagicMock()
+        if text.startswith("DESCRIBE DETAIL"):
+            result.select.return_value.collect.return_value = [[1, {}, []]]
+            return result
         result.collect.return_value = [[3]]
         result.select.return_value.collect.return_value = [[3, "WRITE", None]]
         return result

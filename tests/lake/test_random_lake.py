@@ -35,6 +35,7 @@ from tests.plan.contents import contents as in_memory
 from tests.plan.engine import Engine
 from tests.reference.changefeeds import DATABASE, MANNERS
 from tests.reference.random_upstream import Shown
+from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.apply.apply import DecodedBatches, apply
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.frames import Frames
@@ -168,10 +169,17 @@ def test_many_histories_at_once(
 
 
 @pytest.mark.slow
-def test_histories_through_commits(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("large", [False, True])
+def test_histories_through_commits(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    monkeypatch.setattr(table_features, "LARGE_TABLE", -1 if large else 1 << 20)
     history_lake = HistoryLake(spark, tmp_path, histories(range(1000, 1003), steps=24))
     operations = committed(history_lake, Random(1), windows=3)
-    assert {"MERGE", "WRITE", "ADD COLUMNS"} <= operations
+    if large:
+        assert {"MERGE", "WRITE", "ADD COLUMNS", "SET TBLPROPERTIES"} <= operations
+    else:
+        assert operations <= {"WRITE", "CREATE TABLE AS SELECT", "SET TBLPROPERTIES"}
 
 
 @pytest.mark.soak

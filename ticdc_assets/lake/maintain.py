@@ -90,6 +90,8 @@ class _Maintenance:
         def maintain_table(incarnation: str) -> tuple[str, int, _Files]:
             table = CurrentTable(self._lake, incarnation)
             table.restore(versions[incarnation])
+            # Compaction clusters a large table by its key.
+            table.adapt_to_size(self._applied.state.incarnations[incarnation].schema)
             files = self._maintain(table.sql)
             return incarnation, table.version, files
 

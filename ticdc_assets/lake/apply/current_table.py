@@ -1,6 +1,6 @@
 """One Delta table of current rows: create it, change its columns, write rows, restore versions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import and_
 
@@ -9,7 +9,16 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.column_moves import can_widen, map_columns
+from ticdc_assets.lake.apply.column_alterations import list_alterations
+from ticdc_assets.lake.apply.table_features import (
+    CHANGE_DATA_FEED,
+    DELETION_VECTORS,
+    PLAIN_PROPERTIES,
+    TableState,
+    format_clustering,
+    list_needed_properties,
+    read_table_state,
+)
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.inexact import (
     MAP,
@@ -17,35 +26,15 @@ from ticdc_assets.lake.columns.inexact import (
     format_moved_map,
     get_column,
 )
-from ticdc_assets.lake.columns.types import (
-    DeltaColumn,
-    choose_delta_names,
-    fold_case,
-    list_delta_columns,
-)
+from ticdc_assets.lake.columns.types import list_delta_columns
 from ticdc_assets.lake.store.commits import read_newest_commits
 from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT, INEXACT_COMMENT
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier, quote_literal
-from ticdc_assets.lake.store.tables import create_table
 from ticdc_assets.schema.effect import ColumnChange
 
-_PROPERTIES = {
-    # Snapshots name Delta versions, so only `maintain` decides which versions may go.
-    "delta.logRetentionDuration": "interval 3650 days",
-    "delta.columnMapping.mode": "name",
-    "delta.enableDeletionVectors": "true",
-    "delta.enableChangeDataFeed": "true",
-    "delta.enableTypeWidening": "true",
-    # Without it a table created without a DATETIME column could not add one later.
-    "delta.feature.timestampNtz": "supported",
-}
 _COMMIT_TS_COMMENT = "commit ts of the last change of this row"
-# Delta clusters by columns with statistics: not by these types, and only the first columns.
-_UNCLUSTERED = ("binary", "array", "boolean", "timestamp_ntz")
-_WITH_STATISTICS = 32
-_MOST_CLUSTERED = 4
 
 
 class InexactRows(Exception):
@@ -95,19 +84,16 @@ class CurrentTable:
             new = format_moved_map(moved)
             self._spark.sql(f"UPDATE {self.sql} SET {name} = {new} WHERE {name} IS NOT NULL")
 
-    def create(self, schema: TableSchema) -> None:
-        """Create the table without rows, in place of whatever a killed run left."""
-        self._has_map = False
-        if self._exists():
-            # Delta cannot replace a table by path: it would keep its rows and columns.
-            self._empty(schema)
-            return
-        columns = [_definition(column) for column in list_delta_columns(schema)]
-        comment = quote_literal(_COMMIT_TS_COMMENT)
-        columns.append(f"{quote_identifier(COMMIT_TS)} bigint COMMENT {comment}")
-        create_table(
-            self._spark, self.path, ", ".join(columns), _clustering_columns(schema), _PROPERTIES
-        )
+    def create(self, rows: DataFrame, schema: TableSchema, *, with_map: bool = False) -> None:
+        """Create the table with rows, in place of whatever a killed run left."""
+        self._has_map = with_map
+        needed = list_needed_properties(list_delta_columns(schema))
+        if needed and self._exists():
+            self._switch_on(self.read_state(), needed)
+        properties = dict(PLAIN_PROPERTIES)
+        for each in needed:
+            properties |= each
+        self._write_whole(rows, schema, properties)
 
     def _exists(self) -> bool:
         try:
@@ -117,19 +103,67 @@ class CurrentTable:
                 raise
             return False
 
-    def _empty(self, schema: TableSchema) -> None:
-        """Delete all rows, and replace the columns by those of a schema."""
-        self.delete_rows()
-        self._alter("CLUSTER BY NONE")
-        columns = self._spark.read.format("delta").load(self.path).columns
-        dropped = [name for name in columns if name != COMMIT_TS]
-        if dropped:
-            self._alter(f"DROP COLUMNS ({', '.join(map(quote_identifier, dropped))})")
-        self._place([], list_delta_columns(schema))
-        self.cluster(schema)
+    def replace(self, rows: DataFrame, schema: TableSchema) -> None:
+        """Replace all rows and columns in one commit; a large table keeps its clustering."""
+        state = self.read_state()
+        self._switch_on(state, list_needed_properties(list_delta_columns(schema)))
+        if state.has_deletion_vectors and not state.is_large:
+            # From when the table was large, or every table had them.
+            self._unset(DELETION_VECTORS)
+        self._write_whole(rows, schema, {})
+        if state.has_deletion_vectors and state.is_large:
+            # Overwriting has dropped it.
+            self._alter(format_clustering(schema))
 
-    def delete_rows(self) -> None:
-        self._spark.sql(f"DELETE FROM {self.sql}").collect()
+    def _write_whole(
+        self, rows: DataFrame, schema: TableSchema, properties: Mapping[str, str]
+    ) -> None:
+        columns = [
+            (column.name, column.type, column.comment) for column in list_delta_columns(schema)
+        ]
+        columns.append((COMMIT_TS, "bigint", _COMMIT_TS_COMMENT))
+        if self.has_map:
+            columns.append((INEXACT, MAP, INEXACT_COMMENT))
+        with self._storing(rows) as stored:
+            fitting = stored.select(
+                *(
+                    get_column(name).cast(type).alias(name, metadata={"comment": comment})
+                    for name, type, comment in columns
+                )
+            )
+            writer = fitting.write.format("delta").mode("overwrite").options(**properties)
+            writer.option("overwriteSchema", "true").save(self.path)
+
+    # Features
+
+    def read_state(self) -> TableState:
+        return read_table_state(self._spark, self.path)
+
+    def adapt_to_size(self, schema: TableSchema) -> bool:
+        """Return whether the table is large, after switching on what a large one needs.
+
+        A change data feed is switched off: it forbids writing once a column was renamed.
+        """
+        state = self.read_state()
+        if state.has(CHANGE_DATA_FEED):
+            self._unset(CHANGE_DATA_FEED)
+        if state.is_large and not state.has_deletion_vectors:
+            self._set(DELETION_VECTORS)
+            self._alter(format_clustering(schema))
+        return state.is_large
+
+    def _switch_on(self, state: TableState, needed: Iterable[Mapping[str, str]]) -> None:
+        """Set the properties that the table lacks."""
+        for properties in needed:
+            if not state.has(properties):
+                self._set(properties)
+
+    def _set(self, properties: Mapping[str, str]) -> None:
+        listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        self._alter(f"SET TBLPROPERTIES ({listed})")
+
+    def _unset(self, properties: Mapping[str, str]) -> None:
+        self._alter(f"UNSET TBLPROPERTIES ({', '.join(map(quote_literal, properties))})")
 
     def restore(self, version: int) -> None:
         """Undo what a killed run wrote."""
@@ -139,16 +173,6 @@ class CurrentTable:
     def append(self, rows: DataFrame) -> None:
         with self._storing(rows) as stored:
             stored.write.format("delta").mode("append").save(self.path)
-
-    def overwrite(self, rows: DataFrame, schema: TableSchema) -> None:
-        """Replace all rows; overwriting drops the clustering, so set it again."""
-        with self._storing(rows) as stored:
-            stored.write.format("delta").mode("overwrite").save(self.path)
-        self.cluster(schema)
-
-    def cluster(self, schema: TableSchema) -> None:
-        by = ", ".join(map(quote_identifier, _clustering_columns(schema)))
-        self._alter(f"CLUSTER BY ({by})" if by else "CLUSTER BY NONE")
 
     def merge(self, final: DataFrame, schema: TableSchema, key: Sequence[str]) -> None:
         """Merge what a segment leaves: one row per key.
@@ -211,62 +235,10 @@ class CurrentTable:
         self, before: TableSchema, steps: Sequence[ColumnChange], after: TableSchema
     ) -> None:
         """Change the columns to those of a new schema; a converted column loses its values."""
-        was, wanted = list_delta_columns(before), list_delta_columns(after)
-        moves = map_columns(before, steps, after)
-        fitting = {column.name: column for column in wanted}
-        moved = {
-            column.name: fitting[moves[column.name]]
-            for column in was
-            if column.name in moves and can_widen(column.type, fitting[moves[column.name]].type)
-        }
-        gone = [column.name for column in was if column.name not in moved]
-        recluster = bool(gone) or _clustering_columns(before) != _clustering_columns(after)
-        if recluster:
-            self._alter("CLUSTER BY NONE")
-        if gone:
-            self._alter(f"DROP COLUMNS ({', '.join(map(quote_identifier, gone))})")
-        self._rename({old: new.name for old, new in moved.items() if old != new.name})
-        types = {moved[c.name].name: c.type for c in was if c.name in moved}
-        for column in wanted:
-            if types.get(column.name, column.type) != column.type:
-                self._alter(f"ALTER COLUMN {quote_identifier(column.name)} TYPE {column.type}")
-        order = [moved[column.name].name for column in was if column.name in moved]
-        self._place(order, wanted)
-        comments = {moved[c.name].name: c.comment for c in was if c.name in moved}
-        for column in wanted:
-            if comments.get(column.name, column.comment) != column.comment:
-                comment = quote_literal(column.comment)
-                self._alter(f"ALTER COLUMN {quote_identifier(column.name)} COMMENT {comment}")
-        if recluster:
-            self.cluster(after)
-
-    def _rename(self, names: dict[str, str]) -> None:
-        """Rename columns, in cycles too."""
-        waiting = dict(names)
-        while waiting:
-            taken = {fold_case(old) for old in waiting}
-            free = next((old for old, new in waiting.items() if fold_case(new) not in taken), None)
-            if free is None:
-                old = next(iter(waiting))
-                aside = f"{old}⌗aside"
-                self._alter(f"RENAME COLUMN {quote_identifier(old)} TO {quote_identifier(aside)}")
-                waiting[aside] = waiting.pop(old)
-                continue
-            new = waiting.pop(free)
-            self._alter(f"RENAME COLUMN {quote_identifier(free)} TO {quote_identifier(new)}")
-
-    def _place(self, order: list[str], wanted: Sequence[DeltaColumn]) -> None:
-        """Add missing columns, and put all of them into the wanted order."""
-        for position, column in enumerate(wanted):
-            where = f"AFTER {quote_identifier(wanted[position - 1].name)}" if position else "FIRST"
-            if column.name not in order:
-                self._alter(f"ADD COLUMNS ({_definition(column)} {where})")
-            elif order[position] == column.name:
-                continue
-            else:
-                self._alter(f"ALTER COLUMN {quote_identifier(column.name)} {where}")
-                order.remove(column.name)
-            order.insert(position, column.name)
+        alterations = list_alterations(before, steps, after)
+        self._switch_on(self.read_state(), alterations.needed)
+        for action in alterations.actions:
+            self._alter(action)
 
     def _alter(self, action: str) -> None:
         self._spark.sql(f"ALTER TABLE {self.sql} {action}")
@@ -275,16 +247,3 @@ class CurrentTable:
 def _same(one: Column, other: Column, type: str) -> Column:
     """Whether key values are equal; NULL stands for dates that Delta cannot hold."""
     return one.eqNullSafe(other) if type.startswith(("date", "timestamp")) else one == other
-
-
-def _definition(column: DeltaColumn) -> str:
-    return f"{quote_identifier(column.name)} {column.type} COMMENT {quote_literal(column.comment)}"
-
-
-def _clustering_columns(schema: TableSchema) -> list[str]:
-    """Return the columns to cluster by: those of the key that Delta can cluster by."""
-    columns = list_delta_columns(schema)[:_WITH_STATISTICS]
-    names = choose_delta_names(schema)
-    key = {names[c.name] for k in schema.key if (c := schema.column(k)) and c.name in names}
-    by = [c.name for c in columns if c.name in key and not c.type.startswith(_UNCLUSTERED)]
-    return by[:_MOST_CLUSTERED]

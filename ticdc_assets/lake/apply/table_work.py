@@ -3,8 +3,10 @@
 A table starts from the Delta version that the last snapshot names, so whatever a killed run wrote
 is gone.  Then, by what the steps do to rows:
 
-- a new table is created with its final schema and filled once;
-- rows and column changes that keep every value go step by step: append, merge, ALTER TABLE;
+- a new table is written once, as it is at the end of the window;
+- a small table that has more than new rows is written again as a whole, in one commit;
+- in a large one, rows and column changes that keep every value go step by step: append, merge,
+  ALTER TABLE;
 - anything else builds the whole table (`frames`) and overwrites it in one commit.
 """
 
@@ -72,18 +74,14 @@ def _write_exactly(writer: "_TableWriter", table: CurrentTable, version: int | N
 
     Only writing shows whether there are any, and hardly any table has them.
     """
-    if version is None:
-        writer.create()
-    write = writer.fill if version is None else writer.update
     try:
-        return write()
+        return writer.create() if version is None else writer.update()
     except InexactRows:
         if version is None:
-            table.delete_rows()
-        else:
-            table.restore(version)
+            return writer.create(with_map=True)
+        table.restore(version)
         table.add_map()
-        return write()
+        return writer.update()
 
 
 _TABLE_ERRORS: tuple[type[Exception], ...] = (*CONTENT_ERRORS, PySparkException, Py4JJavaError)
@@ -130,23 +128,33 @@ class _TableWriter:
         self._updates_split = updates_split
         self._steps = merge_steps(work.before, work.steps)
 
-    def create(self) -> None:
-        """Create the table as it is at the end of the window, without rows."""
+    def create(self, *, with_map: bool = False) -> "_Written":
+        """Create the table as it is at the end of the window."""
         self._check_old_keys()
-        self._table.create(self._work.after)
-
-    def fill(self) -> _Written:
-        """Write the rows of the end of the window into the new table."""
         built = self._frames.build_table(self._work.incarnation)
-        if self._steps:
-            self._table.append(built.rows)
+        self._table.create(built.rows, self._work.after, with_map=with_map)
         return _Written(built.segments, built.has_misplaced_rows)
 
-    def update(self) -> _Written:
+    def update(self) -> "_Written":
         """Take the existing table through the window."""
+        if all(map(self._appends, self._steps)):
+            return self._update_step_by_step()
+        if not self._table.adapt_to_size(self._work.before):
+            return self._replace()
         if all(self._keeps_values(step) for step in self._steps):
             return self._update_step_by_step()
-        return self._rewrite()
+        return self._replace()
+
+    def _appends(self, step: TableStep) -> bool:
+        """Whether a step only adds rows."""
+        if not isinstance(step, ApplyRows) or not step.inserts_only:
+            return False
+        if not step.schema.key:
+            return True
+        if not all(typed.group.ordered_by_commit_ts for typed in step.row_groups):
+            return False
+        # Where a change is missing, a key may be in the table already.
+        return not self._window.may_lack_changes
 
     def _keeps_values(self, step: TableStep) -> bool:
         """Whether a step changes rows only by their events."""
@@ -170,13 +178,10 @@ class _TableWriter:
             schema = step.schema
         return _Written(segments)
 
-    def _rewrite(self) -> _Written:
+    def _replace(self) -> "_Written":
         self._check_old_keys()
-        work, table = self._work, self._table
-        built = self._frames.build_table(work.incarnation)
-        changes = [c for step in work.steps if isinstance(step, Alter) for c in step.steps]
-        table.reshape(work.before, changes, work.after)
-        table.overwrite(built.rows, work.after)
+        built = self._frames.build_table(self._work.incarnation)
+        self._table.replace(built.rows, self._work.after)
         return _Written(built.segments, built.has_misplaced_rows)
 
     # Segments
@@ -189,17 +194,13 @@ class _TableWriter:
         if not self._updates_split:
             _check_segment(segment, self._read_table())
         final = compute_final_rows(segment)
-        has_new_keys = step.inserts_only and segment.is_ordered_by_commit_ts
-        if has_new_keys and not self._may_lack_changes(earlier):
+        # A row that was left out may be one that had the key of an insert.
+        if self._appends(step) and not any(s.count_read()["invalid"] for s in earlier):
             # Upstream had none of these keys, so the table has none.
             self._table.append(select_put_rows(final))
         else:
             self._table.merge(final, step.schema, [column.name for column in segment.key])
         return segment
-
-    def _may_lack_changes(self, segments: Sequence[Segment]) -> bool:
-        """Whether a row of these segments or of any window before is in the quarantine."""
-        return any(s.count_read()["invalid"] for s in segments) or self._window.may_lack_changes
 
     def _write_copies(self, segment: Segment) -> None:
         """Write a segment of a table without a key, where equal rows are counted."""
@@ -222,9 +223,12 @@ class _TableWriter:
         if self._updates_split:
             return
         for number, step in enumerate(self._work.steps):
-            if isinstance(step, ApplyRows) and step.schema.key:
+            if not isinstance(step, ApplyRows) or not step.schema.key:
+                continue
+            segment = self._frames.read_segment(step)
+            if segment.overwrites:
                 before = self._frames.build_table(self._work.incarnation, number).rows
-                _check_segment(self._frames.read_segment(step), before)
+                _check_segment(segment, before)
 
 
 def _check_segment(segment: Segment, rows: DataFrame) -> None:

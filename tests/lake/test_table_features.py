@@ -1,0 +1,241 @@
+"""Current tables have the Delta features that their columns and their size need, and no others."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.lake.canal import FEED, change, ddl, placed, row, watermark
+from tests.lake.readers import READERS, list_lines
+from ticdc_assets.events import Column, ColumnType, Index, TableSchema
+from ticdc_assets.lake.advance import RecordSource, advance
+from ticdc_assets.lake.apply import table_features
+from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.columns.inexact import read_entries
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.views.asof import as_of
+from ticdc_assets.protocols.message import Message
+from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverted, ColumnRenamed
+
+ID = Column("id", ColumnType("int"), nullable=False)
+TEXT = Column("v", ColumnType("varchar", length=20))
+SCHEMA = TableSchema("d", "t", (ID, TEXT), (Index("PRIMARY", ("id",), unique=True, primary=True),))
+OLD_PROPERTIES = {
+    "delta.columnMapping.mode": "name",
+    "delta.enableDeletionVectors": "true",
+    "delta.enableChangeDataFeed": "true",
+    "delta.enableTypeWidening": "true",
+    "delta.feature.timestampNtz": "supported",
+}
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> CurrentTable:
+    table = CurrentTable(LakeSession(spark, Lake(str(tmp_path), "f"), FEED), "t1")
+    table.create(rows(spark, "int(id) id, 'x' v", 3), SCHEMA)
+    return table
+
+
+def rows(spark: SparkSession, columns: str, count: int) -> DataFrame:
+    return read_entries(spark.range(count).selectExpr(*columns.split(", "), "5L _commit_ts"))
+
+
+def features(table: CurrentTable) -> set[str]:
+    protocol = DeltaTable(table.path).protocol()
+    return {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+
+
+def content(table: CurrentTable) -> list[tuple[object, ...]]:
+    found = table.rows(table.version).drop("_commit_ts")
+    return sorted(tuple(row) for row in found.collect())
+
+
+def with_columns(*columns: Column) -> TableSchema:
+    return replace_columns(SCHEMA, columns)
+
+
+def replace_columns(schema: TableSchema, columns: Sequence[Column]) -> TableSchema:
+    return TableSchema(schema.database, schema.table, tuple(columns), schema.indexes)
+
+
+def test_a_plain_table_is_opened_by_the_oldest_readers(table: CurrentTable) -> None:
+    protocol = DeltaTable(table.path).protocol()
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+    assert DeltaTable(table.path).to_pyarrow_table().num_rows == 3
+
+
+BIG_ID = Column("id", ColumnType("bigint"), nullable=False)
+MOMENT = Column("at", ColumnType("datetime"))
+SPACED = Column("a b", ColumnType("int"))
+RENAMED = Column("w", ColumnType("varchar", length=20))
+CHANGES: Mapping[str, tuple[TableSchema, ColumnChange, set[str]]] = {
+    "wider": (
+        with_columns(BIG_ID, TEXT),
+        ColumnConverted("id", ID.type, BIG_ID.type),
+        {"typeWidening"},
+    ),
+    "renamed": (with_columns(ID, RENAMED), ColumnRenamed("v", "w"), {"columnMapping"}),
+    "datetime": (with_columns(ID, TEXT, MOMENT), ColumnAdded(MOMENT), {"timestampNtz"}),
+    "named with a space": (
+        with_columns(ID, TEXT, SPACED),
+        ColumnAdded(SPACED),
+        {"columnMapping"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_change_of_columns_switches_on_what_it_needs(table: CurrentTable, kind: str) -> None:
+    """A killed run may do so twice: what RESTORE leaves of a feature is in nobody's way."""
+    after, step, wanted = CHANGES[kind]
+    start = table.version
+    expected = [(*old, *([None] * (len(after.columns) - 2))) for old in content(table)]
+    for _ in range(2):
+        table.reshape(SCHEMA, [step], after)
+        assert features(table) & {"typeWidening", "columnMapping", "timestampNtz"} == wanted
+        assert content(table) == expected
+        table.restore(start)
+        assert content(table) == [old[:2] for old in expected]
+    # Whole writes go on from there.
+    stored = table.rows(start)
+    table.replace(read_entries(stored), SCHEMA)
+    assert content(table) == [old[:2] for old in expected]
+
+
+def read_document() -> dict[str, dict[str, bool]]:
+    """Return which features docs/lake.md says that each reader reads."""
+    text = (Path(__file__).parents[2] / "docs" / "lake.md").read_text()
+    table = text[text.index("| reader |") :].partition("\n\n")[0]
+    (_, *names), _, *lines = ([*map(str.strip, row[1:-1].split("|"))] for row in table.splitlines())
+    return {
+        reader: {
+            name: {"yes": True, "no": False}[said] for name, said in zip(names, row, strict=True)
+        }
+        for reader, *row in lines
+    }
+
+
+def delete_rows(table: CurrentTable) -> None:
+    table._set(table_features.DELETION_VECTORS)
+    table._spark.sql(f"DELETE FROM {table.sql} WHERE id = 1").collect()
+
+
+FEATURES: Mapping[str, Callable[[CurrentTable], None]] = {
+    "plain, `timestampNtz`": lambda table: change_columns(table, "datetime"),
+    "deletion vectors": delete_rows,
+    "column mapping": lambda table: change_columns(table, "renamed"),
+    "type widening": lambda table: change_columns(table, "wider"),
+}
+
+
+def change_columns(table: CurrentTable, kind: str) -> None:
+    after, step, _ = CHANGES[kind]
+    table.reshape(SCHEMA, [step], after)
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_readers_read_what_the_document_says(table: CurrentTable, feature: str) -> None:
+    FEATURES[feature](table)
+    expected = table.rows(table.version).toArrow()
+    said = {reader: row[feature] for reader, row in read_document().items()}
+    assert said.pop("Spark with Delta 4")
+    found = {}
+    for name, read in READERS.items():
+        try:
+            lines = list_lines(read(table.path, table.version), expected.schema)
+        except Exception:
+            # Each library has errors of its own.
+            found[name] = False
+        else:
+            found[name] = lines == list_lines(expected, expected.schema)
+    assert found == said
+
+
+def test_only_a_large_table_has_deletion_vectors_and_clustering(
+    table: CurrentTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_features, "LARGE_TABLE", 1 << 20)
+    assert not table.adapt_to_size(SCHEMA)
+    assert "deletionVectors" not in features(table)
+    monkeypatch.setattr(table_features, "LARGE_TABLE", 0)
+    for _ in range(2):
+        assert table.adapt_to_size(SCHEMA)
+        assert {"deletionVectors", "clustering"} <= features(table)
+    assert table.version == 2
+    # Small again, it loses both.
+    monkeypatch.setattr(table_features, "LARGE_TABLE", 1 << 20)
+    table.replace(read_entries(table.rows(table.version)), SCHEMA)
+    assert not table.read_state().has_deletion_vectors
+
+
+CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` VARCHAR(20))"
+NOON = "2024-02-29 12:00:00"
+WINDOWS: Mapping[int, Sequence[Message]] = {
+    20: [ddl("d", "t", 10, "CREATE", CREATE), row("d", "t", 11, id="1", v="x")],
+    40: [
+        ddl("d", "t", 30, "ALTER", "ALTER TABLE `t` ADD COLUMN `at` DATETIME"),
+        change("INSERT", "d", "t", 31, {"id": "2", "v": "y", "at": NOON}, at="datetime"),
+    ],
+    60: [
+        ddl("d", "t", 50, "ALTER", "ALTER TABLE `t` RENAME COLUMN `v` TO `w x`"),
+        change("DELETE", "d", "t", 51, {"id": "1", "w x": "x"}),
+    ],
+    80: [
+        ddl("d", "t", 70, "ALTER", "ALTER TABLE `t` MODIFY COLUMN `id` BIGINT"),
+        change("INSERT", "d", "t", 71, {"id": "5000000000", "w x": "z"}, id="bigint"),
+    ],
+}
+RIGHT = {
+    20: [b'{"id":"1","v":"x"}\n'],
+    40: [b'{"id":"1","v":"x","at":null}\n', b'{"id":"2","v":"y","at":"2024-02-29 12:00:00"}\n'],
+    60: [b'{"id":"2","w x":"y","at":"2024-02-29 12:00:00"}\n'],
+    80: [
+        b'{"id":"2","w x":"y","at":"2024-02-29 12:00:00"}\n',
+        b'{"id":"5000000000","w x":"z","at":null}\n',
+    ],
+}
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("old", [False, True])
+def test_a_table_goes_through_every_change(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: bool, large: bool
+) -> None:
+    """A table of an older lake has all features on from its creation."""
+    monkeypatch.setattr(table_features, "LARGE_TABLE", -1 if large else 1 << 20)
+    if old:
+        create = CurrentTable.create
+
+        def create_as_before(table: CurrentTable, *arguments: Any, **others: Any) -> None:
+            create(table, *arguments, **others)
+            table._set(OLD_PROPERTIES)
+
+        monkeypatch.setattr(CurrentTable, "create", create_as_before)
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
+    messages: list[Message] = []
+    for ts, window in WINDOWS.items():
+        messages += [*window, watermark(ts)]
+        assert (
+            advance(
+                lake, RecordSource(lambda _, sent=tuple(messages): placed(sent))
+            ).applied.problems
+            == []
+        )
+    for ts, lines in RIGHT.items():
+        seen = as_of(lake, ts)
+        assert list(seen.lines(seen.find("d.t")[0])) == lines, ts
+    snapshot = read_last_snapshot(lake)
+    (incarnation,) = snapshot.versions
+    table = CurrentTable(lake, incarnation)
+    # A replay goes back to any snapshot, across each switch.
+    now = content(table)
+    for version in range(table.version):
+        before = sorted(tuple(r) for r in table.rows(version).drop("_commit_ts").collect())
+        table.restore(version)
+        assert content(table) == before
+    table.restore(snapshot.versions[incarnation])
+    assert content(table) == now

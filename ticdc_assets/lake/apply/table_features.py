@@ -1,0 +1,114 @@
+"""Which Delta features a current table has: only those that its columns and its size need.
+
+A reader that lacks one of a table's features does not open the table, so a table is created plain,
+and a feature is switched on by the first change that cannot do without it:
+
+- `timestampNtz` by a DATETIME column;
+- column mapping by a name with a space or one of `,;{}()=`, and in a large table by RENAME or DROP
+  COLUMN;
+- type widening by a wider type in a large table;
+- deletion vectors and clustering once the table is large.
+
+A small table is written whole instead (`CurrentTable.replace`), in one commit.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyspark.sql import SparkSession
+
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.columns.types import DeltaColumn, choose_delta_names, list_delta_columns
+from ticdc_assets.lake.store.sql import delta_table, quote_identifier
+
+# A table of more bytes is large: changing rows costs less than writing it again.
+LARGE_TABLE = 2 << 20
+
+# Snapshots name Delta versions, so only `maintain` decides which versions may go.
+PLAIN_PROPERTIES = {"delta.logRetentionDuration": "interval 3650 days"}
+DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
+COLUMN_MAPPING = {"delta.columnMapping.mode": "name"}
+TYPE_WIDENING = {"delta.enableTypeWidening": "true"}
+# Only tables of older lakes have it.
+CHANGE_DATA_FEED = {"delta.enableChangeDataFeed": "true"}
+_NTZ_FEATURE = "timestampNtz"
+_NTZ_PROPERTY = {f"delta.feature.{_NTZ_FEATURE}": "supported"}
+# Characters that Delta takes in a column's name with column mapping only.
+_MAPPED_CHARACTERS = frozenset(" ,;{}()\n\t=")
+# Delta clusters by columns with statistics: not by these types, and only the first columns.
+_UNCLUSTERED = ("binary", "array", "boolean", "timestamp_ntz")
+_WITH_STATISTICS = 32
+_MOST_CLUSTERED = 4
+
+
+@dataclass(frozen=True)
+class TableState:
+    """What Delta's log says of a table; `size` is in bytes."""
+
+    size: int
+    properties: Mapping[str, str]
+    features: Collection[str]
+
+    @property
+    def is_large(self) -> bool:
+        return self.size > LARGE_TABLE
+
+    @property
+    def has_deletion_vectors(self) -> bool:
+        return self.has(DELETION_VECTORS)
+
+    def has(self, properties: Mapping[str, str]) -> bool:
+        """Whether the table has these properties, or the feature that one stands for."""
+        if properties == _NTZ_PROPERTY:
+            return _NTZ_FEATURE in self.features
+        return all(self.properties.get(name) == value for name, value in properties.items())
+
+
+def read_table_state(spark: SparkSession, path: str) -> TableState:
+    """Read the newest state of the table at a path."""
+    if "://" not in path:
+        # Spark then meets the same problem, and raises the error that callers expect.
+        with suppress(DeltaError, OSError):
+            return _read_local_state(path)
+    columns = ("sizeInBytes", "properties", "tableFeatures")
+    detail = spark.sql(f"DESCRIBE DETAIL {delta_table(path)}").select(*columns).collect()[0]
+    return TableState(detail[0], detail[1], detail[2])
+
+
+def _read_local_state(path: str) -> TableState:
+    table = DeltaTable(path)
+    protocol = table.protocol()
+    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    files = pa.table(table.get_add_actions())
+    size = sum(files["size_bytes"].to_pylist())
+    return TableState(size, table.metadata().configuration, features)
+
+
+def list_needed_properties(columns: Iterable[DeltaColumn]) -> list[Mapping[str, str]]:
+    """List the properties that Delta requires for columns."""
+    columns = list(columns)
+    needed: list[Mapping[str, str]] = []
+    if any(column.type == "timestamp_ntz" for column in columns):
+        needed.append(_NTZ_PROPERTY)
+    if any(not _MAPPED_CHARACTERS.isdisjoint(column.name) for column in columns):
+        needed.append(COLUMN_MAPPING)
+    return needed
+
+
+def list_clustering_columns(schema: TableSchema) -> list[str]:
+    """List the columns to cluster by: those of the key that Delta can cluster by."""
+    columns = list_delta_columns(schema)[:_WITH_STATISTICS]
+    names = choose_delta_names(schema)
+    key = {names[c.name] for k in schema.key if (c := schema.column(k)) and c.name in names}
+    by = [c.name for c in columns if c.name in key and not c.type.startswith(_UNCLUSTERED)]
+    return by[:_MOST_CLUSTERED]
+
+
+def format_clustering(schema: TableSchema) -> str:
+    """Format the clause that clusters a table by its key."""
+    by = ", ".join(map(quote_identifier, list_clustering_columns(schema)))
+    return f"CLUSTER BY ({by})" if by else "CLUSTER BY NONE"
