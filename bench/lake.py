@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from bench.lake_baselines import find_data_files, in_duckdb, plain_spark, plain_spark_twice
 from bench.lake_changes import Size, measure_changes, show_growth
-from bench.lake_work import STAGES, Work
+from bench.lake_work import STAGES, Work, describe_jobs
 from resources.spark import get_session
 from ticdc_assets.demo import SimulationOptions
 
@@ -151,6 +151,7 @@ def _load_all(spark: SparkSession, folder: Path, load: Load) -> None:
             f"{cpu:13.2f}{run.cpu / cpu:8.1f}"
         )
     stages = ", ".join(f"{name} {run.stages[name]:.2f}" for name in STAGES)
+    print(f"  Spark jobs: {describe_jobs(run)}")
     print(f"  seconds: {stages}; Delta commits: {run.current_commits} to current tables,", end=" ")
     print(f"{run.other_commits} to others; load average {_load()}")
     got = work.totals()

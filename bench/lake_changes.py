@@ -6,7 +6,7 @@ from statistics import median
 
 from pyspark.sql import SparkSession
 
-from bench.lake_work import STAGES, Run, Work
+from bench.lake_work import STAGES, Run, Work, describe_jobs
 from ticdc_assets.demo import SimulationOptions
 
 # A share of updates, so that the change needs a merge.
@@ -59,5 +59,6 @@ def show_growth(title: str, small: Size, large: Size, results: dict[Size, list[R
         print(f"  {size!s:>24}{seconds:8.2f} s ({each}), {cpu:.2f} s of CPU time")
         stages = ", ".join(f"{s} {median(run.stages[s] for run in runs):.2f}" for s in STAGES)
         print(f"  {'':24}  {stages}")
+        print(f"  {'':24}  Spark jobs: {describe_jobs(runs[-1])}")
     seconds, cpu = (b / a for a, b in zip(typical[small], typical[large], strict=True))
     print(f"  {'ratio':>24}{seconds:8.2f}; CPU time {cpu:.2f}")

@@ -1,7 +1,8 @@
 """A simulated changefeed and a lake that follows it, timed stage by stage.
 
-CPU time is measured beside wall-clock time, because a busy machine distorts it less.  Stages are
-timed by wrapping the functions that an advance calls, so the lake has no code for it.
+CPU time and Spark jobs are measured beside wall-clock time, because a busy machine distorts them
+less.  Stages are timed by wrapping the functions that an advance calls, so the lake has no code for
+it.
 """
 
 import os
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -38,6 +39,7 @@ TIMED_FUNCTIONS = {
     },
 }
 STAGES = (*TIMED_FUNCTIONS, "rest")
+_JOB_GROUP = "spark.jobGroup.id"
 _COMMIT = re.compile(r"\d{20}\.json")
 
 # Row count and two sums, to compare the content of tables.
@@ -46,9 +48,11 @@ Totals = tuple[int, int, str]
 
 @dataclass(frozen=True)
 class Run:
-    """One advance: seconds in all and per stage, CPU seconds, and Delta commits.
+    """One advance: seconds and Spark jobs in all and per stage, CPU seconds, and Delta commits.
 
-    A stage that works on several tables in parallel counts wall-clock time.
+    A stage that works on several tables in parallel counts wall-clock time.  `table_jobs` are those
+    of the stage "apply" by incarnation.  Jobs that a stage starts in threads of its own count as
+    the rest's.
     """
 
     events: int
@@ -57,6 +61,8 @@ class Run:
     stages: dict[str, float]
     current_commits: int
     other_commits: int
+    jobs: dict[str, int]
+    table_jobs: dict[str, int]
 
 
 class Work:
@@ -80,7 +86,8 @@ class Work:
     def advance(self) -> Run:
         """Advance the lake to the end of the source and measure it."""
         before = self._commits()
-        with _timed() as spans:
+        jobs = _Jobs(self.lake.spark)
+        with _timed(jobs) as spans:
             clock = Clock()
             done = advance(self.lake, self._source)
             seconds, cpu = clock.read()
@@ -91,7 +98,9 @@ class Work:
         new = self._commits() - before
         current = sum("current" in path.parts for path in new)
         others = len(new) - current
-        return Run(done.decoded.rows, seconds, cpu, stages, current, others)
+        jobs_by_stage, jobs_by_table = jobs.read()
+        rows = done.decoded.rows
+        return Run(rows, seconds, cpu, stages, current, others, jobs_by_stage, jobs_by_table)
 
     def _commits(self) -> set[Path]:
         logs = Path(self.lake.path("")).glob("**/_delta_log/*.json")
@@ -147,8 +156,51 @@ def _cpu_time() -> float:
     return used / os.sysconf("SC_CLK_TCK") if ticks else float("nan")
 
 
+class _Jobs:
+    """Counts the Spark jobs of stages since its creation (none on Spark Connect)."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context = spark.sparkContext if hasattr(spark, "_jsc") else None
+        self._groups: set[str] = set()
+        self._before: dict[str | None, set[int]] = {None: self._find(None)}
+
+    def _find(self, group: str | None) -> set[int]:
+        if self._context is None:
+            return set()
+        return set(self._context.statusTracker().getJobIdsForGroup(group))
+
+    @contextmanager
+    def count(self, group: str) -> Iterator[None]:
+        """Count the jobs that this thread starts for a group."""
+        if self._context is None:
+            yield
+            return
+        if group not in self._groups:
+            self._before[group] = self._find(group)
+            self._groups.add(group)
+        before = self._context.getLocalProperty(_JOB_GROUP)
+        self._context.setLocalProperty(_JOB_GROUP, group)
+        try:
+            yield
+        finally:
+            # Spark removes a property that is set to nothing.
+            self._context.setLocalProperty(_JOB_GROUP, cast("str", before))
+
+    def read(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the number of jobs by stage, and by table."""
+        found = {group: len(self._find(group) - old) for group, old in self._before.items()}
+        stages = dict.fromkeys(STAGES, 0)
+        tables = {}
+        for group, count in found.items():
+            stage, _, table = (group or "rest").partition(" ")
+            stages[stage] += count
+            if table:
+                tables[table] = count
+        return stages, tables
+
+
 @contextmanager
-def _timed() -> Iterator[dict[str, list[tuple[float, float]]]]:
+def _timed(jobs: _Jobs) -> Iterator[dict[str, list[tuple[float, float]]]]:
     """Record when the functions of each stage ran."""
     spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
     originals: list[tuple[Any, str, Any]] = []
@@ -156,8 +208,11 @@ def _timed() -> Iterator[dict[str, list[tuple[float, float]]]]:
     def time_calls(work: Callable[..., Any], stage: str) -> Callable[..., Any]:
         def run(*args: Any, **named: Any) -> Any:
             begun = time.perf_counter()
+            # Of a table's work, the second argument is the plan.
+            group = f"{stage} {args[1].incarnation}" if stage == "apply" else stage
             try:
-                return work(*args, **named)
+                with jobs.count(group):
+                    return work(*args, **named)
             finally:
                 spans[stage].append((begun, time.perf_counter()))
 
@@ -175,6 +230,13 @@ def _timed() -> Iterator[dict[str, list[tuple[float, float]]]]:
     finally:
         for module, name, work in originals:
             setattr(module, name, work)
+
+
+def describe_jobs(run: Run) -> str:
+    """Describe the Spark jobs of a run: in all, by stage, and the most of one table."""
+    stages = ", ".join(f"{name} {run.jobs[name]}" for name in STAGES)
+    most, count = max(run.table_jobs.values(), default=0), len(run.table_jobs)
+    return f"{sum(run.jobs.values())} ({stages}); at most {most} for one of {count} tables"
 
 
 def _union_seconds(spans: list[tuple[float, float]]) -> float:
