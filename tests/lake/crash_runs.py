@@ -34,9 +34,9 @@ from ticdc_assets.demo import (
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.store.codegen import CODEGEN_OFF
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.work_size import FEW_ROWS
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import build_ledger
 from ticdc_assets.protocols.message import Message
@@ -67,7 +67,7 @@ class Runs:
         # Where each run was killed, as text.
         self.kills: list[str] = []
         self._log = root / "runs.log"
-        lines = "".join(f"{name} {value}\n" for name, value in CODEGEN_OFF.items())
+        lines = "".join(f"{name} {value}\n" for name, value in FEW_ROWS.items())
         (root / "spark-defaults.conf").write_text(lines)
         self._small = {
             "TICDC_SPARK_MASTER": "local[2]",

@@ -6,8 +6,10 @@ from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, placed, row, watermark
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.log.applied import read_last_snapshot, read_snapshot
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.asof import as_of
 
 
@@ -20,7 +22,7 @@ def test_a_watermark_before_the_first_table_makes_a_snapshot(
         came = placed(sent[:count])
         advance(lake, RecordSource(lambda _, came=came: came))
         assert read_last_snapshot(lake).ts == resolved
-    assert [read_snapshot(lake, seq).ts for seq in range(4)] == [0, 5, 7, 9]
+    assert [read_snapshot(LakeReader(lake.location), seq).ts for seq in range(4)] == [0, 5, 7, 9]
     assert as_of(lake, 7).tables() == []
     (table,) = as_of(lake).tables()
     assert list(as_of(lake).lines(table)) == [b'{"id":"1"}\n']

@@ -56,7 +56,7 @@ class Shown(NamedTuple):
     """What a table shows; a column that rows never sent is NULL."""
 
     status: str
-    rows: tuple[str, ...] = ()
+    rows: Sequence[str] = ()
 
 
 # What tables show by name, and why rows are in the quarantine by place.
@@ -156,7 +156,7 @@ def read_model(model: ModelReplay) -> _Contents:
     return shown, quarantined
 
 
-def _complete(lines: Sequence[bytes], schema: TableSchema) -> tuple[str, ...]:
+def _complete(lines: Sequence[bytes], schema: TableSchema) -> list[str]:
     names = [column.name for column in schema.columns if column.generated != "virtual"]
     rows = map(json.loads, lines)
-    return tuple(sorted(json.dumps([row.get(name) for name in names]) for row in rows))
+    return sorted(json.dumps([row.get(name) for name in names]) for row in rows)

@@ -20,7 +20,8 @@ from ticdc_assets.events import RowChange
 from ticdc_assets.lake.advance import FolderSource, RecordSource, advance
 from ticdc_assets.lake.apply.pending_rows import find_late_rows
 from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.log.applied import read_last_snapshot, read_snapshot
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.asof import as_of
@@ -122,7 +123,7 @@ def test_a_row_sent_again_under_another_schema_version_is_repeated(
         assert (done.problems, done.replayed) == ([], 0)
     second = f"UPDATE {lake.sql('events')} SET schema_version = 9, table_id = 7"
     lake.spark.sql(f"{second} WHERE kind = 'row' AND batch = 2").collect()
-    assert find_late_rows(lake, read_snapshot(lake, 1), 2) == []
+    assert find_late_rows(lake, read_snapshot(LakeReader(lake.location), 1), 2) == []
     (table,) = build_ledger(LakeReader(lake.location), read_last_snapshot(lake)).tables
     assert (table.input, table.applied, table.repeated, table.missing) == (2, 1, 1, 0)
 

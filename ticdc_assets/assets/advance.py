@@ -21,10 +21,10 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.catalog import LakeCatalog
-from ticdc_assets.lake.store.codegen import CODEGEN_MIN_ROWS, codegen
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.work_size import MANY_ROWS, sized_for
 from ticdc_assets.naming import identifier, layer_asset_key, output_name, table_asset_key
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.run import (
@@ -163,7 +163,7 @@ class _Run:
         materializer = Materializer(self._context, report)
         yield from materializer.materialize_layers(report)
         rows = max(windows.result.decoded.rows, windows.result.applied.rows)
-        with codegen(lake.spark, enabled=rows > CODEGEN_MIN_ROWS):
+        with sized_for(lake.spark, small=rows < MANY_ROWS):
             yield from self._materialize_tables(report)
             # Of a lake that was never reported, only what this run changed is checked.
             since = reported.snapshot_id or before.snapshot_id

@@ -15,9 +15,9 @@ from ticdc_assets.lake.log.schema_history import SchemasFor
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
-from ticdc_assets.lake.store.codegen import CODEGEN_MIN_ROWS, codegen
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.tables import create_tables
+from ticdc_assets.lake.store.work_size import MANY_ROWS, sized_for
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore
@@ -85,12 +85,12 @@ def advance(
     lake: LakeSession, source: Source, *, progress: Progress | None = None
 ) -> AdvanceResult:
     """Run every stage once, from where the lake's last commits ended."""
-    with codegen(lake.spark, enabled=False):
+    with sized_for(lake.spark, small=True):
         create_tables(lake)
         before = read_last_snapshot(lake)
         ingested = _ingest(lake, source, progress)
         decoded = _decode(lake, source, before)
-        with codegen(lake.spark, enabled=decoded.rows > CODEGEN_MIN_ROWS):
+        with sized_for(lake.spark, small=decoded.rows < MANY_ROWS):
             applied = apply(
                 lake,
                 before,

@@ -24,10 +24,11 @@ from ticdc_assets.checks.invariants.row_conditions import (
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.events.repetition import event_digest
-from ticdc_assets.lake.log.applied import read_snapshot
+from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.applied_row import APPLIED_COLUMNS, AppliedRow, decode_applied_row
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.state import Incarnation
 
 
@@ -93,12 +94,12 @@ class CheckContext:
     @cached_property
     def before(self) -> Snapshot:
         """The snapshot before the range."""
-        return read_snapshot(self.lake, self.range.since)
+        return read_snapshot(LakeReader(self.lake.location), self.range.since)
 
     @cached_property
     def after(self) -> Snapshot:
         """The last snapshot of the range."""
-        return read_snapshot(self.lake, self.range.through)
+        return read_snapshot(LakeReader(self.lake.location), self.range.through)
 
     @cached_property
     def snapshots(self) -> list[AppliedRow]:

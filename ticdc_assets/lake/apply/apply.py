@@ -4,7 +4,7 @@
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -13,13 +13,16 @@ from msgspec.structs import replace
 from ticdc_assets.lake.apply.control_events import ControlEvents, read_control_events
 from ticdc_assets.lake.apply.pending_rows import find_late_rows
 from ticdc_assets.lake.apply.quarantined_rows import write_quarantined_rows
+from ticdc_assets.lake.apply.table_features import read_table_state
 from ticdc_assets.lake.apply.table_work import TableOutcome, apply_table_work
 from ticdc_assets.lake.apply.window import PreparedWindow, prepare_window
-from ticdc_assets.lake.log.applied import find_valid_snapshot, read_snapshot, write_snapshot
+from ticdc_assets.lake.log.applied import find_valid_snapshot, write_snapshot
+from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.schema_history import write_history, write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.codegen import CODEGEN_MIN_ROWS, codegen
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.work_size import MANY_ROWS, sized_for
 from ticdc_assets.plan.gaps import mark_gaps
 from ticdc_assets.plan.plan import Plan, needs_window_at_start, record_outcomes
 from ticdc_assets.plan.replay import (
@@ -121,7 +124,7 @@ class _Applier:
         if replay is None:
             return snapshot
         base_id = find_valid_snapshot(self._lake, replay.snapshot_id, replay.before_ts)
-        base = read_snapshot(self._lake, base_id)
+        base = read_snapshot(LakeReader(self._lake.location), base_id)
         if base.ts >= snapshot.ts and base.batch >= snapshot.batch:
             return snapshot
         base = dataclasses.replace(base, state=replace(base.state, skipped_ddls=now.skipped_ddls))
@@ -169,13 +172,13 @@ class _Applier:
             )
 
         outcomes: dict[str, TableOutcome] = {}
-        is_large = window.rows > CODEGEN_MIN_ROWS * max(len(ids), 1)
-        # A table mostly waits for Delta logs and storage, so Python's default is not too many.
-        with codegen(self._lake.spark, enabled=is_large), ThreadPoolExecutor() as pool:
-            for id, outcome in zip(ids, pool.map(apply_one, ids), strict=True):
-                outcomes[id] = outcome
-                if self._progress is not None:
-                    self._progress(len(outcomes), len(ids))
+        for some, small in self._group_by_work(window, ids):
+            # A table mostly waits for Delta logs and storage: Python's default is not too many.
+            with sized_for(self._lake.spark, small=small), ThreadPoolExecutor() as pool:
+                for id, outcome in zip(some, pool.map(apply_one, some), strict=True):
+                    outcomes[id] = outcome
+                    if self._progress is not None:
+                        self._progress(len(outcomes), len(ids))
         applied = [outcome for outcome in outcomes.values() if outcome.pause_reason is None]
         write_quarantined_rows(self._lake, [s for outcome in applied for s in outcome.segments])
         plan = record_outcomes(
@@ -185,6 +188,24 @@ class _Applier:
             [id for id, o in outcomes.items() if o.rows_in_wrong_partitions],
         )
         return _AppliedWork(plan, outcomes)
+
+    def _group_by_work(
+        self, window: PreparedWindow, ids: Collection[str]
+    ) -> Iterator[tuple[list[str], bool]]:
+        """Yield the tables whose work is small and the others; each time, say which it is."""
+        if window.rows >= MANY_ROWS * max(len(ids), 1):
+            yield [*ids], False
+            return
+
+        def is_small(id: str) -> bool:
+            path = self._lake.current_path(id)
+            is_there = id in window.start.versions
+            return not (is_there and read_table_state(self._lake.spark, path).is_large)
+
+        with ThreadPoolExecutor() as pool:
+            small = dict(zip(ids, pool.map(is_small, ids), strict=True))
+        yield [id for id in ids if small[id]], True
+        yield [id for id in ids if not small[id]], False
 
     # Parameters: what a snapshot consists of.
     def _write_snapshot(

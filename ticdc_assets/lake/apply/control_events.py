@@ -1,11 +1,11 @@
 """Read DDLs, bootstraps and watermarks of new batches, and compute the resolved ts."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import LostRecords
@@ -21,12 +21,15 @@ from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_records import read_known_partitions
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader, OpenTables
 from ticdc_assets.plan.gaps import end_gap
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.plan.state import Gap, State, ddl_name
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker, WatermarkState
 
-# A row of `events` and the event that it states.
+# A row of `events`, by column.
+Row = Mapping[str, Any]
+# A row and the event that it states.
 _Statement = tuple[Row, SchemaChange | Bootstrap]
 
 
@@ -58,34 +61,24 @@ def read_control_events(
     undecoded_files: Collection[UndecodedFiles] = (),
 ) -> ControlEvents:
     """Read the control events that arrived since a snapshot."""
-    events = lake.read("events").where(F.col("batch") <= batch)
-    is_new = F.col("batch") > since.batch
-    is_gap = (F.col("kind") == "quarantined") & (F.col("error") == LostRecords.__name__)
-    control = events.where(
-        (F.col("kind").isin("ddl", "bootstrap", "watermark") | is_gap)
-        & (is_new | ((F.col("kind") == "ddl") & (F.col("commit_ts") >= since.ts)))
-    )
-    rows = control.select(
-        *("kind", "batch", "seq", "index", "commit_ts", "source", "partition", "number"),
-        "statement",
-    ).collect()
-    rows.sort(key=lambda row: (row["seq"], row["index"]))
+    events = LakeReader(lake.location).open_all(["events"])
+    is_new = (pc.field("batch") > since.batch) & (pc.field("batch") <= batch)
+    rows = _read_control_rows(events, is_new, since, batch)
     stating = _read_statements(rows)
     ddls = [change for _, change in stating if isinstance(change, SchemaChange)]
     late = [ddl for ddl in ddls if ddl.commit_ts < since.ts]
-    new_events = events.where(is_new)
     tracker = ResolvedTsTracker(lake.feed)
     tracker.restore(since.state.watermarks)
     tracker.observe(_read_watermark(row) for row in rows if _is_new_watermark(row, since))
     tracker.observe(change for _, change in stating)
-    _observe_senders(tracker, lake.feed, new_events)
+    _observe_senders(tracker, lake.feed, events, is_new)
     if lake.feed.transport == "kafka":
         tracker.expect_partitions(read_known_partitions(lake))
     resolved_ts, more_may_come = tracker.resolved_ts, lake.feed.transport != "storage"
     if resolved_ts is None:
         # The stream has no watermarks, so everything that has arrived counts as complete.
-        newest = new_events.where(F.col("kind").isin("row", "ddl")).agg(F.max("commit_ts"))
-        resolved_ts, more_may_come = newest.collect()[0][0] or 0, False
+        stated = events.read("events", "commit_ts", where=is_new & _is_of("row", "ddl"))
+        resolved_ts, more_may_come = pc.max(stated["commit_ts"]).as_py() or 0, False
     return ControlEvents(
         ddls=tuple(ddl for ddl in ddls if ddl.commit_ts >= since.ts),
         bootstraps=tuple(_date_bootstraps(stating, since.state)),
@@ -97,6 +90,27 @@ def read_control_events(
         undecoded_files=tuple(undecoded_files),
         gaps=_find_gaps(rows, since.state.gaps),
     )
+
+
+def _read_control_rows(
+    events: OpenTables, is_new: pc.Expression, since: Snapshot, batch: int
+) -> list[Row]:
+    """Read the new control events, and known DDLs that the window may have to apply."""
+    is_gap = _is_of("quarantined") & (pc.field("error") == LostRecords.__name__)
+    is_control = _is_of("ddl", "bootstrap", "watermark") | is_gap
+    is_ddl_ahead = _is_of("ddl") & (pc.field("commit_ts") >= since.ts)
+    is_known = pc.field("batch") <= batch
+    rows = events.read(
+        "events",
+        *("kind", "batch", "seq", "index", "commit_ts", "source", "partition", "number"),
+        "statement",
+        where=is_control & (is_new | (is_ddl_ahead & is_known)),
+    ).to_pylist()
+    return sorted(rows, key=lambda row: (row["seq"], row["index"]))
+
+
+def _is_of(*kinds: str) -> pc.Expression:
+    return pc.field("kind").isin(kinds)
 
 
 def _find_gaps(rows: Sequence[Row], known: Sequence[Gap]) -> tuple[Gap, ...]:
@@ -114,7 +128,7 @@ def _find_gaps(rows: Sequence[Row], known: Sequence[Gap]) -> tuple[Gap, ...]:
 
 def _read_statements(rows: Sequence[Row]) -> list[_Statement]:
     stating = [row for row in rows if row["kind"] in ("ddl", "bootstrap")]
-    return list(zip(stating, read_statements(row.asDict() for row in stating), strict=True))
+    return list(zip(stating, read_statements(stating), strict=True))
 
 
 def _is_new_watermark(row: Row, since: Snapshot) -> bool:
@@ -128,14 +142,17 @@ def _read_watermark(row: Row) -> Watermark:
     return Watermark(ts=row["commit_ts"], position=position)
 
 
-def _observe_senders(tracker: ResolvedTsTracker, feed: Changefeed, new_events: DataFrame) -> None:
+def _observe_senders(
+    tracker: ResolvedTsTracker, feed: Changefeed, events: OpenTables, is_new: pc.Expression
+) -> None:
     """Tell the tracker which partitions sent rows: each of them owes a watermark."""
     if feed.transport == "storage":
         return
-    rows = new_events.where(F.col("kind") == "row")
-    senders = rows.groupBy("source", "partition", "database", "table")
-    for row in senders.agg(F.min("commit_ts").alias("first_ts")).collect():
-        tracker.observe_rows(*row)
+    sender = ("source", "partition", "database", "table")
+    rows = events.read("events", *sender, "commit_ts", where=is_new & _is_of("row"))
+    first = rows.group_by(sender).aggregate([("commit_ts", "min")])
+    for row in first.select([*sender, "commit_ts_min"]).to_pylist():
+        tracker.observe_rows(*row.values())
 
 
 def _date_bootstraps(stating: Sequence[_Statement], state: State) -> list[tuple[int, Bootstrap]]:
@@ -162,17 +179,15 @@ def _date_bootstraps(stating: Sequence[_Statement], state: State) -> list[tuple[
 
 
 def _select_first_arrivals(
-    ddls: Sequence[SchemaChange], events: DataFrame, batch: int
+    ddls: Sequence[SchemaChange], events: OpenTables, batch: int
 ) -> list[SchemaChange]:
     """Select the DDLs that had not arrived up to a batch already."""
     if not ddls:
         return []
-    before = events.where(
-        (F.col("kind") == "ddl")
-        & (F.col("batch") <= batch)
-        & F.col("commit_ts").isin(sorted({ddl.commit_ts for ddl in ddls}))
-    ).select("kind", "statement")
-    known = read_statements(row.asDict() for row in before.collect())
+    of_same_ts = pc.field("commit_ts").isin(sorted({ddl.commit_ts for ddl in ddls}))
+    is_before = _is_of("ddl") & (pc.field("batch") <= batch) & of_same_ts
+    before = events.read("events", "kind", "statement", where=is_before)
+    known = read_statements(before.to_pylist())
     names = {(c.commit_ts, ddl_name(c)) for c in known if isinstance(c, SchemaChange)}
     return [ddl for ddl in ddls if (ddl.commit_ts, ddl_name(ddl)) not in names]
 
@@ -181,7 +196,7 @@ class StatedSchemas:
     """Finds the schemas that messages and files stated for table versions, at any time."""
 
     def __init__(self, lake: LakeSession, control: ControlEvents) -> None:
-        self._events = lake.read("events")
+        self._events = LakeReader(lake.location).open_all(["events"])
         self._schemas: dict[tuple[str | None, int | None], TableSchema | None] = {}
         for ddl in control.ddls:
             self._remember(ddl.schema)
@@ -197,10 +212,9 @@ class StatedSchemas:
         if name not in self._schemas:
             # `events` has a RENAME under the old name, and its schema has the new one, so the
             # version alone selects.
-            stating = self._events.where(
-                F.col("kind").isin("ddl", "bootstrap") & (F.col("schema_version") == version)
-            ).select("kind", "statement")
-            for change in read_statements(row.asDict() for row in stating.collect()):
+            is_stating = _is_of("ddl", "bootstrap") & (pc.field("schema_version") == version)
+            stating = self._events.read("events", "kind", "statement", where=is_stating)
+            for change in read_statements(stating.to_pylist()):
                 self._remember(change.schema)
             self._schemas.setdefault(name, None)
         return self._schemas[name]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -17,6 +18,7 @@ from ticdc_assets.lake.events.repetition import is_same_event
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.arrow import make_array
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.ddl_cuts import DdlCuts
 from ticdc_assets.plan.replay import LateRows
 from ticdc_assets.plan.row_group import RowGroup
@@ -85,6 +87,9 @@ def find_late_rows(lake: LakeSession, snapshot: Snapshot, batch: int) -> list[La
     A row that had arrived before is a repetition and changes nothing.  A new one was held back by
     something that has been mended since.
     """
+    first_ts = _find_first_late_ts(lake, snapshot, batch)
+    if first_ts is None:
+        return []
     rows = lake.read("events").where(F.col("kind") == "row")
     late = rows.where(
         (F.col("batch") > snapshot.batch)
@@ -92,9 +97,6 @@ def find_late_rows(lake: LakeSession, snapshot: Snapshot, batch: int) -> list[La
         & (F.col("ordering") == "commit_ts")
         & (F.col("commit_ts") <= snapshot.ts)
     )
-    first_ts, count = late.agg(F.min("commit_ts"), F.count(F.lit(1))).collect()[0]
-    if not count:
-        return []
     known = rows.where(
         (F.col("batch") <= snapshot.batch)
         & (F.col("commit_ts") >= first_ts)
@@ -104,6 +106,17 @@ def find_late_rows(lake: LakeSession, snapshot: Snapshot, batch: int) -> list[La
     new = late.alias("late").join(known.alias("known"), same, "left_anti")
     tables = new.groupBy("database", "table").agg(F.min("commit_ts"))
     return [LateRows(*row) for row in tables.collect()]
+
+
+def _find_first_late_ts(lake: LakeSession, snapshot: Snapshot, batch: int) -> int | None:
+    """Find the first commit ts of new rows that the snapshot covers, from narrow columns."""
+    is_new = (pc.field("batch") > snapshot.batch) & (pc.field("batch") <= batch)
+    is_late = (pc.field("ordering") == "commit_ts") & (pc.field("commit_ts") <= snapshot.ts)
+    reader = LakeReader(lake.location)
+    where = (pc.field("kind") == "row") & is_new & is_late
+    late = reader.read(reader.open("events"), ["commit_ts"], where)
+    first: int | None = pc.min(late["commit_ts"]).as_py()
+    return first
 
 
 def group_rows(

@@ -11,7 +11,9 @@ from ticdc_assets.lake.apply.frames import Frames
 from ticdc_assets.lake.apply.pending_rows import Window, group_rows, sample_row, select_pending_rows
 from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.ddl_cuts import find_cuts
 from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan
 from ticdc_assets.protocols.registry import get_ordering, get_traits
@@ -36,7 +38,8 @@ class PreparedWindow:
         lake = self.frames.lake
         if lake.feed.may_lack_deletes or self.start.state.skipped_ddls:
             return True
-        return not lake.read("quarantine").isEmpty()
+        reader = LakeReader(lake.location)
+        return count_rows(reader, "quarantine", reader.open("quarantine").version()) > 0
 
 
 def prepare_window(

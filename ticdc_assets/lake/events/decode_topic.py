@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+import pyarrow.compute as pc
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
@@ -11,6 +12,7 @@ from ticdc_assets.lake.events.quarantine import update_quarantine
 from ticdc_assets.lake.store.commits import group_by_size
 from ticdc_assets.lake.store.contracts import EVENTS
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.protocols.payload import PayloadStore
 
 # Fewer records than this decode faster in one task than in several.
@@ -25,10 +27,13 @@ def decode_topic(
     `open_payloads` opens the claim-check storage in the workers, so it must pickle.
     """
     commits = EventCommits(lake, since)
-    markers = lake.read("events").where(f"batch > {since} AND kind IN ('batch', 'quarantined')")
-    kinds = markers.select("kind", "batch").distinct().collect()
-    decoded = [row["batch"] for row in kinds if row["kind"] == "batch"]
-    has_quarantined = len(decoded) < len(kinds)
+    reader = LakeReader(lake.location)
+    is_marker = pc.field("kind").isin(["batch", "quarantined"])
+    where = (pc.field("batch") > since) & is_marker
+    markers = reader.read(reader.open("events"), ["kind", "batch"], where)
+    is_batch = pc.equal(markers["kind"], "batch")
+    decoded = pc.unique(markers["batch"].filter(is_batch)).to_pylist()
+    has_quarantined = not pc.all(is_batch, min_count=0).as_py()
     raw = lake.read("raw").where(f"batch > {since}")
     decode = make_record_worker(lake.feed, open_payloads)
     done_through = max([since, *decoded])

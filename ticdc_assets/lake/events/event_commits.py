@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, make_batch, to_arrow
-from ticdc_assets.lake.store.codegen import codegen
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.lake.store.sql import quote_literal
@@ -18,6 +17,7 @@ from ticdc_assets.lake.store.stage_commits import (
     read_last_stage_commit,
     was_committed,
 )
+from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.row_group import UndecodedFiles
 
 BYTES_PER_COMMIT = 8 << 30
@@ -96,7 +96,7 @@ class EventCommits:
             writer = writer.mode("append")
         self._number += 1
         writer, token = make_stage_writer(writer, _STAGE, self._number)
-        with codegen(self._lake.spark, enabled=not small):
+        with sized_for(self._lake.spark, small=small):
             writer.save(self._lake.path("events"))
         if not was_committed(self._lake, "events", token):
             return False

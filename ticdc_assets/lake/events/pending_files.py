@@ -4,7 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 
 # A row of `raw`, by column.
 RawFile = Mapping[str, Any]
@@ -88,26 +92,26 @@ def split_by_commit(pending: PendingFiles, max_bytes: int) -> Iterator[PendingFi
 
 def _read_markers(lake: LakeSession, since: int) -> list[dict[str, Any]]:
     """Read the batch and file markers, and one row if anything is quarantined."""
-    kinds = "kind IN ('batch', 'file', 'quarantined')"
-    markers = lake.read("events").where(f"batch > {since} AND {kinds}")
-    columns = (
-        f"if(kind <> 'quarantined', {name}, null) AS {name}" for name in ("batch", "seq", "source")
-    )
-    rows: list[dict[str, Any]] = (
-        markers.selectExpr("kind", *columns).distinct().toArrow().to_pylist()
-    )
-    return rows
+    reader = LakeReader(lake.location)
+    is_marker = pc.field("kind").isin(["batch", "file", "quarantined"])
+    where = (pc.field("batch") > since) & is_marker
+    found = reader.read(reader.open("events"), ["kind", "batch", "seq", "source"], where)
+    is_quarantined = pc.equal(found["kind"], "quarantined")
+    one = found.filter(is_quarantined).slice(0, 1)
+    rows = pa.concat_tables([found.filter(pc.invert(is_quarantined)), one])
+    return rows.to_pylist()  # type: ignore[no-any-return]
 
 
 def _read_raw(lake: LakeSession, since: int, decoded: set[int]) -> list[RawFile]:
     """Read the files of all batches, without the content of those in decoded batches."""
-    content = "content"
-    if decoded:
-        batches = ", ".join(map(str, sorted(decoded)))
-        content = f"if(batch IN ({batches}), null, content) AS content"
-    raw = lake.read("raw").where(f"batch > {since}").selectExpr(*_COLUMNS, content)
-    rows: list[RawFile] = raw.orderBy("seq").toArrow().to_pylist()
-    return rows
+    reader = LakeReader(lake.location)
+    raw = reader.open("raw")
+    is_pending = pc.field("batch") > since
+    rows = reader.read(raw, _COLUMNS, is_pending).to_pylist()
+    is_undecoded = is_pending & ~pc.field("batch").isin(sorted(decoded))
+    contents = reader.read(raw, ["seq", "content"], is_undecoded).to_pylist()
+    by_seq = {row["seq"]: row["content"] for row in contents}
+    return sorted((row | {"content": by_seq.get(row["seq"])} for row in rows), key=_get_seq)
 
 
 def _select_batches(rows: Iterable[RawFile], after: int, through: int) -> list[RawFile]:

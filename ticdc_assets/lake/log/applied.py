@@ -1,4 +1,4 @@
-"""The applied log, read and written with Spark: the lake at every resolved ts.
+"""The applied log, which stages read and write: the lake at every resolved ts.
 
 A window appends its snapshot last, after all its tables.  A window that was killed therefore left
 no snapshot, and the next run restores the tables to the versions in the last one.
@@ -9,22 +9,22 @@ from dataclasses import astuple
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
-from pyspark.sql import functions as F
 
 from ticdc_assets.events.written import write_json
+from ticdc_assets.lake.log.applied_files import (
+    find_newest_id,
+    read_snapshot,
+    read_snapshot_names,
+)
 from ticdc_assets.lake.log.applied_row import (
     STATE_INTERVAL,
     TableCounts,
 )
-from ticdc_assets.lake.log.snapshot import (
-    Snapshot,
-    SnapshotName,
-    choose_valid_snapshot,
-    decode_snapshot,
-)
+from ticdc_assets.lake.log.snapshot import Snapshot, choose_valid_snapshot
 from ticdc_assets.lake.store.contracts import APPLIED
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.stage_commits import make_stage_writer, read_last_stage_commit
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.stage_commits import make_stage_writer
 from ticdc_assets.plan.state import State
 from ticdc_assets.stream.resolved_ts import WatermarkState
 
@@ -33,26 +33,13 @@ STAGE = "apply"
 
 def read_last_snapshot(lake: LakeSession) -> Snapshot:
     """Read the newest snapshot; an empty lake if there is none."""
-    mark = read_last_stage_commit(lake, "applied", STAGE)
-    if mark.found:
-        return read_snapshot(lake, mark.number)
-    newest = lake.read("applied").agg(F.max("snapshot_id")).collect()[0][0]
-    return Snapshot() if newest is None else read_snapshot(lake, newest)
-
-
-def read_snapshot(lake: LakeSession, snapshot_id: int) -> Snapshot:
-    """Read a snapshot by its id; snapshot 0 is the empty lake."""
-    if snapshot_id == 0:
-        return Snapshot()
-    id = F.col("snapshot_id")
-    recent = lake.read("applied").where((id <= snapshot_id) & (id > snapshot_id - STATE_INTERVAL))
-    return decode_snapshot((row.asDict(recursive=True) for row in recent.collect()), snapshot_id)
+    reader = LakeReader(lake.location)
+    return read_snapshot(reader, find_newest_id(reader, reader.open("applied")))
 
 
 def find_valid_snapshot(lake: LakeSession, snapshot_id: int, ts: int | None = None) -> int:
     """Return the newest valid snapshot at or before `snapshot_id` and below `ts`; 0 if none is."""
-    rows = lake.read("applied").select(*SnapshotName._fields).collect()
-    return choose_valid_snapshot([SnapshotName(*row) for row in rows], snapshot_id, ts)
+    return choose_valid_snapshot(read_snapshot_names(LakeReader(lake.location)), snapshot_id, ts)
 
 
 # Parameters: one per column of `applied`.

@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Bootstrap, Column, SchemaChange, TableSchema
@@ -17,6 +16,7 @@ from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.lake.store.contracts import SCHEMA_HISTORY, TABLES
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.sql import quote_literal
 from ticdc_assets.plan.state import State
 from ticdc_assets.plan.steps import SchemaVersion
@@ -36,6 +36,7 @@ class SchemasFor:
 
     def __init__(self, lake: LakeSession, applied: Snapshot) -> None:
         self._lake = lake
+        self._reader = LakeReader(lake.location)
         self._applied = applied
 
     def __call__(
@@ -60,24 +61,22 @@ class SchemasFor:
     def _pending(self) -> list[SchemaChange | Bootstrap]:
         """Read the DDLs and bootstraps that are not part of the last snapshot."""
         ts, batch = self._applied.ts, self._applied.batch
-        events = self._lake.read("events").where(
-            f"(kind = 'ddl' AND commit_ts > {ts}) OR (kind = 'bootstrap' AND batch > {batch})"
-        )
-        return _stated(events)
+        is_ddl, is_bootstrap = (pc.field("kind") == kind for kind in ("ddl", "bootstrap"))
+        is_later_ddl = is_ddl & (pc.field("commit_ts") > ts)
+        return self._read_stated(is_later_ddl | (is_bootstrap & (pc.field("batch") > batch)))
 
     def _past(
         self, wanted: Collection[TableVersion], known: CatalogState
     ) -> dict[TableVersion, TableSchema]:
         """Read older versions from `events`, and from the schema history where it has them."""
-        versions = ", ".join(str(version) for version in sorted({want[2] for want in wanted}))
+        is_of_version = pc.field("schema_version").isin(sorted({want[2] for want in wanted}))
         names = {make_table_name(database, table) for database, table, _ in wanted}
-        events = self._lake.read("events").where(
-            f"kind IN ('ddl', 'bootstrap') AND schema_version IN ({versions})"
-        )
-        history = self._lake.read("schema_history").where(f"schema_version IN ({versions})")
+        is_stating = pc.field("kind").isin(["ddl", "bootstrap"])
+        columns = ("database", "table", "schema_version", "schema")
+        history = self._reader.read(self._reader.open("schema_history"), columns, is_of_version)
         schemas: dict[TableVersion, TableSchema] = {}
         current = {make_table_name(t.database, t.table): t for t in known.tables}
-        for change in _stated(events):
+        for change in self._read_stated(is_stating & is_of_version):
             schema = change.schema
             if schema is None or schema.version is None:
                 continue
@@ -86,16 +85,19 @@ class SchemasFor:
                 now = current.get(name)
                 completed = reconcile(now, schema) if now is not None else schema
                 schemas[schema.database, schema.table, schema.version] = completed
-        for row in history.select("database", "table", "schema_version", "schema").collect():
+        for row in history.to_pylist():
             want = row["database"], row["table"], row["schema_version"]
             if want in wanted:
                 schemas[want] = read_json(row["schema"], TableSchema)
         return schemas
 
-
-def _stated(events: DataFrame) -> list[SchemaChange | Bootstrap]:
-    rows = events.orderBy("seq", "index").select("kind", "statement").collect()
-    return read_statements(row.asDict() for row in rows)
+    def _read_stated(self, where: pc.Expression) -> list[SchemaChange | Bootstrap]:
+        """Read statements in order of arrival."""
+        columns = ("seq", "index", "kind", "statement")
+        rows = self._reader.read(self._reader.open("events"), columns, where)
+        return read_statements(
+            rows.sort_by([("seq", "ascending"), ("index", "ascending")]).to_pylist()
+        )
 
 
 def write_history(lake: LakeSession, versions: Sequence[SchemaVersion], after_ts: int) -> None:
@@ -103,24 +105,21 @@ def write_history(lake: LakeSession, versions: Sequence[SchemaVersion], after_ts
     if not versions:
         return
     incarnations = sorted({version.incarnation for version in versions})
-    table = lake.read("schema_history")
-    known = table.where(_of(incarnations) & (F.col("valid_from") <= after_ts))
+    reader = LakeReader(lake.location)
+    is_known = pc.field("incarnation").isin(incarnations) & (pc.field("valid_from") <= after_ts)
+    known = reader.read(reader.open("schema_history"), _FIELDS, is_known)
     # A window of `after_ts` itself adds versions of that very ts; their statements tell them apart.
     new_lines = [_line(version) for version in versions]
     new = {(line["incarnation"], line["valid_from"], line["sql"]) for line in new_lines}
     lines = [
-        row.asDict()
-        for row in known.orderBy("valid_from").collect()
+        row | {"columns": [tuple(column.values()) for column in row["columns"]]}
+        for row in known.sort_by("valid_from").to_pylist()
         if (row["incarnation"], row["valid_from"], row["sql"]) not in new
     ]
     lines += new_lines
     rows = lake.spark.createDataFrame(_with_ends(lines), SCHEMA_HISTORY)
     writer = rows.coalesce(1).write.format("delta").mode("overwrite")
     writer.option("replaceWhere", _of_sql(incarnations)).save(lake.path("schema_history"))
-
-
-def _of(incarnations: Sequence[str]) -> Any:
-    return F.expr(_of_sql(incarnations))
 
 
 def _of_sql(incarnations: Sequence[str]) -> str:
@@ -179,12 +178,8 @@ def _with_ends(lines: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def write_tables(lake: LakeSession, before: State, after: State) -> None:
-    """Write the catalog rows of tables that have changed."""
-    changed = [
-        table for id, table in after.incarnations.items() if before.incarnations.get(id) != table
-    ]
-    gone = [id for id in before.incarnations if id not in after.incarnations]
-    if not changed and not gone:
+    """Write the catalog of tables if it has changed, as a whole: it is small."""
+    if before.incarnations == after.incarnations:
         return
     lines: list[tuple[Any, ...]] = [
         (
@@ -201,9 +196,7 @@ def write_tables(lake: LakeSession, before: State, after: State) -> None:
             list(table.schema.key),
             len(table.schema.columns),
         )
-        for table in changed
+        for table in after.incarnations.values()
     ]
     rows = lake.spark.createDataFrame(replace_surrogates(lines), TABLES).coalesce(1)
-    replaced = _of_sql(sorted([*gone, *(table.id for table in changed)]))
-    writer = rows.write.format("delta").mode("overwrite")
-    writer.option("replaceWhere", replaced).save(lake.path("tables"))
+    rows.write.format("delta").mode("overwrite").save(lake.path("tables"))

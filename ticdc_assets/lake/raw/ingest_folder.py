@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import structs
-from pyspark.sql import functions as F
 
 from ticdc_assets.lake.raw.ingest_records import (
     IngestResult,
@@ -27,6 +27,7 @@ from ticdc_assets.lake.store.arrow import arrow_schema, make_array
 from ticdc_assets.lake.store.commits import group_by_size
 from ticdc_assets.lake.store.contracts import RAW_FILES
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.storage_sink.path import (
     DatabaseSchemaPath,
     DataPath,
@@ -159,17 +160,25 @@ def _new_files(
     if not state.batch:
         entries = _entries(listed)
         return [_Found(path, size, at, why, known=False) for path, size, at, why in entries]
-    raw = lake.read("raw").where("path <> 'metadata'")
-    manifest = raw.groupBy("path").agg(
-        # The newest row of a path describes the file as of the last ingest.
-        F.max_by("size", "seq").alias("size"),
-        F.max_by("modified", "seq").alias("modified"),
+    both = listed.join(_read_manifest(lake), "path", right_suffix=" before")
+    known = pc.is_valid(both["size before"])
+    is_other = pc.or_(
+        pc.not_equal(both["size"], both["size before"]),
+        pc.not_equal(both["modified"], both["modified before"]),
     )
-    both = lake.spark.createDataFrame(listed).alias("l").join(manifest.alias("m"), "path", "left")
-    changed = both.where("m.size is null or l.size <> m.size or l.modified <> m.modified")
-    columns = ("path", "l.size", "l.modified", "problem", "m.size is not null as known")
-    # As Arrow, because `collect` converts timestamps to the driver's time zone.
-    return [_Found(*entry) for entry in _entries(changed.selectExpr(*columns).toArrow())]
+    both = both.append_column("known", known)
+    changed = both.filter(pc.or_(pc.invert(known), pc.fill_null(is_other, False)))
+    return [_Found(*entry) for entry in _entries(changed.select(_Found._fields))]
+
+
+def _read_manifest(lake: LakeSession) -> pa.Table:
+    """Read the size and the modification time of every file as of its last ingest."""
+    reader = LakeReader(lake.location)
+    columns = ["path", "seq", "size", "modified"]
+    rows = reader.read(reader.open("raw"), columns, pc.field("path") != METADATA)
+    newest = rows.sort_by("seq").group_by("path", use_threads=False)
+    last = newest.aggregate([("size", "last"), ("modified", "last")])
+    return last.rename_columns(["path", "size", "modified"])
 
 
 def _entries(table: pa.Table) -> Iterator[Any]:

@@ -10,8 +10,10 @@ from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.window import prepare_window
 from ticdc_assets.lake.columns.conversion import format_rows
 from ticdc_assets.lake.columns.inexact import read_entries
-from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot, read_snapshot
+from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
+from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
 from ticdc_assets.plan.state import Incarnation
 
@@ -43,7 +45,7 @@ def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
     below = (
         last.snapshot_id if ts == last.ts else find_valid_snapshot(lake, last.snapshot_id, ts + 1)
     )
-    base = last if below == last.snapshot_id else read_snapshot(lake, below)
+    base = last if below == last.snapshot_id else read_snapshot(LakeReader(lake.location), below)
     if base.ts == ts:
         tables = base.state.incarnations.values()
         stored = [table for table in tables if table.id in base.versions]

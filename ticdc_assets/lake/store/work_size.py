@@ -1,0 +1,42 @@
+"""Set up a session for the size of the work that follows: few rows, or many.
+
+Over few rows, Spark spends its time on planning and on starting jobs: generating code, planning
+again between stages and splitting shuffles take longer there than the work itself.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import SparkSession
+
+# Measured per table: from about this many rows on, generated code pays off.
+MANY_ROWS = 20_000
+
+FEW_ROWS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+
+# What each session was started with: the settings for many rows.
+_started_with: WeakKeyDictionary[SparkSession, Mapping[str, str]] = WeakKeyDictionary()
+
+
+@contextmanager
+def sized_for(spark: SparkSession, *, small: bool) -> Iterator[None]:
+    """Set the session up for small work, or for any other, and restore its settings afterwards."""
+    before = {name: str(spark.conf.get(name)) for name in FEW_ROWS}
+    many_rows = _started_with.setdefault(spark, before)
+    try:
+        _configure(spark, FEW_ROWS if small else many_rows)
+        yield
+    finally:
+        _configure(spark, before)
+
+
+def _configure(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    for name, value in settings.items():
+        spark.conf.set(name, value)
