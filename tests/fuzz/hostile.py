@@ -176,7 +176,7 @@ STREAMS: dict[str, list[Step]] = {
     "an insert after a delete that cannot be read": [
         CREATE,
         ONE,
-        Row('{"id":"1","v":5}', kind="DELETE"),
+        Row('{"id":"1","v":5}', kind="DELETE", after=0),
         Row('{"id":"1","v":"x"}'),
         TWO,
     ],
