@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.lake.canal import ddl, row, watermark
+from tests.lake.canal import change, ddl, row, watermark
 from ticdc_assets.lake.store import lock
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.lock import locked
@@ -112,13 +112,15 @@ def test_a_table_that_stopped_at_a_statement_goes_on_without_it(
 def test_what_spark_fails_at_is_a_line_and_how_to_go_on(
     here: object, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    records = tmp_path / "records"
     messages = [row("d", "t", 6, id="1"), watermark(9)]
-    uri = f"dump://{dump(tmp_path / 'records', messages)}?protocol=canal-json"
+    uri = f"dump://{dump(records, messages)}?protocol=canal-json"
     declared = f'[[changefeed]]\nid = "f"\nsink-uri = "{uri}&enable-tidb-extension=true"\n'
     Path("changefeeds.toml").write_text(declared)
     assert run("advance")[0] == 0
+    dump(records, [*messages, change("DELETE", "d", "t", 12, {"id": "1"}), watermark(15)])
     # A file of the lake's own is lost to a disk.
-    (file,) = Path("lake/f/applied").glob("**/*.parquet")
+    (file,) = Path("lake/f/current").glob("**/*.parquet")
     kept = file.read_bytes()
     file.write_bytes(b"\0" * len(kept))
     code, _, err = run("advance")
@@ -131,10 +133,16 @@ def test_what_spark_fails_at_is_a_line_and_how_to_go_on(
         patch.setenv("TICDC_SPARK_LOG", "error")
         with pytest.raises(Exception, match=file.name):
             run("advance")
-    # Commands that only read do without Spark.
-    code, out, err = run("tables")
-    assert (code, out, len(err)) == (2, b"", 1)
-    assert err[0].startswith(f"ticdc-assets: {Path('lake/f/applied').absolute()}")
-    assert file.name in err[0]
+    file.write_bytes(kept)
+    assert run("advance")[0] == 0
+    # The applied log is read without Spark.
+    file = min(Path("lake/f/applied").glob("**/*.parquet"))
+    kept = file.read_bytes()
+    file.write_bytes(b"\0" * len(kept))
+    for command in ("tables", "advance"):
+        code, out, err = run(command)
+        assert (code, out, len(err)) == (2, b"", 1)
+        assert err[0].startswith(f"ticdc-assets: {Path('lake/f/applied').absolute()}")
+        assert file.name in err[0]
     file.write_bytes(kept)
     assert run("tables")[0] == 0

@@ -169,7 +169,7 @@ def test_only_a_large_table_has_deletion_vectors_and_clustering(
     # Small again, it loses both.
     monkeypatch.setattr(table_features, "LARGE_TABLE", 1 << 20)
     table.replace(read_entries(table.rows(table.version)), SCHEMA)
-    assert not table.read_state().has_deletion_vectors
+    assert not table.read_detail().has_deletion_vectors
 
 
 CREATE = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` VARCHAR(20))"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ticdc_assets.lake.apply.control_events import ControlEvents, read_control_events
 from ticdc_assets.lake.apply.pending_rows import find_late_rows
 from ticdc_assets.lake.apply.quarantined_rows import write_quarantined_rows
-from ticdc_assets.lake.apply.table_features import read_table_state
+from ticdc_assets.lake.apply.table_features import read_table_detail
 from ticdc_assets.lake.apply.table_work import TableOutcome, apply_table_work
 from ticdc_assets.lake.apply.window import PreparedWindow, prepare_window
 from ticdc_assets.lake.log.applied import find_valid_snapshot, write_snapshot
@@ -200,7 +200,7 @@ class _Applier:
         def is_small(id: str) -> bool:
             path = self._lake.current_path(id)
             is_there = id in window.start.versions
-            return not (is_there and read_table_state(self._lake.spark, path).is_large)
+            return not (is_there and read_table_detail(self._lake.spark, path).is_large)
 
         with ThreadPoolExecutor() as pool:
             small = dict(zip(ids, pool.map(is_small, ids), strict=True))

@@ -14,10 +14,10 @@ from ticdc_assets.lake.apply.table_features import (
     CHANGE_DATA_FEED,
     DELETION_VECTORS,
     PLAIN_PROPERTIES,
-    TableState,
+    TableDetail,
     format_clustering,
     list_needed_properties,
-    read_table_state,
+    read_table_detail,
 )
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.inexact import (
@@ -89,7 +89,7 @@ class CurrentTable:
         self._has_map = with_map
         needed = list_needed_properties(list_delta_columns(schema))
         if needed and self._exists():
-            self._switch_on(self.read_state(), needed)
+            self._switch_on(self.read_detail(), needed)
         properties = dict(PLAIN_PROPERTIES)
         for each in needed:
             properties |= each
@@ -105,13 +105,13 @@ class CurrentTable:
 
     def replace(self, rows: DataFrame, schema: TableSchema) -> None:
         """Replace all rows and columns in one commit; a large table keeps its clustering."""
-        state = self.read_state()
-        self._switch_on(state, list_needed_properties(list_delta_columns(schema)))
-        if state.has_deletion_vectors and not state.is_large:
+        detail = self.read_detail()
+        self._switch_on(detail, list_needed_properties(list_delta_columns(schema)))
+        if detail.has_deletion_vectors and not detail.is_large:
             # From when the table was large, or every table had them.
             self._unset(DELETION_VECTORS)
         self._write_whole(rows, schema, {})
-        if state.has_deletion_vectors and state.is_large:
+        if detail.has_deletion_vectors and detail.is_large:
             # Overwriting has dropped it.
             self._alter(format_clustering(schema))
 
@@ -136,26 +136,26 @@ class CurrentTable:
 
     # Features
 
-    def read_state(self) -> TableState:
-        return read_table_state(self._spark, self.path)
+    def read_detail(self) -> TableDetail:
+        return read_table_detail(self._spark, self.path)
 
     def adapt_to_size(self, schema: TableSchema) -> bool:
         """Return whether the table is large, after switching on what a large one needs.
 
         A change data feed is switched off: it forbids writing once a column was renamed.
         """
-        state = self.read_state()
-        if state.has(CHANGE_DATA_FEED):
+        detail = self.read_detail()
+        if detail.has(CHANGE_DATA_FEED):
             self._unset(CHANGE_DATA_FEED)
-        if state.is_large and not state.has_deletion_vectors:
+        if detail.is_large and not detail.has_deletion_vectors:
             self._set(DELETION_VECTORS)
             self._alter(format_clustering(schema))
-        return state.is_large
+        return detail.is_large
 
-    def _switch_on(self, state: TableState, needed: Iterable[Mapping[str, str]]) -> None:
+    def _switch_on(self, detail: TableDetail, needed: Iterable[Mapping[str, str]]) -> None:
         """Set the properties that the table lacks."""
         for properties in needed:
-            if not state.has(properties):
+            if not detail.has(properties):
                 self._set(properties)
 
     def _set(self, properties: Mapping[str, str]) -> None:
@@ -236,7 +236,7 @@ class CurrentTable:
     ) -> None:
         """Change the columns to those of a new schema; a converted column loses its values."""
         alterations = list_alterations(before, steps, after)
-        self._switch_on(self.read_state(), alterations.needed)
+        self._switch_on(self.read_detail(), alterations.needed)
         for action in alterations.actions:
             self._alter(action)
 

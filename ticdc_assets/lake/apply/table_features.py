@@ -46,8 +46,8 @@ _MOST_CLUSTERED = 4
 
 
 @dataclass(frozen=True)
-class TableState:
-    """What Delta's log says of a table; `size` is in bytes."""
+class TableDetail:
+    """What Delta's log says of a table now; `size` is in bytes."""
 
     size: int
     properties: Mapping[str, str]
@@ -68,24 +68,24 @@ class TableState:
         return all(self.properties.get(name) == value for name, value in properties.items())
 
 
-def read_table_state(spark: SparkSession, path: str) -> TableState:
+def read_table_detail(spark: SparkSession, path: str) -> TableDetail:
     """Read the newest state of the table at a path."""
     if "://" not in path:
         # Spark then meets the same problem, and raises the error that callers expect.
         with suppress(DeltaError, OSError):
-            return _read_local_state(path)
+            return _read_local_detail(path)
     columns = ("sizeInBytes", "properties", "tableFeatures")
     detail = spark.sql(f"DESCRIBE DETAIL {delta_table(path)}").select(*columns).collect()[0]
-    return TableState(detail[0], detail[1], detail[2])
+    return TableDetail(detail[0], detail[1], detail[2])
 
 
-def _read_local_state(path: str) -> TableState:
+def _read_local_detail(path: str) -> TableDetail:
     table = DeltaTable(path)
     protocol = table.protocol()
     features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     files = pa.table(table.get_add_actions())
     size = sum(files["size_bytes"].to_pylist())
-    return TableState(size, table.metadata().configuration, features)
+    return TableDetail(size, table.metadata().configuration, features)
 
 
 def list_needed_properties(columns: Iterable[DeltaColumn]) -> list[Mapping[str, str]]:
