@@ -13,11 +13,12 @@ PROJECT = Path(__file__).parents[1]
 
 @contextmanager
 def dev_loop(
-    folder: Path, port: int, log: Path, **settings: str
+    folder: Path, port: int, log: Path, *, sink: str | None = None, **settings: str
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run the simulation and the UI with their defaults, except for `settings`."""
+    """Run the simulation and the UI with their defaults, except for the sink and `settings`."""
     command = [sys.executable, "-m", "ticdc_assets.cli", "dev"]
     command += ["--dir", str(folder), "--port", str(port)]
+    command += ["--sink", sink] if sink else []
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TICDC_")} | settings
     with log.open("wb") as out:
         dev = subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=out, stderr=out)

@@ -71,8 +71,6 @@ def browser(base: str) -> Iterator[Page]:
     options.binary_location = program
     for argument in _ARGUMENTS:
         options.add_argument(argument)
-    # Screenshots of an earlier run would be mistaken for new ones.
-    shutil.rmtree(SHOTS, ignore_errors=True)
     driver = webdriver.Chrome(options=options, service=Service(helper))
     try:
         yield Page(driver, base)

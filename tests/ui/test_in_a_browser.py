@@ -1,5 +1,6 @@
 """`ticdc-assets dev`, started as in the README and seen in a browser."""
 
+import shutil
 import socket
 import subprocess
 import time
@@ -10,18 +11,25 @@ import pytest
 
 from tests.dev_loop import dev_loop
 from tests.servers import free_port
-from tests.ui.browser import Page, browser
+from tests.ui.browser import SHOTS, Page, browser
 
 # Seconds to wait for a run: each starts Spark.
 RUN = 400
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_earlier_screenshots() -> None:
+    """Remove those of an earlier run, which would be mistaken for new ones."""
+    shutil.rmtree(SHOTS, ignore_errors=True)
+
+
 @pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
+def page(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Page]:
+    """Open a browser on a simulated changefeed; the parameter is where that writes."""
     port, log = free_port(), tmp_path / "log"
     with (
         browser(f"http://127.0.0.1:{port}") as page,
-        dev_loop(tmp_path / "shop", port, log) as dev,
+        dev_loop(tmp_path / "shop", port, log, sink=getattr(request, "param", None)) as dev,
     ):
         _until_up(port, dev, log)
         yield page
@@ -78,3 +86,16 @@ def test_the_ui_shows_what_runs_and_whether_the_data_is_correct(page: Page, tmp_
     page.open("/assets/shop/current/shop/reviews")
     page.shows("Row count", "ticdc/resolved_at", within=60, again=True)
     page.save_screenshot("7-new-table")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("page", ["kafka"], indirect=True)
+def test_the_source_says_how_far_each_partition_is_read(page: Page) -> None:
+    page.open("/runs")
+    page.shows("advance_shop_job", "shop_checkpoint", "Success", within=RUN)
+    page.open("/asset-groups")
+    page.shows("source", "raw", "events", "orders", "customers", within=60, again=True)
+    page.save_screenshot("8-lineage-of-a-topic")
+    page.open("/assets/shop/source")
+    page.shows("ticdc/records_behind", "ticdc/partitions", within=RUN, again=True)
+    page.save_screenshot("9-partitions")
