@@ -25,8 +25,9 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.columns.types import DeltaColumn, choose_delta_names, list_delta_columns
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier
 
-# A table of more bytes is large: changing rows costs less than writing it again.
-LARGE_TABLE = 2 << 20
+# A table of more bytes is large: merging 50 rows into one of this size takes as long as writing it
+# again, and a sixth of the storage.
+LARGE_TABLE = 1 << 20
 
 # Snapshots name Delta versions, so only `maintain` decides which versions may go.
 PLAIN_PROPERTIES = {"delta.logRetentionDuration": "interval 3650 days"}
