@@ -1,6 +1,5 @@
 """Read the lake's catalog, in milliseconds and without Spark: for definitions and sensors."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from ticdc_assets.events.written import read_json
 from ticdc_assets.lake.log.applied_files import find_newest_id, read_rows
 from ticdc_assets.lake.log.applied_row import STATE_INTERVAL, AppliedRow, collect_versions
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable, SchemaVersionEntry
+from ticdc_assets.lake.store.commits import decode_metadata
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
 
@@ -108,7 +108,7 @@ def read_ingested_offsets(lake: Lake) -> dict[str, int]:
     with reader.explained(lake.path("raw")):
         commits = raw.history(_COMMITS_TO_SEARCH)
     for commit in commits:
-        offsets = json.loads(commit.get("userMetadata") or "{}").get("offsets")
+        offsets = decode_metadata(commit.get("userMetadata")).get("offsets")
         if offsets is not None:
             return {name: ranges[-1][1] + 1 for name, ranges in offsets.items() if ranges}
     return {}

@@ -45,7 +45,10 @@ def tick(
 
 def ingest(lake: Lake, offsets: dict[str, list[list[int]]]) -> None:
     """Commit a batch that states how far the partitions were read."""
-    metadata = json.dumps({"stage": "ingest", "offsets": offsets})
+    commit(lake, json.dumps({"stage": "ingest", "offsets": offsets}))
+
+
+def commit(lake: Lake, metadata: str) -> None:
     write_deltalake(
         lake.path("raw"),
         pa.table({"batch": [1]}),
@@ -72,6 +75,7 @@ def test_new_records_request_a_run_and_the_page_says_how_far_each_partition_is(
     broker.send([Message(topic, n % 2, n // 2, None, b"v", 1) for n in range(5)])
     lake = Lake(str(tmp_path), "shop")
     ingest(lake, {"observed-0": [[0, 1]]})
+    commit(lake, "what a person wrote")
     ts = compose(int(time.time() * 1000) - 60_000)
     write_snapshot(lake, 1, ts, watermarks={"observed-0": ts, "observed-1": 0})
     result = tick(feed, tmp_path, instance)

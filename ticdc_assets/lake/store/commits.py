@@ -5,16 +5,19 @@ third of a second of processor time.  On a local file system delta-rs reads the 
 for an object store only Spark has the credentials and the configuration.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
-from pyspark.sql import SparkSession
 
 from ticdc_assets.lake.store.sql import delta_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _Item = TypeVar("_Item")
 
@@ -28,7 +31,7 @@ class Commit:
     metadata: str | None
 
 
-def read_newest_commits(spark: SparkSession, path: str, limit: int) -> list[Commit]:
+def read_newest_commits(spark: "SparkSession", path: str, limit: int) -> list[Commit]:
     """Read the newest commits of the table at a path, newest first; raise Spark's errors only."""
     if "://" not in path:
         # Spark then meets the same problem, and raises the error that callers expect.
@@ -40,6 +43,15 @@ def read_newest_commits(spark: SparkSession, path: str, limit: int) -> list[Comm
     history = spark.sql(f"DESCRIBE HISTORY {delta_table(path)} LIMIT {limit}")
     rows = history.select("version", "operation", "userMetadata").collect()
     return [Commit(*row) for row in rows]
+
+
+def decode_metadata(text: str | None) -> dict[str, Any]:
+    """Decode the text that a stage added to its commit; {} for anybody else's."""
+    try:
+        metadata = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def group_by_size(

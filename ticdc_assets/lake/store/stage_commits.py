@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrameWriter
 
-from ticdc_assets.lake.store.commits import read_newest_commits
+from ticdc_assets.lake.store.commits import decode_metadata, read_newest_commits
 from ticdc_assets.lake.store.lake import LakeSession
 
 # Operations of stages and of maintenance: none of them takes a table back in time.
@@ -39,7 +39,7 @@ def read_last_stage_commit(lake: LakeSession, table: str, stage: str) -> StageCo
     for commit in read_newest_commits(lake.spark, lake.path(table), _COMMITS_TO_SEARCH):
         version = commit.version
         newest = max(newest, version)
-        metadata = _decode_metadata(commit.metadata)
+        metadata = decode_metadata(commit.metadata)
         if metadata.get("stage") == stage:
             # A number is never used again, even if its commit was taken back.
             return StageCommit(metadata["number"], metadata if is_trusted else {}, found=is_trusted)
@@ -64,12 +64,4 @@ def make_stage_writer(
 def was_committed(lake: LakeSession, table: str, token: str) -> bool:
     """Return whether the commit with a token exists: a concurrent run's commit makes ours void."""
     commits = read_newest_commits(lake.spark, lake.path(table), _COMMITS_TO_VERIFY)
-    return any(_decode_metadata(commit.metadata).get("token") == token for commit in commits)
-
-
-def _decode_metadata(text: str | None) -> dict[str, Any]:
-    try:
-        metadata = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return metadata if isinstance(metadata, dict) else {}
+    return any(decode_metadata(commit.metadata).get("token") == token for commit in commits)
