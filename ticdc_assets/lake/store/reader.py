@@ -110,13 +110,13 @@ class OpenTables:
         return [field.name for field in self._tables[table].schema().fields]
 
 
-def open_parquet(file: pa.NativeFile) -> pq.ParquetFile:
+def open_parquet(file: pa.NativeFile, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
     """Open a Parquet file that only the calling thread reads, if it sets `use_threads` to False.
 
     The file may be a Python object: a thread of Arrow's own that still holds one while the
-    interpreter ends aborts the process.
+    interpreter ends aborts the process.  With `metadata`, the footer is not read again.
     """
-    return pq.ParquetFile(file, pre_buffer=False)
+    return pq.ParquetFile(file, metadata=metadata, pre_buffer=False)
 
 
 @contextmanager
@@ -144,7 +144,7 @@ def _read_file(
     chosen = file if where is None else file.subset(filter=where, schema=rest)
     groups = [group.id for group in chosen.row_groups]
     with file.open() as opened:
-        parquet = open_parquet(opened)
+        parquet = open_parquet(opened, chosen.metadata)
         stored = parquet.schema_arrow.names
         names = [name for name in stored if name in needed]
         rows = parquet.read_row_groups(groups, names, use_threads=False)
