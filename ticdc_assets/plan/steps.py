@@ -37,6 +37,11 @@ class ApplyRows(Struct, frozen=True):
             r.group.inserts == r.group.rows and not r.group.key_only for r in self.row_groups
         )
 
+    @property
+    def is_ordered_by_commit_ts(self) -> bool:
+        """Whether every event states its commit ts."""
+        return all(r.group.ordered_by_commit_ts for r in self.row_groups)
+
 
 class Alter(Struct, frozen=True):
     """Take existing rows through column changes; then the table has `schema`.

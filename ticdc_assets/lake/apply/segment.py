@@ -80,7 +80,7 @@ class Segment:
 
     @property
     def is_ordered_by_commit_ts(self) -> bool:
-        return all(typed.group.ordered_by_commit_ts for typed in self.step.row_groups)
+        return self.step.is_ordered_by_commit_ts
 
     @property
     def is_ordered_by_arrival(self) -> bool:

@@ -151,10 +151,8 @@ class _TableWriter:
             return False
         if not step.schema.key:
             return True
-        if not all(typed.group.ordered_by_commit_ts for typed in step.row_groups):
-            return False
         # Where a change is missing, a key may be in the table already.
-        return not self._window.may_lack_changes
+        return step.is_ordered_by_commit_ts and not self._window.may_lack_changes
 
     def _keeps_values(self, step: TableStep) -> bool:
         """Whether a step changes rows only by their events."""
