@@ -242,6 +242,24 @@ def _model(dataset: str, ts: int) -> dict[Name, Any]:
     return {(t.schema.database, t.schema.table): t for t in replay.model.tables}
 
 
+def advance_in_windows(golden: GoldenLake, random: Random, resolved: int, others: int) -> None:
+    """Apply a dataset; compare it whenever a truth point is applied.
+
+    `resolved` windows end at truth points, `others` anywhere, and the last one at the end.
+    """
+    points = list_truth_points(golden.dataset)
+    chosen = random.sample(points[:-1], min(resolved, len(points) - 1))
+    for cut in cuts(golden.dataset, chosen, random, others):
+        ts = golden.advance(cut).applied.resolved_ts
+        if ts in points:
+            compare(golden, ts)
+    if points[-1] not in golden.applied:
+        # This stream does not state how far it is complete.
+        compare(golden, points[-1])
+    assert {*chosen, points[-1]} <= golden.applied or not golden.is_dated
+    assert unexpected_problems(golden) == []
+
+
 def unexpected_problems(golden: GoldenLake) -> list[str]:
     """Describe all problems except those the dataset is known to have."""
     may, untold = allowed(golden.dataset), list_untold(golden.dataset)

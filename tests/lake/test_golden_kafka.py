@@ -16,10 +16,7 @@ from tests.kafka_broker import Broker
 from tests.lake.golden_runs import (
     Cut,
     GoldenLake,
-    compare,
-    cuts,
-    list_truth_points,
-    unexpected_problems,
+    advance_in_windows,
 )
 from tests.reference.golden_feeds import UNUSABLE, allowed, messages
 from ticdc_assets.changefeed import Changefeed
@@ -84,18 +81,8 @@ def _deleted_afterwards(broker: Broker, lakes: list[KafkaLake]) -> Iterator[None
 
 def apply_dataset(golden: KafkaLake, resolved: int, others: int) -> None:
     """Read a dataset in several runs: some end at truth points, others anywhere."""
-    dataset = golden.dataset
-    random = Random(crc32(dataset.encode()))
-    points = list_truth_points(dataset)
-    chosen = random.sample(points[:-1], min(resolved, len(points) - 1))
-    for cut in cuts(dataset, chosen, random, others):
-        ts = golden.advance(cut).applied.resolved_ts
-        if ts in points:
-            compare(golden, ts)
-    if points[-1] not in golden.applied:
-        compare(golden, points[-1])
-    assert {*chosen, points[-1]} <= golden.applied or not golden.is_dated
-    assert unexpected_problems(golden) == []
+    random = Random(crc32(golden.dataset.encode()))
+    advance_in_windows(golden, random, resolved, others)
     raw = golden.lake.read("raw")
     assert raw.count() == raw.select("topic", "partition", "offset").distinct().count()
     assert raw.count() == len(golden.records)

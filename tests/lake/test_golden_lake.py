@@ -13,7 +13,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.golden import datasets, find_folder, meta, open_lines, released_datasets
-from tests.lake.golden_runs import GoldenLake, compare, cuts, list_truth_points, unexpected_problems
+from tests.lake.golden_runs import (
+    GoldenLake,
+    advance_in_windows,
+    compare,
+    cuts,
+    list_truth_points,
+    unexpected_problems,
+)
 from tests.reference.golden_feeds import DROPPED_REMAIN, UNUSABLE, allowed, replicated
 from tests.truth import truth
 from ticdc_assets.events.table_schema import fold_name
@@ -59,22 +66,9 @@ def test_the_lake_is_what_tidb_had_at_every_truth_point(
 def apply_dataset(
     spark: SparkSession, root: Path, dataset: str, random: Random, resolved: int, others: int
 ) -> GoldenLake:
-    """Apply a dataset; compare it whenever a truth point is applied.
-
-    `resolved` windows end at truth points, `others` anywhere, and the last one at the end.
-    """
-    points = list_truth_points(dataset)
+    """Apply a dataset in windows; compare its rows and its schema history."""
     golden = GoldenLake(spark, root, dataset)
-    chosen = random.sample(points[:-1], min(resolved, len(points) - 1))
-    for cut in cuts(dataset, chosen, random, others):
-        ts = golden.advance(cut).applied.resolved_ts
-        if ts in points:
-            compare(golden, ts)
-    if points[-1] not in golden.applied:
-        # This stream does not state how far it is complete.
-        compare(golden, points[-1])
-    assert {*chosen, points[-1]} <= golden.applied or not golden.is_dated
-    assert unexpected_problems(golden) == []
+    advance_in_windows(golden, random, resolved, others)
     compare_history(golden)
     return golden
 
