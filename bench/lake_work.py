@@ -51,7 +51,7 @@ class Run:
     """One advance: seconds and Spark jobs in all and per stage, CPU seconds, and Delta commits.
 
     A stage that works on several tables in parallel counts wall-clock time.  `table_jobs` are those
-    of the stage "apply" by incarnation.  Jobs that a stage starts in threads of its own count as
+    of the stage "apply" by incarnation.  Jobs that a stage starts in other threads count as
     the rest's.
     """
 

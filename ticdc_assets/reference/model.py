@@ -9,8 +9,8 @@ The rules of order:
 3. DDLs of one commit ts keep the order TiCDC sent them in, except that a rename waits until its
    source exists and its target is free.  A DDL applies once, however often TiCDC sent it.
 4. Within one commit ts of one table, deletes and the old keys of updates apply first, then inserts
-   and the new rows of updates.  Rows without a commit ts of their own apply after them, in order
-   of arrival.
+   and the new rows of updates.  Rows that state no commit ts apply after them, in order of
+   arrival.
 5. In a table without a key, equal rows of one transaction count as often as one pass of their
    sender sent them.  A sender that goes back in time starts a new pass and repeats itself.
 """

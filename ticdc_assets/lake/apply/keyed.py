@@ -45,8 +45,8 @@ def compute_final_rows(segment: Segment) -> DataFrame:
 def operation_order(segment: Segment) -> list[Column]:
     """Return the order of operations, as the reference model states it.
 
-    Within a transaction a put wins over a removal.  Rows without a commit ts of their own come
-    after the transactions of their ts, one by one.
+    Within a transaction a put wins over a removal.  Rows that state no commit ts come after
+    the transactions of their ts, one by one.
     """
     ts, after_ddls, has_ts, *arrival = map(F.col, PLACE)
     put = F.col(_PUT)
