@@ -12,8 +12,10 @@ from ticdc_assets.lake.columns.conversion import format_rows
 from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.work_size import MANY_ROWS, sized_for
 from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
 from ticdc_assets.plan.state import Incarnation
 
@@ -23,6 +25,8 @@ class AsOfView(TablesAt):
     """All tables at one ts, with the rows of those that are not waiting or paused."""
 
     _rows: dict[str, DataFrame]
+    # The tables whose rows take little work.
+    _small: frozenset[str] = frozenset()
 
     def rows(self, table: Incarnation) -> DataFrame | None:
         """Return a table's rows with their entries; None if it is waiting or paused."""
@@ -31,9 +35,12 @@ class AsOfView(TablesAt):
     def lines(self, table: Incarnation) -> Iterator[bytes]:
         """Yield a table's rows as JSON lines, formatted like the reference model's."""
         rows = self.rows(table)
-        if rows is not None:
-            for row in format_rows(rows, table.schema).toLocalIterator():
-                yield row[0].encode() + b"\n"
+        if rows is None:
+            return
+        with sized_for(rows.sparkSession, small=table.id in self._small):
+            formatted = format_rows(rows, table.schema).toLocalIterator()
+        for row in formatted:
+            yield row[0].encode() + b"\n"
 
 
 def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
@@ -55,9 +62,15 @@ def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
         return AsOfView(ts, base.state, rows)
     control = read_control_events(lake, base, last.batch)
     window = prepare_window(lake, base, control, ts, last.batch)
-    rows = {}
+    reader = LakeReader(lake.location)
+    rows, small = {}, set()
     for _, id in window.plan.state.names:
-        work = window.plan.work.get(id)
-        if id in base.versions or work is not None:
+        version = base.versions.get(id)
+        if version is None and id not in window.plan.work:
+            continue
+        stored_rows = 0 if version is None else count_rows(reader, f"current/{id}", version)
+        if stored_rows + window.rows < MANY_ROWS:
+            small.add(id)
+        with sized_for(lake.spark, small=id in small):
             rows[id] = window.frames.build_table(id).rows
-    return AsOfView(ts, window.plan.state, rows)
+    return AsOfView(ts, window.plan.state, rows, frozenset(small))
