@@ -68,7 +68,7 @@ bench: $(INSTALLED) $(JARS) ## Measure decoders, lake and latency (half an hour)
 	$(RUN) -m bench.decode
 	$(RUN) -m bench.lake
 	$(RUN) -m bench.latency
-	$(RUN) -m bench.latency --connect
+	$(RUN) -m bench.latency --own-sessions
 
 lock: $(INSTALLED) ## Resolve the lock files (UPGRADE=--upgrade for the newest versions)
 	$(RUN) -m uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \

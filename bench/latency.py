@@ -1,9 +1,9 @@
 """Measure the latency from a written checkpoint to tables at it, and what it consists of.
 
 Run as `python -m bench.latency`: it starts `ticdc-assets dev` with its defaults, and observes it
-from outside for a number of checkpoints.  With `--connect`, runs share a Spark Connect server;
-without, every run starts a session of its own.  Checkpoints are written faster than they are
-applied, so one also waits for the window or run before it: the durations of all parts are printed.
+from outside for a number of checkpoints.  Its runs share a Spark server; with `--own-sessions`,
+every run starts a session of its own.  Checkpoints are written faster than they are applied, so one
+also waits for the window or run before it: the durations of all parts are printed.
 """
 
 import argparse
@@ -19,9 +19,9 @@ from datetime import datetime
 from pathlib import Path
 from statistics import median
 
-from resources.spark import MASTER
+from resources.spark_settings import MASTER
 from tests.dev_loop import dev_loop
-from tests.servers import connect_server, free_port
+from tests.servers import free_port
 
 _TIMEOUT_SECONDS = 1800
 _WARM_UP_CHECKPOINTS = 6
@@ -86,20 +86,18 @@ def main() -> None:
     """Measure and print the latencies."""
     parser = argparse.ArgumentParser(prog="python -m bench.latency", description=__doc__)
     parser.add_argument("--checkpoints", type=int, default=20)
-    parser.add_argument("--connect", action="store_true", help="share a Spark Connect server")
+    parser.add_argument("--own-sessions", action="store_true", help="share no Spark server")
     arguments = parser.parse_args()
     observations = Observations()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-latency-")))
-        settings = {}
-        if arguments.connect:
-            settings[MASTER] = stack.enter_context(connect_server(folder))
+        settings = {MASTER: "local[*]"} if arguments.own_sessions else {}
         log = folder / "log"
         dev = stack.enter_context(dev_loop(folder / "dev", free_port(), log, **settings))
         until = time.monotonic() + _TIMEOUT_SECONDS
         # The first run creates the lake, and a shared server warms up over a few runs: the
         # measurement starts after these.
-        warm_up = _WARM_UP_CHECKPOINTS if arguments.connect else 1
+        warm_up = 1 if arguments.own_sessions else _WARM_UP_CHECKPOINTS
         while (
             len(observations.applied) < warm_up and dev.poll() is None and time.monotonic() < until
         ):
@@ -115,7 +113,7 @@ def main() -> None:
             time.sleep(0.1)
         parts = _measure_parts(log.read_bytes()[log_start:].decode(errors="replace"))
     latencies = observations.latencies()[: arguments.checkpoints]
-    kind = "shared Spark Connect server" if arguments.connect else "one local session per run"
+    kind = "one local session per run" if arguments.own_sessions else "shared Spark server"
     print(f"{kind}; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     worst = max(latencies)
     print(f"{len(latencies)} checkpoints: median {median(latencies):.1f} s, worst {worst:.1f} s")

@@ -25,32 +25,15 @@ FOLDER = Path(sys.prefix) / "spark-classes"
 # A session's start and one statement of each kind that a run needs.
 _TRAINING = """
 import sys
+from resources.exercise import exercise
 from resources.spark import get_session
-
-def workers(batches):
-    yield from batches
 
 spark = get_session(master="local[1]", settings={
     "spark.driver.extraJavaOptions": sys.argv[1],
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 })
-folder = f"{sys.argv[2]}/table"
-table = f"delta.`{folder}`"
-spark.sql(f"CREATE TABLE {table} (id bigint, a string, at timestamp) USING delta CLUSTER BY (id)")
-rows = spark.range(9).mapInArrow(workers, "id bigint").selectExpr("id", "string(id) a", "now() at")
-rows.write.format("delta").mode("append").save(folder)
-spark.sql(
-    f"MERGE INTO {table} t USING (SELECT id, max_by(a, at) a FROM {table} GROUP BY id) s"
-    " ON t.id = s.id WHEN MATCHED AND s.id = 3 THEN DELETE"
-    " WHEN MATCHED THEN UPDATE SET a = s.a"
-    " WHEN NOT MATCHED THEN INSERT (id, a) VALUES (s.id, s.a)"
-)
-spark.sql(
-    f"SELECT *, row_number() OVER (PARTITION BY a ORDER BY at) FROM {table} t"
-    f" LEFT ANTI JOIN {table} s ON t.id = s.id + 1"
-).collect()
-spark.sql(f"SELECT from_json(to_json(struct(*)), 'id bigint').id FROM {table}").toArrow()
+exercise(spark, f"{sys.argv[2]}/table")
 """
 
 

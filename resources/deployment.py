@@ -3,15 +3,17 @@
 The UI shows a resource's configuration, so neither takes a credential.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from dagster import ConfigurableResource
+from dagster import ConfigurableResource, Failure, InitResourceContext
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 from pyspark.sql import SparkSession
 
 from resources.lake import get_lake_root
-from resources.spark import get_session
+from resources.spark import LOST_SERVER, close_session, get_session, has_lost_server
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 
@@ -33,12 +35,29 @@ class SparkResource(LazyPySparkResource):
         session: SparkSession = self._spark_session
         return session
 
+    def teardown_after_execution(self, context: InitResourceContext) -> None:
+        """Close the session at the end of a run."""
+        if self._spark_session is not None:
+            close_session(self._spark_session)
+            self._spark_session = None
+
     def open_lake(self, lake: Lake, feed: Changefeed) -> LakeSession:
         """Open a changefeed's lake in this session."""
         return LakeSession(self.get_session(lake.root), lake, feed)
 
     def _init_session(self) -> None:
         self.get_session(get_lake_root())
+
+
+@contextmanager
+def lost_server_errors() -> Iterator[None]:
+    """Replace errors of a Spark server that has ended by one line that says so."""
+    try:
+        yield
+    except Exception as error:
+        if not has_lost_server(error):
+            raise
+        raise Failure(f"{LOST_SERVER}; the next run continues from what is committed") from None
 
 
 class LakeResource(ConfigurableResource[None]):

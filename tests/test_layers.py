@@ -51,7 +51,7 @@ WITH_PANDAS = {"definitions", "sensors", "assets", "checks"}
 # Modules that may import Spark themselves: the lake, its checks, and the session's resources.
 IMPORTS_SPARK = (
     *("ticdc_assets.lake", "ticdc_assets.checks"),
-    *("resources.spark", "resources.deployment"),
+    *("resources.spark", "resources.shared_session", "resources.exercise", "resources.deployment"),
 )
 
 

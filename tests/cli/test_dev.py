@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,15 @@ from tests.servers import HOST
 
 PROJECT = Path(__file__).resolve().parents[2]
 
-# Stands in for the simulation and for `dg dev`: prints a stack trace when it is interrupted.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("TICDC_")}
+
+# Stands in for each program that `dev` starts: prints a stack trace when it is interrupted.
 CHILD = f"""#!{sys.executable}
-import sys, time
+import os, sys, time
 from pathlib import Path
-if "simulate" in sys.argv:
+if "spark-server" in sys.argv:
+    Path(os.environ["TICDC_SPARK_SERVER"]).mkdir()
+elif "simulate" in sys.argv:
     folder = Path(sys.argv[sys.argv.index("simulate") + 1])
     folder.mkdir(parents=True)
     uri = f"file://{{folder}}/data?protocol=csv"
@@ -53,7 +58,7 @@ def test_ctrl_c_prints_one_line_and_no_stack_trace(tmp_path: Path, sink: str | N
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        env={**ENVIRONMENT, "PYTHONPATH": str(PROJECT)},
         start_new_session=True,
     )
     assert dev.stdout is not None
@@ -64,6 +69,8 @@ def test_ctrl_c_prints_one_line_and_no_stack_trace(tmp_path: Path, sink: str | N
     if brokers is not None:
         # The broker was there before the simulation.
         Producer(brokers).create_topic("topic", 2)
+    while not (tmp_path / "folder" / "spark").exists():
+        time.sleep(0.1)
     os.killpg(dev.pid, signal.SIGINT)
     out, err = dev.communicate(timeout=60)
 

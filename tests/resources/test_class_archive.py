@@ -18,7 +18,8 @@ SESSION = """
 import sys
 from pathlib import Path
 from resources import class_archive
-from resources.spark import LITTLE_WORK, get_session
+from resources.spark import get_session
+from resources.spark_settings import LITTLE_WORK
 class_archive.FOLDER = Path(sys.argv[1])
 if sys.argv[2:] == ["make"]:
     sys.exit(str(class_archive.make_archive()))

@@ -9,8 +9,9 @@ from typing import Any
 import dagster as dg
 
 from resources.catalog import read_catalog, read_rows_after
-from resources.deployment import LakeResource, SparkResource
+from resources.deployment import LakeResource, SparkResource, lost_server_errors
 from resources.reading import open_source
+from resources.spark import describe_session
 from ticdc_assets import naming
 from ticdc_assets.assets import metadata, specs
 from ticdc_assets.assets.check_results import evaluate_run_checks
@@ -63,7 +64,7 @@ def feed_assets(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.Assets
     def _op(
         context: dg.AssetExecutionContext, spark: SparkResource, lake: LakeResource
     ) -> DagsterEvents:
-        with redacted_errors():
+        with redacted_errors(), lost_server_errors():
             yield from _Run(context, feed, lake.for_changefeed(feed.id), spark).execute()
 
     return dg.AssetsDefinition(
@@ -148,7 +149,9 @@ class _Run:
         source = open_source(self._feed)
         budget = RunBudget(self._feed, self._location, self._has_queued_runs)
         lake = self._lake
-        self._context.log.info(f"Spark is up after {time.monotonic() - started:.1f} s")
+        session = describe_session(lake.spark)
+        seconds = time.monotonic() - started
+        self._context.log.info(f"Spark is up after {seconds:.1f} s: {session}")
         windows = advance_windows(lake, source, budget, before, self._context.log)
         report = AdvanceReport(
             feed=self._feed,
@@ -158,6 +161,7 @@ class _Run:
             snapshots=read_rows_after(self._location, reported.snapshot_id),
             seconds=time.monotonic() - started,
             result=windows.result,
+            session=session,
             waits=self._find_waits(windows.after),
         )
         materializer = Materializer(self._context, report)

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from resources.deployment import LakeResource, SparkResource
+from resources.deployment import LakeResource, SparkResource, lost_server_errors
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
@@ -32,7 +32,7 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
         lake: LakeResource,
     ) -> None:
         location = lake.for_changefeed(feed.id)
-        with redacted_errors(), locked(location):
+        with redacted_errors(), lost_server_errors(), locked(location):
             opened = spark.open_lake(location, feed)
             result = maintain(
                 opened,

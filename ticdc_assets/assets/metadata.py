@@ -107,6 +107,7 @@ def _checkpoint_metadata(report: AdvanceReport) -> Metadata:
         "ticdc/rows_quarantined": counts.quarantined,
         "ticdc/snapshot_id": after.snapshot_id,
         "ticdc/duration_seconds": round(report.seconds, 1),
+        "ticdc/spark": report.session,
         "ticdc/watermarks": dg.MetadataValue.json(
             {place: str(ts) for place, ts in watermarks.items()}
         ),

@@ -53,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # Importing Spark takes seconds, so only the commands that need it do.
         module = importlib.import_module(f"ticdc_assets.cli.{options.module}")
-        run = cast(Callable[[argparse.Namespace], int], getattr(module, options.command))
+        name = options.command.replace("-", "_")
+        run = cast(Callable[[argparse.Namespace], int], getattr(module, name))
         code = run(options)
         sys.stdout.flush()
     except ConfigError as error:
@@ -124,6 +125,15 @@ def _add_simulating(commands: "argparse._SubParsersAction[Parser]") -> None:
     demo.add_argument("--protocol", choices=texts.DEMO_PROTOCOLS, default="csv")
     demo.add_argument(
         "--dir", metavar="DIR", type=Path, help="folder to create (default: a temporary one)"
+    )
+    server = _add_command(
+        commands, "spark_server", "spark-server", "keep a Spark server running for all runs"
+    )
+    server.add_argument(
+        "--dir", metavar="DIR", type=Path, help="its private folder (default: $TICDC_SPARK_SERVER)"
+    )
+    server.add_argument(
+        "--lake", metavar="DIR", help="path or URI (default: $TICDC_LAKE, else ./lake)"
     )
     simulate = _add_command(commands, "dev", "simulate", "simulate a changefeed in real time")
     simulate.add_argument("dir", metavar="DIR", type=Path, help="folder to create")

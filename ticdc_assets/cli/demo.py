@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from resources.reading import open_source
-from resources.spark import LITTLE_WORK, get_session
+from resources.spark import get_session
+from resources.spark_settings import LITTLE_WORK
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.interrupt import keep_interrupt_handler

@@ -21,6 +21,8 @@ from resources.dump import read_dump
 from resources.kafka_broker import choose_settings, prepare_broker
 from resources.kafka_producer import Producer
 from resources.lake import LAKE
+from resources.spark_server import FOLDER, find_free_port
+from resources.spark_settings import MASTER
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import say, warn
@@ -110,20 +112,24 @@ def dev(options: argparse.Namespace) -> int:
         **os.environ,
         "TICDC_CHANGEFEEDS": str(changefeeds),
         LAKE: str(folder / "lake"),
+        FOLDER: str(folder / "spark"),
         "DAGSTER_HOME": str(home),
         # `dg` requires an activated environment.
         "VIRTUAL_ENV": sys.prefix,
     }
     is_on_brokers = options.sink == "kafka"
     protocol = _choose_protocol(options, is_on_brokers=is_on_brokers)
-    brokers = f"{_HOST}:{_free_port()}" if is_on_brokers else None
+    brokers = f"{_HOST}:{find_free_port()}" if is_on_brokers else None
     place = f" on {brokers}" if brokers else ""
     say(f"A simulated shop and its changefeed ({protocol}){place} in {folder}")
-    say(f"Dagster's UI: http://localhost:{options.port}; Ctrl-C stops both")
+    say(f"Dagster's UI: http://localhost:{options.port}; Ctrl-C stops everything")
     say()
     processes = ProcessGroups(environment)
     handlers = _interrupt_on_signals()
     try:
+        if not os.environ.get(MASTER):
+            # Its end is no reason to stop: it starts again, and runs do without it meanwhile.
+            processes.start([sys.executable, "-m", "ticdc_assets.cli", "spark-server"], quiet=True)
         if brokers is not None:
             _start_broker(processes, folder / "kafka", brokers)
         command = _simulate_command(options, changefeeds.parent, brokers)
@@ -159,7 +165,9 @@ def _simulate_command(options: argparse.Namespace, folder: Path, brokers: str | 
 
 
 def _start_broker(processes: "ProcessGroups", folder: Path, address: str) -> None:
-    command = prepare_broker(folder, choose_settings(folder, address, f"{_HOST}:{_free_port()}"))
+    command = prepare_broker(
+        folder, choose_settings(folder, address, f"{_HOST}:{find_free_port()}")
+    )
     broker = processes.start(command, quiet=True, folder=folder)
     deadline = time.monotonic() + _BROKER_TIMEOUT
     while time.monotonic() < deadline and broker.poll() is None:
@@ -168,12 +176,6 @@ def _start_broker(processes: "ProcessGroups", folder: Path, address: str) -> Non
                 return
         time.sleep(0.2)
     raise ConfigError("the broker did not start", file=str(folder))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 class _Graph:

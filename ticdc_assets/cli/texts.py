@@ -89,7 +89,11 @@ seconds, until you stop it with Ctrl-C.
 """,
     "dev": """\
 Simulate a shop in real time and start Dagster beside it: its sensor advances a new lake to every
-checkpoint, and you watch that in the UI.  Ctrl-C stops both.
+checkpoint, and you watch that in the UI.  All runs share a Spark server.  Ctrl-C stops everything.
+""",
+    "spark-server": """\
+Keep a warm Spark server running on this machine, and start it again whenever it ends.  Runs whose
+TICDC_SPARK_SERVER names its folder use it; while none runs, they start sessions of their own.
 """,
     "demo": """\
 Simulate a shop and its changefeed in a new folder, advance a lake in several runs, and compare

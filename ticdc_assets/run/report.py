@@ -37,6 +37,8 @@ class AdvanceReport(RunReport):
     """The report of a run that advanced, with what its stages did."""
 
     result: AdvanceResult
+    # Which session of Spark it used.
+    session: str
     # What the changefeed keeps waiting for.
     waits: Sequence[str] = ()
 
