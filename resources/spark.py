@@ -198,5 +198,7 @@ def _make_session_error(url: str, error: Exception) -> ConfigError:
 def _silence_query_loggers() -> None:
     """Stop pyspark from writing every failed query to standard error as JSON with its stack."""
     if not os.environ.get(LOG):
-        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        # The last one is switched off, until Dagster configures logging.
+        names = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+        for name in (*names, "pyspark.sql.connect.logging"):
             logging.getLogger(name).setLevel(logging.CRITICAL)

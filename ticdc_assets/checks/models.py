@@ -8,7 +8,6 @@ them, and the model then describes a sample of those rows.
 from collections.abc import Iterator
 from typing import Any, get_args
 
-import pandera.pyspark as pa
 import pyspark.sql.types as T
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -91,6 +90,9 @@ def contract_schema(spark: SparkSession, table: str, feed: Changefeed) -> T.Stru
 
 def make_model(spark: SparkSession, table: str, feed: Changefeed) -> Model:
     """Make the model of a table of the lake."""
+    # Imported late: it takes half a second, and the tables of a run are written before its checks.
+    import pandera.pyspark as pa
+
     domains = dict(_DOMAINS[table])
     if table == "raw":
         domains |= _FILE_DOMAINS if feed.transport == "storage" else _RECORD_DOMAINS

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import dagster as dg
 import pyspark.sql.types as T
-from pandera.config import ValidationDepth, config_context
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
@@ -158,6 +157,8 @@ def _sample(result: Result) -> tuple[list[Row], int]:
 
 def _find_column_faults(context: CheckContext, table: str, model: models.Model) -> list[str]:
     """Return how a table's columns differ from its model."""
+    from pandera.config import ValidationDepth, config_context
+
     spark, rows = context.lake.spark, context.read(table)
     # An empty frame whose columns are not nullable is validated without a Spark job.
     columns = T.StructType([T.StructField(f.name, f.dataType, False) for f in rows.schema.fields])
