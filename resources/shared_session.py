@@ -9,6 +9,7 @@ Spark Connect's client is imported where it is used: it takes a second, and need
 
 import os
 import warnings
+from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
@@ -19,6 +20,9 @@ from resources.spark_server import (
     register_session,
     take_abandoned_sessions,
 )
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 _opened: ClientSession | None = None
 
@@ -32,13 +36,13 @@ def open_shared_session() -> str | None:
         # The client takes it from there, now and whenever it connects again.
         os.environ[TOKEN] = server.token
         for abandoned in take_abandoned_sessions(server):
-            ConnectSession(abandoned.url).stop()
+            release_session(ConnectSession(abandoned.url))
             abandoned.forget()
         _opened = register_session(server)
     return None if _opened is None else _opened.url
 
 
-def retry_briefly(spark: SparkSession) -> None:
+def retry_briefly(spark: "SparkSession | ConnectSession") -> None:
     """Give a server up after seconds: one on this machine that has ended returns elsewhere."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession as ConnectSession
@@ -54,13 +58,18 @@ def retry_briefly(spark: SparkSession) -> None:
 
 
 def close(spark: SparkSession) -> None:
-    """Close a session of any server."""
+    """Close the session of this process, at any server."""
     global _opened
-    retry_briefly(spark)
-    spark.stop()
+    release_session(spark)
     if _opened is not None:
         _opened.forget()
         _opened = None
+
+
+def release_session(spark: "SparkSession | ConnectSession") -> None:
+    """Close a session; wait for no server that has ended."""
+    retry_briefly(spark)
+    spark.stop()
 
 
 def has_lost_server() -> bool:

@@ -13,13 +13,17 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors.exceptions.connect import SparkConnectException
+from pyspark.sql import SparkSession
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from resources import spark_server
+from resources.shared_session import open_shared_session
+from resources.spark import describe_session
 from resources.spark_server import SparkServer, find_server, server_lock
 from resources.spark_settings import MASTER
 from tests.cli.conftest import Run
 from tests.servers import HOST, SHORT_LIVED_JVM, free_port
+from ticdc_assets.cli import spark_server as command
 from ticdc_assets.demo import SimulationOptions, encode_truth, prepare
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -176,9 +180,9 @@ def test_a_server_killed_during_a_run_starts_again_and_the_next_run_loses_nothin
 
     assert stat.S_IMODE(server.stat().st_mode) == 0o700
     assert stat.S_IMODE((server / "server.json").stat().st_mode) == 0o600
-    command = Path(f"/proc/{started_again.process}/cmdline").read_text()
+    arguments = Path(f"/proc/{started_again.process}/cmdline").read_text()
     for token in (running.token, started_again.token):
-        assert token not in command + log.read_text() + out + err + more
+        assert token not in arguments + log.read_text() + out + err + more
 
 
 def test_only_a_server_that_runs_and_whose_file_is_private_is_used(
@@ -216,6 +220,28 @@ def test_a_run_waits_for_a_server_that_is_starting(
     with server_lock(tmp_path):
         server.announce(tmp_path)
         assert find_server() == server
+
+
+def test_a_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_CHECK_INTERVAL", 0.01)
+    answers = iter([False, False, True, False, False, False])
+    monkeypatch.setattr(SparkServer, "is_answering", lambda _: next(answers))
+    with subprocess.Popen(["sleep", "60"]) as process:
+        command._wait(process, SparkServer(1, "sesame", process.pid))
+        assert process.poll() is None
+        process.kill()
+    assert list(answers) == []
+
+
+def test_a_run_says_that_no_server_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(MASTER, raising=False)
+    monkeypatch.delenv(spark_server.FOLDER, raising=False)
+    local = SparkSession.__new__(SparkSession)
+    assert describe_session(local) == "a session of its own"
+    monkeypatch.setenv(spark_server.FOLDER, str(tmp_path))
+    assert open_shared_session() is None
+    said = "a session of its own, for no server answers in TICDC_SPARK_SERVER"
+    assert describe_session(local) == said
 
 
 def test_a_second_server_in_a_folder_is_an_error(run: Run, tmp_path: Path) -> None:
