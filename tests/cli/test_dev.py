@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from resources.kafka_producer import Producer
+from resources.spark_settings import MASTER
 from tests.servers import HOST
 
 PROJECT = Path(__file__).resolve().parents[2]
 
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("TICDC_")}
+# With another master, `dev` starts no Spark server.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != MASTER}
 
 # Stands in for each program that `dev` starts: prints a stack trace when it is interrupted.
 CHILD = f"""#!{sys.executable}
