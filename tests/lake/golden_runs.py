@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from resources.storage import open_claim_check_folder, open_sink_folder
 from tests.golden import find_folder, meta, open_lines, storage_tree
+from tests.lake.golden_readers import compare_readers
 from tests.lake.reading import read_lines
 from tests.reference.golden_feeds import (
     APPROXIMATE_REPORTED,
@@ -243,7 +244,7 @@ def _model(dataset: str, ts: int) -> dict[Name, Any]:
 
 
 def advance_in_windows(golden: GoldenLake, random: Random, resolved: int, others: int) -> None:
-    """Apply a dataset; compare it whenever a truth point is applied.
+    """Apply a dataset; compare it whenever a truth point is applied, at the end by all readers.
 
     `resolved` windows end at truth points, `others` anywhere, and the last one at the end.
     """
@@ -258,6 +259,8 @@ def advance_in_windows(golden: GoldenLake, random: Random, resolved: int, others
         compare(golden, points[-1])
     assert {*chosen, points[-1]} <= golden.applied or not golden.is_dated
     assert unexpected_problems(golden) == []
+    for unopened in compare_readers(golden.lake):
+        print(unopened)
 
 
 def unexpected_problems(golden: GoldenLake) -> list[str]:

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
-from tests.lake.readers import READERS, list_lines
+from tests.lake.readers import READERS, list_lines, read_document
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.apply import table_features
@@ -104,19 +104,6 @@ def test_a_change_of_columns_switches_on_what_it_needs(table: CurrentTable, kind
     stored = table.rows(start)
     table.replace(read_entries(stored), SCHEMA)
     assert content(table) == [old[:2] for old in expected]
-
-
-def read_document() -> dict[str, dict[str, bool]]:
-    """Return which features docs/lake.md says that each reader reads."""
-    text = (Path(__file__).parents[2] / "docs" / "lake.md").read_text()
-    table = text[text.index("| reader |") :].partition("\n\n")[0]
-    (_, *names), _, *lines = ([*map(str.strip, row[1:-1].split("|"))] for row in table.splitlines())
-    return {
-        reader: {
-            name: {"yes": True, "no": False}[said] for name, said in zip(names, row, strict=True)
-        }
-        for reader, *row in lines
-    }
 
 
 def delete_rows(table: CurrentTable) -> None:

@@ -1,0 +1,137 @@
+"""Open the current tables of a golden lake with readers other than Spark.
+
+A reader sees the rows that the lake's own reader sees: `golden_runs` compares those with Spark's,
+and Spark's with TiDB's.  Of a table that a reader does not open, a DDL says why.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from tests.lake.readers import FEATURES, READERS, list_lines, read_document
+from ticdc_assets.lake.apply import table_features
+from ticdc_assets.lake.apply.column_moves import can_widen
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.lake.views.snapshot_view import view_snapshot
+from ticdc_assets.plan.state import Incarnation
+
+_THREADS = 4
+_MAPPED_CHARACTERS = " ,;{}()\n\t="
+# The statements that can have given a table each feature, by the protocol's name of the feature.
+Causes = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Unopened:
+    """A table that a reader does not open, the features that it lacks, and their causes."""
+
+    reader: str
+    table: str
+    causes: Causes
+
+    def __str__(self) -> str:
+        texts = (f"{name}: {'; '.join(ddls)}" for name, ddls in sorted(self.causes.items()))
+        return f"{self.reader} does not open {self.table}: {', '.join(texts)}"
+
+
+def compare_readers(lake: LakeSession) -> list[Unopened]:
+    """Read every live table of the newest snapshot with every reader; list what does not open."""
+    shown = view_snapshot(LakeReader(lake.location), None)
+    assert shown is not None
+    versions = read_last_snapshot(lake).versions
+    tables = [t for t in shown.tables() if not t.is_stopped and t.id in versions]
+    causes = _find_causes(lake)
+
+    def compare_table(table: Incarnation) -> list[Unopened]:
+        name = f"{table.schema.database}.{table.schema.table}"
+        return _compare_table(
+            lake, f"current/{table.id}", versions[table.id], name, causes[table.id]
+        )
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return [found for each in pool.map(compare_table, tables) for found in each]
+
+
+def _compare_table(
+    lake: LakeSession, location: str, version: int, name: str, causes: Causes
+) -> list[Unopened]:
+    path = lake.path(location)
+    frame = lake.spark.read.format("delta").option("versionAsOf", version).load(path)
+    schema = to_arrow_schema(frame.schema)
+    expected = list_lines(_read_stored(lake, location, version, schema), schema)
+    features = _read_features(path, version)
+    _check_causes(name, features, causes)
+    said = read_document()
+    unopened = []
+    for reader, read in READERS.items():
+        lacks = {FEATURES[f] for f, is_read in said[reader].items() if not is_read} & features
+        if lacks:
+            # Each library raises its own class of error for a feature that it does not read.
+            with pytest.raises(Exception):  # noqa: B017, PT011
+                read(path, version)
+            unopened.append(Unopened(reader, name, {f: causes[f] for f in lacks}))
+        else:
+            assert list_lines(read(path, version), schema) == expected, (reader, name)
+    return unopened
+
+
+def _read_stored(lake: LakeSession, location: str, version: int, schema: pa.Schema) -> pa.Table:
+    """Read a table in this process; a value of a file is of the type that its column had then."""
+    blocks = StoredRows(LakeReader(lake.location), location, version).read()
+    rows = [pa.Table.from_pydict(block).select(schema.names).cast(schema) for block in blocks]
+    return pa.concat_tables([schema.empty_table(), *rows])
+
+
+def _read_features(path: str, version: int) -> set[str]:
+    protocol = DeltaTable(path, version=version).protocol()
+    found = {*(protocol.reader_features or ())}
+    # Before it had features, Delta numbered what a reader has to know: 2 is column mapping.
+    return found | ({"columnMapping"} if protocol.min_reader_version == 2 else set())
+
+
+def _check_causes(name: str, features: Collection[str], causes: Causes) -> None:
+    """Check that a table has only features that a statement explains."""
+    special = {"columnMapping", "typeWidening"} & {*features}
+    assert special <= {f for f, ddls in causes.items() if ddls}, name
+    if table_features.LARGE_TABLE > 0:
+        # No golden table is large: a change of columns wrote the table again as a whole.
+        assert special <= {"columnMapping"}, name
+        assert not {"deletionVectors", "typeWidening"} & {*features}, name
+
+
+def _find_causes(lake: LakeSession) -> Mapping[str, Causes]:
+    """Find the statements after which each table cannot do without a feature."""
+    versions: dict[str, list[Any]] = defaultdict(list)
+    for line in lake.read("schema_history").sort("valid_from").collect():
+        versions[line["incarnation"]].append(line)
+    return {table: _list_causes(lines) for table, lines in versions.items()}
+
+
+def _list_causes(versions: Sequence[Any]) -> Causes:
+    causes: dict[str, list[str]] = {"columnMapping": [], "typeWidening": []}
+    are_large = table_features.LARGE_TABLE < 0
+    for before, after in pairwise([None, *versions]):
+        old = {} if before is None else {c["name"]: c["delta_type"] for c in before["columns"]}
+        new = {c["name"]: c["delta_type"] for c in after["columns"]}
+        said = after["sql"] or f"({after['origin']})"
+        named = any(set(_MAPPED_CHARACTERS) & set(name) for name in new.keys() - old.keys())
+        if named or (are_large and old.keys() - new.keys()):
+            causes["columnMapping"].append(said)
+        if are_large and any(_is_wider(old[c], new[c]) for c in old.keys() & new.keys()):
+            causes["typeWidening"].append(said)
+    return causes
+
+
+def _is_wider(old: str | None, new: str | None) -> bool:
+    return old is not None and new is not None and old != new and can_widen(old, new)
