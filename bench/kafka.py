@@ -19,7 +19,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
-from bench.lake_work import Clock
+from bench.processes import Clock
 from bench.spark_connector import add_connector, append_in_spark, discard_in_spark
 from resources.dump import read_dump
 from resources.kafka import read_topics

@@ -13,7 +13,8 @@ import duckdb
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.lake_work import Clock, Totals, sum_totals
+from bench.lake_work import Totals, sum_totals
+from bench.processes import Clock
 
 _META = {
     "#op": "string",

@@ -5,7 +5,6 @@ less.  Stages are timed by wrapping the functions that an advance calls, so the 
 it.
 """
 
-import os
 import re
 import time
 from collections import defaultdict
@@ -21,6 +20,7 @@ from typing import Any, cast
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from bench.processes import Clock, Usage
 from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import SimulationOptions, prepare
@@ -48,7 +48,7 @@ Totals = tuple[int, int, str]
 
 @dataclass(frozen=True)
 class Run:
-    """One advance: seconds and Spark jobs in all and per stage, CPU seconds, and Delta commits.
+    """One advance: what it took, seconds and Spark jobs in all and per stage, and Delta commits.
 
     A stage that works on several tables in parallel counts wall-clock time.  `table_jobs` are those
     of the stage "apply" by incarnation.  Jobs that a stage starts in other threads count as
@@ -56,13 +56,24 @@ class Run:
     """
 
     events: int
-    seconds: float
-    cpu: float
+    usage: Usage
     stages: dict[str, float]
     current_commits: int
     other_commits: int
     jobs: dict[str, int]
     table_jobs: dict[str, int]
+
+    @property
+    def seconds(self) -> float:
+        return self.usage.seconds
+
+    @property
+    def cpu(self) -> float:
+        return self.usage.cpu
+
+    @property
+    def all_jobs(self) -> int:
+        return sum(self.jobs.values())
 
 
 class Work:
@@ -90,17 +101,17 @@ class Work:
         with _timed(jobs) as spans:
             clock = Clock()
             done = advance(self.lake, self._source)
-            seconds, cpu = clock.read()
+            usage = clock.read_usage()
         for problem in done.applied.problems:
             print(f"PROBLEM: {problem.describe()}")
         stages = {name: _union_seconds(spans[name]) for name in TIMED_FUNCTIONS}
-        stages["rest"] = seconds - sum(stages.values())
+        stages["rest"] = usage.seconds - sum(stages.values())
         new = self._commits() - before
         current = sum("current" in path.parts for path in new)
         others = len(new) - current
         jobs_by_stage, jobs_by_table = jobs.read()
         rows = done.decoded.rows
-        return Run(rows, seconds, cpu, stages, current, others, jobs_by_stage, jobs_by_table)
+        return Run(rows, usage, stages, current, others, jobs_by_stage, jobs_by_table)
 
     def _commits(self) -> set[Path]:
         logs = Path(self.lake.path("")).glob("**/_delta_log/*.json")
@@ -123,37 +134,6 @@ def sum_totals(totals: list[Any]) -> Totals:
     """Add up the totals of tables."""
     counts, quantities, amounts = zip(*totals, strict=True)
     return sum(counts), int(sum(quantities)), str(sum(amounts))
-
-
-class Clock:
-    """Measures wall-clock and CPU seconds since its creation (CPU: nan without /proc)."""
-
-    def __init__(self) -> None:
-        self._cpu = _cpu_time()
-        self._start = time.perf_counter()
-
-    def read(self) -> tuple[float, float]:
-        return time.perf_counter() - self._start, _cpu_time() - self._cpu
-
-
-def _cpu_time() -> float:
-    """Return the CPU time of this process and its descendants: the JVM and its Python workers."""
-    parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            # The process has just ended; its parent accounts for its time.
-            continue
-        pid = int(path.parent.name)
-        parents[pid] = int(fields[1])
-        ticks[pid] = sum(map(int, fields[11:15]))
-    mine = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
-        mine |= more
-    used = sum(ticks.get(pid, 0) for pid in mine)
-    return used / os.sysconf("SC_CLK_TCK") if ticks else float("nan")
 
 
 class _Jobs:
@@ -236,7 +216,7 @@ def describe_jobs(run: Run) -> str:
     """Describe the Spark jobs of a run: in all, by stage, and the most of one table."""
     stages = ", ".join(f"{name} {run.jobs[name]}" for name in STAGES)
     most, count = max(run.table_jobs.values(), default=0), len(run.table_jobs)
-    return f"{sum(run.jobs.values())} ({stages}); at most {most} for one of {count} tables"
+    return f"{run.all_jobs} ({stages}); at most {most} for one of {count} tables"
 
 
 def _union_seconds(spans: list[tuple[float, float]]) -> float:
