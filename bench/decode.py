@@ -8,7 +8,7 @@ of each counts.  Nothing here passes or fails.
 import io
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from zoneinfo import ZoneInfo
@@ -21,6 +21,8 @@ from msgspec import Struct
 from pyarrow import csv as arrow_csv
 
 from bench.fastavro_decoder import FastavroDecoder
+from bench.figure import Figure
+from bench.processes import Clock, Usage
 from tests.golden import records
 from tests.reference.golden_feeds import feed_of
 from ticdc_assets.changefeed import CsvDialect
@@ -196,21 +198,41 @@ def show(measured: Measured) -> None:
     )
 
 
-def main() -> None:
-    """Measure every protocol and print a table."""
-    workload = sys.argv[1] if len(sys.argv) > 1 else "random_1"
+def make_figure(measured: Measured) -> Figure:
+    """Make a figure of the decoder's speed beside its baseline's."""
+    memory = Clock().read_usage().memory
+    return Figure(
+        group="decode",
+        name=measured.name,
+        value=measured.messages / measured.decode,
+        unit="rows/s",
+        baseline_name=measured.baseline_name,
+        baseline=measured.messages / measured.baseline,
+        usage=Usage(measured.decode, measured.decode, memory=memory),
+    )
+
+
+def measure(workload: str = "random_1") -> list[Figure]:
+    """Measure every protocol, print a table and return its figures."""
     print(f"{'':32}{'rows/s':>12}{'MB/s':>8}{'x baseline':>12}{'envelope':>10}{'x copy':>8}")
-    show(topic(f"{workload}/simple-json", "orjson.loads", orjson.loads, whole, Envelope))
-    show(topic(f"{workload}/canal-json-ext", "orjson.loads", orjson.loads, whole, CanalMessage))
-    show(topic(f"{workload}/open-protocol", "orjson.loads", orjson.loads, framed))
-    show(topic(f"{workload}/simple-avro", "fastavro, records only", read_avro))
-    show(avro_by_fastavro(f"{workload}/simple-avro"))
-    for measured in csv():
+    figures = []
+    for measured in _measure_each(workload):
         show(measured)
+        figures.append(make_figure(measured))
     print("x baseline: the speed of the decoder divided by that of the baseline in the last column")
     print("envelope: the same for decoding the JSON envelope alone")
     print("x copy: the decoder's speed divided by that of copying the bytes")
+    return figures
+
+
+def _measure_each(workload: str) -> Iterator[Measured]:
+    yield topic(f"{workload}/simple-json", "orjson.loads", orjson.loads, whole, Envelope)
+    yield topic(f"{workload}/canal-json-ext", "orjson.loads", orjson.loads, whole, CanalMessage)
+    yield topic(f"{workload}/open-protocol", "orjson.loads", orjson.loads, framed)
+    yield topic(f"{workload}/simple-avro", "fastavro, records only", read_avro)
+    yield avro_by_fastavro(f"{workload}/simple-avro")
+    yield from csv()
 
 
 if __name__ == "__main__":
-    main()
+    measure(*sys.argv[1:2])

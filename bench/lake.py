@@ -13,12 +13,14 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from bench.figure import Figure
 from bench.lake_baselines import find_data_files, in_duckdb, plain_spark, plain_spark_twice
 from bench.lake_changes import Size, measure_changes, show_growth
 from bench.lake_work import STAGES, Work, describe_jobs
@@ -42,8 +44,8 @@ class Load:
     updates: float
 
 
-def parse_options() -> argparse.Namespace:
-    """Parse the sizes from the command line."""
+def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the sizes from a command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.lake", description=__doc__)
     whole = parser.add_argument_group("all files at once")
     whole.add_argument("--rows", type=int, default=300_000, help="rows of the single table")
@@ -61,15 +63,13 @@ def parse_options() -> argparse.Namespace:
     )
     change.add_argument("--others", type=int, default=10, help="other tables, and ten times that")
     parser.add_argument("--only", choices=("loads", "changes"))
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
-def main() -> None:
-    """Measure and print the results."""
-    chosen = parse_options()
-    if isinstance(sys.stdout, TextIOWrapper):
-        # Show every line at once, also through a pipe.
-        sys.stdout.reconfigure(line_buffering=True)
+def measure(*arguments: str) -> list[Figure]:
+    """Measure, print and return the results."""
+    chosen = parse_options(arguments)
+    figures: list[Figure] = []
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="bench-lake-") as made:
         folder = Path(made)
@@ -86,14 +86,16 @@ def main() -> None:
                 Load(f"{chosen.tables} tables, inserts", chosen.tables, many, 0.0),
                 Load(f"{chosen.tables} tables, 10% updates", chosen.tables, many, 0.1),
             ):
-                _load_all(spark, folder / f"load-{load.tables}-{load.updates}", load)
+                place = folder / f"load-{load.tables}-{load.updates}"
+                figures += _load_all(spark, place, load)
         if chosen.only != "loads":
-            _grow(spark, folder, chosen)
+            figures += _grow(spark, folder, chosen)
         spark.stop()
     print(
         "\nx lake: speed or CPU economy as a multiple of the lake's; CPU s: all processes together"
     )
     print(f"{time.monotonic() - start:.0f} s in total; load average {_load()} at the end")
+    return figures
 
 
 def _load() -> str:
@@ -127,7 +129,7 @@ def _warm_up(spark: SparkSession, folder: Path) -> None:
     in_duckdb(work.data, folder / "duckdb")
 
 
-def _load_all(spark: SparkSession, folder: Path, load: Load) -> None:
+def _load_all(spark: SparkSession, folder: Path, load: Load) -> list[Figure]:
     work = Work(spark, folder, _options(load))
     work.write(work.simulation.options.transactions)
     files = [Path(file) for files in find_data_files(work.data).values() for file in files]
@@ -161,13 +163,28 @@ def _load_all(spark: SparkSession, folder: Path, load: Load) -> None:
         print(f"  DIFFERENT: lake {got}, DuckDB {expected}, keys of plain Spark {keys:,}")
     else:
         print(f"  the same {got[0]:,} rows in all of them")
+    del results["lake"]
+    return [
+        Figure(
+            group="load",
+            name=load.name,
+            value=rows / run.seconds,
+            unit="events/s",
+            baseline_name=name,
+            baseline=rows / seconds,
+            usage=run.usage,
+            jobs=run.all_jobs,
+        )
+        for name, (seconds, _) in results.items()
+    ]
 
 
-def _grow(spark: SparkSession, folder: Path, chosen: argparse.Namespace) -> None:
+def _grow(spark: SparkSession, folder: Path, chosen: argparse.Namespace) -> list[Figure]:
     change, times = chosen.change, chosen.times
     print(f"\nA change of {change:,} rows in one table, median of {times}")
     rows = Size(1, chosen.target), Size(1, 10 * chosen.target)
     tables = Size(chosen.others, change), Size(10 * chosen.others, change)
+    figures = []
     for title, (small, large) in {"Rows in the table": rows, "Other tables": tables}.items():
         runs = {}
         for size in (small, large):
@@ -180,7 +197,26 @@ def _grow(spark: SparkSession, folder: Path, chosen: argparse.Namespace) -> None
             f"  Delta commits per advance: {own} to the table, {others} to others;"
             f" load average {_load()}"
         )
+        before, after = (
+            sorted(runs[size], key=lambda run: run.seconds)[times // 2] for size in (small, large)
+        )
+        figures.append(
+            Figure(
+                group="change",
+                name=f"{change:,} rows, {large}",
+                value=after.seconds,
+                unit="s",
+                baseline_name=str(small),
+                baseline=before.seconds,
+                usage=after.usage,
+                jobs=after.all_jobs,
+            )
+        )
+    return figures
 
 
 if __name__ == "__main__":
-    main()
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Show every line at once, also through a pipe.
+        sys.stdout.reconfigure(line_buffering=True)
+    measure(*sys.argv[1:])
