@@ -64,11 +64,8 @@ format: $(INSTALLED) ## Format the code and fix what the linter can
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
-bench: $(INSTALLED) $(JARS) ## Measure decoders, lake and latency (half an hour)
-	$(RUN) -m bench.decode
-	$(RUN) -m bench.lake
-	$(RUN) -m bench.latency
-	$(RUN) -m bench.latency --own-sessions
+bench: $(INSTALLED) $(JARS) ## Measure everything beside a baseline: a table, artefacts/bench.json, docs/bench.png (an hour)
+	$(RUN) -m bench --chart docs/bench.png
 
 lock: $(INSTALLED) ## Resolve the lock files (UPGRADE=--upgrade for the newest versions)
 	$(RUN) -m uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
