@@ -10,8 +10,8 @@ from bench.figure import Figure
 from bench.processes import Usage, run_command
 
 # The options of `bench.latency` for a server that all runs share, and for a session per run.
-_SHARED = ["--connect"]
-_OWN: list[str] = []
+_SHARED: list[str] = []
+_OWN = ["--own-sessions"]
 _MEDIAN = re.compile(r"median ([\d.]+) s, worst")
 
 
