@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterable
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from resources.spark import close_session, get_session
@@ -33,6 +34,8 @@ def exercise(spark: SparkSession, folder: str) -> None:
         f" LEFT ANTI JOIN {table} s ON t.id = s.id + 1"
     ).collect()
     spark.sql(f"SELECT from_json(to_json(struct(*)), 'id bigint').id FROM {table}").toArrow()
+    few = spark.createDataFrame(pa.table({"id": [1, 2], "a": ["x", None]}))
+    few.selectExpr("id", "row_number() OVER (PARTITION BY id ORDER BY a) AS nth").toArrow()
 
 
 def _pass(batches: Iterable[Any]) -> Iterable[Any]:

@@ -1,11 +1,14 @@
 """The location of the lake."""
 
 import os
+import re
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import betrays_secret
 
 LAKE = "TICDC_LAKE"
+# delta-rs takes it for the character that it stands for in a URI.
+_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 
 
 def get_lake_root(stated: str | None = None) -> str:
@@ -15,4 +18,10 @@ def get_lake_root(stated: str | None = None) -> str:
         # It is part of every asset's metadata.
         reason = "must have no user, password or parameters: set credentials as Spark takes them"
         raise ConfigError(reason, setting=LAKE)
-    return root if "://" in root else os.path.abspath(root)
+    if "://" in root:
+        return root
+    path = os.path.abspath(root)
+    if _ESCAPE.search(path):
+        reason = f"must have no % before two hexadecimal digits, which {path} has"
+        raise ConfigError(reason, setting=LAKE)
+    return path

@@ -85,12 +85,9 @@ class _Failure(AnalysisException):
 class Recorder:
     """A session that runs nothing: it keeps the texts that it would have to run."""
 
-    def __init__(
-        self, columns: Mapping[str, str] | None = None, *, half_made: bool = False
-    ) -> None:
-        """Make a session with one table of these columns, or none, or one half made."""
+    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
+        """Make a session with one table of these columns, or none."""
         self._has_table = columns is not None
-        self._half_made = half_made
         self._columns: list[Text] = []
         self.session: Any = MagicMock()
         self.session.sql.side_effect = self._run
@@ -103,8 +100,6 @@ class Recorder:
     def _run(self, text: str) -> Any:
         if text.startswith("DESCRIBE HISTORY") and not self._has_table:
             raise _Failure("PATH_NOT_FOUND")
-        if text.startswith("CREATE") and self._half_made:
-            raise _Failure("TABLE_OR_VIEW_ALREADY_EXISTS")
         result = MagicMock()
         if text.startswith("DESCRIBE DETAIL"):
             result.select.return_value.collect.return_value = [[1, {}, []]]

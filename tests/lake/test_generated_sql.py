@@ -14,7 +14,7 @@ from tests.lake.canal import FEED
 from tests.lake.parsed_sql import Parser, Recorder, Text, substitute
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.apply import frames, table_features
+from ticdc_assets.lake.apply import current_table, frames, table_features
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.frames import Frames
 from ticdc_assets.lake.columns.escaped_text import escape_name
@@ -22,16 +22,12 @@ from ticdc_assets.lake.columns.inexact import list_moved, move_entries
 from ticdc_assets.lake.columns.reading import name_fields, parse_images
 from ticdc_assets.lake.columns.types import list_delta_columns
 from ticdc_assets.lake.columns.writing import write_images
-from ticdc_assets.lake.events.event_commits import EventCommits
+from ticdc_assets.lake.events.event_commits import Decoded, EventCommits
 from ticdc_assets.lake.events.quarantine import update_quarantine
-from ticdc_assets.lake.log import schema_history
+from ticdc_assets.lake.store import small_tables
 from ticdc_assets.lake.store.arrow import replace_surrogates
-from ticdc_assets.lake.store.contracts import EVENTS
 from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.sql import delta_table
-from ticdc_assets.lake.store.tables import create_table
 from ticdc_assets.lake.views import preview
-from ticdc_assets.plan.steps import SchemaVersion
 from ticdc_assets.schema.effect import ColumnAdded, ColumnDropped, ColumnRenamed
 
 
@@ -164,8 +160,18 @@ def generate(words: Words) -> list[Text]:
     recorder = Recorder(types)
     session = recorder.session
     lake = LakeSession(session, Lake(f"/{words.folder}", FEED.id), FEED)
-    table = CurrentTable(lake, "d-t-1")
-    with recorder.columns():
+    # Spark reads and writes the table, and not this process.
+    reading = patch.multiple(
+        small_tables, LakeReader=MagicMock(), is_writable=MagicMock(return_value=False)
+    )
+    opened = patch.multiple(
+        current_table,
+        LakeReader=MagicMock(),
+        LakeWriter=MagicMock(),
+        is_writable=MagicMock(return_value=False),
+    )
+    with opened, recorder.columns():
+        table = CurrentTable(lake, "d-t-1")
         table.create(session.rows, after, with_map=True)
         change_columns(table, words)
         table.merge(session.rows, before, list(types)[:GONE])
@@ -177,26 +183,10 @@ def generate(words: Words) -> list[Text]:
             segment = MagicMock(step=SimpleNamespace(schema=after), is_ordered_by_arrival=False)
             work.count_copies(segment, session.rows)
         write_images(after)
-    with patch.object(preview, "count_rows"):
+    with reading, patch.object(preview, "count_rows"):
         preview.preview_tables(lake, {"d-t-1": 2}, limit=1)
-    version = SchemaVersion(incarnation=words.path, schema=after, valid_from=1, origin="ddl")
-    with patch.object(schema_history, "LakeReader"):
-        schema_history.write_history(lake, [version], 1)
     update_quarantine(lake, 1, {words.path: 2}, of_records=False)
-    EventCommits(lake, 1).commit(None, [], [(1, 1)], replaced=[words.path, "b"], small=True)
-    return recorder.texts
-
-
-def create(words: Words, *, half_made: bool, apart: bool = False) -> list[Text]:
-    """Return the texts that create one of the lake's own tables, if a killed run left half too.
-
-    With `apart`, a separate statement clusters the table.
-    """
-    recorder = Recorder(half_made=half_made)
-    path = Lake(f"/{words.folder}", FEED.id).path("events")
-    create_table(recorder.session, path, EVENTS, () if apart else ("name",), {"a": "b"})
-    if apart:
-        recorder.session.sql(f"ALTER TABLE {delta_table(path)} CLUSTER BY (`name`)")
+    EventCommits(lake, 1).commit(Decoded(replaced=[words.path, "b"]), [(1, 1)])
     return recorder.texts
 
 
@@ -235,18 +225,6 @@ def test_texts_about_a_table_mean_what_they_should(meaning: Meaning, words: Word
     plain = generate(PLAIN)
     assert all(any(word in sql for _, sql in plain) for word in map_words(PLAIN))
     meaning.check(generate(words), plain, words)
-
-
-@few
-@given(_words)
-@example(WORST)
-@example(WORST._replace(folder="👍"))
-@pytest.mark.parametrize("half_made", [False, True])
-def test_tables_are_created_as_they_should(meaning: Meaning, half_made: bool, words: Words) -> None:
-    # Delta cannot cluster at once a table with such a character.
-    apart = max(words.folder) > "\uffff"
-    plain = create(PLAIN, half_made=half_made, apart=apart)
-    meaning.check(create(words, half_made=half_made), plain, words)
 
 
 @few

@@ -7,10 +7,12 @@ from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, placed, row, watermark
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake import maintain as maintenance
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.lake.store.contracts import LAYOUT
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.protocols.message import Message
@@ -50,6 +52,23 @@ def test_compacting_files_keeps_every_snapshot(spark: SparkSession, tmp_path: Pa
         seen = as_of(lake, ts)
         lines = list(seen.lines(seen.find("d.t")[0]))
         assert lines == [b'{"id":"%d"}\n' % id for id in (10, 20, 30) if id <= ts]
+
+
+def test_a_large_table_of_the_lake_is_clustered_and_still_written(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
+    messages = [row("d", "t", 9, id="1"), watermark(10)]
+    advance(lake, RecordSource(lambda _: placed(messages)))
+    monkeypatch.setattr(maintenance, "_LARGE_TABLE", 1)
+    maintain(lake, read_last_snapshot(lake))
+    for name, columns in LAYOUT.items():
+        (detail,) = spark.sql(f"DESCRIBE DETAIL {lake.sql(name)}").collect()
+        assert tuple(detail["clusteringColumns"]) == columns
+    messages += [row("d", "t", 19, id="2"), watermark(20)]
+    advance(lake, RecordSource(lambda _: placed(messages)))
+    seen = as_of(lake, 20)
+    assert list(seen.lines(seen.find("d.t")[0])) == [b'{"id":"1"}\n', b'{"id":"2"}\n']
 
 
 def test_an_unsafe_retention_is_an_error(spark: SparkSession, tmp_path: Path) -> None:

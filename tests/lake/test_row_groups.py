@@ -10,7 +10,7 @@ from tests.lake.intake import Intake
 from tests.plan.arrived import EventLog
 from tests.plan.arrived import group_rows as group_in_memory
 from ticdc_assets.events import SchemaChange
-from ticdc_assets.lake.apply.pending_rows import Window, group_rows, select_pending_rows
+from ticdc_assets.lake.apply.pending_rows import PendingRows, Window, group_rows
 from ticdc_assets.plan.ddl_cuts import find_cuts
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.plan.state import State
@@ -41,7 +41,7 @@ def test_no_group_spans_a_ddl_of_its_table(spark: SparkSession, tmp_path: Path) 
     log.add_batch(read_topic_events(FEED, RECORDS, None), 0)
     ddls = [change for _, change in log.ddls if isinstance(change, SchemaChange)]
     cuts = find_cuts(ddls, 0)
-    rows = select_pending_rows(intake.lake, Window(0, 0, 100, 1))
+    rows = PendingRows(intake.lake, Window(0, 0, 100, 1)).all()
     made = [describe(g) for g in group_rows(rows, cuts, old_values_may_lack=False)]
     pending = log.pending_rows(State(), 0, ts=100, through_batch=1)
     expected = [describe(g) for g in group_in_memory(pending, 0, cuts)]

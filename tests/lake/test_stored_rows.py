@@ -14,7 +14,6 @@ from ticdc_assets.lake.store.delta_log import DeletionVector
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.lake.store.tables import create_table
 
 FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="f")
 FEATURES = {
@@ -47,14 +46,22 @@ def read_with_spark(lake: LakeSession, version: int) -> dict[str, list[object]]:
     return pa.table(rows.toArrow()).to_pydict()
 
 
+def create(lake: LakeSession, columns: str) -> None:
+    listed = ", ".join(f"'{name}' = '{value}'" for name, value in FEATURES.items())
+    lake.spark.sql(
+        f"CREATE TABLE delta.`{lake.current_path('t1')}` ({columns}) USING delta"
+        f" TBLPROPERTIES ({listed})"
+    )
+
+
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path) -> LakeSession:
-    return LakeSession(spark, Lake(str(tmp_path / "a b%20[c]*"), "f"), FEED)
+    return LakeSession(spark, Lake(str(tmp_path / "a b% [c]*"), "f"), FEED)
 
 
 def test_deleted_rows_are_left_out_however_they_are_listed(lake: LakeSession) -> None:
     spark, path = lake.spark, lake.current_path("t1")
-    create_table(spark, path, "id bigint", (), FEATURES)
+    create(lake, "id bigint")
     # One file of several row groups.
     rows = spark.range(ROWS).coalesce(1).write.format("delta").mode("append")
     rows.option("parquet.block.size", "400000").save(path)
@@ -71,7 +78,7 @@ def test_deleted_rows_are_left_out_however_they_are_listed(lake: LakeSession) ->
 def test_columns_are_those_of_the_version_whatever_the_age_of_a_file(lake: LakeSession) -> None:
     spark, path = lake.spark, lake.current_path("t1")
     columns = "id int, `a.b` string, d decimal(5,2), gone int, m map<string, string>"
-    create_table(spark, path, columns, (), FEATURES)
+    create(lake, columns)
     table = f"delta.`{path}`"
     for statement in (
         f"INSERT INTO {table} VALUES (1, 'x', 1.25, 5, map('k', 'v')), (2, NULL, NULL, 6, NULL)",

@@ -16,6 +16,7 @@ events tell a repetition from a change that arrives late.
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import functions as F
 
@@ -23,14 +24,18 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import write_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.contracts import CONTRACTS
+from ticdc_assets.lake.store.contracts import CONTRACTS, LAYOUT
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.sql import quote_identifier
 
 # Below this Delta itself raises an error: VACUUM could remove files that a long run is writing.
 MIN_RETAIN_DAYS = 7
 # A table is compacted from this many files on, if they are smaller than this many bytes on average.
 _MIN_FILES = 8
 _SMALL_FILE = 16 << 20
+# From this many bytes on, a table of the lake is clustered, so that reading one current table's
+# events skips files.
+_LARGE_TABLE = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,16 @@ class _Maintenance:
     def maintain_own(self, names: Sequence[str]) -> list[_Files]:
         """Maintain the lake's own tables; only their newest versions are read."""
         with ThreadPoolExecutor() as pool:
-            return list(pool.map(lambda name: self._maintain(self._lake.sql(name)), names))
+            return list(pool.map(self._maintain_own, names))
+
+    def _maintain_own(self, name: str) -> _Files:
+        sql = self._lake.sql(name)
+        size, clustering = self._describe(sql, "sizeInBytes", "clusteringColumns")
+        if name in LAYOUT and size >= _LARGE_TABLE and not clustering:
+            # From now on Spark alone writes the table: it costs less than reading files in vain.
+            columns = ", ".join(map(quote_identifier, LAYOUT[name]))
+            self._lake.spark.sql(f"ALTER TABLE {sql} CLUSTER BY ({columns})")
+        return self._maintain(sql)
 
     def maintain_current(self) -> list[_Files]:
         """Maintain the current tables, then write a snapshot with their new versions."""
@@ -127,9 +141,12 @@ class _Maintenance:
         return is_fragmented, before, self._files(sql)[0] if is_fragmented else before
 
     def _files(self, sql: str) -> tuple[int, int]:
-        detail = self._lake.spark.sql(f"DESCRIBE DETAIL {sql}").select("numFiles", "sizeInBytes")
-        row = detail.collect()[0]
-        return int(row[0] or 0), int(row[1] or 0)
+        files, size = self._describe(sql, "numFiles", "sizeInBytes")
+        return int(files or 0), int(size or 0)
+
+    def _describe(self, sql: str, *columns: str) -> tuple[Any, ...]:
+        detail = self._lake.spark.sql(f"DESCRIBE DETAIL {sql}").select(*columns)
+        return tuple(detail.collect()[0])
 
 
 def _expire(lake: LakeSession, applied: Snapshot, days: int) -> int:

@@ -29,6 +29,7 @@ from ticdc_assets.lake.log.applied_row import APPLIED_COLUMNS, AppliedRow, decod
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.plan.state import Incarnation
 
 
@@ -83,7 +84,7 @@ class CheckContext:
         self._cached.clear()
 
     def read(self, table: str) -> DataFrame:
-        return self.lake.read(table)
+        return read_table(self.lake, table)
 
     def make_frame(self, rows: Sequence[tuple[object, ...]], columns: str) -> DataFrame:
         """Make a frame from rows that the driver holds."""

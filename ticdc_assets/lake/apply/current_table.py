@@ -1,17 +1,25 @@
-"""One Delta table of current rows: create it, change its columns, write rows, restore versions."""
+"""One Delta table of current rows: create it, change its columns, write rows, restore versions.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+Few rows of a small, plain table are read and written in this process (`store.writer`): Spark
+computes them, and commits nothing.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from operator import and_
 
-from pyspark.errors import AnalysisException
+import pyarrow as pa
+from deltalake import DeltaTable
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.column_alterations import list_alterations
 from ticdc_assets.lake.apply.table_features import (
     CHANGE_DATA_FEED,
+    COLUMN_MAPPING,
     DELETION_VECTORS,
     PLAIN_PROPERTIES,
     TableDetail,
@@ -31,7 +39,10 @@ from ticdc_assets.lake.store.commits import read_newest_commits
 from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT, INEXACT_COMMENT
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.observed import read_metrics
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier, quote_literal
+from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.schema.effect import ColumnChange
 
 _COMMIT_TS_COMMENT = "commit ts of the last change of this row"
@@ -41,6 +52,14 @@ class InexactRows(Exception):
     """There were rows with inexact values, which a table without the map does not take."""
 
 
+@dataclass(frozen=True)
+class _FewRows:
+    """Rows that Spark has computed and this process holds."""
+
+    rows: pa.Table
+    schema: StructType
+
+
 class CurrentTable:
     """The Delta table of one incarnation.
 
@@ -48,8 +67,14 @@ class CurrentTable:
     that need none, and then raises `InexactRows` if there were others.
     """
 
-    def __init__(self, lake: LakeSession, incarnation: str) -> None:
+    def __init__(self, lake: LakeSession, incarnation: str, *, writes_few: bool = False) -> None:
+        """`writes_few`: this process can hold what is to be written."""
+        self._lake = lake
         self._spark = lake.spark
+        self._name = f"current/{incarnation}"
+        self._reader = LakeReader(lake.location)
+        self._writer = LakeWriter(lake.location)
+        self._writes_few = writes_few
         self.path = lake.current_path(incarnation)
         self.sql = delta_table(self.path)
         self._has_map: bool | None = None
@@ -61,14 +86,14 @@ class CurrentTable:
 
     def rows(self, version: int) -> DataFrame:
         """Read the rows at a Delta version."""
-        return self._spark.read.format("delta").option("versionAsOf", version).load(self.path)
+        return read_table(self._lake, self._name, version)
 
     @property
     def has_map(self) -> bool:
         """Whether the table keeps inexact values."""
         if self._has_map is None:
-            stored = self._spark.read.format("delta").load(self.path)
-            self._has_map = INEXACT in stored.columns
+            stored = self._reader.open(self._name).schema()
+            self._has_map = INEXACT in (field.name for field in stored.fields)
         return self._has_map
 
     def add_map(self) -> None:
@@ -88,25 +113,25 @@ class CurrentTable:
         """Create the table with rows, in place of whatever a killed run left."""
         self._has_map = with_map
         needed = list_needed_properties(list_delta_columns(schema))
-        if needed and self._exists():
+        existing = self._writer.find(self._name)
+        if self._can_write_here(existing, needed):
+            self._write_here(rows, schema, PLAIN_PROPERTIES)
+            return
+        if needed and existing is not None:
             self._switch_on(self.read_detail(), needed)
         properties = dict(PLAIN_PROPERTIES)
         for each in needed:
             properties |= each
         self._write_whole(rows, schema, properties)
 
-    def _exists(self) -> bool:
-        try:
-            return self.version >= 0
-        except AnalysisException as error:
-            if not (error.getCondition() or "").startswith(("DELTA_", "PATH_NOT_FOUND")):
-                raise
-            return False
-
     def replace(self, rows: DataFrame, schema: TableSchema) -> None:
         """Replace all rows and columns in one commit; a large table keeps its clustering."""
         detail = self.read_detail()
-        self._switch_on(detail, list_needed_properties(list_delta_columns(schema)))
+        needed = list_needed_properties(list_delta_columns(schema))
+        if not detail.is_large and self._can_write_here(self._reader.open(self._name), needed):
+            self._write_here(rows, schema, {})
+            return
+        self._switch_on(detail, needed)
         if detail.has_deletion_vectors and not detail.is_large:
             # From when the table was large, or every table had them.
             self._unset(DELETION_VECTORS)
@@ -118,21 +143,50 @@ class CurrentTable:
     def _write_whole(
         self, rows: DataFrame, schema: TableSchema, properties: Mapping[str, str]
     ) -> None:
-        columns = [
-            (column.name, column.type, column.comment) for column in list_delta_columns(schema)
-        ]
-        columns.append((COMMIT_TS, "bigint", _COMMIT_TS_COMMENT))
-        if self.has_map:
-            columns.append((INEXACT, MAP, INEXACT_COMMENT))
         with self._storing(rows) as stored:
             fitting = stored.select(
                 *(
                     get_column(name).cast(type).alias(name, metadata={"comment": comment})
-                    for name, type, comment in columns
+                    for name, type, comment in self._list_columns(schema)
                 )
             )
             writer = fitting.write.format("delta").mode("overwrite").options(**properties)
             writer.option("overwriteSchema", "true").save(self.path)
+
+    def _list_columns(self, schema: TableSchema) -> list[tuple[str, str, str]]:
+        """List the name, the type and the comment of every column."""
+        columns = [(c.name, c.type, c.comment) for c in list_delta_columns(schema)]
+        columns.append((COMMIT_TS, "bigint", _COMMIT_TS_COMMENT))
+        if self.has_map:
+            columns.append((INEXACT, MAP, INEXACT_COMMENT))
+        return columns
+
+    # Few rows
+
+    def _compute_few(self, rows: DataFrame, columns: Sequence[Column]) -> "_FewRows":
+        """Compute rows as the table stores them; raise `InexactRows` before anything is written."""
+        with self._storing(rows) as stored:
+            chosen = stored.select(*columns)
+            return _FewRows(chosen.toArrow(), chosen.schema)
+
+    def _can_write_here(
+        self, existing: DeltaTable | None, needed: Collection[Mapping[str, str]] = ()
+    ) -> bool:
+        """Whether this process writes the rows: delta-rs gives a table only its plain features."""
+        is_plain = COLUMN_MAPPING not in needed and (existing is None or is_writable(existing))
+        return self._writes_few and is_plain
+
+    def _write_here(
+        self, rows: DataFrame, schema: TableSchema, properties: Mapping[str, str]
+    ) -> None:
+        columns = self._list_columns(schema)
+        typed = [get_column(name).cast(type).alias(name) for name, type, _ in columns]
+        found = self._compute_few(rows, typed).rows
+        fields = [
+            pa.field(name, _make_nullable(field.type), metadata={"comment": comment})
+            for field, (name, _, comment) in zip(found.schema, columns, strict=True)
+        ]
+        self._writer.replace(self._name, found.cast(pa.schema(fields)), properties)
 
     # Features
 
@@ -171,8 +225,21 @@ class CurrentTable:
             self._spark.sql(f"RESTORE TABLE {self.sql} TO VERSION AS OF {version}").collect()
 
     def append(self, rows: DataFrame) -> None:
-        with self._storing(rows) as stored:
-            stored.write.format("delta").mode("append").save(self.path)
+        existing = self._reader.open(self._name)
+        fields = pa.schema(existing.schema().to_arrow())
+        columns = [get_column(name) for name in fields.names]
+        if not self._writes_few:
+            with self._storing(rows) as stored:
+                self._append(stored.select(*columns))
+            return
+        few = self._compute_few(rows, columns)
+        if self._can_write_here(existing):
+            self._writer.append(existing, few.rows.cast(fields))
+        elif few.rows.num_rows:
+            self._append(self._lake.make_frame(few.rows, few.schema))
+
+    def _append(self, rows: DataFrame) -> None:
+        rows.write.format("delta").mode("append").save(self.path)
 
     def merge(self, final: DataFrame, schema: TableSchema, key: Sequence[str]) -> None:
         """Merge what a segment leaves: one row per key.
@@ -189,11 +256,20 @@ class CurrentTable:
         values = {n: F.col(f"`⌗values`.c{at}") for at, n in enumerate(columns)}
         same = self._match(values, schema, key)
         every = {quote_identifier(n): value for n, value in values.items()}
-        with self._storing(final) as stored:
-            news = stored.select("⌗put", values_struct.alias("⌗values"))
-            merge = news.mergeInto(self.sql, same)
-            merge = merge.whenMatched(~F.col("⌗put")).delete().whenMatched().update(every)
-            merge.whenNotMatched(F.col("⌗put")).insert(every).merge()
+        source = [F.col("⌗put"), values_struct.alias("⌗values")]
+        if not self._writes_few:
+            with self._storing(final) as stored:
+                self._merge(stored.select(*source), same, every)
+            return
+        # MERGE reads its source twice, and not always to the end.
+        few = self._compute_few(final, source)
+        if few.rows.num_rows:
+            self._merge(self._lake.make_frame(few.rows, few.schema), same, every)
+
+    def _merge(self, news: DataFrame, same: Column, values: dict[str, Column]) -> None:
+        merge = news.mergeInto(self.sql, same)
+        merge = merge.whenMatched(~F.col("⌗put")).delete().whenMatched().update(values)
+        merge.whenNotMatched(F.col("⌗put")).insert(values).merge()
 
     def _match(
         self, values: Mapping[str, Column], schema: TableSchema, key: Sequence[str]
@@ -227,7 +303,7 @@ class CurrentTable:
         seen = Observation()
         is_inexact = F.col(INEXACT).isNotNull()
         observed = rows.observe(seen, F.count_if(is_inexact).alias("inexact"))
-        yield observed.where(~is_inexact).drop(INEXACT)
+        yield observed.where(~is_inexact)
         if read_metrics(seen).get("inexact"):
             raise InexactRows
 
@@ -242,6 +318,13 @@ class CurrentTable:
 
     def _alter(self, action: str) -> None:
         self._spark.sql(f"ALTER TABLE {self.sql} {action}")
+
+
+def _make_nullable(type: pa.DataType) -> pa.DataType:
+    """Return the type of a column in which everything may be NULL: Spark infers that less is."""
+    if pa.types.is_list(type):
+        return pa.list_(pa.field("element", type.value_type))
+    return pa.map_(type.key_type, type.item_type) if pa.types.is_map(type) else type
 
 
 def _same(one: Column, other: Column, type: str) -> Column:

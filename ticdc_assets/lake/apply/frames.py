@@ -22,6 +22,7 @@ from ticdc_assets.lake.apply.multiset import (
     recount_rows,
     repeat_rows,
 )
+from ticdc_assets.lake.apply.pending_rows import PendingRows
 from ticdc_assets.lake.apply.quarantined_rows import stop_job
 from ticdc_assets.lake.apply.segment import Segment, read_segment
 from ticdc_assets.lake.columns.conversion import check_conversion, convert_rows, locate_partitions
@@ -75,7 +76,7 @@ class Frames:
 
     lake: LakeSession
     batch: int
-    pending_rows: DataFrame
+    pending_rows: PendingRows
     work: Mapping[str, TableWork]
     # Reads a table as it was before the window; None if it is new.
     read_start: Callable[[str], DataFrame | None]
@@ -105,9 +106,7 @@ class Frames:
         schema = segment.step.schema
         name = make_table_name(schema.database, schema.table)
         # Only rows applied already may show that a sender went back, so their batches count too.
-        first = self.pending_rows.where(F.col("name") == F.lit(name)).agg(
-            F.min("batch").alias("first_batch")
-        )
+        first = self.pending_rows.of_table(schema).agg(F.min("batch").alias("first_batch"))
         events = self.lake.read("events").where(
             f"kind = 'row' AND batch <= {self.batch} AND name = {quote_literal(name or '')}"
         )

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.events import RowChange
-from ticdc_assets.lake.events.event_rows import make_table_name, read_row_change
+from ticdc_assets.events import RowChange, TableSchema
+from ticdc_assets.lake.events.event_rows import SCHEMA, make_table_name, read_row_change
 from ticdc_assets.lake.events.repetition import is_same_event
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.arrow import make_array
@@ -31,6 +31,8 @@ _GROUP = (
     *("member_names", "ordered_by_commit_ts", "after_ddls"),
 )
 _CUTS, _CUTS_BEFORE = "cuts", "cuts_before"
+# Columns of `events` that no row change has.
+_OF_OTHER_EVENTS = ("statement", "error")
 
 
 @dataclass(frozen=True)
@@ -43,16 +45,100 @@ class Window:
     batch: int
 
 
-def select_pending_rows(
-    lake: LakeSession, window: Window, *, in_milliseconds: bool = False
-) -> DataFrame:
-    """Select the rows of a window, with their place in the order.
+class PendingRows:
+    """The pending rows of a window, with their place in the order: few are in this process.
 
     The place is `order_ts`, and `after_ddls` for rows that come after the DDLs of that ts.
     """
+
+    def __init__(self, lake: LakeSession, window: Window, *, in_milliseconds: bool = False) -> None:
+        self._lake = lake
+        self._window = window
+        self._few = _read_few(lake, window, in_milliseconds=in_milliseconds)
+        self._many = None
+        if self._few is None:
+            self._many = _select_many(lake, window, in_milliseconds=in_milliseconds)
+
+    @property
+    def are_few(self) -> bool:
+        return self._few is not None
+
+    def group(self, cuts: DdlCuts, **options: bool) -> list[RowGroup]:
+        """Describe the rows in groups (`group_rows`)."""
+        if self._few is not None and not self._few.num_rows:
+            return []
+        return group_rows(self.all(), cuts, **options)
+
+    def keep(self) -> None:
+        """Keep rows with Spark: selecting them from `events` again for each table takes longer."""
+        if self._many is not None:
+            self._many = self._many.localCheckpoint()
+
+    def all(self) -> DataFrame:
+        """Return all rows, of which there must be some."""
+        if self._many is not None:
+            return self._many
+        return self._lake.make_frame(self._few)
+
+    def of_table(
+        self, schema: TableSchema, low: OrderKey | None = None, high: OrderKey | None = None
+    ) -> DataFrame:
+        """Return the rows of a table, of which there must be some: those between two points."""
+        name = make_table_name(schema.database, schema.table)
+        if self._few is None:
+            rows = self.all().where(F.col("name") == F.lit(name))
+            if low is None or high is None:
+                return rows
+            return rows.where(_is_between(F.col("order_ts"), F.col("after_ddls"), low, high))
+        is_chosen = pc.field("name") == name
+        if low is not None and high is not None:
+            place = pc.field("order_ts"), pc.field("after_ddls")
+            is_chosen &= _is_between(*place, low, high)
+        return self._lake.make_frame(self._few.filter(is_chosen))
+
+
+def _read_few(lake: LakeSession, window: Window, *, in_milliseconds: bool) -> pa.Table | None:
+    """Read the rows of a window in this process; None if there may be many."""
+    reader = LakeReader(lake.location)
+    events = reader.open("events")
+    if not reader.is_small(events, {"commit_ts": window.after_ts, "batch": window.after_batch}):
+        return None
+    ts, batch = pc.field("commit_ts"), pc.field("batch")
+    ordered_by_commit_ts = pc.field("ordering") == "commit_ts"
+    rows = reader.read(
+        events,
+        [name for name in SCHEMA.names if name not in _OF_OTHER_EVENTS],
+        (pc.field("kind") == "row")
+        & (ts <= window.ts)
+        & ((ts > window.after_ts) | (~ordered_by_commit_ts & (batch > window.after_batch)))
+        & (ordered_by_commit_ts | (batch <= window.batch)),
+    )
+    if in_milliseconds and window.after_ts:
+        is_old = (pc.field("ordering") == "milliseconds") & (ts < window.after_ts)
+        if rows.filter(is_old).num_rows:
+            # They may be repetitions, which only Spark can tell.
+            return None
+    return _place_few(rows, window.after_ts)
+
+
+def _place_few(rows: pa.Table, after_ts: int) -> pa.Table:
+    ts, ordering = rows["commit_ts"], rows["ordering"]
+    ordered_by_commit_ts = pc.equal(ordering, "commit_ts")
+    is_late = pc.and_(pc.invert(ordered_by_commit_ts), pc.less_equal(ts, after_ts))
+    place = {
+        "order_ts": pc.if_else(is_late, after_ts, ts),
+        "ordered_by_commit_ts": ordered_by_commit_ts,
+        "after_ddls": pc.or_(is_late, pc.equal(ordering, "table_version")),
+    }
+    for name, values in place.items():
+        rows = rows.append_column(name, values)
+    return rows
+
+
+def _select_many(lake: LakeSession, window: Window, *, in_milliseconds: bool) -> DataFrame:
+    """Select the rows of a window with Spark, by the conditions of `_read_few`."""
     ts, ordered_by_commit_ts = F.col("commit_ts"), F.col("ordering") == "commit_ts"
     is_new = ~ordered_by_commit_ts & (F.col("batch") > window.after_batch)
-    is_late = ~ordered_by_commit_ts & (ts <= window.after_ts)
     events = lake.read("events")
     rows = events.where(
         (F.col("kind") == "row")
@@ -63,6 +149,7 @@ def select_pending_rows(
     )
     if in_milliseconds and window.after_ts:
         rows = _without_repetitions(rows, events, window)
+    is_late = ~ordered_by_commit_ts & (ts <= window.after_ts)
     return rows.withColumns(
         {
             "order_ts": F.when(is_late, F.lit(window.after_ts)).otherwise(ts),
@@ -173,24 +260,25 @@ def _sort_key(group: RowGroup) -> tuple[Any, ...]:
     return (group.first, group.database, group.table, *stated)
 
 
-def sample_row(rows: DataFrame, group: RowGroup) -> RowChange:
+def sample_row(rows: PendingRows, group: RowGroup) -> RowChange:
     """Return one of the pending rows of a group."""
-    members = rows.where(
-        (F.col("name") == make_table_name(group.database, group.table))
-        & F.col("observed").eqNullSafe(F.lit(group.observed))
+    schema = TableSchema(group.database, group.table, ())
+    members = rows.of_table(schema).where(
+        F.col("observed").eqNullSafe(F.lit(group.observed))
         & F.col("schema_version").eqNullSafe(F.lit(group.schema_version))
         & F.col("order_ts").between(group.first_ts, group.last_ts)
     )
     return read_row_change(members.limit(1).collect()[0].asDict())
 
 
-def is_between(low: OrderKey, high: OrderKey) -> Column:
-    """Whether a pending row comes after `low`, and not after `high`."""
-    after_ddls, rows = Phase.AFTER_DDLS.value, Phase.ROWS.value
-    phase = F.when(F.col("after_ddls"), after_ddls).otherwise(rows)
+def _is_between(ts: Any, after_ddls: Any, low: OrderKey, high: OrderKey) -> Any:
+    """Whether a pending row comes after `low`, and not after `high`; in Spark, or in Arrow."""
 
-    def is_after(point: OrderKey) -> Column:
-        ts = F.col("order_ts")
-        return (ts > point[0]) | ((ts == point[0]) & (phase > point[1]))
+    def is_after(point: OrderKey) -> Any:
+        is_later = ts > point[0]
+        if point[1] >= Phase.AFTER_DDLS:
+            return is_later
+        is_same = ts == point[0]
+        return is_later | (is_same if point[1] < Phase.ROWS else is_same & after_ddls)
 
     return is_after(low) & ~is_after(high)

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from ticdc_assets.events.written import write_json
-from ticdc_assets.lake.apply.pending_rows import is_between
+from ticdc_assets.lake.apply.pending_rows import PendingRows
 from ticdc_assets.lake.apply.typed_rows import (
     INVALID,
     KEY_ONLY,
@@ -22,7 +22,6 @@ from ticdc_assets.lake.apply.typed_rows import (
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.inexact import count_entries
 from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
-from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.plan.steps import ApplyRows, TypedRowGroup
@@ -87,11 +86,10 @@ class Segment:
         return not any(typed.group.ordered_by_commit_ts for typed in self.step.row_groups)
 
 
-def read_segment(pending: DataFrame, step: ApplyRows, redecode: Redecode | None) -> Segment:
+def read_segment(pending: PendingRows, step: ApplyRows, redecode: Redecode | None) -> Segment:
     """Select the rows of a segment and type them."""
     schema = step.schema
-    name = make_table_name(schema.database, schema.table)
-    rows = pending.where((F.col("name") == name) & is_between(step.low, step.high))
+    rows = pending.of_table(schema, step.low, step.high)
     readings = _group_by_reading(step.row_groups)
     parts = [
         GroupReader(schema, groups, redecode).read(

@@ -19,7 +19,12 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.errors import CONTENT_ERRORS, TableCannotContinue, describe_content_error
+from ticdc_assets.errors import (
+    CONTENT_ERRORS,
+    ConfigError,
+    TableCannotContinue,
+    describe_content_error,
+)
 from ticdc_assets.lake.apply.column_moves import map_columns
 from ticdc_assets.lake.apply.current_table import CurrentTable, InexactRows
 from ticdc_assets.lake.apply.frames import keeps_values_of
@@ -33,7 +38,7 @@ from ticdc_assets.lake.columns.inexact import list_moved, read_entries
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.lake.store.observed import read_metrics
-from ticdc_assets.plan.steps import Alter, ApplyRows, TableStep, TableWork
+from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, TableStep, TableWork
 from ticdc_assets.stream.problem import OLD_KEY_MISSING
 
 
@@ -52,7 +57,7 @@ def apply_table_work(
     window: PreparedWindow, work: TableWork, version: int | None, *, updates_split: bool
 ) -> TableOutcome:
     """Take a table through a window; `version` is its Delta version before it, if it has any."""
-    table = CurrentTable(window.frames.lake, work.incarnation)
+    table = CurrentTable(window.frames.lake, work.incarnation, writes_few=_writes_few(window, work))
     if version is not None:
         table.restore(version)
     writer = _TableWriter(window, work, table, updates_split=updates_split)
@@ -67,6 +72,11 @@ def apply_table_work(
         return TableOutcome(version, pause_reason=reason)
     counts = [_count_rows(work.incarnation, segment) for segment in written.segments]
     return TableOutcome(table.version, counts, written.segments, written.has_misplaced_rows)
+
+
+def _writes_few(window: PreparedWindow, work: TableWork) -> bool:
+    """Whether a table gets few rows: those of the window, and none of another table."""
+    return window.has_few_rows and not any(isinstance(step, Exchange) for step in work.steps)
 
 
 def _write_exactly(writer: "_TableWriter", table: CurrentTable, version: int | None) -> "_Written":
@@ -97,6 +107,9 @@ def find_pause_reason(error: Exception) -> str | None:
     run.  An error that only looks like the table's pauses nothing either: a pause counts once the
     snapshot that records it is written, by the same session into the same storage.
     """
+    if isinstance(error, ConfigError):
+        # Of the storage, or of another run.
+        return None
     if not isinstance(error, PySparkException | Py4JJavaError):
         return describe_content_error(error)
     text = str(error).strip()

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from ticdc_assets.lake.apply.control_events import ControlEvents, StatedSchemas
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.frames import Frames
-from ticdc_assets.lake.apply.pending_rows import Window, group_rows, sample_row, select_pending_rows
+from ticdc_assets.lake.apply.pending_rows import PendingRows, Window, sample_row
 from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.delta_log import count_rows
@@ -32,6 +32,11 @@ class PreparedWindow:
     # The number of pending row events.
     rows: int
 
+    @property
+    def has_few_rows(self) -> bool:
+        """Whether this process can hold the rows of every table."""
+        return self.frames.pending_rows.are_few
+
     @cached_property
     def may_lack_changes(self) -> bool:
         """Whether a change was left out, so that an insert may be of a key that is still there."""
@@ -49,12 +54,11 @@ def prepare_window(
     feed = lake.feed
     window = Window(start.ts, start.batch, ts, batch)
     in_milliseconds = get_ordering(feed) == "milliseconds"
-    rows = select_pending_rows(lake, window, in_milliseconds=in_milliseconds)
+    rows = PendingRows(lake, window, in_milliseconds=in_milliseconds)
     rules = make_rules(feed)
     inserts_are_certain = get_traits(feed).has_certain_inserts(feed)
     ddls = tuple(ddl for ddl in control.ddls if ddl.commit_ts <= ts)
-    groups = group_rows(
-        rows,
+    groups = rows.group(
         find_cuts(ddls, start.ts),
         old_values_may_lack=rules.old_values_may_lack,
         inserts_are_certain=inserts_are_certain,
@@ -69,8 +73,7 @@ def prepare_window(
     )
     count = sum(group.rows for group in events.row_groups)
     if 0 < count <= _FEW_ROWS:
-        # Keeping them is faster than selecting them from `events` again for each table.
-        rows = rows.localCheckpoint()
+        rows.keep()
     schemas = StatedSchemas(lake, control)
     plan = make_plan(
         start.state, events, rules, schemas.find, lambda group: sample_row(rows, group)

@@ -1,15 +1,20 @@
 """Decode a storage-sink folder: first its schema files and checkpoint, then its data files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from ticdc_assets.events import Bootstrap, SchemaChange
 from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.events.decode_workers import FILE_TASKS, FolderReader, make_file_worker
-from ticdc_assets.lake.events.event_commits import BYTES_PER_COMMIT, DecodeResult, EventCommits
+from ticdc_assets.lake.events.event_commits import (
+    BYTES_PER_COMMIT,
+    Decoded,
+    DecodeResult,
+    EventCommits,
+)
 from ticdc_assets.lake.events.pending_files import (
     PendingFiles,
     RawFile,
@@ -29,7 +34,7 @@ from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.row_group import UndecodedFiles
 
 _UNREADABLE = "cannot read {}: the schema file of its version is missing, or its storage is down"
-# Fewer bytes than this decode faster in one task than in several.
+# Fewer bytes than this decode faster in this process than in Spark's workers.
 _SMALL_BYTES = 16 << 20
 _MAX_BYTES_PER_TASK = 64 << 20
 _MAX_FILES_PER_TASK = 1000
@@ -119,17 +124,25 @@ class _FolderDecode:
         replaced = [file.row["path"] for file in ready if file.replaces]
         replaced += [row["path"] for row in part.control if row["role"] == "changed schema"]
         size = sum(file.row["size"] for file in ready)
-        data = None
-        if ready:
-            tasks = _make_tasks(self._lake.spark, ready, size)
-            data = tasks.mapInArrow(self._decode_files, EVENTS)
-        if not self._commits.commit(
-            data, control, part.batches, replaced=replaced, small=size < _SMALL_BYTES
-        ):
+        decoded = Decoded(self._decode(ready, size), control, replaced)
+        if not self._commits.commit(decoded, part.batches):
             return False
         self._files += len(ready)
         self._bytes += size
         return True
+
+    def _decode(
+        self, ready: Sequence[_ReadyFile], size: int
+    ) -> DataFrame | Iterable[pa.RecordBatch]:
+        if not ready:
+            return ()
+        tasks = _make_tasks(ready, size)
+        if size < _SMALL_BYTES:
+            return self._decode_files(tasks.to_batches())
+        frame = self._lake.make_frame(tasks)
+        last_task = tasks["task"][-1].as_py()
+        frame = frame.repartitionById(last_task + 1, "task") if last_task else frame.coalesce(1)
+        return frame.mapInArrow(self._decode_files, EVENTS)
 
     def _select_ready(
         self, part: PendingFiles, stated: list[SchemaChange | Bootstrap]
@@ -211,7 +224,7 @@ class _FolderDecode:
         return tuple(files)
 
 
-def _make_tasks(spark: SparkSession, ready: Sequence[_ReadyFile], size: int) -> DataFrame:
+def _make_tasks(ready: Sequence[_ReadyFile], size: int) -> pa.Table:
     """Distribute files over tasks of a bounded number of bytes and files."""
     max_bytes = _MAX_BYTES_PER_TASK if size >= _SMALL_BYTES else _SMALL_BYTES
     max_bytes = min(max_bytes, max(_SMALL_BYTES, size // _MIN_TASKS))
@@ -227,5 +240,4 @@ def _make_tasks(spark: SparkSession, ready: Sequence[_ReadyFile], size: int) -> 
         rows.append((task, *file, table_id, row["size"], schema, replaces))
     columns = zip(*rows, strict=True)
     arrays = [make_array(column, f.type) for column, f in zip(columns, FILE_TASKS, strict=True)]
-    frame = spark.createDataFrame(pa.Table.from_arrays(arrays, schema=FILE_TASKS))
-    return frame.coalesce(1) if task == 0 else frame.repartitionById(task + 1, "task")
+    return pa.Table.from_arrays(arrays, schema=FILE_TASKS)

@@ -1,22 +1,26 @@
 """Decode the records of topics: every batch of `raw` whose events are not in `events` yet."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, make_record_worker
-from ticdc_assets.lake.events.event_commits import BYTES_PER_COMMIT, DecodeResult, EventCommits
+from ticdc_assets.lake.events.event_commits import (
+    BYTES_PER_COMMIT,
+    Decoded,
+    DecodeResult,
+    EventCommits,
+)
 from ticdc_assets.lake.events.quarantine import update_quarantine
 from ticdc_assets.lake.store.commits import group_by_size
 from ticdc_assets.lake.store.contracts import EVENTS
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.protocols.payload import PayloadStore
-
-# Fewer records than this decode faster in one task than in several.
-_SMALL_RECORDS = 20_000
 
 
 def decode_topic(
@@ -34,25 +38,21 @@ def decode_topic(
     is_batch = pc.equal(markers["kind"], "batch")
     decoded = pc.unique(markers["batch"].filter(is_batch)).to_pylist()
     has_quarantined = not pc.all(is_batch, min_count=0).as_py()
-    raw = lake.read("raw").where(f"batch > {since}")
     decode = make_record_worker(lake.feed, open_payloads)
     done_through = max([since, *decoded])
     size = 0
-    pending = _read_pending_batches(lake, since, decoded)
-    for group in group_by_size(pending, lambda batch: batch["size"], BYTES_PER_COMMIT):
-        records = raw.where(f"batch IN ({_join([batch['batch'] for batch in group])})")
-        is_committed = commits.commit(
-            records.selectExpr(*RECORD_COLUMNS).mapInArrow(decode, EVENTS),
-            [],
-            [(batch["batch"], batch["last_seq"]) for batch in group],
-            small=sum(batch["records"] for batch in group) < _SMALL_RECORDS,
-        )
-        if not is_committed:
+    decoded_records: DataFrame | Iterable[pa.RecordBatch]
+    for group in _read_pending(lake, since, decoded):
+        if isinstance(group.records, DataFrame):
+            decoded_records = group.records.mapInArrow(decode, EVENTS)
+        else:
+            decoded_records = decode(group.records)
+        if not commits.commit(Decoded(decoded_records), group.batches):
             # Another run committed first; the next run sees what it decoded.
             done_through = since
             break
-        size += sum(batch["size"] for batch in group)
-        done_through = max(done_through, group[-1]["batch"])
+        size += group.size
+        done_through = max(done_through, group.batches[-1][0])
     counts = commits.count_events()
     if has_quarantined or counts.quarantined:
         update_quarantine(lake, since, {}, of_records=True)
@@ -67,12 +67,55 @@ def decode_topic(
     )
 
 
-def _read_pending_batches(lake: LakeSession, since: int, decoded: Sequence[int]) -> list[Row]:
+@dataclass(frozen=True)
+class _PendingRecords:
+    """Whole batches to decode together: their records, their numbers with the last seq, bytes."""
+
+    records: DataFrame | list[pa.RecordBatch]
+    batches: list[tuple[int, int]]
+    size: int
+
+
+def _read_pending(
+    lake: LakeSession, since: int, decoded: Sequence[int]
+) -> Iterator[_PendingRecords]:
+    """Read the records of the batches that are not decoded yet: few in this process."""
+    reader = LakeReader(lake.location)
+    raw = reader.open("raw")
+    if reader.is_small(raw, {"batch": since}):
+        is_pending = (pc.field("batch") > since) & ~pc.field("batch").isin(list(decoded))
+        rows = reader.read(raw, [*RECORD_COLUMNS], is_pending).sort_by("seq")
+        if rows.num_rows:
+            yield _PendingRecords(
+                rows.to_batches(),
+                list(zip(*_last_seqs(rows), strict=True)),
+                pc.sum(pc.binary_length(rows["value"])).as_py() or 0,
+            )
+        return
+    records = lake.read("raw").where(f"batch > {since}")
+    pending = _read_pending_batches(records, decoded)
+    for group in group_by_size(pending, lambda batch: batch["size"], BYTES_PER_COMMIT):
+        chosen = records.where(f"batch IN ({_join([batch['batch'] for batch in group])})")
+        if sum(batch["records"] for batch in group) < MANY_ROWS:
+            chosen = chosen.coalesce(1)
+        yield _PendingRecords(
+            chosen.select(*RECORD_COLUMNS),
+            [(batch["batch"], batch["last_seq"]) for batch in group],
+            sum(batch["size"] for batch in group),
+        )
+
+
+def _last_seqs(rows: pa.Table) -> tuple[list[int], list[int]]:
+    """Return the batches of rows in order, and the last seq of each."""
+    last = rows.group_by("batch").aggregate([("seq", "max")]).sort_by("batch")
+    return last["batch"].to_pylist(), last["seq_max"].to_pylist()
+
+
+def _read_pending_batches(records: DataFrame, decoded: Sequence[int]) -> list[Row]:
     """Read the number, the last seq, the record count and the size of batches not decoded yet."""
-    pending = lake.read("raw").where(f"batch > {since}")
     if decoded:
-        pending = pending.where(f"batch NOT IN ({_join(decoded)})")
-    batches = pending.groupBy("batch").agg(
+        records = records.where(f"batch NOT IN ({_join(decoded)})")
+    batches = records.groupBy("batch").agg(
         F.max("seq").alias("last_seq"),
         F.count("*").alias("records"),
         F.coalesce(F.sum(F.octet_length("value")), F.lit(0)).alias("size"),

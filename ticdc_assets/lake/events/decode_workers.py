@@ -151,14 +151,17 @@ def make_record_worker(
         decoder = make_topic_decoder(feed, open_payloads() if open_payloads is not None else None)
         buffer = _EventBuffer()
         for batch in batches:
-            columns = [column.to_pylist() for column in batch.columns]
-            for batch_id, seq, topic, partition, offset, ms, key, value, path, line, problem in zip(
+            moments = batch.column("timestamp").cast(pa.int64())
+            place = batch.schema.get_field_index("timestamp")
+            columns = [c.to_pylist() for c in batch.set_column(place, "us", moments).columns]
+            for batch_id, seq, topic, partition, offset, us, key, value, path, line, problem in zip(
                 *columns, strict=True
             ):
                 events: Iterable[Event]
                 if problem is not None:
                     events = (_make_quarantined(problem, FilePosition(path, line)),)
                 else:
+                    ms = None if us is None else us // 1000
                     message = Message(topic, partition, offset, key, value, ms)
                     position = TopicPosition(topic, partition, offset)
                     events = decode_safely(decoder.decode, message, position)
@@ -172,7 +175,7 @@ def make_record_worker(
 
 # The input of a record worker, in this order.
 RECORD_COLUMNS = (
-    *("batch", "seq", "topic", "partition", "offset", "unix_millis(timestamp) as ms"),
+    *("batch", "seq", "topic", "partition", "offset", "timestamp"),
     *("key", "value", "path", "line", "problem"),
 )
 

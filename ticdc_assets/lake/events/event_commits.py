@@ -1,27 +1,31 @@
 """Commit events together with their markers, and count what was committed."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, make_batch, to_arrow
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.observed import read_metrics
+from ticdc_assets.lake.store.reader import LakeReader, count_by
 from ticdc_assets.lake.store.sql import quote_literal
 from ticdc_assets.lake.store.stage_commits import (
-    make_stage_writer,
+    StageMark,
+    commit_frame,
+    commit_rows,
     read_last_stage_commit,
-    was_committed,
 )
 from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.row_group import UndecodedFiles
 
 BYTES_PER_COMMIT = 8 << 30
 _STAGE = "decode"
+_STATEMENTS = ("ddl", "bootstrap")
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,19 @@ class DecodeCounts:
     quarantined: int = 0
     files: int = 0
 
+    def __add__(self, other: "DecodeCounts") -> "DecodeCounts":
+        return DecodeCounts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Events to commit: few were decoded in this process, many are decoded by Spark's workers."""
+
+    data: DataFrame | Iterable[pa.RecordBatch] = ()
+    control: Sequence[Arrival] = ()
+    # The commit removes earlier events of these paths.
+    replaced: Sequence[str] = ()
+
 
 class EventCommits:
     """Commits events; a commit is void if another run has committed since this was created."""
@@ -60,68 +77,74 @@ class EventCommits:
         self._number = read_last_stage_commit(lake, "events", _STAGE).number
         self._batches: list[int] = []
         self._observations: list[Observation] = []
+        self._counted = DecodeCounts()
 
-    def commit(
-        self,
-        data: DataFrame | None,
-        control: Sequence[Arrival],
-        batches: Sequence[tuple[int, int]],
-        *,
-        replaced: Sequence[str] = (),
-        small: bool,
-    ) -> bool:
-        """Commit the events of whole batches (number and last seq); return False if it was void.
+    def commit(self, decoded: Decoded, batches: Sequence[tuple[int, int]]) -> bool:
+        """Commit the events of whole batches (number and last seq); return False if it was void."""
+        control = _make_table(decoded.control, batches)
+        self._number += 1
+        mark = StageMark(_STAGE, self._number)
+        if isinstance(decoded.data, DataFrame) or decoded.replaced:
+            is_committed = self._commit_frame(decoded, control, mark)
+        else:
+            rows = pa.concat_tables([control, *_make_tables(decoded.data)])
+            is_committed = commit_rows(self._lake, "events", rows, mark)
+            if is_committed:
+                self._counted += _count_kinds(rows)
+        if is_committed:
+            self._batches += [batch for batch, _ in batches]
+        return is_committed
 
-        The same commit removes earlier events of the replaced paths.
-        """
-        frame = self._lake.spark.createDataFrame(_make_table(control, batches)).coalesce(1)
-        if data is not None:
-            frame = frame.union(data)
-        if small:
-            frame = frame.coalesce(1)
+    def _commit_frame(self, decoded: Decoded, control: pa.Table, mark: StageMark) -> bool:
+        spark = self._lake.spark
+        frame = self._lake.make_frame(control).coalesce(1)
+        if isinstance(decoded.data, DataFrame):
+            frame = frame.union(decoded.data)
+        else:
+            tables = [control, *_make_tables(decoded.data)]
+            frame = self._lake.make_frame(pa.concat_tables(tables)).coalesce(1)
         observation = Observation()
         kind = F.col("kind")
-        writer = frame.observe(
+        observed = frame.observe(
             observation,
             F.count_if(kind == "row").alias("rows"),
-            F.count_if(kind.isin("ddl", "bootstrap")).alias("ddls"),
+            F.count_if(kind.isin(*_STATEMENTS)).alias("ddls"),
             F.count_if(kind == "quarantined").alias("quarantined"),
             F.count_if(kind == "file").alias("files"),
-        ).write
-        if replaced:
-            sources = ", ".join(map(quote_literal, replaced))
-            old = f"kind <> 'batch' AND kind <> 'watermark' AND source IN ({sources})"
-            writer = writer.mode("overwrite").option("replaceWhere", old)
-        else:
-            writer = writer.mode("append")
-        self._number += 1
-        writer, token = make_stage_writer(writer, _STAGE, self._number)
-        with sized_for(self._lake.spark, small=small):
-            writer.save(self._lake.path("events"))
-        if not was_committed(self._lake, "events", token):
-            return False
-        self._batches += [batch for batch, _ in batches]
-        self._observations.append(observation)
-        return True
+        )
+        replaced = None
+        if decoded.replaced:
+            sources = ", ".join(map(quote_literal, decoded.replaced))
+            replaced = f"kind <> 'batch' AND kind <> 'watermark' AND source IN ({sources})"
+        with sized_for(spark, small=not isinstance(decoded.data, DataFrame)):
+            is_committed = commit_frame(self._lake, "events", observed, mark, replaced)
+        if is_committed:
+            self._observations.append(observation)
+        return is_committed
 
     def count_events(self) -> DecodeCounts:
         """Count the events that this object has committed."""
         metrics = [read_metrics(observation) for observation in self._observations]
         if all(metrics):
-            return DecodeCounts(
-                **{f.name: sum(counts[f.name] for counts in metrics) for f in fields(DecodeCounts)}
-            )
+            return sum((DecodeCounts(**counts) for counts in metrics), self._counted)
         # A Spark Connect client may not receive observed metrics.
-        mine = F.col("batch").isin(self._batches)
-        events = self._lake.read("events").where(f"batch > {self._since}").where(mine)
-        kinds = {row["kind"]: row["count"] for row in events.groupBy("kind").count().collect()}
-        statements = kinds.get("ddl", 0) + kinds.get("bootstrap", 0)
-        return DecodeCounts(
-            rows=kinds.get("row", 0),
-            ddls=statements,
-            quarantined=kinds.get("quarantined", 0),
-            files=kinds.get("file", 0),
-        )
+        mine = (pc.field("batch") > self._since) & pc.field("batch").isin(self._batches)
+        reader = LakeReader(self._lake.location)
+        return _count_kinds(reader.read(reader.open("events"), ["kind"], mine))
+
+
+def _count_kinds(rows: pa.Table) -> DecodeCounts:
+    kinds = count_by("kind", rows.select(["kind"]))
+    return DecodeCounts(
+        rows=kinds.get("row", 0),
+        ddls=sum(kinds.get(kind, 0) for kind in _STATEMENTS),
+        quarantined=kinds.get("quarantined", 0),
+        files=kinds.get("file", 0),
+    )
+
+
+def _make_tables(batches: Iterable[pa.RecordBatch]) -> list[pa.Table]:
+    return [pa.Table.from_batches([batch]) for batch in batches]
 
 
 def _make_table(control: Sequence[Arrival], batches: Sequence[tuple[int, int]]) -> pa.Table:

@@ -5,7 +5,7 @@ no snapshot, and the next run restores the tables to the versions in the last on
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -21,10 +21,11 @@ from ticdc_assets.lake.log.applied_row import (
     TableCounts,
 )
 from ticdc_assets.lake.log.snapshot import Snapshot, choose_valid_snapshot
+from ticdc_assets.lake.store.arrow import make_table
 from ticdc_assets.lake.store.contracts import APPLIED
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stage_commits import make_stage_writer
+from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.plan.state import State
 from ticdc_assets.stream.resolved_ts import WatermarkState
 
@@ -73,17 +74,17 @@ def write_snapshot(
         state.ts,
         batch,
         decoded_batch,
-        dict(watermarks),
-        all_versions if is_whole else dict(versions),
-        [(count.incarnation, count.name, *astuple(count.rows)) for count in counts],
+        list(watermarks.items()),
+        list((all_versions if is_whole else versions).items()),
+        [{"incarnation": c.incarnation, "name": c.name, **asdict(c.rows)} for c in counts],
         replayed_from,
         state_snapshot_id,
         write_json(state.watermarks),
         write_json(replace(state, watermarks=WatermarkState())) if is_whole else None,
     )
-    frame = lake.spark.createDataFrame([row], APPLIED).coalesce(1)
-    writer, _ = make_stage_writer(frame.write.mode("append"), STAGE, snapshot_id, ts=state.ts)
-    writer.save(lake.path("applied"))
+    commit_rows(
+        lake, "applied", make_table(APPLIED, [row]), StageMark(STAGE, snapshot_id, {"ts": state.ts})
+    )
     return Snapshot(state, batch, decoded_batch, all_versions, state_snapshot_id)
 
 

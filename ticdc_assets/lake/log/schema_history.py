@@ -13,11 +13,11 @@ from ticdc_assets.lake.columns.types import format_mysql_type
 from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
 from ticdc_assets.lake.events.schema_files import TableVersion
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.arrow import replace_surrogates
+from ticdc_assets.lake.store.arrow import make_table, replace_surrogates
 from ticdc_assets.lake.store.contracts import SCHEMA_HISTORY, TABLES
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.sql import quote_literal
+from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.plan.state import State
 from ticdc_assets.plan.steps import SchemaVersion
 from ticdc_assets.schema.catalog import CatalogState
@@ -112,18 +112,13 @@ def write_history(lake: LakeSession, versions: Sequence[SchemaVersion], after_ts
     new_lines = [_line(version) for version in versions]
     new = {(line["incarnation"], line["valid_from"], line["sql"]) for line in new_lines}
     lines = [
-        row | {"columns": [tuple(column.values()) for column in row["columns"]]}
+        row
         for row in known.sort_by("valid_from").to_pylist()
         if (row["incarnation"], row["valid_from"], row["sql"]) not in new
     ]
     lines += new_lines
-    rows = lake.spark.createDataFrame(_with_ends(lines), SCHEMA_HISTORY)
-    writer = rows.coalesce(1).write.format("delta").mode("overwrite")
-    writer.option("replaceWhere", _of_sql(incarnations)).save(lake.path("schema_history"))
-
-
-def _of_sql(incarnations: Sequence[str]) -> str:
-    return f"incarnation IN ({', '.join(map(quote_literal, incarnations))})"
+    rows = make_table(SCHEMA_HISTORY, _with_ends(lines))
+    LakeWriter(lake.location).replace_where("schema_history", "incarnation", incarnations, rows)
 
 
 def _line(version: SchemaVersion) -> dict[str, Any]:
@@ -146,20 +141,21 @@ def _line(version: SchemaVersion) -> dict[str, Any]:
     return {name: replace_surrogates(value) for name, value in line.items()}
 
 
-def _column(column: Column) -> tuple[Any, ...]:
+def _column(column: Column) -> dict[str, Any]:
     try:
         delta = None if column.generated == "virtual" else map_to_delta_type(column.type)
     except InvalidValue:
         delta = None
-    return (
-        column.name,
-        format_mysql_type(column.type),
-        delta,
-        column.nullable,
-        column.default,
-        column.generated,
-        column.comment,
-    )
+    texts = {
+        "name": column.name,
+        "mysql_type": format_mysql_type(column.type),
+        "delta_type": delta,
+        "nullable": column.nullable,
+        "default": column.default,
+        "generated": column.generated,
+        "comment": column.comment,
+    }
+    return {name: replace_surrogates(text) for name, text in texts.items()}
 
 
 def _with_ends(lines: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -198,5 +194,4 @@ def write_tables(lake: LakeSession, before: State, after: State) -> None:
         )
         for table in after.incarnations.values()
     ]
-    rows = lake.spark.createDataFrame(replace_surrogates(lines), TABLES).coalesce(1)
-    rows.write.format("delta").mode("overwrite").save(lake.path("tables"))
+    LakeWriter(lake.location).replace("tables", make_table(TABLES, lines))

@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from msgspec import structs
 
 from ticdc_assets.lake.raw.ingest_records import (
+    STAGE,
     IngestResult,
     Progress,
     RawEnd,
-    append,
     read_raw_end,
 )
 from ticdc_assets.lake.store.arrow import arrow_schema, make_array
@@ -28,6 +28,7 @@ from ticdc_assets.lake.store.commits import group_by_size
 from ticdc_assets.lake.store.contracts import RAW_FILES
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.storage_sink.path import (
     DatabaseSchemaPath,
     DataPath,
@@ -105,8 +106,8 @@ def ingest_folder(
         # Until the checkpoint itself is written, the digest is left out.
         if checkpoint is None or chunk[-1] is checkpoint:
             metadata["metadata"] = digest
-        size = sum(len(row["content"] or b"") for row in chunk)
-        if not append(lake, _table(chunk, batch + 1, seq + 1), batch + 1, size=size, **metadata):
+        mark = StageMark(STAGE, batch + 1, metadata)
+        if not commit_rows(lake, "raw", _table(chunk, batch + 1, seq + 1), mark):
             break
         batch, seq, items = batch + 1, last, items + len(chunk)
         taken += sum(row["size"] for row in chunk)

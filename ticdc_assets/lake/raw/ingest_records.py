@@ -17,17 +17,15 @@ from ticdc_assets.lake.store.arrow import arrow_schema, make_array
 from ticdc_assets.lake.store.contracts import RAW_RECORDS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.stage_commits import (
-    make_stage_writer,
+    StageMark,
+    commit_rows,
     read_last_stage_commit,
-    was_committed,
 )
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.stream.offsets import ReadOffsets
 
 STAGE = "ingest"
 BYTES_PER_BATCH = 64 << 20
-# Bytes below which a batch is written as one file.
-SMALL = 8 << 20
 _LATEST_MS = 1 << 48
 # The same number for consecutive offsets.
 _RANGE = "offset - dense_rank() OVER (PARTITION BY topic, partition ORDER BY offset) AS range"
@@ -77,16 +75,6 @@ def read_known_partitions(lake: LakeSession) -> list[tuple[str, int]]:
     return [(topic, int(partition)) for topic, _, partition in places]
 
 
-def append(lake: LakeSession, rows: pa.Table, number: int, *, size: int, **metadata: Any) -> bool:
-    """Commit a batch; return False if a concurrent run has committed the same number."""
-    frame = lake.spark.createDataFrame(rows)
-    if size < SMALL:
-        frame = frame.coalesce(1)
-    writer, token = make_stage_writer(frame.write.mode("append"), STAGE, number, **metadata)
-    writer.save(lake.path("raw"))
-    return was_committed(lake, "raw", token)
-
-
 def ingest_records(
     lake: LakeSession,
     read: Callable[[ReadOffsets], Iterable[Message | Quarantined]],
@@ -122,7 +110,8 @@ def ingest_records(
         rows = _table(chunk, batch + 1, seq + 1)
         progress_made = {"offsets": known.state(), "topics": known.topic_ids}
         last = seq + len(chunk)
-        if not append(lake, rows, batch + 1, size=size, seq=last, **progress_made):
+        mark = StageMark(STAGE, batch + 1, {"seq": last, **progress_made})
+        if not commit_rows(lake, "raw", rows, mark):
             # A concurrent run ingests the same source; the next run continues from its commits.
             break
         batch, seq, items, taken = batch + 1, last, items + len(chunk), taken + size

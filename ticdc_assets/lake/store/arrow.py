@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -60,6 +60,14 @@ def make_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(values, kind)
     except UnicodeEncodeError:
         return pa.array([replace_surrogates(value) for value in values], kind)
+
+
+def make_table(contract: str, rows: Iterable[Sequence[Any]]) -> pa.Table:
+    """Make an Arrow table of a contract from its rows."""
+    schema = arrow_schema(contract)
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [make_array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def replace_surrogates(value: Any) -> Any:

@@ -168,7 +168,7 @@ CONTRACTS = {
     "applied": APPLIED,
 }
 
-# The columns by which a table's files are clustered.
+# The columns by which `maintain` clusters a table's files once it is large.
 LAYOUT = {
     "raw": ("batch",),
     "events": ("name", "commit_ts"),

@@ -12,7 +12,9 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.store.sql import delta_table
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -55,3 +57,14 @@ class LakeSession:
 
     def read(self, table: str) -> "DataFrame":
         return self.spark.read.format("delta").load(self.path(table))
+
+    def make_frame(self, rows: "pa.Table", schema: "StructType | None" = None) -> "DataFrame":
+        """Make a frame of rows that this process holds: on Spark Connect, of one row at least.
+
+        Without a schema, Spark takes DATETIMEs for moments.
+        """
+        # Spark reads no further than the first chunk without rows.
+        rows = rows.combine_chunks()
+        if schema is None:
+            return self.spark.createDataFrame(rows)
+        return self.spark.createDataFrame(rows, schema)

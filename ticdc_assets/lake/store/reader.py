@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 from urllib.parse import unquote
 
@@ -30,6 +30,9 @@ _SETTING = "TICDC_LAKE"
 # What Arrow and msgspec raise for content that is not what it should be.
 _DAMAGE = (pa.ArrowException, msgspec.MsgspecError, UnicodeError)
 _FILES_AT_ONCE = 16
+# From about this many rows of a table on, or bytes of Parquet, Spark's generated code pays off.
+MANY_ROWS = 20_000
+_SMALL_SIZE = 8 << 20
 
 
 class LakeNotFound(ConfigError):
@@ -50,7 +53,9 @@ class LakeReader:
         """Open a table at a Delta version, by default the newest."""
         path = self.location.path(table)
         with self.explained(path):
-            return DeltaTable(_format_uri(path), version, storage_options=_choose_options(path))
+            return DeltaTable(
+                format_uri(path), version, storage_options=choose_storage_options(path)
+            )
 
     def open_folder(self, table: str) -> fs.FileSystem:
         """Return the folder of a table as a file system."""
@@ -58,7 +63,7 @@ class LakeReader:
         if "://" not in path:
             return fs.SubTreeFileSystem(path, fs.LocalFileSystem())
         with self.explained(path):
-            store = DeltaStorageHandler(_format_uri(path), _choose_options(path))
+            store = DeltaStorageHandler(format_uri(path), choose_storage_options(path))
         return fs.PyFileSystem(store)
 
     def read(
@@ -82,6 +87,21 @@ class LakeReader:
         with self.explained(_find_path(table)):
             files = pa.table(table.get_add_actions(flatten=True))
         return int(pc.max(files[f"max.{column}"]).as_py() or 0) if files.num_rows else 0
+
+    def is_small(self, table: DeltaTable, above: Mapping[str, int] | None = None) -> bool:
+        """Return whether this process can hold a table's rows.
+
+        With `above`, only those with a greater number in one of these columns; files without
+        statistics may have some.
+        """
+        with self.explained(_find_path(table)):
+            files = pa.table(table.get_add_actions(flatten=True))
+        if above and all(f"max.{name}" in files.column_names for name in above):
+            has_some = [pc.greater(files[f"max.{name}"], least) for name, least in above.items()]
+            files = files.filter(pc.fill_null(reduce(pc.or_, has_some), True))
+        rows, sizes = files["num_records"], files["size_bytes"]
+        few, small = (pc.sum(column).as_py() or 0 for column in (rows, sizes))
+        return not rows.null_count and few <= MANY_ROWS and small <= _SMALL_SIZE
 
     @contextmanager
     def explained(self, path: str) -> Iterator[None]:
@@ -153,7 +173,7 @@ def _read_file(
     return (rows if where is None else rows.filter(where)).select(schema.names).cast(schema)
 
 
-def _format_uri(path: str) -> str:
+def format_uri(path: str) -> str:
     """Write a path or URI for delta-rs: it calls Hadoop's s3a s3."""
     return f"s3://{path.removeprefix('s3a://')}" if path.startswith("s3a://") else path
 
@@ -164,7 +184,7 @@ def _find_path(table: DeltaTable) -> str:
     return unquote(uri.removeprefix("file://")) if uri.startswith("file://") else uri
 
 
-def _choose_options(path: str) -> dict[str, str] | None:
+def choose_storage_options(path: str) -> dict[str, str] | None:
     """Return the settings that delta-rs does not read from the environment itself."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
     if path.startswith(("s3://", "s3a://")) and endpoint.startswith("http://"):

@@ -10,10 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrameWriter
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from pyspark.sql import DataFrame
 
 from ticdc_assets.lake.store.commits import decode_metadata, read_newest_commits
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.writer import ConcurrentCommit, LakeWriter, is_writable
 
 # Operations of stages and of maintenance: none of them takes a table back in time.
 _HARMLESS = {"WRITE", "CREATE TABLE", "OPTIMIZE", "VACUUM START", "VACUUM END", "DELETE"}
@@ -51,17 +55,68 @@ def read_last_stage_commit(lake: LakeSession, table: str, stage: str) -> StageCo
     return StageCommit(newest if version else 0)
 
 
-def make_stage_writer(
-    writer: DataFrameWriter, stage: str, number: int, **metadata: Any
-) -> tuple[DataFrameWriter, str]:
-    """Return a writer that Delta ignores once the stage has reached `number`, and a token."""
-    token = secrets.token_hex(8)
-    text = json.dumps({"stage": stage, "number": number, "token": token, **metadata})
-    writer = writer.format("delta").option("txnAppId", stage).option("txnVersion", number)
-    return writer.option("userMetadata", text), token
+@dataclass(frozen=True)
+class StageMark:
+    """What the commit of a stage says of itself: its number, and how far the stage has got.
+
+    A commit is void once its stage has reached the number: a concurrent run was faster.
+    """
+
+    stage: str
+    number: int
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    @property
+    def text(self) -> str:
+        named = {"stage": self.stage, "number": self.number, "token": self.token}
+        return json.dumps(named | dict(self.metadata))
 
 
-def was_committed(lake: LakeSession, table: str, token: str) -> bool:
-    """Return whether the commit with a token exists: a concurrent run's commit makes ours void."""
+def commit_rows(lake: LakeSession, table: str, rows: pa.Table, mark: StageMark) -> bool:
+    """Append rows of the driver to a table; return False if the commit was void."""
+    opened = LakeReader(lake.location).open(table)
+    if not is_writable(opened):
+        return commit_frame(lake, table, lake.make_frame(rows).coalesce(1), mark)
+    if _has_reached(opened, mark):
+        return False
+    properties = CommitProperties(
+        # Where Spark's commits have it.
+        custom_metadata={"userMetadata": mark.text},
+        app_transactions=[Transaction(mark.stage, mark.number)],
+    )
+    try:
+        LakeWriter(lake.location).append(opened, rows, properties)
+    except ConcurrentCommit:
+        if _has_reached(LakeReader(lake.location).open(table), mark):
+            return False
+        raise
+    return True
+
+
+def commit_frame(
+    lake: LakeSession,
+    table: str,
+    frame: DataFrame,
+    mark: StageMark,
+    replaced: str | None = None,
+) -> bool:
+    """Append rows with Spark; return False if the commit was void.
+
+    The commit removes the rows for which the SQL condition `replaced` holds.
+    """
+    writer = frame.write.format("delta").mode("append" if replaced is None else "overwrite")
+    if replaced is not None:
+        writer = writer.option("replaceWhere", replaced)
+    writer = writer.option("txnAppId", mark.stage).option("txnVersion", mark.number)
+    writer.option("userMetadata", mark.text).save(lake.path(table))
+    return _was_committed(lake, table, mark)
+
+
+def _has_reached(table: DeltaTable, mark: StageMark) -> bool:
+    return (table.transaction_version(mark.stage) or 0) >= mark.number
+
+
+def _was_committed(lake: LakeSession, table: str, mark: StageMark) -> bool:
     commits = read_newest_commits(lake.spark, lake.path(table), _COMMITS_TO_VERIFY)
-    return any(decode_metadata(commit.metadata).get("token") == token for commit in commits)
+    return any(decode_metadata(commit.metadata).get("token") == mark.token for commit in commits)

@@ -10,8 +10,9 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
-# Measured per table: from about this many rows on, generated code pays off.
-MANY_ROWS = 20_000
+from ticdc_assets.lake.store.reader import MANY_ROWS
+
+__all__ = ["FEW_ROWS", "MANY_ROWS", "sized_for"]
 
 FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",

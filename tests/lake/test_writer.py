@@ -1,0 +1,107 @@
+"""Commits that the process itself writes: what they replace, and what concurrent ones do."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.lake.canal import FEED
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
+from ticdc_assets.lake.store.writer import ConcurrentCommit, LakeWriter, is_writable
+
+ROWS = pa.schema([("name", pa.string()), ("number", pa.int64())])
+HOSTILE = ["a", "'", "''", "\\", "\\'", '"', "`", "%", "_", "' OR '1' = '1", "--", "\n", "表", "👍"]
+
+
+def make_rows(names: list[str], number: int) -> pa.Table:
+    return pa.table([names, [number] * len(names)], schema=ROWS)
+
+
+def read(location: Lake) -> list[tuple[str, int]]:
+    reader = LakeReader(location)
+    rows = reader.read(reader.open("t"), ["name", "number"])
+    return sorted(tuple(row.values()) for row in rows.to_pylist())
+
+
+@given(st.lists(st.one_of(st.sampled_from(HOSTILE), st.text("'\\\" x%"))), st.data())
+@example(HOSTILE, None)
+def test_only_rows_with_one_of_the_values_are_replaced(
+    tmp_path_factory: pytest.TempPathFactory, names: list[str], data: st.DataObject | None
+) -> None:
+    location = Lake(str(tmp_path_factory.mktemp("lake")), "f")
+    writer = LakeWriter(location)
+    names = [*dict.fromkeys(["other", *names])]
+    chosen = HOSTILE if data is None else [n for n in names if data.draw(st.booleans())]
+    chosen = chosen or names[:1]
+    writer.replace("t", make_rows(names, 1))
+    writer.replace_where("t", "name", chosen, make_rows(chosen, 2))
+    kept = [(name, 1) for name in names if name not in chosen]
+    assert read(location) == sorted([*kept, *((name, 2) for name in chosen)])
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> LakeSession:
+    location = Lake(str(tmp_path), "f")
+    LakeWriter(location).create("t", ROWS, {})
+    # No session: nothing here takes Spark.
+    return LakeSession(None, location, FEED)  # type: ignore[arg-type]
+
+
+def test_a_stage_commits_each_of_its_numbers_once(lake: LakeSession) -> None:
+    assert commit_rows(lake, "t", make_rows(["a"], 1), StageMark("ingest", 1))
+    assert not commit_rows(lake, "t", make_rows(["b"], 1), StageMark("ingest", 1))
+    assert commit_rows(lake, "t", make_rows(["c"], 1), StageMark("decode", 1))
+    assert commit_rows(lake, "t", make_rows(["d"], 2), StageMark("ingest", 3))
+    assert not commit_rows(lake, "t", make_rows(["e"], 2), StageMark("ingest", 2))
+    assert read(lake.location) == [("a", 1), ("c", 1), ("d", 2)]
+
+
+def test_of_two_commits_at_once_with_one_number_only_one_takes_effect(
+    lake: LakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = [LakeReader(lake.location).open("t") for _ in range(2)]
+    assert commit_rows(lake, "t", make_rows(["a"], 1), StageMark("ingest", 1))
+    properties = CommitProperties(app_transactions=[Transaction("ingest", 1)])
+    with pytest.raises(ConcurrentCommit, match="another run may be at work in this lake"):
+        LakeWriter(lake.location).append(opened[0], make_rows(["b"], 1), properties)
+    open_now = LakeReader.open
+    # The first time, it is as it was before the other commit.
+    handles = [opened[1]]
+    monkeypatch.setattr(
+        LakeReader,
+        "open",
+        lambda self, table: handles.pop() if handles else open_now(self, table),
+    )
+    assert not commit_rows(lake, "t", make_rows(["c"], 1), StageMark("ingest", 1))
+    assert handles == []
+    assert read(lake.location) == [("a", 1)]
+
+
+def test_a_table_is_created_once(lake: LakeSession) -> None:
+    writer = LakeWriter(lake.location)
+    writer.replace("t", make_rows(["a"], 1))
+    writer.create("t", ROWS, {})
+    assert read(lake.location) == [("a", 1)]
+    found = writer.find("t")
+    assert found is not None
+    assert is_writable(found)
+    assert writer.find("u") is None
+
+
+def test_a_storage_that_cannot_be_written_is_an_error_of_one_line(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a file where the lake's folder should be")
+    with pytest.raises(ConfigError, match=r"f/t: --lake: cannot be written: [^\n]+\Z"):
+        LakeWriter(Lake(str(tmp_path), "f")).create("t", ROWS, {})
+
+
+def test_decimals_have_no_rounded_statistics(lake: LakeSession) -> None:
+    rows = pa.table({"d": pa.array([None, 10**37 + 1], pa.decimal128(38, 0))})
+    LakeWriter(lake.location).replace("d", rows)
+    files = pa.table(DeltaTable(lake.path("d")).get_add_actions(flatten=True)).to_pylist()
+    assert [(file["num_records"], file.get("max.d")) for file in files] == [(2, None)]

@@ -1,0 +1,29 @@
+"""Delta tables as data frames: small ones are read in this process.
+
+Before Spark reads a Delta table, it computes the table's state from its log: several jobs, and a
+second of processor time, however few rows there are.
+"""
+
+import json
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.writer import is_writable
+
+
+def read_table(lake: LakeSession, table: str, version: int | None = None) -> DataFrame:
+    """Read a table of the lake at a Delta version, by default the newest."""
+    reader = LakeReader(lake.location)
+    opened = reader.open(table, version)
+    # The features that delta-rs writes are those that it reads, too.
+    if is_writable(opened) and reader.is_small(opened):
+        schema = StructType.fromJson(json.loads(opened.schema().to_json()))
+        rows = reader.read(opened, schema.names)
+        # Spark Connect makes no frame without rows.
+        if rows.num_rows:
+            return lake.make_frame(rows, schema)
+    stored = lake.spark.read.format("delta").option("versionAsOf", opened.version())
+    return stored.load(lake.path(table))

@@ -1,0 +1,136 @@
+"""Commits that this process writes itself, with delta-rs: no Spark job, and milliseconds each.
+
+Spark takes a second of processor time to commit a few rows, nearly all of it for planning and for
+computing the table's state from its log.  Tables with a Delta feature that delta-rs does not write
+are left to Spark (`is_writable`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import (
+    ColumnProperties,
+    CommitProperties,
+    DeltaTable,
+    WriterProperties,
+    write_deltalake,
+)
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.reader import choose_storage_options, format_uri
+from ticdc_assets.safe_text import describe_error
+
+# Of the features of a table, those that every commit of delta-rs respects.
+_WRITABLE = frozenset(("appendOnly", "invariants", "timestampNtz"))
+_LAST_VERSION_WITHOUT_FEATURES = 2
+_PARQUET = WriterProperties(compression="ZSTD")
+# Delta states minima and maxima of decimals as JSON numbers, which delta-rs rounds.  Tables that it
+# writes whole are too small to profit from any.
+_WITHOUT_STATISTICS = WriterProperties(
+    compression="ZSTD",
+    default_column_properties=ColumnProperties(statistics_enabled="NONE"),
+)
+
+
+class ConcurrentCommit(ConfigError):
+    """Another run has committed to the same table since this one opened it."""
+
+
+def is_writable(table: DeltaTable) -> bool:
+    """Return whether delta-rs writes a table as Spark would."""
+    protocol = table.protocol()
+    if protocol.min_writer_version <= _LAST_VERSION_WITHOUT_FEATURES:
+        return True
+    return protocol.writer_features is not None and _WRITABLE.issuperset(protocol.writer_features)
+
+
+@dataclass(frozen=True)
+class LakeWriter:
+    """Writes the Delta tables of one changefeed's lake; every error is a `ConfigError`."""
+
+    location: Lake
+
+    def find(self, table: str) -> DeltaTable | None:
+        """Open a table at its newest version; None if there is none."""
+        path = self.location.path(table)
+        with self._explained(path):
+            try:
+                return DeltaTable(format_uri(path), storage_options=choose_storage_options(path))
+            except TableNotFoundError:
+                return None
+
+    def create(self, table: str, columns: pa.Schema, properties: Mapping[str, str]) -> None:
+        """Create a table without rows, unless it exists."""
+        path = self.location.path(table)
+        with self._explained(path):
+            DeltaTable.create(
+                format_uri(path),
+                columns,
+                mode="ignore",
+                configuration=dict(properties),
+                storage_options=choose_storage_options(path),
+            )
+
+    def append(
+        self, table: DeltaTable, rows: pa.Table, properties: CommitProperties | None = None
+    ) -> None:
+        """Append rows to an open table."""
+        with self._explained(table.table_uri):
+            write_deltalake(
+                table,
+                rows,
+                mode="append",
+                writer_properties=_PARQUET,
+                commit_properties=properties,
+            )
+
+    def replace(
+        self, table: str, rows: pa.Table, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Replace all rows and columns of a small table; create it if there is none."""
+        path = self.location.path(table)
+        with self._explained(path):
+            write_deltalake(
+                format_uri(path),
+                rows,
+                mode="overwrite",
+                schema_mode="overwrite",
+                configuration=dict(properties or {}),
+                storage_options=choose_storage_options(path),
+                writer_properties=_WITHOUT_STATISTICS,
+            )
+
+    def replace_where(self, table: str, column: str, values: Iterable[str], rows: pa.Table) -> None:
+        """Replace the rows that have one of some values in a column."""
+        listed = ", ".join(map(_quote_literal, values))
+        path = self.location.path(table)
+        with self._explained(path):
+            write_deltalake(
+                format_uri(path),
+                rows,
+                mode="overwrite",
+                predicate=f'"{column}" IN ({listed})',
+                storage_options=choose_storage_options(path),
+                writer_properties=_PARQUET,
+            )
+
+    @contextmanager
+    def _explained(self, path: str) -> Iterator[None]:
+        """Raise the errors of delta-rs as one line without secrets."""
+        try:
+            yield
+        except CommitFailedError as error:
+            reason = f"another run may be at work in this lake: {describe_error(error)}"
+            raise ConcurrentCommit(reason, file=path, setting="--lake") from None
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            reason = f"cannot be written: {describe_error(error)}"
+            raise ConfigError(reason, file=path, setting="--lake") from None
+
+
+def _quote_literal(text: str) -> str:
+    """Quote a text for the SQL of delta-rs, which knows no backslash escapes."""
+    return "'" + text.replace("'", "''") + "'"
