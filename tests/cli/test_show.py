@@ -197,7 +197,9 @@ def test_the_paths_of_tables_are_those_that_the_document_finds(
         stored = here.read.format("delta").option("versionAsOf", version).load(path)
         assert stored.count() == len(rows[name])
     document = (PROJECT / "docs" / "lake.md").read_text()
-    (sql,) = re.findall(r"(?s)```sql\n(WITH last AS .*?);\n```", document)
+    (sql,) = re.findall(
+        r"(?s)```sql\n(SELECT `database`, `table`, location, version\n.*?);\n```", document
+    )
     found = here.sql(sql.replace("/data/lake/shop", f"{shop.root}/shop")).collect()
     assert sorted(lines) == sorted(
         [f"{database}.{table}", str(version), f"{shop.root}/shop/{location}"]

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import write_snapshot
+from ticdc_assets.lake.log.schema_history import write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.contracts import CONTRACTS, LAYOUT
 from ticdc_assets.lake.store.lake import LakeSession
@@ -120,6 +121,7 @@ class _Maintenance:
         before = self._applied
         row = self._lake.read("applied").where(f"snapshot_id = {before.snapshot_id}")
         watermarks = dict(row.select("watermarks").collect()[0][0] or {})
+        write_tables(self._lake, before, before.state, new_versions)
         write_snapshot(
             self._lake,
             before,

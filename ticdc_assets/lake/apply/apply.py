@@ -217,7 +217,7 @@ class _Applier:
         work: "_AppliedWork",
     ) -> Snapshot:
         state = mark_gaps(state, control.gaps)
-        write_tables(self._lake, before.state, state)
+        write_tables(self._lake, before, state, work.versions)
         counts = [count for outcome in work.outcomes.values() for count in outcome.counts]
         snapshot = write_snapshot(
             self._lake,

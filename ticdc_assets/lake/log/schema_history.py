@@ -173,9 +173,16 @@ def _with_ends(lines: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
     ]
 
 
-def write_tables(lake: LakeSession, before: State, after: State) -> None:
-    """Write the catalog of tables if it has changed, as a whole: it is small."""
-    if before.incarnations == after.incarnations:
+def write_tables(
+    lake: LakeSession, before: Snapshot, state: State, versions: Mapping[str, int]
+) -> None:
+    """Write the catalog of tables if it has changed, as a whole: it is small.
+
+    `versions` are the new Delta versions.  A reader that finds them before their snapshot is
+    written sees the same rows as after it.
+    """
+    all_versions = {**before.versions, **versions}
+    if before.state.incarnations == state.incarnations and before.versions == all_versions:
         return
     lines: list[tuple[Any, ...]] = [
         (
@@ -183,6 +190,7 @@ def write_tables(lake: LakeSession, before: State, after: State) -> None:
             table.schema.database,
             table.schema.table,
             f"current/{table.id}",
+            all_versions.get(table.id),
             table.shown_status,
             table.shown_reason,
             table.stopped_ts,
@@ -192,6 +200,6 @@ def write_tables(lake: LakeSession, before: State, after: State) -> None:
             list(table.schema.key),
             len(table.schema.columns),
         )
-        for table in after.incarnations.values()
+        for table in state.incarnations.values()
     ]
     LakeWriter(lake.location).replace("tables", make_table(TABLES, lines))

@@ -132,6 +132,7 @@ TABLES = """
     database string,
     table string,
     location string,       -- below the changefeed's folder
+    version bigint,        -- its Delta version in the newest snapshot
     status string,         -- live, partial, waiting, paused or dropped
     reason string,         -- why it is partial, waiting or paused
     stopped_ts bigint,     -- a waiting or paused table has the rows up to this commit ts
