@@ -9,7 +9,7 @@ import boto3
 import dagster as dg
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import CommitProperties, Transaction, write_deltalake
 
 from resources.catalog import read_catalog, read_last_row
 from resources.source import read_checkpoint
@@ -21,9 +21,11 @@ from ticdc_assets import definitions
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.delta_log import count_rows
-from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.lake.store.writer import ConcurrentCommit, LakeWriter
 from ticdc_assets.naming import identifier
 
 DATASET = "types/storage-csv-full"
@@ -125,6 +127,20 @@ def test_the_rows_of_a_lake_on_s3_are_read_from_its_log(server: str) -> None:
     assert pa.concat_tables(blocks).sort_by("id").to_pylist() == expected
     with pytest.raises(ConfigError, match="version 2 is not in the Delta log"):
         count_rows(reader, "current/t0", 2)
+
+
+def test_of_concurrent_commits_to_a_lake_on_s3_one_takes_effect(server: str) -> None:
+    lake = LakeSession(None, Lake("s3a://lakes/written", "shop"), declared(server))  # type: ignore[arg-type]
+    writer, rows = LakeWriter(lake.location), pa.table({"n": [1]})
+    writer.create("t", rows.schema, {})
+    before = LakeReader(lake.location).open("t")
+    assert commit_rows(lake, "t", rows, StageMark("ingest", 1))
+    assert not commit_rows(lake, "t", rows, StageMark("ingest", 1))
+    properties = CommitProperties(app_transactions=[Transaction("ingest", 1)])
+    with pytest.raises(ConcurrentCommit):
+        writer.append(before, rows, properties)
+    assert count_rows(LakeReader(lake.location), "t", 1) == 1
+    assert LakeReader(lake.location).open("t").version() == 1
 
 
 def test_the_error_for_an_unreachable_lake_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
