@@ -24,8 +24,8 @@ from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.lock import locked
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.work_size import MANY_ROWS, sized_for
+from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
+from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.naming import identifier, layer_asset_key, output_name, table_asset_key
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.run import (

@@ -16,8 +16,9 @@ from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import MANY_ROWS
 from ticdc_assets.lake.store.tables import create_tables
-from ticdc_assets.lake.store.work_size import MANY_ROWS, sized_for
+from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore

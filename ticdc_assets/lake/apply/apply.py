@@ -21,8 +21,8 @@ from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.schema_history import write_history, write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.work_size import MANY_ROWS, sized_for
+from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
+from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.gaps import mark_gaps
 from ticdc_assets.plan.plan import Plan, needs_window_at_start, record_outcomes
 from ticdc_assets.plan.replay import (

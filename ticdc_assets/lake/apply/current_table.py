@@ -63,8 +63,8 @@ class _FewRows:
 class CurrentTable:
     """The Delta table of one incarnation.
 
-    Rows to write have their entries (`columns.inexact`).  A table without the map writes the rows
-    that need none, and then raises `InexactRows` if there were others.
+    Rows to write have their entries (`columns.inexact`).  A table without the map raises
+    `InexactRows` if a row needs one: few rows before it writes any, many after it wrote the others.
     """
 
     def __init__(self, lake: LakeSession, incarnation: str, *, writes_few: bool = False) -> None:

@@ -84,10 +84,12 @@ class EventCommits:
         control = _make_table(decoded.control, batches)
         self._number += 1
         mark = StageMark(_STAGE, self._number)
-        if isinstance(decoded.data, DataFrame) or decoded.replaced:
-            is_committed = self._commit_frame(decoded, control, mark)
-        else:
+        rows = control
+        if not isinstance(decoded.data, DataFrame):
             rows = pa.concat_tables([control, *_make_tables(decoded.data)])
+        if isinstance(decoded.data, DataFrame) or decoded.replaced:
+            is_committed = self._commit_frame(decoded, rows, mark)
+        else:
             is_committed = commit_rows(self._lake, "events", rows, mark)
             if is_committed:
                 self._counted += _count_kinds(rows)
@@ -95,14 +97,12 @@ class EventCommits:
             self._batches += [batch for batch, _ in batches]
         return is_committed
 
-    def _commit_frame(self, decoded: Decoded, control: pa.Table, mark: StageMark) -> bool:
+    def _commit_frame(self, decoded: Decoded, rows: pa.Table, mark: StageMark) -> bool:
+        """Commit rows of this process, and what the workers decode, with Spark."""
         spark = self._lake.spark
-        frame = self._lake.make_frame(control).coalesce(1)
+        frame = self._lake.make_frame(rows).coalesce(1)
         if isinstance(decoded.data, DataFrame):
             frame = frame.union(decoded.data)
-        else:
-            tables = [control, *_make_tables(decoded.data)]
-            frame = self._lake.make_frame(pa.concat_tables(tables)).coalesce(1)
         observation = Observation()
         kind = F.col("kind")
         observed = frame.observe(

@@ -10,10 +10,6 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
-from ticdc_assets.lake.store.reader import MANY_ROWS
-
-__all__ = ["FEW_ROWS", "MANY_ROWS", "sized_for"]
-
 FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

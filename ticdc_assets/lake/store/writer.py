@@ -8,6 +8,7 @@ are left to Spark (`is_writable`).
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from deltalake import (
@@ -92,30 +93,29 @@ class LakeWriter:
         self, table: str, rows: pa.Table, properties: Mapping[str, str] | None = None
     ) -> None:
         """Replace all rows and columns of a small table; create it if there is none."""
-        path = self.location.path(table)
-        with self._explained(path):
-            write_deltalake(
-                format_uri(path),
-                rows,
-                mode="overwrite",
-                schema_mode="overwrite",
-                configuration=dict(properties or {}),
-                storage_options=choose_storage_options(path),
-                writer_properties=_WITHOUT_STATISTICS,
-            )
+        self._overwrite(
+            table,
+            rows,
+            schema_mode="overwrite",
+            configuration=dict(properties or {}),
+            writer_properties=_WITHOUT_STATISTICS,
+        )
 
     def replace_where(self, table: str, column: str, values: Iterable[str], rows: pa.Table) -> None:
         """Replace the rows that have one of some values in a column."""
         listed = ", ".join(map(_quote_literal, values))
+        predicate = f'"{column}" IN ({listed})'
+        self._overwrite(table, rows, predicate=predicate, writer_properties=_PARQUET)
+
+    def _overwrite(self, table: str, rows: pa.Table, **options: Any) -> None:
         path = self.location.path(table)
         with self._explained(path):
             write_deltalake(
                 format_uri(path),
                 rows,
                 mode="overwrite",
-                predicate=f'"{column}" IN ({listed})',
                 storage_options=choose_storage_options(path),
-                writer_properties=_PARQUET,
+                **options,
             )
 
     @contextmanager

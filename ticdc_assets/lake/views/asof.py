@@ -14,8 +14,8 @@ from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapsho
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.work_size import MANY_ROWS, sized_for
+from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
+from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
 from ticdc_assets.plan.state import Incarnation
 
