@@ -4,6 +4,7 @@ The client is librdkafka.  Nothing of it reaches the terminal, and no message qu
 errors are put into words here, so that a person can act on them.
 """
 
+import base64
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.safe_text import remember_secret
+from ticdc_assets.safe_text import escape_control, redact, remember_secret
 
 # Seconds until a broker that does not answer is an error.
 PATIENCE = 10.0
@@ -26,9 +27,7 @@ _NAMES = {
     "sasl-password": "sasl.password",
     "kafka-client-id": "client.id",
     "sasl-oauth-client-id": "sasl.oauthbearer.client.id",
-    "sasl-oauth-client-secret": "sasl.oauthbearer.client.secret",
     "sasl-oauth-token-url": "sasl.oauthbearer.token.endpoint.url",
-    "sasl-oauth-scopes": "sasl.oauthbearer.scope",
 }
 _FILES = ("ca", "cert", "key")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -36,6 +35,8 @@ _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 # What librdkafka puts around the reason of an error.
 _ADDRESS = re.compile(r"^\S+://\S+: |^\S+/(?:bootstrap|\d+): ")
 _STATE = re.compile(r" \(after \d+ms in state \w+.*\)$")
+_NO_TOKEN = "Failed to acquire SASL OAUTHBEARER token: "
+_MAX_ANSWER = 200
 _PROPERTY = re.compile(r'property:? "([a-z0-9._]+)"')
 
 Settings = dict[str, Any]
@@ -80,10 +81,26 @@ def make_settings(feed: Changefeed) -> Settings:
     if mechanism:
         settings["sasl.mechanism"] = mechanism
     if mechanism == "OAUTHBEARER":
-        settings["sasl.oauthbearer.method"] = "oidc"
+        settings |= _choose_token_settings(options)
     if _is_on(options, "insecure-skip-verify"):
         settings["enable.ssl.certificate.verification"] = False
     return settings | own
+
+
+def _choose_token_settings(options: Mapping[str, str]) -> Settings:
+    """Let the client ask for tokens as TiCDC does."""
+    settings = {"sasl.oauthbearer.method": "oidc"}
+    if scopes := options.get("sasl-oauth-scopes"):
+        settings["sasl.oauthbearer.scope"] = scopes.replace(",", " ")
+    if encoded := options.get("sasl-oauth-client-secret"):
+        try:
+            secret = base64.b64decode(encoded, validate=True).decode()
+        except ValueError:
+            reason = "must be Base64, as TiCDC takes it"
+            raise ConfigError(reason, setting="sasl-oauth-client-secret") from None
+        remember_secret(secret)
+        settings["sasl.oauthbearer.client.secret"] = secret
+    return settings
 
 
 def _read_own_settings(feed: Changefeed) -> Settings:
@@ -135,7 +152,11 @@ def explain_failure(feed: Changefeed, errors: Iterable[KafkaError]) -> ConfigErr
     """Say why the brokers cannot be reached, from what the client met while it tried."""
     met = {error.code(): error for error in reversed(list(errors))}
     if denied := met.get(KafkaError._AUTHENTICATION):
-        reason = f"the brokers deny its user, password or mechanism: {_get_reason(denied)}"
+        reason = _get_reason(denied)
+        if reason.startswith(_NO_TOKEN):
+            answer = escape_control(redact(reason.removeprefix(_NO_TOKEN)))[:_MAX_ANSWER]
+            return ConfigError(f"gives no token: {answer}", setting="sasl-oauth-token-url")
+        reason = f"the brokers deny its user, password or mechanism: {reason}"
         return ConfigError(reason, setting="sink-uri: sasl-user")
     if failed := met.get(KafkaError._SSL):
         reason = _get_reason(failed)

@@ -2,7 +2,8 @@
 
 It is the broker of `resources/kafka_broker.py` with more listeners and with access rights.  It
 starts with users `reader`, who may read topics named `granted*`, and `stranger`, who may do
-nothing; whoever comes by the plain or the TLS listener may do everything.
+nothing, by a password or by a token of its `authority`; whoever comes by the plain or the TLS
+listener may do everything.
 """
 
 import datetime
@@ -32,9 +33,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from resources.kafka_broker import choose_settings, prepare_broker
 from resources.kafka_producer import Producer
 from tests.servers import HOST, free_port, run_server, wait_for_port
+from tests.token_server import TokenAuthority
 from ticdc_assets.protocols.message import Message
 
 PASSWORD = "correct-horse-7"
+_OAUTH = "org.apache.kafka.common.security.oauthbearer"
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Broker:
     ca: Path
     folder: Path
     command: list[str]
+    authority: TokenAuthority
     _running: ExitStack = field(default_factory=ExitStack)
 
     @cached_property
@@ -100,6 +104,9 @@ def kafka_broker(folder: Path) -> Iterator[Broker]:
         ports.add(free_port())
     plain, tls, sasl, controller = (f"{HOST}:{port}" for port in ports)
     _make_certificates(folder)
+    authority = TokenAuthority()
+    keys = folder / "keys.json"
+    authority.write_keys(keys)
     settings = _choose_settings(folder, plain, tls, sasl, controller)
     users = [
         word
@@ -107,8 +114,14 @@ def kafka_broker(folder: Path) -> Iterator[Broker]:
         for bits in (256, 512)
         for word in ("--add-scram", f"SCRAM-SHA-{bits}=[name={user},password={PASSWORD}]")
     ]
-    command = prepare_broker(folder, settings, users)
-    broker = Broker(plain, tls, sasl, folder / "ca.pem", folder, command)
+    java, *arguments = prepare_broker(folder, settings, users)
+    # Kafka reads keys of tokens only from places that its process was started with.
+    trusted = [
+        f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.{kind}={keys.as_uri()}"
+        for kind in ("urls", "files")
+    ]
+    command = [java, *trusted, *arguments]
+    broker = Broker(plain, tls, sasl, folder / "ca.pem", folder, command, authority)
     try:
         broker.start()
         _grant(broker)
@@ -142,7 +155,15 @@ def _choose_settings(
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(folder / "ca.pem"),
         "ssl.client.auth": "requested",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        **{
+            f"listener.name.sasl_ssl.oauthbearer.sasl.{name}": value
+            for name, value in {
+                "jaas.config": f"{_OAUTH}.OAuthBearerLoginModule required;",
+                "server.callback.handler.class": f"{_OAUTH}.OAuthBearerValidatorCallbackHandler",
+                "oauthbearer.jwks.endpoint.url": (folder / "keys.json").as_uri(),
+            }.items()
+        },
         "listener.name.sasl_ssl.plain.sasl.jaas.config": (
             "org.apache.kafka.common.security.plain.PlainLoginModule required"
             f' user_reader="{PASSWORD}" user_stranger="{PASSWORD}";'
