@@ -1,8 +1,10 @@
 """The lake of topics on a real broker: accepted gaps, and partitions that say nothing."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from resources.catalog import read_ingested_offsets
@@ -96,3 +98,32 @@ def test_a_partition_without_a_watermark_holds_the_resolved_ts_back(
     assert advance(lake, open_source(lake.feed)).applied.resolved_ts == 30
     # Nothing new: no batch, and no Spark job to ingest it.
     assert advance(lake, open_source(lake.feed)).ingested.batches == 0
+
+
+def test_offsets_without_a_record_are_read_once(
+    spark: SparkSession, tmp_path: Path, broker: Broker
+) -> None:
+    """The marker of a transaction has an offset, and a new partition has none: both are stated."""
+    topic = broker.create("marked")
+    lake = open_lake(spark, tmp_path, broker, topic)
+    messages = create("a", 10), row("d", "a", 12, id="1"), watermark(20)
+    producer = Producer({"bootstrap.servers": broker.plain, "transactional.id": "marked"})
+    producer.init_transactions(20)
+    for message in messages:
+        producer.begin_transaction()
+        producer.produce(topic, message.value, partition=0)
+        producer.commit_transaction(20)
+    lake = replace(lake, feed=replace(lake.feed, max_records=5))
+    for records, read, has_more in [(3, 5, True), (0, 6, False), (0, 6, False)]:
+        ingested = advance(lake, open_source(lake.feed)).ingested
+        assert (ingested.items, ingested.has_more) == (records, has_more)
+        assert read_ingested_offsets(lake.location) == {"marked-0": read}
+    assert ingested.batches == 0
+    broker.grow(topic, 2)
+    assert advance(lake, open_source(lake.feed)).ingested.batches == 1
+    assert read_ingested_offsets(lake.location) == {"marked-0": 6, "marked-1": 0}
+    send(broker, topic, 0, row("d", "a", 25, id="2"), watermark(30))
+    send(broker, topic, 1, watermark(30))
+    assert advance(lake, open_source(lake.feed)).applied.resolved_ts == 30
+    (table,) = as_of(lake).tables()
+    assert sorted(as_of(lake).lines(table)) == [b'{"id":"1"}\n', b'{"id":"2"}\n']

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from resources.catalog import read_ingested_offsets
 from tests.lake.canal import FEED, placed, row, watermark
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake import maintain as maintenance
@@ -14,6 +15,8 @@ from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.lake.store.contracts import LAYOUT
 from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.protocols.message import Message
 
@@ -69,6 +72,12 @@ def test_a_large_table_of_the_lake_is_clustered_and_still_written(
     advance(lake, RecordSource(lambda _: placed(messages)))
     seen = as_of(lake, 20)
     assert list(seen.lines(seen.find("d.t")[0])) == [b'{"id":"1"}\n', b'{"id":"2"}\n']
+    # A commit may have no rows, as of offsets without a record.
+    raw = LakeReader(lake.location).open("raw")
+    none = lake.read("raw").limit(0).toArrow()
+    assert commit_rows(lake, "raw", none, StageMark("ingest", 9, {"offsets": {"t-0": [[0, 4]]}}))
+    assert read_ingested_offsets(lake.location) == {"t-0": 5}
+    assert LakeReader(lake.location).open("raw").version() == raw.version() + 1
 
 
 def test_an_unsafe_retention_is_an_error(spark: SparkSession, tmp_path: Path) -> None:

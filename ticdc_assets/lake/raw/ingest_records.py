@@ -5,7 +5,7 @@ where the last commit ended.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,20 +105,33 @@ def ingest_records(
                 continue
             yield record
 
+    committed = known.state(), dict(known.topic_ids)
+
+    def commit(chunk: Sequence[Message | Quarantined]) -> bool:
+        nonlocal batch, seq, committed
+        rows = _table(chunk, batch + 1, seq + 1)
+        offsets, topics = known.state(), dict(known.topic_ids)
+        last = seq + len(chunk)
+        mark = StageMark(STAGE, batch + 1, {"seq": last, "offsets": offsets, "topics": topics})
+        if not commit_rows(lake, "raw", rows, mark):
+            return False
+        batch, seq, committed = batch + 1, last, (offsets, topics)
+        return True
+
     for chunk, size in _chunks(new(read(known)), bytes_per_batch):
         # `known` covers this chunk and no more: the next one is read after this one is written.
-        rows = _table(chunk, batch + 1, seq + 1)
-        progress_made = {"offsets": known.state(), "topics": known.topic_ids}
-        last = seq + len(chunk)
-        mark = StageMark(STAGE, batch + 1, {"seq": last, **progress_made})
-        if not commit_rows(lake, "raw", rows, mark):
+        if not commit(chunk):
             # A concurrent run ingests the same source; the next run continues from its commits.
             break
-        batch, seq, items, taken = batch + 1, last, items + len(chunk), taken + size
+        items, taken = items + len(chunk), taken + size
         if progress is not None:
             progress(taken, items)
-    # What has no records at all is not committed, and would be read for ever.
-    return IngestResult(batch - state.batch, items, taken, batch, bool(items) and known.has_more)
+    else:
+        if (known.state(), known.topic_ids) != committed:
+            # Offsets that hold no record were read as well, or the topics have new partitions.
+            commit([])
+    has_more = batch > state.batch and known.has_more
+    return IngestResult(batch - state.batch, items, taken, batch, has_more)
 
 
 def _find_known_offsets(lake: LakeSession, state: RawEnd) -> ReadOffsets:
@@ -164,7 +177,7 @@ def _chunks(
         yield chunk, size
 
 
-def _table(chunk: list[Message | Quarantined], batch: int, seq: int) -> pa.Table:
+def _table(chunk: Sequence[Message | Quarantined], batch: int, seq: int) -> pa.Table:
     rows: list[tuple[Any, ...]] = []
     for record in chunk:
         if isinstance(record, Quarantined):
@@ -177,7 +190,8 @@ def _table(chunk: list[Message | Quarantined], batch: int, seq: int) -> pa.Table
         rows.append((*place, moment, record.key, record.value, headers or None, None, None, None))
     count = len(chunk)
     names = [name for name in _SCHEMA.names if name not in ("batch", "seq")]
-    columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
+    values = zip(*rows, strict=True) if rows else [()] * len(names)
+    columns: dict[str, Any] = dict(zip(names, values, strict=True))
     columns |= {"batch": [batch] * count, "seq": range(seq, seq + count)}
     arrays = [make_array(columns[field.name], field.type) for field in _SCHEMA]
     return pa.Table.from_arrays(arrays, schema=_SCHEMA)

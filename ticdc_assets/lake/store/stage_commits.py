@@ -74,10 +74,14 @@ class StageMark:
 
 
 def commit_rows(lake: LakeSession, table: str, rows: pa.Table, mark: StageMark) -> bool:
-    """Append rows of the driver to a table; return False if the commit was void."""
+    """Append rows of the driver to a table; return False if the commit was void.
+
+    Without rows, the commit has the mark alone.
+    """
     opened = LakeReader(lake.location).open(table)
     if not is_writable(opened):
-        return commit_frame(lake, table, lake.make_frame(rows).coalesce(1), mark)
+        frame = lake.make_frame(rows).coalesce(1) if len(rows) else lake.read(table).limit(0)
+        return commit_frame(lake, table, frame, mark)
     if _has_reached(opened, mark):
         return False
     properties = CommitProperties(
