@@ -1,9 +1,11 @@
 """The lake at any ts: a snapshot, or the newest snapshot below it plus the events since."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.current_table import CurrentTable
@@ -12,6 +14,7 @@ from ticdc_assets.lake.columns.conversion import format_rows
 from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
@@ -22,25 +25,29 @@ from ticdc_assets.plan.state import Incarnation
 
 @dataclass(frozen=True)
 class AsOfView(TablesAt):
-    """All tables at one ts, with the rows of those that are not waiting or paused."""
+    """All tables at one ts; the rows of one are read or built when somebody wants them."""
 
-    _rows: dict[str, DataFrame]
-    # The tables whose rows take little work.
-    _small: frozenset[str] = frozenset()
+    spark: SparkSession
+    _build: Callable[[str], DataFrame | None]
+    # Whether building and reading an incarnation takes little work.
+    _is_small: Callable[[str], bool]
 
     def rows(self, table: Incarnation) -> DataFrame | None:
         """Return a table's rows with their entries; None if it is waiting or paused."""
-        return None if table.is_stopped else self._rows.get(table.id)
+        return None if table.is_stopped else self._build(table.id)
 
     def lines(self, table: Incarnation) -> Iterator[bytes]:
         """Yield a table's rows as JSON lines, formatted like the reference model's."""
-        rows = self.rows(table)
-        if rows is None:
-            return
-        with sized_for(rows.sparkSession, small=table.id in self._small):
+        with self._sized_for(table):
+            rows = self.rows(table)
+            if rows is None:
+                return
             formatted = format_rows(rows, table.schema).toLocalIterator()
         for row in formatted:
             yield row[0].encode() + b"\n"
+
+    def _sized_for(self, table: Incarnation) -> AbstractContextManager[None]:
+        return sized_for(self.spark, small=self._is_small(table.id))
 
 
 def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
@@ -54,23 +61,40 @@ def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
     )
     base = last if below == last.snapshot_id else read_snapshot(LakeReader(lake.location), below)
     if base.ts == ts:
-        tables = base.state.incarnations.values()
-        stored = [table for table in tables if table.id in base.versions]
-        rows = {
-            t.id: read_entries(CurrentTable(lake, t.id).rows(base.versions[t.id])) for t in stored
-        }
-        return AsOfView(ts, base.state, rows)
-    control = read_control_events(lake, base, last.batch)
-    window = prepare_window(lake, base, control, ts, last.batch)
-    reader = LakeReader(lake.location)
-    rows, small = {}, set()
-    for _, id in window.plan.state.names:
+        return _view_snapshot(lake, base)
+    return _view_window(lake, base, last.batch, ts)
+
+
+def _view_snapshot(lake: LakeSession, base: Snapshot) -> AsOfView:
+    def read(id: str) -> DataFrame | None:
         version = base.versions.get(id)
-        if version is None and id not in window.plan.work:
-            continue
-        stored_rows = 0 if version is None else count_rows(reader, f"current/{id}", version)
-        if stored_rows + window.rows < MANY_ROWS:
-            small.add(id)
-        with sized_for(lake.spark, small=id in small):
-            rows[id] = window.frames.build_table(id).rows
-    return AsOfView(ts, window.plan.state, rows, frozenset(small))
+        if version is None:
+            return None
+        return read_entries(CurrentTable(lake, id).rows(version))
+
+    is_small = partial(_is_small, LakeReader(lake.location), base, 0)
+    return AsOfView(base.ts, base.state, lake.spark, read, is_small)
+
+
+def _view_window(lake: LakeSession, base: Snapshot, batch: int, ts: int) -> AsOfView:
+    """Apply the events between a snapshot and a ts, to data frames only."""
+    reader = LakeReader(lake.location)
+    control = read_control_events(lake, base, batch)
+    is_new = {"commit_ts": base.ts, "batch": base.batch}
+    with sized_for(lake.spark, small=reader.is_small(reader.open("events"), is_new)):
+        window = prepare_window(lake, base, control, ts, batch)
+
+    def build(id: str) -> DataFrame | None:
+        if id not in base.versions and id not in window.plan.work:
+            return None
+        return window.frames.build_table(id).rows
+
+    is_small = partial(_is_small, reader, base, window.rows)
+    return AsOfView(ts, window.plan.state, lake.spark, build, is_small)
+
+
+def _is_small(reader: LakeReader, base: Snapshot, more: int, id: str) -> bool:
+    """Whether a table has few rows: those of a snapshot, and this many more."""
+    version = base.versions.get(id)
+    stored = 0 if version is None else count_rows(reader, f"current/{id}", version)
+    return stored + more < MANY_ROWS
