@@ -3,23 +3,25 @@
 Run as `python -m bench.kafka`: it starts a broker and produces a simulated changefeed of each
 protocol to a topic.  Each topic is read with librdkafka and with Spark's connector, which discard
 every record; into a Delta table by the connector; into `raw`; and into current tables, by a whole
-advance.  At the end, advances over a topic with nothing new, and windows of a few records, are
-timed.  CPU time includes that of the broker.
+advance, as are the same rows from a folder.  At the end, advances over a topic with nothing new,
+and windows of a few records, are timed.  CPU time includes that of the broker.
 """
 
 import argparse
 import os
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
-from bench.processes import Clock
+from bench.figure import Figure, read_load
+from bench.processes import Clock, Usage
 from bench.spark_connector import add_connector, append_in_spark, discard_in_spark
 from resources.dump import read_dump
 from resources.kafka import read_topics
@@ -41,45 +43,60 @@ _KINDS = {
     "Canal-JSON": SimulationOptions(protocol="canal-json"),
     "Open Protocol": SimulationOptions(protocol="open-protocol"),
 }
+_DISCARDED = "connector, discarded"
+_RAW = "into raw"
+_CURRENT = "into current"
 _EACH = 500
 _QUIET = 3
 # New records of each partition in a small window.
 _FEW = 20
 
 
-def main() -> None:
-    """Measure every protocol and print a table for each."""
+def measure(*arguments: str) -> list[Figure]:
+    """Measure every protocol, print the results, and return those that have a baseline."""
     parser = argparse.ArgumentParser(prog="python -m bench.kafka", description=__doc__)
     parser.add_argument("--rows", type=int, default=200_000, help="rows per topic")
     parser.add_argument("--only", choices=_KINDS, help="measure one protocol")
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(arguments)
     kinds = {chosen.only: _KINDS[chosen.only]} if chosen.only else _KINDS
-    print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f} at the start")
-    with tempfile.TemporaryDirectory() as name:
+    print(f"{os.cpu_count()} processors, load {read_load()} at the start")
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory(prefix="bench-kafka-") as name:
         folder = Path(name)
         with kafka_broker(folder) as broker:
             spark = get_session(str(folder))
             add_connector(spark, folder / "jars")
             for number, (title, options) in enumerate(kinds.items()):
-                produced = _produce(broker, folder / f"feed-{number}", options, chosen.rows)
+                topic = _produce(broker, folder / f"feed-{number}", options, chosen.rows)
                 if not number:
                     # Run the code of Spark once before anything is measured.
-                    list(_read_all_ways(spark, folder / "warm-up", *produced))
-                feed, count, size = produced
-                print(f"\n{title}: {count:,} records, {size / 1e6:.0f} MB")
-                for line in _read_all_ways(spark, folder / f"lake-{number}", *produced):
-                    print(line, flush=True)
+                    _read_all_ways(spark, folder / "warm-up", topic)
+                    from_folder = _read_folder(spark, folder / "folder", chosen.rows)
+                print(f"\n{title}: {topic.records:,} records, {topic.size / 1e6:.0f} MB")
+                usages = _read_all_ways(spark, folder / f"lake-{number}", topic)
+                for way, usage in (usages | {"folder, into current": from_folder}).items():
+                    print(_describe(way, usage, topic), flush=True)
+                figures += _make_figures(title, usages, from_folder, topic)
             print("\nThe last topic again:")
             place = folder / f"lake-{len(kinds) - 1}"
-            _measure_quiet(spark, feed, place)
-            _measure_small(spark, broker, feed, place)
+            _measure_quiet(spark, topic.feed, place)
+            _measure_small(spark, broker, topic.feed, place)
             spark.stop()
-    print(f"load {os.getloadavg()[0]:.1f} at the end")
+    print(f"load {read_load()} at the end")
+    return figures
 
 
-def _read_all_ways(
-    spark: SparkSession, place: Path, feed: Changefeed, count: int, size: int
-) -> Iterator[str]:
+@dataclass(frozen=True)
+class Topic:
+    """A topic that holds a changefeed."""
+
+    feed: Changefeed
+    records: int
+    size: int
+
+
+def _read_all_ways(spark: SparkSession, place: Path, topic: Topic) -> dict[str, Usage]:
+    feed, count = topic.feed, topic.records
     raw, current = (
         LakeSession(spark, Lake(str(place / name), feed.id), feed) for name in ("raw", "current")
     )
@@ -88,35 +105,65 @@ def _read_all_ways(
     create_tables(current)
     ways: dict[str, Callable[[], object]] = {
         "librdkafka, discarded": partial(_discard, feed, count),
-        "connector, discarded": partial(discard_in_spark, spark, feed),
+        _DISCARDED: partial(discard_in_spark, spark, feed),
         "connector, to Delta": partial(append_in_spark, spark, feed, place / "plain"),
-        "into raw": lambda: ingest_records(raw, partial(read_topics, feed)).items,
-        "into current": lambda: advance(current, open_source(feed)).ingested.items,
+        _RAW: lambda: ingest_records(raw, partial(read_topics, feed)).items,
+        _CURRENT: lambda: advance(current, open_source(feed)).ingested.items,
     }
-    for name, work in ways.items():
-        yield _measure(name, work, count, size)
+    return {name: _measure(name, work, count) for name, work in ways.items()}
 
 
-def _produce(
-    broker: Broker, folder: Path, options: SimulationOptions, rows: int
-) -> tuple[Changefeed, int, int]:
-    """Return the changefeed of a new topic, with its records and their bytes."""
+def _read_folder(spark: SparkSession, place: Path, rows: int) -> Usage:
+    """Take the same rows from a folder into current tables."""
+    feed = _simulate(place, SimulationOptions(protocol="canal-json"), rows)
+    lake = LakeSession(spark, Lake(str(place / "lake"), feed.id), feed)
+    create_tables(lake)
+    return _measure("folder", lambda: advance(lake, open_source(feed)).applied.rows, None)
+
+
+def _make_figures(
+    title: str, usages: Mapping[str, Usage], from_folder: Usage, topic: Topic
+) -> list[Figure]:
+    pairs = {
+        _RAW: ("Spark reads, discards", usages[_DISCARDED]),
+        _CURRENT: ("from a folder", from_folder),
+    }
+    return [
+        Figure(
+            group="topic",
+            name=f"{title}, {name}",
+            value=topic.records / usages[name].seconds,
+            unit="records/s",
+            baseline_name=baseline_name,
+            baseline=topic.records / baseline.seconds,
+            usage=usages[name],
+        )
+        for name, (baseline_name, baseline) in pairs.items()
+    ]
+
+
+def _simulate(folder: Path, options: SimulationOptions, rows: int) -> Changefeed:
+    """Return a changefeed with this many rows, in a dump or in a folder."""
     transactions = max(rows // _EACH, 1)
     simulation = prepare(
         folder,
         replace(
             options,
-            transport="dump",
             workload="bulk",
+            history=False,
             transactions=transactions,
             flush_every=transactions,
             rows_each=_EACH,
-            history=False,
         ),
     )
     for _ in simulation:
         pass
-    dumped = next(iter(load_changefeeds(simulation.changefeeds).values()))
+    return next(iter(load_changefeeds(simulation.changefeeds).values()))
+
+
+def _produce(broker: Broker, folder: Path, options: SimulationOptions, rows: int) -> Topic:
+    """Send a changefeed to a new topic."""
+    dumped = _simulate(folder, replace(options, transport="dump"), rows)
     topic = broker.create(folder.name, options.partitions)
     records = [
         Message(topic, m.partition, m.offset, m.key, m.value, m.timestamp_ms)
@@ -126,16 +173,21 @@ def _produce(
     broker.send(records)
     size = sum(len(m.key or b"") + len(m.value or b"") for m in records)
     feed = replace(dumped, transport="kafka", scheme="kafka", location=broker.plain, topic=topic)
-    return feed, len(records), size
+    return Topic(feed, len(records), size)
 
 
-def _measure(name: str, work: Callable[[], object], count: int, size: int) -> str:
+def _measure(name: str, work: Callable[[], object], count: int | None) -> Usage:
     clock = Clock()
     done = work()
-    wall, cpu = clock.read()
-    rate = f"{count / wall:12,.0f} records/s{size / wall / 1e6:8.1f} MB/s"
-    wrong = "" if done in (None, count) else f"  DIFFERENT: {done} records"
-    return f"  {name:22}{wall:8.2f} s{rate}{cpu:8.1f} s of CPU{wrong}"
+    if count is not None and done not in (None, count):
+        print(f"  DIFFERENT: {name}: {done} records instead of {count}")
+    return clock.read_usage()
+
+
+def _describe(name: str, usage: Usage, topic: Topic) -> str:
+    rate = f"{topic.records / usage.seconds:12,.0f} records/s"
+    rate += f"{topic.size / usage.seconds / 1e6:8.1f} MB/s"
+    return f"  {name:22}{usage.seconds:8.2f} s{rate}{usage.cpu:8.1f} s of CPU"
 
 
 def _measure_quiet(spark: SparkSession, feed: Changefeed, place: Path) -> None:
@@ -182,4 +234,4 @@ def _discard(feed: Changefeed, count: int) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    measure(*sys.argv[1:])
