@@ -46,7 +46,7 @@ STAGES = {
     "create": (("raw", "events", "quarantine", "schema_history", "tables", "applied"), 25),
     "ingest": (("raw",), 7),
     "decode": (("events", "quarantine"), 7),
-    "apply": (("current", "schema_history", "tables", "applied"), 80),
+    "apply": (("current", "schema_history", "tables", "applied"), 30),
 }
 _POLL_SECONDS = 0.002
 _TIMEOUT_SECONDS = 900
@@ -64,6 +64,7 @@ class Runs:
             self._producer.create_topic(TOPIC, options.partitions)
         self._sent = 0
         self.location = Lake(str(root / "lake"), self.feed.id)
+        self._most = {stage: most for stage, (_, most) in STAGES.items()}
         # Where each run was killed, as text.
         self.kills: list[str] = []
         self._log = root / "runs.log"
@@ -106,9 +107,8 @@ class Runs:
 
         The next run takes over the work of the killed one, with or without new input.
         """
-        moment = STAGES[stage][1]
         while True:
-            moment = self.random.randint(1, moment)
+            moment = self.random.randint(1, self._most[stage])
             pause = self.random.choice([0, 0, 0.005, 0.02, 0.1])
             seen = self._run(stage, moment, pause)
             if seen >= moment:
@@ -116,7 +116,8 @@ class Runs:
                 if self.random.random() < 0.4:
                     self.continue_feed()
                 return
-            moment = max(seen, 1)
+            # The next runs hardly add more.
+            self._most[stage] = max(seen, 1)
             if not self.continue_feed():
                 raise RuntimeError(f"the changefeed ended before a run was killed: {self.kills}")
 
