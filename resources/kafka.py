@@ -41,8 +41,10 @@ from ticdc_assets.stream.topic_ranges import (
     limit_ranges,
 )
 
-# Seconds per attempt to reach a broker, and without any record until reading fails.
+# Seconds per attempt to reach a broker, until the records that came are taken, and without any
+# record until reading fails.
 _ATTEMPT = 0.5
+_WAIT = 0.1
 _SILENCE = 30.0
 _RECORDS_PER_CALL = 2000
 
@@ -165,7 +167,7 @@ def _read_ranges(
             if size >= feed.max_bytes:
                 known.has_more = True
                 return
-            records = consumer.consume(_RECORDS_PER_CALL, timeout=_ATTEMPT)
+            records = consumer.consume(_RECORDS_PER_CALL, timeout=_WAIT)
             if records:
                 last = time.monotonic()
             elif any(e.code() in FATAL for e in errors) or time.monotonic() > last + _SILENCE:
