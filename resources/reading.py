@@ -1,11 +1,14 @@
-"""Open a changefeed's output for the lake's stages."""
+"""Open a changefeed's output for the lake's stages, and the lake itself."""
 
 from functools import partial
 
+from resources.lake import get_lake_root
 from resources.source import open_claim_checks, read_records, require_readable
+from resources.spark import get_session
 from resources.storage import open_sink_folder
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.advance import FolderSource, RecordSource, Source
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 
 
 def open_source(feed: Changefeed, *, accept_gaps: bool = False) -> Source:
@@ -19,3 +22,9 @@ def open_source(feed: Changefeed, *, accept_gaps: bool = False) -> Source:
         return FolderSource(open_folder(), open_folder)
     claims = None if feed.claim_check_storage is None else partial(open_claim_checks, feed)
     return RecordSource(partial(read_records, feed, accept_gaps=accept_gaps), claims)
+
+
+def open_lake(feed: Changefeed, root: str | None = None) -> LakeSession:
+    """Open the lake of a changefeed with Spark, by default at TICDC_LAKE or `./lake`."""
+    location = Lake(get_lake_root(root), feed.id)
+    return LakeSession(get_session(location.root), location, feed)

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from resources import reading
 from tests.lake.conftest import spark
 from ticdc_assets import cli
 from ticdc_assets.cli import demo
-from ticdc_assets.cli import lake as lake_commands
 from ticdc_assets.demo import Simulation
 
 __all__ = ["spark"]
@@ -55,7 +55,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def here(spark: SparkSession) -> Iterator[SparkSession]:
     """Commands take the tests' session, as it is set up."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (lake_commands, demo):
+        for module in (reading, demo):
             patch.setattr(module, "get_session", lambda *_, **__: spark)
         yield spark
 

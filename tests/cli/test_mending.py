@@ -104,7 +104,13 @@ def test_a_table_that_stopped_at_a_statement_goes_on_without_it(
     assert run("show", "d.t", "--format", "jsonl") == (0, b'{"id":"1"}\n{"id":"2"}\n', [])
 
     # Made anew, it is the same; the statement stays skipped.
-    assert b"d.t: live at 12" in run("rebuild", "d.t")[1]
+    for words in (["d.t"], ["d.t", "D.T"], ["--all"]):
+        assert b"d.t: live at 12" in run("rebuild", *words)[1]
+    for words in ([], ["d.t", "--all"]):
+        assert run("rebuild", *words)[::2] == (
+            2,
+            ["ticdc-assets: DB.TABLE: name tables, or --all for every table"],
+        )
     assert run("show", "d.t", "--format", "jsonl")[1] == b'{"id":"1"}\n{"id":"2"}\n'
     assert run("ledger")[0] == 0
 

@@ -217,11 +217,25 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
     _add_out(output)
     _add_format(show, ("table", "jsonl", "csv"))
     _add_limit(show, "print at most N rows")
+    snapshot = _add_command(commands, "snapshot", "snapshot", "write all tables as of any TSO")
+    _add_lake(snapshot)
+    _add_at(snapshot, "write tables as of this TSO (default: the newest applied one)")
+    snapshot.add_argument(
+        "--into", metavar="DIR", required=True, help="a path or URI: nothing may be there yet"
+    )
+    _add_format(snapshot, ("delta", "parquet"))
     events = _add_command(commands, "show", "events", "print the events of a table by commit ts")
     _add_lake(events)
     events.add_argument("table", metavar="DB.TABLE", type=_parse_table)
     _add_format(events, ("text", "jsonl"))
     _add_limit(events, "print only the last N events")
+    why = _add_command(commands, "why", "why", "print how a row came to be")
+    _add_lake(why)
+    why.add_argument("table", metavar="DB.TABLE", type=_parse_table)
+    why.add_argument(
+        "key", metavar="KEY", nargs="+", help="COLUMN=VALUE, as show prints it, or the only value"
+    )
+    _add_format(why, ("text", "jsonl"))
     schema = _add_command(commands, "show", "schema", "print the schema history of a table")
     _add_lake(schema)
     schema.add_argument("table", metavar="DB.TABLE", type=_parse_table)
@@ -236,9 +250,10 @@ def _add_repairing(commands: "argparse._SubParsersAction[Parser]") -> None:
     mode = resume.add_mutually_exclusive_group()
     mode.add_argument("--skip-ddl", action="store_true", help="skip the DDL at which it stopped")
     mode.add_argument("--rebuild", action="store_true", help="rebuild it from its first event")
-    rebuild = _add_command(commands, "lake", "rebuild", "rebuild a table from all its events")
+    rebuild = _add_command(commands, "lake", "rebuild", "rebuild tables from all their events")
     _add_lake(rebuild)
-    rebuild.add_argument("table", metavar="DB.TABLE", type=_parse_table)
+    rebuild.add_argument("tables", metavar="DB.TABLE", nargs="*", type=_parse_table)
+    rebuild.add_argument("--all", action="store_true", help="rebuild every table")
 
 
 def _add_command(

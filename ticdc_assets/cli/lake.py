@@ -2,11 +2,12 @@
 
 import argparse
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from resources.lake import get_lake_root
+from resources.reading import open_lake as open_lake_session
 from resources.reading import open_source
-from resources.spark import get_session
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.interrupt import keep_interrupt_handler
@@ -25,6 +26,7 @@ from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
 from ticdc_assets.lake.views.overview import find_blocking_ddl, find_table
 from ticdc_assets.plan.replay import ReplayRequest
+from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.stream.limits import describe_limits
 from ticdc_assets.stream.problem import Problem
@@ -39,8 +41,7 @@ def open_lake(options: argparse.Namespace, *, must_exist: bool = True) -> LakeSe
     if must_exist and is_local and not Path(location.path("applied")).is_dir():
         raise LakeNotFound(location)
     with keep_interrupt_handler():
-        spark = get_session(location.root)
-    return LakeSession(spark, location, feed)
+        return open_lake_session(feed, options.lake)
 
 
 def advance(options: argparse.Namespace) -> int:
@@ -133,20 +134,28 @@ def resume(options: argparse.Namespace) -> int:
                 raise ConfigError(reason, setting="--skip-ddl")
             say(f"skipped at commit ts {ddl[0]}: {ddl[1][0]}")
             replay = ReplayRequest(replay.incarnations, replay.snapshot_id, skip=(ddl,))
-        return _replay(lake, applied, replay, options)
+        return _replay(lake, applied, replay, [table])
 
 
 def rebuild(options: argparse.Namespace) -> int:
-    """Rebuild a table from its first event."""
+    """Rebuild tables from their first events."""
+    if bool(options.tables) == options.all:
+        raise ConfigError("name tables, or --all for every table", setting="DB.TABLE")
     lake = open_lake(options)
     with locked(lake.location, waiting=warn):
         applied = read_existing_snapshot(LakeReader(lake.location))
-        table = find_table(applied.state, options.table)
-        return _replay(lake, applied, ReplayRequest(frozenset((table.id,)), 0), options)
+        state = applied.state
+        if options.all:
+            tables = [state.incarnations[id] for _, id in state.names]
+        else:
+            found = (find_table(state, name) for name in options.tables)
+            tables = list({table.id: table for table in found}.values())
+        ids = frozenset(table.id for table in tables)
+        return _replay(lake, applied, ReplayRequest(ids, 0), tables)
 
 
 def _replay(
-    lake: LakeSession, applied: Snapshot, request: ReplayRequest, options: argparse.Namespace
+    lake: LakeSession, applied: Snapshot, request: ReplayRequest, tables: Sequence[Incarnation]
 ) -> int:
     """Replay tables from the events in the lake, without ingesting new input."""
     progress = Progress()
@@ -156,15 +165,22 @@ def _replay(
         progress.end()
     _print_notes(lake.feed)
     code = _report(done.problems)
-    table = find_table(read_existing_snapshot(LakeReader(lake.location)).state, options.table)
     replayed = texts.format_count(done.replayed, "table")
-    rows = texts.format_count(done.rows, "row change")
-    status = table.shown_status
-    say(f"{options.table}: {status} at {done.resolved_ts}, replayed {replayed}, {rows}")
-    if table.is_stopped:
-        warn(f"{table.status}: {options.table}: {table.reason}")
-        return 1
+    say(f"replayed {replayed}, {texts.format_count(done.rows, 'row change')}")
+    state = read_existing_snapshot(LakeReader(lake.location)).state
+    now = {_name(table): table for table in (state.incarnations[id] for _, id in state.names)}
+    for before in sorted(tables, key=_name):
+        name = _name(before)
+        table = now.get(name, before)
+        say(f"{name}: {table.shown_status} at {done.resolved_ts}")
+        if table.is_stopped:
+            warn(f"{table.status}: {name}: {table.reason}")
+            code = 1
     return code
+
+
+def _name(table: Incarnation) -> str:
+    return f"{table.schema.database}.{table.schema.table}"
 
 
 def maintain(options: argparse.Namespace) -> int:

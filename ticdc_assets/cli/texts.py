@@ -23,8 +23,8 @@ INTERRUPTED = "interrupted; everything committed so far is kept: run the command
 
 ALL = """\
 Turn the output of TiCDC into a lake of Delta tables that equal the upstream tables (advance),
-inspect it (tables, show, events, schema, ledger) and repair it (resume, rebuild, maintain); or read
-a small changefeed without a lake (decode, replay).
+inspect it (tables, show, snapshot, events, why, schema, ledger) and repair it (resume, rebuild,
+maintain); or read a small changefeed without a lake (decode, replay).
 """
 
 DEMO_PROTOCOLS = ("csv", "canal-json", "simple", "open-protocol")
@@ -63,8 +63,19 @@ Print the rows of a table, or write all tables, as they were in TiDB at any appl
 aligned columns; JSON lines and files exactly as `replay` writes them; CSV, in which NULL is an
 empty field and an empty text is "".  A TSO between two snapshots and very large tables start Spark.
 """,
+    "snapshot": """\
+Write every table, as it was in TiDB at any applied TSO, into a new folder: as Delta tables or as
+Parquet, typed, in one state of all tables, which no later run changes.  DIR/tables.json lists which
+table is in which folder.  After an interruption, run it again.
+""",
     "events": """\
 Print the events of a table under this name, in order of commit ts: row changes and DDLs.
+""",
+    "why": """\
+Print every event of a row, also of one that is gone, under every name that its table had: commit
+ts, operation, schema version, position in the source, old and new values, whether the checksum that
+TiCDC stated fits, and whether it is a repetition, waiting or quarantined; and the DDLs of the table
+since.  A row is named by the values of its key, or of any other columns.
 """,
     "schema": """\
 Print every version of a table's schema: since when it is valid, by which DDL, and what it changed.
@@ -80,8 +91,9 @@ version of this software.  With --skip-ddl, the DDL at which it stopped is skipp
 that.  With --rebuild, the table is rebuilt from its first event.
 """,
     "rebuild": """\
-Rebuild a table from all its events.  Other tables do not change, except those it exchanged rows
-with.
+Rebuild tables from all their events: those named, or with --all every table.  Other tables do not
+change, except those they exchanged rows with.  Readers see the former rows until the rebuilt ones
+are there.
 """,
     "simulate": """\
 Simulate a shop in real time and write its changefeed into a folder, with a checkpoint every few

@@ -60,11 +60,8 @@ class LakeReader:
     def open_folder(self, table: str) -> fs.FileSystem:
         """Return the folder of a table as a file system."""
         path = self.location.path(table)
-        if "://" not in path:
-            return fs.SubTreeFileSystem(path, fs.LocalFileSystem())
         with self.explained(path):
-            store = DeltaStorageHandler(format_uri(path), choose_storage_options(path))
-        return fs.PyFileSystem(store)
+            return open_folder(path)
 
     def read(
         self, table: DeltaTable, columns: Sequence[str], condition: pc.Expression | None = None
@@ -128,6 +125,13 @@ class OpenTables:
 
     def columns(self, table: str) -> list[str]:
         return [field.name for field in self._tables[table].schema().fields]
+
+
+def open_folder(path: str) -> fs.FileSystem:
+    """Return a folder, at a path or the URI of an object store, as a file system."""
+    if "://" not in path:
+        return fs.SubTreeFileSystem(path, fs.LocalFileSystem())
+    return fs.PyFileSystem(DeltaStorageHandler(format_uri(path), choose_storage_options(path)))
 
 
 def open_parquet(file: pa.NativeFile, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:

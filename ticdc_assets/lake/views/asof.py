@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.current_table import CurrentTable
@@ -15,6 +16,7 @@ from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
@@ -36,9 +38,19 @@ class AsOfView(TablesAt):
         """Return a table's rows with their entries; None if it is waiting or paused."""
         return None if table.is_stopped else self._build(table.id)
 
+    def frame(self, table: Incarnation) -> DataFrame | None:
+        """Return a table's rows with their inexact texts in a map; None if waiting or paused."""
+        rows = self.rows(table)
+        return None if rows is None else rows.withColumn(INEXACT, F.map_from_entries(INEXACT))
+
+    def frames(self) -> dict[str, DataFrame]:
+        """Return the rows of all tables that are not waiting or paused, by `db.table`."""
+        named = {f"{t.schema.database}.{t.schema.table}": self.frame(t) for t in self.tables()}
+        return {name: frame for name, frame in named.items() if frame is not None}
+
     def lines(self, table: Incarnation) -> Iterator[bytes]:
         """Yield a table's rows as JSON lines, formatted like the reference model's."""
-        with self._sized_for(table):
+        with self.sized_for(table):
             rows = self.rows(table)
             if rows is None:
                 return
@@ -46,7 +58,8 @@ class AsOfView(TablesAt):
         for row in formatted:
             yield row[0].encode() + b"\n"
 
-    def _sized_for(self, table: Incarnation) -> AbstractContextManager[None]:
+    def sized_for(self, table: Incarnation) -> AbstractContextManager[None]:
+        """Set the session up for the size of a table."""
         return sized_for(self.spark, small=self._is_small(table.id))
 
 

@@ -1,0 +1,115 @@
+"""`snapshot` against the shop's own truth: what is in the folder, and what is left alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.cli.conftest import Run, Shop
+from tests.lake.canal import FEED, change, placed, row, watermark
+from ticdc_assets.changefeed import load_changefeeds
+from ticdc_assets.demo import encode_truth
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.advance import RecordSource, advance
+from ticdc_assets.lake.columns.conversion import format_rows
+from ticdc_assets.lake.columns.inexact import read_entries
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.views import export
+from ticdc_assets.lake.views.asof import AsOfView, as_of
+from ticdc_assets.lake.views.export import Exporter
+
+
+def read_exported(
+    spark: SparkSession, folder: Path, format: str, view: AsOfView
+) -> dict[tuple[str, str], list[bytes]]:
+    """Return the rows of every table in a folder, as lines."""
+    listed: list[dict[str, Any]] = json.loads((folder / "tables.json").read_text())
+    schemas = {(t.schema.database, t.schema.table): t.schema for t in view.tables()}
+    found = {}
+    for table in listed:
+        name = table["database"], table["table"]
+        rows = spark.read.format(format).load(str(folder / table["path"]))
+        lines = [row[0].encode() + b"\n" for row in read_lines(rows, schemas[name])]
+        assert table["rows"] == len(lines)
+        found[name] = lines
+    return found
+
+
+def read_lines(rows: Any, schema: Any) -> list[Any]:
+    return format_rows(read_entries(rows), schema).collect()
+
+
+@pytest.mark.parametrize(("format", "between"), [("delta", False), ("parquet", True)])
+def test_a_folder_has_every_table_as_it_was(
+    shop: Shop, run: Run, here: SparkSession, tmp_path: Path, format: str, between: bool
+) -> None:
+    first, second = shop.simulation.checkpoints[1:3]
+    ts = (first + second) // 2 if between else second
+    folder = tmp_path / "of it"
+    words = ("snapshot", "--at", ts, "--into", folder, "--format", format, *shop.options)
+    code, out, err = run(*words)
+    assert (code, err) == (0, [])
+    assert str(folder) in out.decode()
+    (feed,) = load_changefeeds(shop.simulation.changefeeds).values()
+    view = as_of(LakeSession(here, Lake(str(shop.root), feed.id), feed), ts)
+    assert read_exported(here, folder, format, view) == encode_truth(shop.simulation.truth(ts))
+    # What is there is not written again, and nothing else is overwritten.
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    assert run(*words)[0] == 0
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+    code, _, err = run(*words[:1], "--at", first, *words[3:])
+    assert (code, len(err)) == (2, 1)
+    assert f"--into: holds shop at {ts} as {format}" in err[0]
+    others = tmp_path / "others"
+    others.mkdir()
+    (others / "letter.txt").write_text("mine")
+    code, _, err = run("snapshot", "--into", others, *shop.options)
+    assert (code, len(err)) == (2, 1)
+    assert "is not empty, and holds no snapshot" in err[0]
+    assert [path.name for path in others.iterdir()] == ["letter.txt"]
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("format", ["delta", "parquet"])
+def test_an_interrupted_snapshot_of_hostile_names_is_repeated(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: export.Format
+) -> None:
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
+    wide = {"id": "1", "c,d": "[]", "a b": "x", "_inexact": "y", "at": "2024-01-01 10:00:00"}
+    messages = [
+        row("d/.", "t`é", 11, id="1"),
+        change("INSERT", "..", "t", 12, wide, at="datetime"),
+        change("INSERT", "d", "%41", 13, {"id": "5", "day": "0000-00-00"}, day="date"),
+        watermark(20),
+    ]
+    advance(lake, RecordSource(lambda _: placed(messages)))
+    view = as_of(lake)
+    assert len(view.tables()) == 3
+    folder = tmp_path / "out"
+    exporter = Exporter(lake.location, str(folder), format)
+    for number in range(3):
+
+        def stop(done: int, of: int, number: int = number) -> None:
+            if done > number:
+                raise Killed
+
+        with pytest.raises(Killed):
+            exporter.export(view, stop)
+    # Files whose writing was interrupted.
+    (folder / "snapshot.json").write_text('{"changefeed": "f", "ts"')
+    with pytest.raises(ConfigError, match="is not empty"):
+        exporter.export(view, lambda *_: None)
+    (folder / "snapshot.json").write_text(f'{{"changefeed":"f","ts":20,"format":"{format}"}}')
+    (folder / "tables.json").write_text('[{"database"')
+    exporter.export(view, lambda *_: None)
+    expected = {(t.schema.database, t.schema.table): list(view.lines(t)) for t in view.tables()}
+    assert len(expected) == 3
+    assert read_exported(spark, folder, format, view) == expected
+    assert {name: frame.count() for name, frame in view.frames().items()} == {
+        ".".join(name): len(lines) for name, lines in expected.items()
+    }

@@ -1,0 +1,45 @@
+"""`snapshot`: all tables at one ts, in a folder of their own."""
+
+import argparse
+
+from resources.lake import get_lake_root
+from ticdc_assets.cli import texts
+from ticdc_assets.cli.lake import open_lake
+from ticdc_assets.cli.output import say, warn
+from ticdc_assets.cli.progress import Progress
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.views.asof import as_of
+from ticdc_assets.lake.views.export import ExportedTable, Exporter
+from ticdc_assets.safe_text import escape_control
+
+
+def snapshot(options: argparse.Namespace) -> int:
+    """Write all tables."""
+    if len(options.at or ()) > 1:
+        raise ConfigError("takes one TSO", setting="--at")
+    folder = get_lake_root(options.into)
+    lake = open_lake(options)
+    view = as_of(lake, options.at[0] if options.at else None)
+    progress = Progress()
+    try:
+        exporter = Exporter(lake.location, folder, options.format)
+        tables = exporter.export(view, lambda done, of: progress("snapshot", done, of))
+    finally:
+        progress.end()
+    say(f"{lake.feed.id} at {view.ts} ({texts.format_time(view.ts)}) in {folder}")
+    for line in texts.align_columns([*_HEAD, *map(_describe, tables)], frozenset((1,))):
+        say(line)
+    say(f"  in {progress.seconds:.1f} s")
+    for table in tables:
+        if table.status != "live":
+            warn(f"{table.status}: {table.database}.{table.table}: {table.reason or ''}")
+    return 0 if all(table.path is not None for table in tables) else 1
+
+
+_HEAD = [["table", "rows", "folder"]]
+
+
+def _describe(table: ExportedTable) -> list[str]:
+    count = "" if table.rows is None else f"{table.rows:,}"
+    name = escape_control(f"{table.database}.{table.table}")
+    return [name, count, table.path or "not written"]

@@ -1,0 +1,126 @@
+"""`why`: how one row came to be."""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+
+from ticdc_assets.cli import texts
+from ticdc_assets.cli.output import warn, write_data
+from ticdc_assets.cli.show import open_reader
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.events import TableSchema
+from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.lake.views.overview import SchemaVersionRow
+from ticdc_assets.lake.views.row_history import Printed, RowEvent, RowHistories
+from ticdc_assets.safe_text import escape_control
+
+
+def why(options: argparse.Namespace) -> int:
+    """Print every event of a row."""
+    reader = open_reader(options)
+    histories = RowHistories.open(reader, read_existing_snapshot(reader), options.table)
+    wanted = _parse_key(options.key, histories.schema)
+    for version in histories.find_unsearched(wanted):
+        name = f"{version.schema.database}.{version.schema.table}"
+        when = f"{version.valid_from} ({texts.format_time(version.valid_from)})"
+        missing = ", ".join(column for column in wanted if version.schema.column(column) is None)
+        warn(f"not searched: {name} from {when} on, which has no column {missing}")
+    found = histories.find(wanted)
+    if not found:
+        named = ", ".join(f"{name}={value}" for name, value in wanted.items())
+        raise ConfigError(f"no event of a row with {named} in {options.table}", setting="KEY")
+    if options.format == "jsonl":
+        write_data(map(_format_json, found))
+    else:
+        lines = _format_text(found, histories.versions)
+        write_data(escape_control(line).encode() + b"\n" for line in lines)
+    return 0
+
+
+def _parse_key(words: Sequence[str], schema: TableSchema) -> dict[str, str]:
+    """Read `COLUMN=VALUE` words, or the value of a key with one column."""
+    key = schema.key
+    wanted: dict[str, str] = {}
+    for word in words:
+        name = _find_column(word, schema)
+        if name is not None:
+            wanted[name] = word[len(name) + 1 :]
+        elif len(key) == 1 and len(words) == 1:
+            return {key[0]: word}
+        else:
+            columns = ", ".join(f"{column}=VALUE" for column in key) or "COLUMN=VALUE"
+            raise ConfigError(f"must be {columns}", setting="KEY")
+    return wanted
+
+
+def _find_column(word: str, schema: TableSchema) -> str | None:
+    """Return the column that a word names; names may contain `=`."""
+    names = [column.name for column in schema.columns]
+    matching = [name for name in names if fold_name(word).startswith(f"{fold_name(name)}=")]
+    return max(matching, key=len, default=None)
+
+
+def _format_json(event: RowEvent) -> bytes:
+    change = event.change
+    fields = {
+        "commit_ts": change.commit_ts,
+        "time": texts.format_time(change.commit_ts),
+        "op": change.op,
+        "before": event.before,
+        "after": event.after,
+        "schema_version": change.schema_version,
+        "position": str(change.position),
+        "checksum": None if event.checksum == "absent" else event.checksum,
+        "status": event.status or None,
+    }
+    stated = {name: value for name, value in fields.items() if value is not None}
+    # JSON escapes stand for bytes that are not UTF-8.
+    return json.dumps(stated).encode() + b"\n"
+
+
+def _format_text(found: Sequence[RowEvent], versions: Sequence[SchemaVersionRow]) -> Iterator[str]:
+    """Yield the events, with the DDLs of the table between and after them."""
+    ddls = [version for version in versions if version.sql]
+    start = found[0].change.commit_ts
+    places: list[tuple[int, int, Iterator[str]]] = [
+        (event.change.commit_ts, 0, _format_event(event)) for event in found
+    ]
+    places += [
+        (ddl.valid_from, 1, iter([f"{_format_ts(ddl.valid_from)}  ddl     {ddl.sql}"]))
+        for ddl in ddls
+        if ddl.valid_from >= start
+    ]
+    for _, _, lines in sorted(places, key=lambda place: place[:2]):
+        yield from lines
+
+
+def _format_event(event: RowEvent) -> Iterator[str]:
+    change = event.change
+    version = "" if change.schema_version is None else f"  schema {change.schema_version}"
+    notes = "" if event.checksum == "absent" else f"  checksum {event.checksum}"
+    notes += f"  {event.status}" if event.status else ""
+    yield f"{_format_ts(change.commit_ts)}  {change.op:<6}{version}  {change.position}{notes}"
+    for line in _format_values(event.before, event.after):
+        yield f"    {line}"
+
+
+def _format_ts(ts: int) -> str:
+    return f"{ts}  {texts.format_time(ts)}"
+
+
+def _format_values(before: Printed | None, after: Printed | None) -> Iterator[str]:
+    """Yield a line per column: of an update, those that changed."""
+    if before is None or after is None:
+        for name, value in (after or before or {}).items():
+            yield f"{name}: {_format_value(value)}"
+        return
+    for name, value in after.items():
+        if name not in before:
+            continue
+        if before[name] != value:
+            yield f"{name}: {_format_value(before[name])} → {_format_value(value)}"
+
+
+def _format_value(value: str | None) -> str:
+    return "NULL" if value is None else value

@@ -1,0 +1,145 @@
+"""Write all tables at one ts into a folder of their own, where no later run changes them.
+
+The folder states in `snapshot.json` what it is of, from the beginning on, and at the end in
+`tables.json` which table is where.  An export that was killed is repeated.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import msgspec
+from deltalake.exceptions import DeltaError
+from pyarrow import fs
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.apply.table_features import PLAIN_PROPERTIES, list_needed_properties
+from ticdc_assets.lake.columns.types import list_delta_columns
+from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.observed import read_metrics
+from ticdc_assets.lake.store.reader import open_folder
+from ticdc_assets.lake.views.asof import AsOfView
+from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.safe_text import describe_error
+
+Format = Literal["delta", "parquet"]
+# Called after each table with how many are written, and how many there are.
+Progress = Callable[[int, int], None]
+
+_T = TypeVar("_T")
+_WHAT, _TABLES = "snapshot.json", "tables.json"
+
+
+class _What(msgspec.Struct, frozen=True):
+    """What a folder holds: of which changefeed, at which ts, in which format."""
+
+    changefeed: str
+    ts: int
+    format: Format
+
+
+class ExportedTable(msgspec.Struct, frozen=True):
+    """A table in the folder; without a path, one that is waiting or paused and was not written."""
+
+    database: str
+    table: str
+    status: str
+    path: str | None = None
+    rows: int | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """Writes the tables of a view into a folder: a path, or the URI of an object store."""
+
+    location: Lake
+    folder: str
+    format: Format
+
+    def export(self, view: AsOfView, progress: Progress) -> list[ExportedTable]:
+        """Write every table, unless a former export did."""
+        with self._explained():
+            if "://" not in self.folder:
+                os.makedirs(self.folder, exist_ok=True)
+            store = open_folder(self.folder)
+            written = self._begin(store, _What(self.location.changefeed, view.ts, self.format))
+        if written is not None:
+            return written
+        exported: list[ExportedTable] = []
+        tables = view.tables()
+        for table in tables:
+            exported.append(self._write(view, table))
+            progress(len(exported), len(tables))
+        with self._explained():
+            _write_file(store, _TABLES, exported)
+        return exported
+
+    def _begin(self, store: fs.FileSystem, what: _What) -> list[ExportedTable] | None:
+        """Take the folder, which is empty or of a former export; return the tables of a whole one.
+
+        Nothing else is ever overwritten.
+        """
+        selector = fs.FileSelector("", allow_not_found=True)
+        names = {info.base_name for info in store.get_file_info(selector)}
+        if names:
+            former = _read_file(store, _WHAT, _What) if _WHAT in names else None
+            if former is None and names != {_WHAT}:
+                reason = "is not empty, and holds no snapshot: choose another folder"
+                raise ConfigError(reason, file=self.folder, setting="--into")
+            if former not in (None, what):
+                assert former is not None
+                reason = f"holds {former.changefeed} at {former.ts} as {former.format}"
+                raise ConfigError(reason, file=self.folder, setting="--into")
+            if _TABLES in names:
+                whole = _read_file(store, _TABLES, list[ExportedTable])
+                if whole is not None:
+                    return whole
+        _write_file(store, _WHAT, what)
+        return None
+
+    def _write(self, view: AsOfView, table: Incarnation) -> ExportedTable:
+        schema, status = table.schema, table.shown_status
+        frame = view.frame(table)
+        if frame is None:
+            return ExportedTable(schema.database, schema.table, status, reason=table.shown_reason)
+        counted = Observation()
+        properties = dict(PLAIN_PROPERTIES)
+        for needed in list_needed_properties(list_delta_columns(schema)):
+            properties |= needed
+        with view.sized_for(table):
+            frame = frame.observe(counted, F.count(F.lit(1)).alias("rows"))
+            writer = frame.write.format(self.format).mode("overwrite")
+            if self.format == "delta":
+                writer = writer.options(overwriteSchema="true", **properties)
+            writer.save(f"{self.folder}/{table.id}")
+        rows = read_metrics(counted).get("rows", 0)
+        return ExportedTable(
+            schema.database, schema.table, status, table.id, rows, table.shown_reason
+        )
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (DeltaError, OSError) as error:
+            reason = f"cannot be written: {describe_error(error)}"
+            raise ConfigError(reason, file=self.folder, setting="--into") from None
+
+
+def _read_file(store: fs.FileSystem, name: str, type: type[_T]) -> _T | None:
+    """Read one of the two files; None if writing it was interrupted."""
+    with store.open_input_file(name) as file:
+        try:
+            return msgspec.json.decode(file.read(), type=type)
+        except msgspec.MsgspecError:
+            return None
+
+
+def _write_file(store: fs.FileSystem, name: str, content: object) -> None:
+    with store.open_output_stream(name) as file:
+        file.write(msgspec.json.encode(content))
