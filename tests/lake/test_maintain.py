@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from resources.catalog import read_ingested_offsets
-from tests.lake.canal import FEED, placed, row, watermark
+from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake import maintain as maintenance
 from ticdc_assets.lake.advance import RecordSource, advance
@@ -18,6 +18,7 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.lake.views.asof import as_of
+from ticdc_assets.lake.views.snapshot_view import view_snapshot
 from ticdc_assets.protocols.message import Message
 
 
@@ -55,6 +56,47 @@ def test_compacting_files_keeps_every_snapshot(spark: SparkSession, tmp_path: Pa
         seen = as_of(lake, ts)
         lines = list(seen.lines(seen.find("d.t")[0]))
         assert lines == [b'{"id":"%d"}\n' % id for id in (10, 20, 30) if id <= ts]
+
+
+def test_removed_snapshots_are_computed_from_the_events(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
+    messages: list[Message] = []
+    windows = [
+        [ddl("d", "t", 1, "CREATE", "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` VARCHAR(20))")],
+        [row("d", "t", 11, id="1", v="x"), row("d", "t", 12, id="2", v="y")],
+        [change("UPDATE", "d", "t", 21, {"id": "1", "v": "z"}, {"v": "x"})],
+        [
+            ddl("d", "t", 31, "ALTER", "ALTER TABLE `t` ADD COLUMN `w` INT DEFAULT 7"),
+            change("DELETE", "d", "t", 32, {"id": "2", "v": "y"}),
+        ],
+        [ddl("d", "t", 41, "TRUNCATE", "TRUNCATE TABLE `t`"), row("d", "t", 42, id="3", v="a")],
+    ]
+    for number, window in enumerate(windows):
+        messages += [*window, watermark(10 * number + 9)]
+        source = RecordSource(lambda _, sent=tuple(messages): placed(sent))
+        assert advance(lake, source).applied.problems == []
+    points = [9, 11, 19, 25, 29, 31, 39, 49]
+
+    def read() -> dict[int, list[bytes]]:
+        views = {ts: as_of(lake, ts) for ts in points}
+        return {ts: list(view.lines(view.find("d.t")[0])) for ts, view in views.items()}
+
+    before = read()
+    assert [len(lines) for lines in before.values()] == [0, 1, 2, 2, 2, 2, 1, 1]
+    reader = LakeReader(lake.location)
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    for id in read_last_snapshot(lake).versions:
+        spark.sql(f"VACUUM {lake.sql(f'current/{id}')} RETAIN 0 HOURS").collect()
+    spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    assert read() == before
+    reasons = []
+    for ts in (19, 49):
+        view = view_snapshot(reader, ts)
+        assert view is not None
+        reasons.append(view.why_spark(view.find("d.t")[0]))
+    assert reasons == ["files that maintenance removed", None]
 
 
 def test_a_large_table_of_the_lake_is_clustered_and_still_written(

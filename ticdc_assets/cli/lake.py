@@ -196,7 +196,8 @@ def maintain(options: argparse.Namespace) -> int:
     compacted = texts.format_count(done.compacted, "table")
     say(f"files: {done.files_before:,} before, {done.files_after:,} after, in {compacted}")
     if options.retain_days is not None:
-        say(f"vacuumed: snapshots older than {options.retain_days} days may be unreadable now")
+        days = options.retain_days
+        say(f"vacuumed: snapshots older than {days} days are computed from events from now on")
     if options.expire_days is not None:
         say(f"expired: {texts.format_count(done.expired, 'record')} of raw")
     return 0

@@ -49,9 +49,9 @@ Where records of a topic are gone that were not read, nothing is read until --ac
 once: the run goes on without them, and tables that may lack rows because of it become partial.
 """,
     "maintain": """\
-Compact small files of the lake's tables.  By default every snapshot stays readable.  With
---retain-days, older snapshots do not: `show --at` reaches no further back, and a row that arrives
-later than that can only be corrected by `rebuild`.
+Compact small files of the lake's tables.  By default every snapshot stays as it is.  With
+--retain-days, the files of older ones are removed: `show --at` computes them from all events of a
+table, and a row that arrives later than that can only be corrected by `rebuild`.
 """,
     "tables": """\
 List the lake's tables: row count, the time up to which they are applied, how far that lags behind,

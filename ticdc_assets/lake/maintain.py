@@ -6,8 +6,9 @@ undoes what it did to current tables.
 
 Vacuuming and expiry are opt-in.  A snapshot younger than the retention keeps all its versions
 readable: VACUUM removes a file only if it was replaced before the retention began, and the files of
-a snapshot's versions were current when it was written.  Older snapshots may become unreadable, and
-with them replays that start from one; `rebuild` starts from nothing and remains possible.
+a snapshot's versions were current when it was written.  Tables of older snapshots are computed from
+their events (`views.asof`), and replays cannot start from one; `rebuild` starts from nothing and
+remains possible.
 
 Only records of topics expire.  Files of a folder are recognized by their row in `raw`, and row
 events tell a repetition from a change that arrives late.

@@ -33,6 +33,14 @@ class StoredRows:
         """The Delta features of the table that only Spark reads."""
         return self.state.reader_features - _FEATURES
 
+    @property
+    def has_files(self) -> bool:
+        """Whether the data files are there: maintenance may have removed those of old versions."""
+        folder = self._reader.open_folder(self._table)
+        with self._reader.explained(self._reader.location.path(self._table)):
+            found = folder.get_file_info([file.path for file in self.state.files])
+        return all(info.type is fs.FileType.File for info in found)
+
     def count(self) -> int:
         """Count the rows, without reading them."""
         return count_rows_of(self._reader, self._table, self.state)

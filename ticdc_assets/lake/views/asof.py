@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
+from msgspec import structs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -20,6 +21,7 @@ from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
+from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
 from ticdc_assets.plan.state import Incarnation
@@ -73,20 +75,55 @@ def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
         last.snapshot_id if ts == last.ts else find_valid_snapshot(lake, last.snapshot_id, ts + 1)
     )
     base = last if below == last.snapshot_id else read_snapshot(LakeReader(lake.location), below)
-    if base.ts == ts:
-        return _view_snapshot(lake, base)
-    return _view_window(lake, base, last.batch, ts)
+    view = _view_snapshot(lake, base) if base.ts == ts else _view_window(lake, base, last.batch, ts)
+    return view if base is last else replace(view, _build=_OldTables(lake, last, view).build)
 
 
 def _view_snapshot(lake: LakeSession, base: Snapshot) -> AsOfView:
+    reader = LakeReader(lake.location)
+
     def read(id: str) -> DataFrame | None:
         version = base.versions.get(id)
         if version is None:
             return None
+        _require_files(reader, id, version)
         return read_entries(CurrentTable(lake, id).rows(version))
 
-    is_small = partial(_is_small, LakeReader(lake.location), base, 0)
-    return AsOfView(base.ts, base.state, lake.spark, read, is_small)
+    return AsOfView(base.ts, base.state, lake.spark, read, partial(_is_small, reader, base, 0))
+
+
+class _FilesGone(Exception):
+    """Maintenance has removed files of a table's version."""
+
+
+def _require_files(reader: LakeReader, id: str, version: int) -> None:
+    if not StoredRows(reader, f"current/{id}", version).has_files:
+        raise _FilesGone
+
+
+class _OldTables:
+    """The tables of an old snapshot, and of a ts after it, whose files may be gone.
+
+    Events are never removed, so that the rows can be computed from the first event on.
+    """
+
+    def __init__(self, lake: LakeSession, last: Snapshot, view: AsOfView) -> None:
+        self._lake = lake
+        self._last = last
+        self._view = view
+
+    def build(self, id: str) -> DataFrame | None:
+        try:
+            return self._view._build(id)
+        except _FilesGone:
+            return self._from_start._build(id)
+
+    @cached_property
+    def _from_start(self) -> AsOfView:
+        skipped = self._last.state.skipped_ddls
+        nothing = Snapshot()
+        nothing = replace(nothing, state=structs.replace(nothing.state, skipped_ddls=skipped))
+        return _view_window(self._lake, nothing, self._last.batch, self._view.ts)
 
 
 def _view_window(lake: LakeSession, base: Snapshot, batch: int, ts: int) -> AsOfView:
@@ -96,6 +133,15 @@ def _view_window(lake: LakeSession, base: Snapshot, batch: int, ts: int) -> AsOf
     is_new = {"commit_ts": base.ts, "batch": base.batch}
     with sized_for(lake.spark, small=reader.is_small(reader.open("events"), is_new)):
         window = prepare_window(lake, base, control, ts, batch)
+
+    read_start = window.frames.read_start
+
+    def read_checked(id: str) -> DataFrame | None:
+        if id in base.versions:
+            _require_files(reader, id, base.versions[id])
+        return read_start(id)
+
+    window.frames.read_start = read_checked
 
     def build(id: str) -> DataFrame | None:
         if id not in base.versions and id not in window.plan.work:

@@ -35,8 +35,9 @@ class SnapshotView(TablesAt):
         rows = stored.count()
         if rows * len(table.schema.columns) > _MAX_VALUES:
             return f"{rows:,} rows"
-        unknown = stored.unknown_features
-        return f"Delta's {', '.join(sorted(unknown))}" if unknown else None
+        if unknown := stored.unknown_features:
+            return f"Delta's {', '.join(sorted(unknown))}"
+        return None if stored.has_files else "files that maintenance removed"
 
     def lines(self, table: Incarnation) -> Iterator[bytes]:
         """Yield a table's rows as JSON lines in byte order, as `asof` does."""
