@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from resources import reading
 from resources.spark import get_session
 from tests.cli.inputs import canal_row, canal_watermark, dump_of
 from ticdc_assets import cli
-from ticdc_assets.cli import lake
 
 MARK = "hunter"
 # The forms of an AWS key, of a web token, and of a URI with a secret in each of its parts.
@@ -64,7 +64,7 @@ VARIABLES = [
 @pytest.fixture
 def feeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     # Not the session that other tests of commands share.
-    monkeypatch.setattr(lake, "get_session", get_session)
+    monkeypatch.setattr(reading, "get_session", get_session)
     uri = dump_of(tmp_path, canal_row("d", "t", 5), canal_watermark(9))
     (tmp_path / "feeds.toml").write_text(f'[[changefeed]]\nid = "x"\nsink-uri = "{uri}"\n')
     return {"DUMP": uri, "FEEDS": str(tmp_path / "feeds.toml")}

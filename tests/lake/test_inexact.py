@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 
@@ -10,6 +11,7 @@ from tests.lake.reading import read_lines
 from tests.lake.test_old_rows import FEED
 from tests.reference.changefeeds import Ddl, Step, Teller, cut, edit, exchange, put
 from ticdc_assets.events import Event, Op, RowChange
+from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.apply.apply import DecodedBatches, apply
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
@@ -116,7 +118,11 @@ def current_tables(lake: HistoryLake) -> dict[str, DataFrame]:
     }
 
 
-def test_every_value_is_in_the_lake_as_in_the_model(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("large", [False, pytest.param(True, marks=pytest.mark.all_golden)])
+def test_every_value_is_in_the_lake_as_in_the_model(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    monkeypatch.setattr(table_features, "LARGE_TABLE", -1 if large else 1 << 20)
     teller = Teller("canal")
     windows = [list(map(without_old_row, teller.tell(steps))) for steps in (BEFORE, FIRST, THEN)]
     lake, model = HistoryLake(spark, tmp_path, (), FEED), Model()

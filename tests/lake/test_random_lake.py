@@ -158,7 +158,7 @@ def test_histories_in_memory_equal_upstream(manner: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seeds", "steps", "windows"), [(range(20), 14, 2), (range(20, 80), 8, 1)])
+@pytest.mark.parametrize(("seeds", "steps", "windows"), [(range(20), 14, 2), (range(20, 50), 8, 1)])
 def test_many_histories_at_once(
     small: SparkSession, tmp_path: Path, seeds: range, steps: int, windows: int
 ) -> None:
@@ -172,7 +172,9 @@ def test_histories_through_commits(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
 ) -> None:
     monkeypatch.setattr(table_features, "LARGE_TABLE", -1 if large else 1 << 20)
-    history_lake = HistoryLake(spark, tmp_path, histories(range(1000, 1003), steps=24))
+    history_lake = HistoryLake(
+        spark, tmp_path, histories(range(1000, 1003 if large else 1002), steps=24)
+    )
     operations = committed(history_lake, Random(1), windows=3)
     if large:
         assert {"MERGE", "WRITE", "ADD COLUMNS", "SET TBLPROPERTIES"} <= operations
