@@ -69,6 +69,7 @@ class CheckContext:
         self.range = snapshot_range
         self._only = only
         self._cached: list[DataFrame] = []
+        self._frames: dict[str, DataFrame] = {}
 
     def __enter__(self) -> "CheckContext":
         return self
@@ -82,9 +83,13 @@ class CheckContext:
         for frame in self._cached:
             frame.unpersist()
         self._cached.clear()
+        self._frames.clear()
 
     def read(self, table: str) -> DataFrame:
-        return read_table(self.lake, table)
+        """Read one of the lake's own tables, once for all checks: no run writes meanwhile."""
+        if table not in self._frames:
+            self._frames[table] = read_table(self.lake, table)
+        return self._frames[table]
 
     def make_frame(self, rows: Sequence[tuple[object, ...]], columns: str) -> DataFrame:
         """Make a frame from rows that the driver holds."""
