@@ -21,7 +21,7 @@ CHANGEFEEDS = {
 }
 # Few tables and no statements, for short runs.
 SMALL = SimulationOptions(
-    workload="bulk", tables=3, transactions=40, flush_every=4, rows_each=5, updates=0.4, replays=0.3
+    workload="bulk", tables=3, transactions=32, flush_every=4, rows_each=5, updates=0.4, replays=0.3
 )
 KILLS_PER_STAGE = 3
 SEEDS = range(3)
