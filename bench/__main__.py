@@ -38,7 +38,7 @@ def main() -> None:
         try:
             figures += call_apart(_BENCHMARKS[name])
         except RuntimeError as error:
-            # The others took an hour, and are printed all the same.
+            # The others took many minutes, and are printed all the same.
             missing.append(f"missing: bench.{name}: {error}")
     print("", format_table(figures), *missing, sep="\n")
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
