@@ -4,6 +4,7 @@ Rows with a commit ts belong to the window that covers it.  Other rows belong to
 after their arrival, and come after everything applied before.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,22 +104,32 @@ def _read_few(lake: LakeSession, window: Window, *, in_milliseconds: bool) -> pa
     events = reader.open("events")
     if not reader.is_small(events, {"commit_ts": window.after_ts, "batch": window.after_batch}):
         return None
-    ts, batch = pc.field("commit_ts"), pc.field("batch")
-    ordered_by_commit_ts = pc.field("ordering") == "commit_ts"
-    rows = reader.read(
-        events,
-        [name for name in SCHEMA.names if name not in _OF_OTHER_EVENTS],
-        (pc.field("kind") == "row")
-        & (ts <= window.ts)
-        & ((ts > window.after_ts) | (~ordered_by_commit_ts & (batch > window.after_batch)))
-        & (ordered_by_commit_ts | (batch <= window.batch)),
-    )
-    if in_milliseconds and window.after_ts:
-        is_old = (pc.field("ordering") == "milliseconds") & (ts < window.after_ts)
-        if rows.filter(is_old).num_rows:
-            # They may be repetitions, which only Spark can tell.
-            return None
+    names = [name for name in SCHEMA.names if name not in _OF_OTHER_EVENTS]
+    rows = reader.read(events, names, _is_pending(pc.field, window))
+    may_repeat = in_milliseconds and window.after_ts > 0
+    if may_repeat and rows.filter(_is_old(pc.field, window)).num_rows:
+        # They may be repetitions, which only Spark can tell.
+        return None
     return _place_few(rows, window.after_ts)
+
+
+def _is_pending(get: Callable[[str], Any], window: Window) -> Any:
+    """Whether an event is a row of a window; in Spark, or in Arrow."""
+    kind, ts, ordering, batch = map(get, ("kind", "commit_ts", "ordering", "batch"))
+    ordered_by_commit_ts = ordering == "commit_ts"
+    is_new = ~ordered_by_commit_ts & (batch > window.after_batch)
+    return (
+        (kind == "row")
+        & (ts <= window.ts)
+        & ((ts > window.after_ts) | is_new)
+        # Rows with a commit ts belong to the window even if they arrived in a later batch.
+        & (ordered_by_commit_ts | (batch <= window.batch))
+    )
+
+
+def _is_old(get: Callable[[str], Any], window: Window) -> Any:
+    """Whether a row that states milliseconds is of a time that was applied before."""
+    return (get("ordering") == "milliseconds") & (get("commit_ts") < window.after_ts)
 
 
 def _place_few(rows: pa.Table, after_ts: int) -> pa.Table:
@@ -136,17 +147,9 @@ def _place_few(rows: pa.Table, after_ts: int) -> pa.Table:
 
 
 def _select_many(lake: LakeSession, window: Window, *, in_milliseconds: bool) -> DataFrame:
-    """Select the rows of a window with Spark, by the conditions of `_read_few`."""
     ts, ordered_by_commit_ts = F.col("commit_ts"), F.col("ordering") == "commit_ts"
-    is_new = ~ordered_by_commit_ts & (F.col("batch") > window.after_batch)
     events = lake.read("events")
-    rows = events.where(
-        (F.col("kind") == "row")
-        & (ts <= window.ts)
-        & ((ts > window.after_ts) | is_new)
-        # Rows with a commit ts belong to the window even if they arrived in a later batch.
-        & (ordered_by_commit_ts | (F.col("batch") <= window.batch))
-    )
+    rows = events.where(_is_pending(F.col, window))
     if in_milliseconds and window.after_ts:
         rows = _without_repetitions(rows, events, window)
     is_late = ~ordered_by_commit_ts & (ts <= window.after_ts)
@@ -161,7 +164,7 @@ def _select_many(lake: LakeSession, window: Window, *, in_milliseconds: bool) ->
 
 def _without_repetitions(rows: DataFrame, events: DataFrame, window: Window) -> DataFrame:
     """Leave out repeated rows that have only milliseconds: they would undo newer changes."""
-    is_old = (F.col("ordering") == "milliseconds") & (F.col("commit_ts") < window.after_ts)
+    is_old = _is_old(F.col, window)
     known = events.where((F.col("kind") == "row") & is_old & (F.col("batch") <= window.after_batch))
     old, same = rows.where(is_old).alias("old"), is_same_event("old", "known")
     new = old.join(known.alias("known"), same, "left_anti")
