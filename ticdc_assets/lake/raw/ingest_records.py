@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import FilePosition, Quarantined
-from ticdc_assets.lake.store.arrow import arrow_schema, make_array
+from ticdc_assets.lake.store.arrow import make_table
 from ticdc_assets.lake.store.contracts import RAW_RECORDS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.stage_commits import (
@@ -29,8 +29,6 @@ BYTES_PER_BATCH = 64 << 20
 _LATEST_MS = 1 << 48
 # The same number for consecutive offsets.
 _RANGE = "offset - dense_rank() OVER (PARTITION BY topic, partition ORDER BY offset) AS range"
-
-_SCHEMA = arrow_schema(RAW_RECORDS)
 
 Progress = Callable[[int, int], None]
 
@@ -179,19 +177,13 @@ def _chunks(
 
 def _table(chunk: Sequence[Message | Quarantined], batch: int, seq: int) -> pa.Table:
     rows: list[tuple[Any, ...]] = []
-    for record in chunk:
+    for number, record in enumerate(chunk, seq):
         if isinstance(record, Quarantined):
-            rows.append((*[None] * 7, *_line(record), record.reason))
+            rows.append((batch, number, *[None] * 7, *_line(record), record.reason))
             continue
         ms = record.timestamp_ms
         moment = None if ms is None or abs(ms) > _LATEST_MS else ms * 1000
-        place = (record.topic, record.partition, record.offset)
+        place = (batch, number, record.topic, record.partition, record.offset)
         headers = [dict(zip(("key", "value"), header, strict=True)) for header in record.headers]
         rows.append((*place, moment, record.key, record.value, headers or None, None, None, None))
-    count = len(chunk)
-    names = [name for name in _SCHEMA.names if name not in ("batch", "seq")]
-    values = zip(*rows, strict=True) if rows else [()] * len(names)
-    columns: dict[str, Any] = dict(zip(names, values, strict=True))
-    columns |= {"batch": [batch] * count, "seq": range(seq, seq + count)}
-    arrays = [make_array(columns[field.name], field.type) for field in _SCHEMA]
-    return pa.Table.from_arrays(arrays, schema=_SCHEMA)
+    return make_table(RAW_RECORDS, rows)
