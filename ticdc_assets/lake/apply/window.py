@@ -1,7 +1,7 @@
 """Prepare a window: select its pending rows and plan the work of each table; write nothing."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
 
@@ -78,12 +78,13 @@ def prepare_window(
     plan = make_plan(
         start.state, events, rules, schemas.find, lambda group: sample_row(rows, group)
     )
-
-    def read_start(incarnation: str) -> DataFrame | None:
-        version = start.versions.get(incarnation)
-        if version is None:
-            return None
-        return read_entries(CurrentTable(lake, incarnation).rows(version))
-
-    frames = Frames(lake, batch, rows, plan.work, read_start, rules.redecode)
+    frames = Frames(lake, batch, rows, plan.work, partial(read_rows, lake, start), rules.redecode)
     return PreparedWindow(start, plan, frames, count)
+
+
+def read_rows(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> DataFrame | None:
+    """Read a table's rows at a snapshot, with their entries; None if it had no Delta table."""
+    version = snapshot.versions.get(incarnation)
+    if version is None:
+        return None
+    return read_entries(CurrentTable(lake, incarnation).rows(version))

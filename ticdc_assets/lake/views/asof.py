@@ -10,10 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.apply.control_events import read_control_events
-from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.apply.window import prepare_window
+from ticdc_assets.lake.apply.window import prepare_window, read_rows
 from ticdc_assets.lake.columns.conversion import format_rows
-from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
@@ -26,13 +24,15 @@ from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
 from ticdc_assets.plan.state import Incarnation
 
+_Build = Callable[[str], DataFrame | None]
+
 
 @dataclass(frozen=True)
 class AsOfView(TablesAt):
     """All tables at one ts; the rows of one are read or built when somebody wants them."""
 
     spark: SparkSession
-    _build: Callable[[str], DataFrame | None]
+    _build: _Build
     # Whether building and reading an incarnation takes little work.
     _is_small: Callable[[str], bool]
 
@@ -75,30 +75,32 @@ def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
         last.snapshot_id if ts == last.ts else find_valid_snapshot(lake, last.snapshot_id, ts + 1)
     )
     base = last if below == last.snapshot_id else read_snapshot(LakeReader(lake.location), below)
-    view = _view_snapshot(lake, base) if base.ts == ts else _view_window(lake, base, last.batch, ts)
-    return view if base is last else replace(view, _build=_OldTables(lake, last, view).build)
+    if base is last:
+        return _view_snapshot(lake, base, partial(read_rows, lake, base))
+    if base.ts == ts:
+        view = _view_snapshot(lake, base, partial(_read_old_rows, lake, base))
+    else:
+        view = _view_window(lake, base, last.batch, ts)
+    return replace(view, _build=_OldTables(lake, last, view).build)
 
 
-def _view_snapshot(lake: LakeSession, base: Snapshot) -> AsOfView:
-    reader = LakeReader(lake.location)
-
-    def read(id: str) -> DataFrame | None:
-        version = base.versions.get(id)
-        if version is None:
-            return None
-        _require_files(reader, id, version)
-        return read_entries(CurrentTable(lake, id).rows(version))
-
-    return AsOfView(base.ts, base.state, lake.spark, read, partial(_is_small, reader, base, 0))
+def _view_snapshot(lake: LakeSession, base: Snapshot, read: _Build) -> AsOfView:
+    is_small = partial(_is_small, LakeReader(lake.location), base, 0)
+    return AsOfView(base.ts, base.state, lake.spark, read, is_small)
 
 
 class _FilesGone(Exception):
     """Maintenance has removed files of a table's version."""
 
 
-def _require_files(reader: LakeReader, id: str, version: int) -> None:
-    if not StoredRows(reader, f"current/{id}", version).has_files:
-        raise _FilesGone
+def _read_old_rows(lake: LakeSession, base: Snapshot, id: str) -> DataFrame | None:
+    """Read a table at an old snapshot; raise `_FilesGone` if it is there no more."""
+    version = base.versions.get(id)
+    if version is not None:
+        stored = StoredRows(LakeReader(lake.location), f"current/{id}", version)
+        if not stored.has_files:
+            raise _FilesGone
+    return read_rows(lake, base, id)
 
 
 class _OldTables:
@@ -134,14 +136,7 @@ def _view_window(lake: LakeSession, base: Snapshot, batch: int, ts: int) -> AsOf
     with sized_for(lake.spark, small=reader.is_small(reader.open("events"), is_new)):
         window = prepare_window(lake, base, control, ts, batch)
 
-    read_start = window.frames.read_start
-
-    def read_checked(id: str) -> DataFrame | None:
-        if id in base.versions:
-            _require_files(reader, id, base.versions[id])
-        return read_start(id)
-
-    window.frames.read_start = read_checked
+    window.frames.read_start = partial(_read_old_rows, lake, base)
 
     def build(id: str) -> DataFrame | None:
         if id not in base.versions and id not in window.plan.work:
