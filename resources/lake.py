@@ -13,15 +13,19 @@ _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 
 def get_lake_root(stated: str | None = None) -> str:
     """Return the stated root, else TICDC_LAKE, else `./lake`; make a path absolute."""
-    root = stated or os.environ.get(LAKE) or "lake"
+    return make_absolute(stated or os.environ.get(LAKE) or "lake", setting=LAKE)
+
+
+def make_absolute(root: str, *, setting: str) -> str:
+    """Make a path absolute, unless it is a URI; raise a `ConfigError` if no lake can be there."""
     if betrays_secret(root):
         # It is part of every asset's metadata.
         reason = "must have no user, password or parameters: set credentials as Spark takes them"
-        raise ConfigError(reason, setting=LAKE)
+        raise ConfigError(reason, setting=setting)
     if "://" in root:
         return root
     path = os.path.abspath(root)
     if _ESCAPE.search(path):
         reason = f"must have no % before two hexadecimal digits, which {path} has"
-        raise ConfigError(reason, setting=LAKE)
+        raise ConfigError(reason, setting=setting)
     return path

@@ -77,7 +77,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("format", ["delta", "parquet"])
 def test_an_interrupted_snapshot_of_hostile_names_is_repeated(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: export.Format
+    spark: SparkSession, tmp_path: Path, format: export.Format
 ) -> None:
     lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
     wide = {"id": "1", "c,d": "[]", "a b": "x", "_inexact": "y", "at": "2024-01-01 10:00:00"}

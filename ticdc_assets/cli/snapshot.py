@@ -1,8 +1,8 @@
-"""`snapshot`: all tables at one ts, in a folder of their own."""
+"""`snapshot`: write all tables, as they were at one ts, into a folder."""
 
 import argparse
 
-from resources.lake import get_lake_root
+from resources.lake import make_absolute
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.output import say, warn
@@ -17,7 +17,7 @@ def snapshot(options: argparse.Namespace) -> int:
     """Write all tables."""
     if len(options.at or ()) > 1:
         raise ConfigError("takes one TSO", setting="--at")
-    folder = get_lake_root(options.into)
+    folder = make_absolute(options.into, setting="--into")
     lake = open_lake(options)
     view = as_of(lake, options.at[0] if options.at else None)
     progress = Progress()

@@ -23,6 +23,7 @@ from ticdc_assets.lake.apply.table_features import (
     DELETION_VECTORS,
     PLAIN_PROPERTIES,
     TableDetail,
+    choose_new_properties,
     format_clustering,
     list_needed_properties,
     read_table_detail,
@@ -119,10 +120,7 @@ class CurrentTable:
             return
         if needed and existing is not None:
             self._switch_on(self.read_detail(), needed)
-        properties = dict(PLAIN_PROPERTIES)
-        for each in needed:
-            properties |= each
-        self._write_whole(rows, schema, properties)
+        self._write_whole(rows, schema, choose_new_properties(list_delta_columns(schema)))
 
     def replace(self, rows: DataFrame, schema: TableSchema) -> None:
         """Replace all rows and columns in one commit; a large table keeps its clustering."""

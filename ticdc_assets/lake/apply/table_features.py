@@ -100,6 +100,14 @@ def list_needed_properties(columns: Iterable[DeltaColumn]) -> list[Mapping[str, 
     return needed
 
 
+def choose_new_properties(columns: Iterable[DeltaColumn]) -> dict[str, str]:
+    """Choose the properties of a new table with these columns."""
+    properties = dict(PLAIN_PROPERTIES)
+    for needed in list_needed_properties(columns):
+        properties |= needed
+    return properties
+
+
 def list_clustering_columns(schema: TableSchema) -> list[str]:
     """List the columns to cluster by: those of the key that Delta can cluster by."""
     columns = list_delta_columns(schema)[:_WITH_STATISTICS]

@@ -1,4 +1,4 @@
-"""Write all tables at one ts into a folder of their own, where no later run changes them.
+"""Write all tables, as they were at one ts, into a folder that no later run changes.
 
 The folder states in `snapshot.json` what it is of, from the beginning on, and at the end in
 `tables.json` which table is where.  An export that was killed is repeated.
@@ -17,7 +17,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.apply.table_features import PLAIN_PROPERTIES, list_needed_properties
+from ticdc_assets.lake.apply.table_features import choose_new_properties
 from ticdc_assets.lake.columns.types import list_delta_columns
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.observed import read_metrics
@@ -91,8 +91,7 @@ class Exporter:
             if former is None and names != {_WHAT}:
                 reason = "is not empty, and holds no snapshot: choose another folder"
                 raise ConfigError(reason, file=self.folder, setting="--into")
-            if former not in (None, what):
-                assert former is not None
+            if former is not None and former != what:
                 reason = f"holds {former.changefeed} at {former.ts} as {former.format}"
                 raise ConfigError(reason, file=self.folder, setting="--into")
             if _TABLES in names:
@@ -108,13 +107,11 @@ class Exporter:
         if frame is None:
             return ExportedTable(schema.database, schema.table, status, reason=table.shown_reason)
         counted = Observation()
-        properties = dict(PLAIN_PROPERTIES)
-        for needed in list_needed_properties(list_delta_columns(schema)):
-            properties |= needed
         with view.sized_for(table):
             frame = frame.observe(counted, F.count(F.lit(1)).alias("rows"))
             writer = frame.write.format(self.format).mode("overwrite")
             if self.format == "delta":
+                properties = choose_new_properties(list_delta_columns(schema))
                 writer = writer.options(overwriteSchema="true", **properties)
             writer.save(f"{self.folder}/{table.id}")
         rows = read_metrics(counted).get("rows", 0)
