@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -143,7 +142,7 @@ def test_every_event_of_a_row_is_there_with_what_became_of_it(
 
 
 def test_other_columns_name_rows_too_and_what_is_not_searched_is_said(
-    lake: tuple[object, ...], run: Run, tmp_path: Path
+    lake: tuple[object, ...], run: Run
 ) -> None:
     code, out, err = run("why", "d.old", "V=1", "--format", "jsonl", *lake)
     note = "not searched: d.new from 27 (1970-01-01 00:00:00 UTC) on, which has no column v"

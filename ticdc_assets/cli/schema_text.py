@@ -20,7 +20,7 @@ def format_schema_history(versions: Sequence[SchemaVersionRow]) -> Iterator[str]
             before = None
         number = "" if line.schema.version is None else f"  version {line.schema.version}"
         origin = line.ddl_type or line.origin
-        yield f"  {line.valid_from}  {texts.format_time(line.valid_from)}{number}  {origin}"
+        yield f"  {texts.format_ts(line.valid_from)}{number}  {origin}"
         if line.sql:
             yield f"      {line.sql}"
         if line.ends:

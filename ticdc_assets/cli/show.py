@@ -230,14 +230,10 @@ def _format_event_text(event: RowChange | SchemaChange | Bootstrap) -> bytes:
             columns = ", ".join(column.name for column in event.schema.columns)
             text = f"schema     version {event.schema.version}: {columns}"
         case SchemaChange():
-            text = f"{_format_ts(event.commit_ts)}  ddl     {event.sql}"
+            text = f"{texts.format_ts(event.commit_ts)}  ddl     {event.sql}"
         case RowChange():
-            text = f"{_format_ts(event.commit_ts)}  {event.op:<6}  {_format_change(event)}"
+            text = f"{texts.format_ts(event.commit_ts)}  {event.op:<6}  {_format_change(event)}"
     return escape_control(text).encode() + b"\n"
-
-
-def _format_ts(ts: int) -> str:
-    return f"{ts}  {texts.format_time(ts)}"
 
 
 def _format_change(event: RowChange) -> str:
@@ -245,18 +241,14 @@ def _format_change(event: RowChange) -> str:
     before, after = (json.loads(image) if image else None for image in (event.before, event.after))
     if before is None or after is None:
         row = after or before or {}
-        return ", ".join(f"{name}={_format_value(value)}" for name, value in row.items())
+        return ", ".join(f"{name}={texts.format_value(value)}" for name, value in row.items())
     parts = []
     for name, value in after.items():
         if name in before and before[name] != value:
-            parts.append(f"{name}: {_format_value(before[name])} → {_format_value(value)}")
+            parts.append(texts.format_change(name, before[name], value))
         elif name not in before or name in (event.key_columns or list(after)[:1]):
-            parts.append(f"{name}={_format_value(value)}")
+            parts.append(f"{name}={texts.format_value(value)}")
     return ", ".join(parts)
-
-
-def _format_value(value: str | None) -> str:
-    return "NULL" if value is None else value
 
 
 def schema(options: argparse.Namespace) -> int:

@@ -124,6 +124,21 @@ def format_time(ts: int) -> str:
         return "after the year 9999"
 
 
+def format_ts(ts: int) -> str:
+    """Format a TSO with its time."""
+    return f"{ts}  {format_time(ts)}"
+
+
+def format_value(value: str | None) -> str:
+    """Format a value of a row."""
+    return "NULL" if value is None else value
+
+
+def format_change(name: str, before: str | None, after: str | None) -> str:
+    """Format what a column had, and what it has."""
+    return f"{name}: {format_value(before)} → {format_value(after)}"
+
+
 def format_lag(ts: int, now: datetime | None = None) -> str:
     """Format how far a TSO lags behind the present."""
     try:

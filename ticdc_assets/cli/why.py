@@ -81,18 +81,17 @@ def _format_json(event: RowEvent) -> bytes:
 
 def _format_text(found: Sequence[RowEvent], versions: Sequence[SchemaVersionRow]) -> Iterator[str]:
     """Yield the events, with the DDLs of the table between and after them."""
-    ddls = [version for version in versions if version.sql]
     start = found[0].change.commit_ts
-    places: list[tuple[int, int, Iterator[str]]] = [
-        (event.change.commit_ts, 0, _format_event(event)) for event in found
-    ]
-    places += [
-        (ddl.valid_from, 1, iter([f"{_format_ts(ddl.valid_from)}  ddl     {ddl.sql}"]))
-        for ddl in ddls
-        if ddl.valid_from >= start
-    ]
-    for _, _, lines in sorted(places, key=lambda place: place[:2]):
-        yield from lines
+    ddls = [version for version in versions if version.sql and version.valid_from >= start]
+    # Of one ts, the events come first.
+    lines = [(event.change.commit_ts, _format_event(event)) for event in found]
+    lines += [(ddl.valid_from, _format_ddl(ddl)) for ddl in ddls]
+    for _, of_one in sorted(lines, key=lambda line: line[0]):
+        yield from of_one
+
+
+def _format_ddl(ddl: SchemaVersionRow) -> Iterator[str]:
+    yield f"{texts.format_ts(ddl.valid_from)}  ddl     {ddl.sql}"
 
 
 def _format_event(event: RowEvent) -> Iterator[str]:
@@ -100,27 +99,17 @@ def _format_event(event: RowEvent) -> Iterator[str]:
     version = "" if change.schema_version is None else f"  schema {change.schema_version}"
     notes = "" if event.checksum == "absent" else f"  checksum {event.checksum}"
     notes += f"  {event.status}" if event.status else ""
-    yield f"{_format_ts(change.commit_ts)}  {change.op:<6}{version}  {change.position}{notes}"
+    yield f"{texts.format_ts(change.commit_ts)}  {change.op:<6}{version}  {change.position}{notes}"
     for line in _format_values(event.before, event.after):
         yield f"    {line}"
-
-
-def _format_ts(ts: int) -> str:
-    return f"{ts}  {texts.format_time(ts)}"
 
 
 def _format_values(before: Printed | None, after: Printed | None) -> Iterator[str]:
     """Yield a line per column: of an update, those that changed."""
     if before is None or after is None:
         for name, value in (after or before or {}).items():
-            yield f"{name}: {_format_value(value)}"
+            yield f"{name}: {texts.format_value(value)}"
         return
     for name, value in after.items():
-        if name not in before:
-            continue
-        if before[name] != value:
-            yield f"{name}: {_format_value(before[name])} → {_format_value(value)}"
-
-
-def _format_value(value: str | None) -> str:
-    return "NULL" if value is None else value
+        if name in before and before[name] != value:
+            yield texts.format_change(name, before[name], value)

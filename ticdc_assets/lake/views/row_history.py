@@ -62,19 +62,63 @@ class _Span(NamedTuple):
         return self.after < ts and (self.through is None or ts <= self.through)
 
 
+class _Printer:
+    """Prints the values of images as `show` does."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[ColumnType, bool], Callable[[str], str | None]] = {}
+
+    def images(
+        self, change: RowChange, schema: TableSchema
+    ) -> tuple[Printed | None, Printed | None]:
+        """Return the old and the new row; None for one that the event lacks."""
+        before, after = (
+            None if image is None else self._print(image, schema, change.member_names)
+            for image in (change.before, change.after)
+        )
+        return before, after
+
+    def _print(self, image: str, schema: TableSchema, member_names: bool) -> Printed:
+        try:
+            row = load(image)
+        except CONTENT_ERRORS:
+            # It is in the quarantine, with the reason.
+            return {}
+        return {
+            name: self._print_value(name, text, schema, member_names) for name, text in row.items()
+        }
+
+    def _print_value(
+        self, name: str, text: str | None, schema: TableSchema, member_names: bool
+    ) -> str | None:
+        column = schema.column(name)
+        if text is None or column is None:
+            return text
+        kind = column.type, member_names
+        try:
+            if kind not in self._known:
+                read, write = make_reader(*kind), make_writer(column.type)
+                self._known[kind] = lambda text: write(read(text))
+            return self._known[kind](text)
+        except CONTENT_ERRORS:
+            # A value that the column cannot have: as the stream states it.
+            return text
+
+
 @dataclass(frozen=True)
 class RowHistories:
     """The rows of a table, and of those that had its name before it."""
 
     reader: LakeReader
     applied: Snapshot
+    name: str
     versions: Sequence[SchemaVersionRow]
-    _print: "_Printer" = field(default_factory=lambda: _Printer())
+    _print: _Printer = field(default_factory=_Printer)
 
     @classmethod
     def open(cls, reader: LakeReader, applied: Snapshot, text: str) -> "RowHistories":
         """Open the histories of `db.table`; raise a `ConfigError` if there never was one."""
-        return cls(reader, applied, read_schema_versions(reader, text))
+        return cls(reader, applied, text, read_schema_versions(reader, text))
 
     @property
     def schema(self) -> TableSchema:
@@ -121,7 +165,8 @@ class RowHistories:
         """Read the versions of every table that ever had one of the names of these."""
         versions = list(self.versions)
         known = {version.incarnation for version in versions}
-        for name in {f"{v.schema.database}.{v.schema.table}" for v in self.versions}:
+        names = {fold_name(f"{v.schema.database}.{v.schema.table}") for v in self.versions}
+        for name in names - {fold_name(self.name)}:
             found = read_schema_versions(self.reader, name)
             versions += [version for version in found if version.incarnation not in known]
             known |= {version.incarnation for version in found}
@@ -204,46 +249,3 @@ def _get_place(event: RowEvent) -> tuple[Any, ...]:
     change = event.change
     is_put = change.op is not Op.DELETE and change.ordering == "commit_ts"
     return change.commit_ts, is_put
-
-
-class _Printer:
-    """Prints the values of images as `show` does."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[ColumnType, bool], Callable[[str], str | None]] = {}
-
-    def images(
-        self, change: RowChange, schema: TableSchema
-    ) -> tuple[Printed | None, Printed | None]:
-        """Return the old and the new row; None for one that the event lacks."""
-        before, after = (
-            None if image is None else self._print(image, schema, change.member_names)
-            for image in (change.before, change.after)
-        )
-        return before, after
-
-    def _print(self, image: str, schema: TableSchema, member_names: bool) -> Printed:
-        try:
-            row = load(image)
-        except CONTENT_ERRORS:
-            # It is in the quarantine, with the reason.
-            return {}
-        return {
-            name: self._print_value(name, text, schema, member_names) for name, text in row.items()
-        }
-
-    def _print_value(
-        self, name: str, text: str | None, schema: TableSchema, member_names: bool
-    ) -> str | None:
-        column = schema.column(name)
-        if text is None or column is None:
-            return text
-        kind = column.type, member_names
-        try:
-            if kind not in self._known:
-                read, write = make_reader(*kind), make_writer(column.type)
-                self._known[kind] = lambda text: write(read(text))
-            return self._known[kind](text)
-        except CONTENT_ERRORS:
-            # A value that the column cannot have: as the stream states it.
-            return text
