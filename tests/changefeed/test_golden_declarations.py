@@ -65,6 +65,7 @@ DEFAULTS: dict[str, Any] = {
     "max_bytes": 1 << 30,
     "ddl_time_zone": None,
     "default_collation": None,
+    "start_ts": None,
     "omissions": (),
 }
 CHANGES_NO_BYTE_WE_READ = {

@@ -6,15 +6,17 @@ States pass through JSON, as they do in the applied log.
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
 from tests.plan.arrived import EventLog, group_key, group_rows
-from tests.plan.work_in_memory import WorkInMemory
+from tests.plan.work_in_memory import WorkInMemory, copied
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Event, Quarantined, RowChange, SchemaChange
 from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.plan.ddl_cuts import find_cuts
+from ticdc_assets.plan.load import Load, name_loaded_incarnation
 from ticdc_assets.plan.plan import (
     Plan,
     WindowEvents,
@@ -58,6 +60,9 @@ class Engine:
     problems: list[Problem] = field(default_factory=list)
     undecoded_files: list[UndecodedFiles] = field(default_factory=list)
     replays: int = 0
+    loads: list[Load] = field(default_factory=list)
+    # The rows of each load, by its incarnation.
+    loaded: dict[str, ModelTable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.log = EventLog()
@@ -103,6 +108,8 @@ class Engine:
             more_may_come = more if more_may_come is None else more_may_come
         ts, more_may_come = max(ts, self.now.ts), more_may_come is not False
         arrivals = self.log.arrivals(self.now, self._batch, self.undecoded_files)
+        late = self._pending_loads(self.now, 0, self.now.ts)
+        arrivals = replace(arrivals, late_loads=late)
         self._replay(choose_replay(self.now, arrivals, None), more_may_come and ts == self.now.ts)
         if needs_window_at_start(self.now, self.log.pending_ddls(self.now), ts):
             self._apply_window(self.now.ts, self._batch, False)
@@ -137,11 +144,13 @@ class Engine:
             )
 
         in_time = tuple(ddl for ddl in ddls if ddl.commit_ts <= ts)
+        loads = self._pending_loads(start, start.ts, ts)
         window = WindowEvents(
             ts=ts,
             ddls=in_time,
             bootstraps=self.log.pending_bootstraps(start, since),
-            row_groups=tuple(group_rows(rows, start.ts, find_cuts(in_time, start.ts))),
+            row_groups=tuple(group_rows(rows, start.ts, find_cuts(in_time, start.ts, loads))),
+            loads=loads,
             undecoded_files=tuple(self.undecoded_files),
             more_may_come=more_may_come,
         )
@@ -152,12 +161,38 @@ class Engine:
     ) -> Plan:
         """Do the work on copies of tables; a table that cannot continue is as it was."""
         rows = self.log.pending_rows(start, since.batch, ts=plan.state.ts, through_batch=batch)
-        work = WorkInMemory(self.rules, plan.work, since.tables)
+        work = WorkInMemory(self.rules, plan.work, {**self.loaded, **since.tables})
         work.run(ids, rows, start.ts)
         self.problems += work.problems
         self.tables |= work.finished
         misplaced = [id for id, table in work.finished.items() if table.has_misplaced_rows]
         return record_outcomes(start, plan, work.failed, misplaced)
+
+    def load(self, ts: int, table: ModelTable) -> None:
+        """Register rows that a table had upstream at a ts."""
+        schema = replace(table.schema, origin="replayed", version=None, table_id=None)
+        load = Load(
+            id=len(self.loads) + 1,
+            ts=ts,
+            incarnation=name_loaded_incarnation(schema, ts),
+            schema=schema,
+            version=0,
+            rows=0,
+            quarantined=0,
+            origin="a test",
+            loaded_at=datetime.now(UTC),
+        )
+        self.loads.append(load)
+        rows = copied(table)
+        rows.alter(schema, (), ts)
+        self.loaded[load.incarnation] = rows
+
+    def _pending_loads(self, start: State, after_ts: int, ts: int) -> tuple[Load, ...]:
+        return tuple(
+            load
+            for load in self.loads
+            if after_ts < load.ts <= ts and load.incarnation not in start.incarnations
+        )
 
     def _write_snapshot(self, state: State, batch: int) -> None:
         state = replace(state, watermarks=self.now.watermarks)

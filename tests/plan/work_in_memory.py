@@ -66,7 +66,7 @@ class WorkInMemory:
         if id not in self._tables:
             known = self._start.get(id)
             work = self._work[id]
-            assert (known is None) == work.is_new, id
+            assert known is not None or work.is_new, id
             self._tables[id] = ModelTable(work.before) if known is None else copied(known)
             assert self._tables[id].schema == work.before, id
             self._steps_done[id] = 0

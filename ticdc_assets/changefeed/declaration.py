@@ -112,6 +112,8 @@ class Changefeed:
     partition_num: int | None = None
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     flush_interval: float = 5.0
+    # The changefeed's own, where its owner declares it.
+    start_ts: int | None = None
     start: Start = field(default="earliest", hash=False)
     # What one window reads of topics at most.
     max_records: int = MAX_RECORDS
@@ -199,9 +201,6 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         topic=uri.topic,
         protocol=protocol,
         encoding_format=settings.one_of(f"{_CODEC}.encoding-format", _FORMATS),
-        tz=entry.zone(),
-        ddl_time_zone=entry.ddl_zone(),
-        default_collation=entry.default_collation(),
         enable_tidb_extension=settings.flag(f"{_CODEC}.enable-tidb-extension"),
         content_compatible=settings.flag("sink.content-compatible"),
         only_output_updated_columns=settings.flag("sink.only-output-updated-columns"),
@@ -226,7 +225,6 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         enable_table_across_nodes=settings.flag("scheduler.enable-table-across-nodes"),
         output_column_id=settings.flag(f"{_STORAGE}.output-column-id"),
         output_raw_change_event=settings.flag(f"{home}.output-raw-change-event"),
-        server_version=entry.server_version(),
         omissions=list_omissions(toml),
         may_lack_deletes=may_lack_deletes(toml),
         force_replicate=settings.flag("force-replicate"),
@@ -234,8 +232,8 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         partition_num=settings.integer(
             "sink.kafka-config.partition-num", 1, 2**31 - 1, "must be 1 or more"
         ),
-        keys=entry.keys(),
         flush_interval=settings.read(f"{_STORAGE}.flush-interval", go_duration, 5.0),
+        **entry.own_settings(),
         **entry.topic_settings(uri.transport),
         options=Options({**toml.connection(), **uri.options}),
         claim_check_options=claim_check_options,

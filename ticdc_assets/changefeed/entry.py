@@ -36,6 +36,7 @@ _NAMES = (
     "default-collation",
     "claim-check-storage",
     "keys",
+    "start-ts",
     "start",
     "max-records",
     "max-bytes",
@@ -60,6 +61,18 @@ _COLLATIONS = (
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(:|%3A|//)", re.IGNORECASE)
 _CLAIM_CHECK = "sink.kafka-config.large-message-handle.claim-check-storage-uri"
+
+
+class OwnSettings(TypedDict):
+    """The settings that are ours and concern any transport."""
+
+    tz: ZoneInfo
+    ddl_time_zone: ZoneInfo | None
+    default_collation: str | None
+    server_version: ServerVersion | None
+    keys: dict[str, tuple[str, ...]]
+    # The changefeed's own.
+    start_ts: int | None
 
 
 class TopicSettings(TypedDict):
@@ -113,13 +126,17 @@ class ChangefeedEntry:
             raise self.error(f"no such file: {path}", "config")
         return read_changefeed_toml(path)
 
-    def zone(self) -> ZoneInfo:
-        return self._zone("tz", "TiCDC's own machine") or ZoneInfo("UTC")
+    def own_settings(self) -> OwnSettings:
+        return OwnSettings(
+            tz=self._zone("tz", "TiCDC's own machine") or ZoneInfo("UTC"),
+            ddl_time_zone=self._zone("ddl-time-zone", "the sessions that run DDL"),
+            default_collation=self._default_collation(),
+            server_version=self.server_version(),
+            keys=self._keys(),
+            start_ts=self._limit("start-ts", 1) if "start-ts" in self._content else None,
+        )
 
-    def ddl_zone(self) -> ZoneInfo | None:
-        return self._zone("ddl-time-zone", "the sessions that run DDL")
-
-    def default_collation(self) -> str | None:
+    def _default_collation(self) -> str | None:
         name = self._text("default-collation")
         if name is not None and name not in _COLLATIONS:
             raise self.error(f"must be {list_choices(_COLLATIONS)}", "default-collation")
@@ -151,7 +168,7 @@ class ChangefeedEntry:
             raise uri.error("must be a folder or a bucket, such as s3://bucket/prefix")
         return uri.location, uri.options
 
-    def keys(self) -> dict[str, tuple[str, ...]]:
+    def _keys(self) -> dict[str, tuple[str, ...]]:
         tables = self._content.get("keys", {})
         if not isinstance(tables, dict):
             raise self.error('must be a table such as {"database.table" = ["column"]}', "keys")

@@ -1,4 +1,4 @@
-"""Where the DDLs of a window cut the rows of each table: no row group spans a DDL of its table."""
+"""Where DDLs and loads cut the rows of each table: no row group spans one of its table."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from ticdc_assets.events import SchemaChange
-from ticdc_assets.schema.catalog import TableKey
+from ticdc_assets.plan.load import Load
+from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.name_resolution import touched_tables
 
 
 class DdlCuts(Struct, frozen=True):
-    """The commit ts of DDLs, sorted: of those on each table, and of those on any table."""
+    """The ts of DDLs and loads, sorted: of those on each table, and of those on any table."""
 
     by_table: Mapping[TableKey, tuple[int, ...]] = {}
     everywhere: tuple[int, ...] = ()
@@ -21,8 +22,8 @@ class DdlCuts(Struct, frozen=True):
         return tuple(sorted({*self.everywhere, *self.by_table.get(table, ())}))
 
 
-def find_cuts(ddls: Iterable[SchemaChange], after_ts: int) -> DdlCuts:
-    """Find where DDLs after a ts cut the rows of their tables."""
+def find_cuts(ddls: Iterable[SchemaChange], after_ts: int, loads: Iterable[Load] = ()) -> DdlCuts:
+    """Find where DDLs and loads after a ts cut the rows of their tables."""
     by_table: dict[TableKey, set[int]] = defaultdict(set)
     everywhere: set[int] = set()
     for change in ddls:
@@ -32,6 +33,8 @@ def find_cuts(ddls: Iterable[SchemaChange], after_ts: int) -> DdlCuts:
                 everywhere.add(change.commit_ts)
             for table in tables or ():
                 by_table[table].add(change.commit_ts)
+    for load in loads:
+        by_table[table_key(load.schema.database, load.schema.table)].add(load.ts)
     return DdlCuts(
         {table: tuple(sorted(times)) for table, times in by_table.items()},
         tuple(sorted(everywhere)),

@@ -13,18 +13,19 @@ from msgspec.structs import replace
 
 from ticdc_assets.events import Bootstrap, SchemaChange
 from ticdc_assets.plan.ddl import DdlApplier
+from ticdc_assets.plan.load import Load
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.row_planner import RowPlanner
 from ticdc_assets.plan.row_schema import FindSchema, RowSchemas, SampleRow
-from ticdc_assets.plan.state import DdlName, State, ddl_name, stop_table
+from ticdc_assets.plan.state import DdlName, Incarnation, State, ddl_name, stop_table
 from ticdc_assets.plan.steps import SchemaVersion, TableWork
 from ticdc_assets.plan.table_tracker import TableTracker
 from ticdc_assets.stream.ddl_order import order_ddls
 from ticdc_assets.stream.ordering import OrderKey, Phase
-from ticdc_assets.stream.problem import Problem
+from ticdc_assets.stream.problem import NOT_COVERED, Problem
 from ticdc_assets.stream.rules import StreamRules
 
-_Item = Bootstrap | UndecodedFiles | SchemaChange | RowGroup
+_Item = Bootstrap | UndecodedFiles | SchemaChange | RowGroup | Load
 _SKIPPED = "skipped by a person's decision"
 
 
@@ -36,6 +37,10 @@ class WindowEvents(Struct, frozen=True, kw_only=True):
     bootstraps: tuple[tuple[int, Bootstrap], ...] = ()
     row_groups: tuple[RowGroup, ...] = ()
     undecoded_files: tuple[UndecodedFiles, ...] = ()
+    # After the window's start, and not after its end.
+    loads: tuple[Load, ...] = ()
+    # The changefeed has every change after this ts.
+    covered_from: int = 0
     # DDLs of `ts` itself may still arrive.
     more_may_come: bool = True
 
@@ -119,6 +124,8 @@ class _Planner:
                         rows.begin_group(item)
                     case UndecodedFiles():
                         rows.add_undecoded_files(item, (ts, phase))
+                    case Load():
+                        self._load(item)
         rows.close_all_segments((window.ts, Phase.AFTER_DDLS))
         state = replace(
             tables.state_at(window.ts),
@@ -142,6 +149,8 @@ class _Planner:
         for files in window.undecoded_files:
             if files.version <= window.ts:
                 yield (max(files.version, start.ts), Phase.AFTER_DDLS), files
+        for load in window.loads:
+            yield (load.ts, Phase.LOADS), load
 
     def _new_ddls(self) -> list[SchemaChange]:
         """Return each DDL of the window once, without those that `start` has applied."""
@@ -153,6 +162,28 @@ class _Planner:
 
     def _all_bootstraps(self) -> list[tuple[int, Bootstrap]]:
         return [*self._start.bootstraps, *self._window.bootstraps]
+
+    def _load(self, load: Load) -> None:
+        """Begin a table with loaded rows; the one that had its name ends, and so does its wait."""
+        tables = self._tables
+        schema = tables.catalog.create(load.schema)
+        place = load.ts, Phase.AFTER_DDLS
+        replaced = tables.find_or_recall(schema)
+        if replaced is not None:
+            self._rows.close_segment(replaced.id, place)
+        is_covered = self._window.covered_from <= load.ts
+        reason = None if is_covered else NOT_COVERED.format(load.ts, self._window.covered_from)
+        table = Incarnation(
+            id=load.incarnation,
+            schema=schema,
+            created_ts=load.ts,
+            is_loaded=True,
+            partial_reason=reason,
+        )
+        tables.begin_loaded(table, place)
+        if replaced is not None:
+            tables.record_version(replaced.id, load.ts, "load", ends=True)
+        tables.record_version(load.incarnation, load.ts, "load")
 
     def _apply_ddls(self, ts: int, changes: list[SchemaChange]) -> None:
         at_end = ts == self._window.ts

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ticdc_assets.events import Bootstrap, SchemaChange
+from ticdc_assets.plan.load import Load
 from ticdc_assets.plan.plan import Plan
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.plan.state import DdlName, Incarnation, State
@@ -43,6 +44,7 @@ class Arrivals(Struct, frozen=True, kw_only=True):
     stated: frozenset[TableKey] = frozenset()
     late_rows: tuple[LateRows, ...] = ()
     late_ddls: tuple[SchemaChange, ...] = ()
+    late_loads: tuple[Load, ...] = ()
     # Files that still cannot be decoded.
     undecoded_files: tuple[UndecodedFiles, ...] = ()
 
@@ -80,6 +82,7 @@ def choose_replay(now: State, arrivals: Arrivals, request: ReplayRequest | None)
             starts.append(unknown.stopped_snapshot_id)
     late = [rows.first_ts for rows in arrivals.late_rows]
     late += [ddl.commit_ts for ddl in arrivals.late_ddls]
+    late += [load.ts for load in arrivals.late_loads]
     if not starts and not late:
         return None
     return Replay(

@@ -8,10 +8,10 @@ from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.row_schema import RowSchemas
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.steps import ApplyRows
-from ticdc_assets.plan.table_tracker import TableTracker, point_before
+from ticdc_assets.plan.table_tracker import TableTracker
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.inference import find_type_changes
-from ticdc_assets.stream.ordering import OrderKey, Phase
+from ticdc_assets.stream.ordering import OrderKey, Phase, point_before
 from ticdc_assets.stream.problem import OLD_ROW_MISSING, UNKNOWN_MEMBERS, Problem
 from ticdc_assets.stream.rules import StreamRules
 

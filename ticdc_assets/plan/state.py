@@ -40,6 +40,10 @@ class Incarnation(Struct, frozen=True, kw_only=True):
     status_before_drop: StoppedStatus | None = None
     # Rows may lie in other partitions than their values say (EXCHANGE … WITHOUT VALIDATION).
     rows_in_wrong_partitions: bool = False
+    # A load began this life, with the rows of `created_ts`.
+    is_loaded: bool = False
+    # A load ended it: it has all its rows, as the next life has those that are not in it.
+    is_replaced: bool = False
     # Why rows are missing, from the start of this life; whatever arrives is applied all the same.
     partial_reason: str | None = None
 
@@ -60,7 +64,7 @@ class Incarnation(Struct, frozen=True, kw_only=True):
     @property
     def is_waiting(self) -> bool:
         """Whether a newly stated schema lets it continue; a dropped table may come back."""
-        return "waiting" in (self.status, self.status_before_drop)
+        return "waiting" in (self.status, self.status_before_drop) and not self.is_replaced
 
 
 class UnknownTable(Struct, frozen=True):

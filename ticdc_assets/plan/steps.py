@@ -104,7 +104,7 @@ class TableWork(Struct, frozen=True):
         return self.steps[-1].schema if self.steps else self.before
 
 
-class SchemaVersion(Struct, frozen=True, kw_only=True):
+class SchemaVersion(Struct, frozen=True):
     """A table's schema from one ts on: an entry of the schema history."""
 
     incarnation: str

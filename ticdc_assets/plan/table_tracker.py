@@ -23,8 +23,13 @@ from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, SchemaVersion, T
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.effect import ColumnChange
 from ticdc_assets.schema.types.mysql_type import require_known_types
-from ticdc_assets.stream.ordering import OrderKey, Phase
-from ticdc_assets.stream.problem import CREATE_NOT_SENT, ROWS_OF_PARTIAL_TABLE, Problem
+from ticdc_assets.stream.ordering import OrderKey, Phase, point_before
+from ticdc_assets.stream.problem import (
+    CREATE_NOT_SENT,
+    REPLACED_BY_LOAD,
+    ROWS_OF_PARTIAL_TABLE,
+    Problem,
+)
 from ticdc_assets.stream.rules import StreamRules
 
 
@@ -105,7 +110,8 @@ class TableTracker:
 
     def may_have_rows(self, id: str) -> bool:
         """Whether a table may have rows after the steps so far."""
-        return id in self.start.incarnations or any(
+        has_rows = id in self.start.incarnations or self.incarnations[id].is_loaded
+        return has_rows or any(
             isinstance(step, ApplyRows | Exchange) for step in self._steps.get(id, ())
         )
 
@@ -130,17 +136,39 @@ class TableTracker:
         id = incarnation_id(schema.database, schema.table, start[0] if birth is None else birth)
         while id in self.incarnations:
             id += "-"
-        self.incarnations[id] = Incarnation(id=id, schema=schema, created_ts=start[0])
-        self.assign_name(table_key(schema.database, schema.table), id, start[0])
-        self.segment_starts[id] = start
-        self._schemas_before[id] = schema
-        self._steps[id] = []
+        self._begin(Incarnation(id=id, schema=schema, created_ts=start[0]), start)
         if is_older:
             self.incarnations[id] = mark_partial(self.incarnations[id], CREATE_NOT_SENT)
         if is_older and self._pause_reason is not None:
             reason = self._pause_reason
             self.stop(id, "paused", reason, self._first_paused(reason))
         return self.incarnations[id]
+
+    def begin_loaded(self, table: Incarnation, start: OrderKey) -> None:
+        """Begin an incarnation with the rows of a load; the one that has its name ends."""
+        replaced = self.find_id(table_key(table.schema.database, table.schema.table))
+        self._begin(table, start)
+        if replaced is not None:
+            reason = REPLACED_BY_LOAD.format(start[0])
+            ended = self.incarnations[replaced]
+            self.incarnations[replaced] = replace(ended, is_replaced=True, reason=reason)
+
+    def find_or_recall(self, schema: TableSchema) -> Incarnation | None:
+        """Return the table of a schema's name; of an unknown one, a table that has waited."""
+        key = table_key(schema.database, schema.table)
+        unknown = self._unknown.pop(key, None)
+        if unknown is not None and key not in self._names:
+            waiting = self.create(schema, (0, Phase.ROWS), is_older=True)
+            self.stop(waiting.id, "waiting", "", unknown)
+        return self.find(schema.database, schema.table)
+
+    def _begin(self, table: Incarnation, start: OrderKey) -> None:
+        schema = table.schema
+        self.incarnations[table.id] = table
+        self.assign_name(table_key(schema.database, schema.table), table.id, start[0])
+        self.segment_starts[table.id] = start
+        self._schemas_before[table.id] = schema
+        self._steps[table.id] = []
 
     def discover(self, schema: TableSchema, place: OrderKey, origin: str) -> Incarnation:
         """Register a table that no observed DDL created."""
@@ -289,10 +317,10 @@ class TableTracker:
 
     # Schema history
 
-    def record_version(self, id: str, ts: int, origin: str) -> None:
-        """Record that rows or a bootstrap showed a table's schema."""
+    def record_version(self, id: str, ts: int, origin: str, *, ends: bool = False) -> None:
+        """Record that something else than a DDL showed a table's schema, or ended the table."""
         schema = self.incarnations[id].schema
-        version = SchemaVersion(incarnation=id, schema=schema, valid_from=ts, origin=origin)
+        version = SchemaVersion(id, schema, ts, origin, ends=ends)
         self.history.append(version)
 
     def record_ddl(
@@ -314,12 +342,6 @@ class TableTracker:
                 ends=not id or id in ended,
             )
             self.history.append(version)
-
-
-def point_before(place: OrderKey) -> OrderKey:
-    """Return the point in the order just before another one."""
-    ts, phase = place
-    return (ts, phase - 1) if phase > Phase.ROWS else (ts - 1, Phase.AFTER_DDLS)
 
 
 def _partitioning_rule(schema: TableSchema) -> tuple[object, ...]:

@@ -12,8 +12,16 @@ class Phase(IntEnum):
     # Rows ordered by table version, bootstraps, and rows that arrived late: they apply to the
     # table as the DDLs of that commit ts left it.
     AFTER_DDLS = 2
+    # Loads, which hold the rows of that commit ts.
+    LOADS = 3
 
 
 # A point in the order: a commit ts and a phase.  The phase is a plain integer because `-1` is valid
 # too: the point before everything else at that commit ts.
 OrderKey = tuple[int, int]
+
+
+def point_before(place: OrderKey) -> OrderKey:
+    """Return the point in the order just before another one."""
+    ts, phase = place
+    return (ts, phase - 1) if phase > Phase.ROWS else (ts - 1, Phase.AFTER_DDLS)

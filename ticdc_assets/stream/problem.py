@@ -61,6 +61,12 @@ ZONE_OF_DDL = (
     " hold, so these rows are computed in UTC; set ddl-time-zone of the changefeed, then rebuild"
     " the table: column "
 )
+NOT_COVERED = (
+    "it was loaded as of {}, and the first event of the changefeed is of {}, so changes between"
+    " them may be missing; if the changefeed's start-ts is not after the load, declare start-ts,"
+    " then rebuild the table"
+)
+REPLACED_BY_LOAD = "replaced by the load as of {}"
 UNKNOWN_MEMBERS = (
     "no DDL or schema has named the members of this {}, so its values stay numbers: column {}"
 )

@@ -158,6 +158,7 @@ class _Applier:
             stated=stated_tables(control.ddls, (b for _, b in control.bootstraps)),
             late_rows=() if is_first else tuple(find_late_rows(self._lake, snapshot, newest)),
             late_ddls=control.late_ddls,
+            late_loads=control.late_loads,
             undecoded_files=control.undecoded_files,
         )
 

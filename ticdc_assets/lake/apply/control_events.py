@@ -18,11 +18,13 @@ from ticdc_assets.events import (
     Watermark,
 )
 from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
+from ticdc_assets.lake.log.loads import find_covered_ts, read_loads
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_records import read_known_partitions
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader, OpenTables
 from ticdc_assets.plan.gaps import end_gap
+from ticdc_assets.plan.load import Load
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.plan.state import Gap, State, ddl_name
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker, WatermarkState
@@ -52,6 +54,12 @@ class ControlEvents:
     undecoded_files: tuple[UndecodedFiles, ...] = ()
     # Records of topics that are gone, now or earlier.
     gaps: tuple[Gap, ...] = ()
+    # At a later ts than the snapshot's.
+    loads: tuple[Load, ...] = ()
+    # Loads of a ts that was applied already.
+    late_loads: tuple[Load, ...] = ()
+    # The changefeed has every change after this ts, as far as loads need to know.
+    covered_from: int = 0
 
 
 def read_control_events(
@@ -89,7 +97,19 @@ def read_control_events(
         more_may_come=more_may_come,
         undecoded_files=tuple(undecoded_files),
         gaps=_find_gaps(rows, since.state.gaps),
+        **_read_loads(LakeReader(lake.location), lake.feed, since),
     )
+
+
+def _read_loads(reader: LakeReader, feed: Changefeed, since: Snapshot) -> dict[str, Any]:
+    loads = [
+        load for load in read_loads(reader) if load.incarnation not in since.state.incarnations
+    ]
+    return {
+        "loads": tuple(load for load in loads if load.ts > since.ts),
+        "late_loads": tuple(load for load in loads if load.ts <= since.ts),
+        "covered_from": find_covered_ts(reader, feed) if loads else 0,
+    }
 
 
 def _read_control_rows(

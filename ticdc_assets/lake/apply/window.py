@@ -1,6 +1,6 @@
 """Prepare a window: select its pending rows and plan the work of each table; write nothing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
@@ -24,7 +24,10 @@ _FEW_ROWS = 100_000
 
 @dataclass(frozen=True)
 class PreparedWindow:
-    """A planned window: the snapshot it starts from, its plan, and the tables as data frames."""
+    """A planned window: the snapshot it starts from, its plan, and the tables as data frames.
+
+    The snapshot has the tables that loads begin, too.
+    """
 
     start: Snapshot
     plan: Plan
@@ -58,8 +61,9 @@ def prepare_window(
     rules = make_rules(feed)
     inserts_are_certain = get_traits(feed).has_certain_inserts(feed)
     ddls = tuple(ddl for ddl in control.ddls if ddl.commit_ts <= ts)
+    loads = tuple(load for load in control.loads if load.ts <= ts)
     groups = rows.group(
-        find_cuts(ddls, start.ts),
+        find_cuts(ddls, start.ts, loads),
         old_values_may_lack=rules.old_values_may_lack,
         inserts_are_certain=inserts_are_certain,
     )
@@ -69,6 +73,8 @@ def prepare_window(
         bootstraps=control.bootstraps,
         row_groups=tuple(groups),
         undecoded_files=control.undecoded_files,
+        loads=loads,
+        covered_from=control.covered_from,
         more_may_come=control.more_may_come and ts == control.resolved_ts,
     )
     count = sum(group.rows for group in events.row_groups)
@@ -78,6 +84,8 @@ def prepare_window(
     plan = make_plan(
         start.state, events, rules, schemas.find, lambda group: sample_row(rows, group)
     )
+    loaded = {load.incarnation: load.version for load in loads}
+    start = replace(start, versions={**start.versions, **loaded})
     frames = Frames(lake, batch, rows, plan.work, partial(read_rows, lake, start), rules.redecode)
     return PreparedWindow(start, plan, frames, count)
 

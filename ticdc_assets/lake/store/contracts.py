@@ -8,6 +8,7 @@ Each changefeed has a folder in the lake with one folder per table:
     LAKE/<changefeed>/schema_history           every version of every table's schema
     LAKE/<changefeed>/tables                   the catalog: where each table is, and its status
     LAKE/<changefeed>/applied                  the applied log: one snapshot per resolved ts
+    LAKE/<changefeed>/loads                    tables that began with rows from elsewhere
     LAKE/<changefeed>/current/<incarnation>    the rows of one table, from CREATE to DROP
 
 `checkpoints`, an asset, is a view of `applied`.
@@ -161,12 +162,28 @@ APPLIED = """
     state string           -- `plan.state.State` as JSON, only in rows that change it
 """
 
+# One row per load of a table (`plan.load.Load`).
+LOADS = """
+    id bigint,             -- numbers the loads
+    ts bigint,             -- the ts at which upstream had the rows
+    incarnation string,    -- begins with these rows
+    database string,
+    table string,
+    version bigint,        -- the Delta version of the incarnation's table that has just these rows
+    rows bigint,
+    quarantined bigint,    -- rows that could not be read
+    origin string,         -- the folder of the export, or the upstream database
+    loaded_at timestamp,
+    schema string          -- the whole `events.TableSchema` as JSON
+"""
+
 CONTRACTS = {
     "events": EVENTS,
     "quarantine": QUARANTINE,
     "schema_history": SCHEMA_HISTORY,
     "tables": TABLES,
     "applied": APPLIED,
+    "loads": LOADS,
 }
 
 # The columns by which `maintain` clusters a table's files once it is large.

@@ -81,9 +81,18 @@ class LakeReader:
 
     def max_of(self, table: DeltaTable, column: str) -> int:
         """Return the greatest number in a column by the statistics in the log; 0 without rows."""
+        return int(pc.max(self._list_statistics(table, f"max.{column}")).as_py() or 0)
+
+    def min_of(self, table: DeltaTable, column: str) -> int | None:
+        """Return the least number in a column by the statistics in the log; None without rows."""
+        least: int | None = pc.min(self._list_statistics(table, f"min.{column}")).as_py()
+        return least
+
+    def _list_statistics(self, table: DeltaTable, name: str) -> pa.ChunkedArray:
         with self.explained(_find_path(table)):
             files = pa.table(table.get_add_actions(flatten=True))
-        return int(pc.max(files[f"max.{column}"]).as_py() or 0) if files.num_rows else 0
+        nothing = pa.chunked_array([], pa.int64())
+        return files[name] if name in files.column_names else nothing
 
     def is_small(self, table: DeltaTable, above: Mapping[str, int] | None = None) -> bool:
         """Return whether this process can hold a table's rows.

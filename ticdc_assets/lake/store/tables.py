@@ -9,8 +9,8 @@ from ticdc_assets.lake.store.writer import LakeWriter
 def create_tables(lake: LakeSession) -> None:
     """Create the lake's own tables that do not exist yet."""
     writer = LakeWriter(lake.location)
-    # `applied` comes last: once it exists, all tables do.
-    if writer.find("applied") is not None:
+    # `loads` comes last: once it exists, all tables do.
+    if writer.find("loads") is not None:
         return
     raw = RAW_FILES if lake.feed.transport == "storage" else RAW_RECORDS
     for name, contract in {"raw": raw, **CONTRACTS}.items():

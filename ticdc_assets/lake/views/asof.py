@@ -136,14 +136,15 @@ def _view_window(lake: LakeSession, base: Snapshot, batch: int, ts: int) -> AsOf
     with sized_for(lake.spark, small=reader.is_small(reader.open("events"), is_new)):
         window = prepare_window(lake, base, control, ts, batch)
 
-    window.frames.read_start = partial(_read_old_rows, lake, base)
+    start = window.start
+    window.frames.read_start = partial(_read_old_rows, lake, start)
 
     def build(id: str) -> DataFrame | None:
-        if id not in base.versions and id not in window.plan.work:
+        if id not in start.versions and id not in window.plan.work:
             return None
         return window.frames.build_table(id).rows
 
-    is_small = partial(_is_small, reader, base, window.rows)
+    is_small = partial(_is_small, reader, start, window.rows)
     return AsOfView(ts, window.plan.state, lake.spark, build, is_small)
 
 

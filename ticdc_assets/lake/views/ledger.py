@@ -5,7 +5,8 @@ Row events, per table name:
     input        rows in `events`
     applied      they decide what a row is at the end of their window, by the counts of `applied`;
                  a replay's counts replace those of the windows that it replayed
-    superseded   a later event of the same window decides the row
+    superseded   a later event of the same window decides the row, or a load has replaced a table
+                 that had stopped before
     quarantined  they could not be applied and are in the quarantine
     waiting      not in any window yet: beyond the applied ts or batch, or of a table that is
                  waiting or paused, or was when it was dropped
@@ -79,6 +80,18 @@ class _Span(NamedTuple):
     is_replayed: bool
 
 
+class _Stopped(NamedTuple):
+    """A name whose rows wait, between two commit ts, for a table that stopped.
+
+    Or would wait, had a load not replaced the table.
+    """
+
+    name: str
+    after_ts: int
+    through_ts: int
+    is_replaced: bool
+
+
 class _Ledger:
     def __init__(self, reader: LakeReader, applied: Snapshot) -> None:
         self._applied = applied
@@ -88,20 +101,24 @@ class _Ledger:
 
     def run(self) -> Ledger:
         counts, ahead = self._counts()
-        input, waiting = self._input_and_waiting()
+        input, waiting, replaced = self._input_and_waiting()
         late, strange = self._late()
         tables = []
         for name in sorted({*input, *counts}):
             rows = counts.get(name, RowCounts())
-            arrived, waits = input.get(name, 0), waiting.get(name, 0) - ahead.get(name, 0)
-            unread = arrived - waits - rows.read
+            arrived = input.get(name, 0)
+            waits, over = (
+                found.get(name, 0) - ahead.get((name, is_replaced), 0)
+                for found, is_replaced in ((waiting, False), (replaced, True))
+            )
+            unread = arrived - waits - over - rows.read
             repeated = min(max(unread, 0), late.get(name, 0))
             # A window's own sum has to be right too.
             outcomes = rows.applied + rows.superseded + rows.quarantined
             missing = unread - repeated or rows.read - outcomes or strange.get(name, 0)
             tables.append(
                 TableLedger(
-                    *(name, arrived, rows.applied, rows.superseded, rows.quarantined),
+                    *(name, arrived, rows.applied, rows.superseded + over, rows.quarantined),
                     *(waits, repeated, missing),
                 )
             )
@@ -110,10 +127,11 @@ class _Ledger:
             SourceCount(self._tables, self._applied).run(quarantined), tables, self._partial()
         )
 
-    def _counts(self) -> tuple[dict[str, RowCounts], dict[str, int]]:
+    def _counts(self) -> tuple[dict[str, RowCounts], dict[tuple[str, bool], int]]:
         """Return per name the counts that no replay replaced.
 
-        And how many of these rows a stopped table had read in the window in which it stopped.
+        And how many of these rows a stopped table had read in the window in which it stopped, by
+        the name and whether a load has replaced the table.
         """
         standing: list[tuple[int, TableCounts]] = []
         for row in self._rows:
@@ -125,13 +143,14 @@ class _Ledger:
                     if not (count.incarnation in replaced and id > row.replayed_from)
                 ]
             standing += [(row.snapshot_id, count) for count in row.counts]
-        stops = {table.id: table.stopped_snapshot_id or 0 for table in self._stopped_tables()}
+        stops = {table.id: table for table in self._stopped_tables()}
         sums: dict[str, RowCounts] = defaultdict(RowCounts)
-        ahead: dict[str, int] = defaultdict(int)
+        ahead: dict[tuple[str, bool], int] = defaultdict(int)
         for snapshot_id, count in standing:
             sums[count.name] += count.rows
-            if count.incarnation in stops and snapshot_id > stops[count.incarnation]:
-                ahead[count.name] += count.rows.read
+            table = stops.get(count.incarnation)
+            if table is not None and snapshot_id > (table.stopped_snapshot_id or 0):
+                ahead[count.name, table.is_replaced] += count.rows.read
         return sums, ahead
 
     def _stopped_tables(self) -> list[Incarnation]:
@@ -148,23 +167,29 @@ class _Ledger:
             if (reason := table.partial_reason) is not None and table.status != "dropped"
         )
 
-    def _input_and_waiting(self) -> tuple[dict[str, int], dict[str, int]]:
-        waits = (pc.field("commit_ts") > self._applied.ts) | (
+    def _input_and_waiting(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+        """Count, by name, all rows, those that wait, and those that a load has replaced."""
+        is_later = (pc.field("commit_ts") > self._applied.ts) | (
             pc.field("batch") > self._applied.batch
         )
-        for name, after, through in self._stopped():
+        waits, is_replaced = is_later, pc.scalar(False)
+        for name, after, through, by_load in self._stopped():
             is_beyond = (pc.field("commit_ts") > after) & (pc.field("commit_ts") <= through)
-            waits |= (pc.field("name") == name) & is_beyond
-        return (
-            count_by("name", self._read("events", "name", where=IS_ROW)),
-            count_by("name", self._read("events", "name", where=IS_ROW & waits)),
+            if by_load:
+                is_replaced |= (pc.field("name") == name) & is_beyond & ~is_later
+            else:
+                waits |= (pc.field("name") == name) & is_beyond
+        input, waiting, replaced = (
+            count_by("name", self._read("events", "name", where=where))
+            for where in (IS_ROW, IS_ROW & waits, IS_ROW & is_replaced)
         )
+        return input, waiting, replaced
 
-    def _stopped(self) -> list[tuple[str, int, int]]:
+    def _stopped(self) -> list["_Stopped"]:
         """Return names with the commit ts after which, and up to which, their rows wait."""
         state = self._applied.state
         stopped = [
-            (make_table_name(u.database, u.table) or "", u.stopped_ts, state.ts)
+            _Stopped(make_table_name(u.database, u.table) or "", u.stopped_ts, state.ts, False)
             for u in state.unknown_tables
         ]
         tables = self._stopped_tables()
@@ -189,7 +214,8 @@ class _Ledger:
             for life in lives:
                 # Rows of the first life may be older than what is known of the table.
                 low = since if life is first else max(since, life[1])
-                stopped.append((life[0], low, min(end, life[2])))
+                end_of_life = min(end, life[2])
+                stopped.append(_Stopped(life[0], low, end_of_life, table.is_replaced))
         return stopped
 
     def _late(self) -> tuple[dict[str, int], dict[str, int]]:

@@ -1,0 +1,96 @@
+"""The loads of a changefeed: a load takes effect once its row is here, for whole tables at a time.
+
+Loading a table writes its rows to a Delta table that nothing names, and then this row.  A load that
+was killed before has no row, and the next one writes the Delta table again.
+"""
+
+from datetime import UTC
+
+import pyarrow.compute as pc
+from msgspec.structs import replace
+
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.events import TableSchema
+from ticdc_assets.events.written import read_json, write_json
+from ticdc_assets.lake.store.arrow import make_table, replace_surrogates
+from ticdc_assets.lake.store.contracts import LOADS
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
+from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
+from ticdc_assets.plan.load import Load
+from ticdc_assets.protocols.registry import get_ordering
+
+_STAGE = "load"
+_COLUMNS = (
+    *("id", "ts", "incarnation", "version", "rows", "quarantined", "origin", "loaded_at"),
+    "schema",
+)
+
+
+def read_loads(reader: LakeReader, after_ts: int = 0) -> list[Load]:
+    """Read the loads at a later ts than `after_ts`, in the order in which they were made."""
+    try:
+        opened = reader.open("loads")
+    except LakeNotFound:
+        # An older release created the lake.
+        return []
+    rows = reader.read(opened, _COLUMNS, pc.field("ts") > after_ts).to_pylist()
+    loads = [Load(**{**row, "schema": read_json(row["schema"], TableSchema)}) for row in rows]
+    return sorted(loads, key=lambda load: load.id)
+
+
+def find_covered_ts(reader: LakeReader, feed: Changefeed) -> int:
+    """Return a ts after which the changefeed has every change; 0 if nothing is known of it yet."""
+    first = reader.min_of(reader.open("events"), "commit_ts")
+    known = [ts for ts in (first, feed.start_ts) if ts is not None]
+    return min(known, default=0)
+
+
+def choose_load_ts(reader: LakeReader, feed: Changefeed, ts: int) -> int:
+    """Return the ts of a load whose rows are of `ts`; raise an error if events cannot follow it."""
+    ordering = get_ordering(feed)
+    if ordering == "table_version":
+        reason = (
+            "rows state no commit ts, so which of them a load has already is not known: let TiCDC"
+            " write it (include-commit-ts = true), then load"
+        )
+        raise ConfigError(reason, setting="sink.csv.include-commit-ts")
+    try:
+        first = find_covered_ts(reader, feed)
+    except LakeNotFound:
+        first = feed.start_ts or 0
+    if ts < first:
+        reason = (
+            f"the rows to load are of {ts}, and the first event of the changefeed is of {first}:"
+            " changes between them would be missing. Load rows of that ts or later; or, if the"
+            f" changefeed's start-ts is not after {ts}, declare it"
+        )
+        raise ConfigError(reason, setting=f"changefeed {feed.id}.start-ts")
+    # Events that state milliseconds: those of the last one may be in the rows, and applying them
+    # again changes nothing.
+    return (ts >> 18 << 18) - 1 if ordering == "milliseconds" else ts
+
+
+def append_load(lake: LakeSession, load: Load) -> Load:
+    """Let a load take effect; return it with its number, whatever number it had."""
+    while True:
+        known = read_loads(LakeReader(lake.location))
+        load = replace(load, id=max((other.id for other in known), default=0) + 1)
+        schema = load.schema
+        row = (
+            load.id,
+            load.ts,
+            load.incarnation,
+            replace_surrogates(schema.database),
+            replace_surrogates(schema.table),
+            load.version,
+            load.rows,
+            load.quarantined,
+            replace_surrogates(load.origin),
+            load.loaded_at.astimezone(UTC),
+            write_json(schema),
+        )
+        if commit_rows(lake, "loads", make_table(LOADS, [row]), StageMark(_STAGE, load.id)):
+            return load
+        # Another load took the number meanwhile.
