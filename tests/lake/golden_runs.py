@@ -92,6 +92,8 @@ class GoldenLake:
             self.feed = dataclasses.replace(self.feed, location=str(folder))
         self.lake = LakeSession(spark, Lake(str(root / "lake"), "golden"), self.feed)
         self.runs: list[AdvanceResult] = []
+        # Views of later points start from earlier ones, where they can.
+        self._seen: AsOfView | None = None
 
     def advance(self, cut: Cut) -> AdvanceResult:
         done = advance(self.lake, self._source(cut))
@@ -128,7 +130,8 @@ class GoldenLake:
         return feed.transport == "storage" or get_ordering(feed) != "milliseconds"
 
     def as_of(self, ts: int | None) -> AsOfView:
-        return as_of(self.lake, ts)
+        self._seen = as_of(self.lake, ts, self._seen)
+        return self._seen
 
 
 def cuts(dataset: str, resolved: Collection[int], random: Random, others: int = 0) -> list[Cut]:

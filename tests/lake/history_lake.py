@@ -19,7 +19,7 @@ from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.tables import create_tables
-from ticdc_assets.lake.views.asof import as_of
+from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.plan.state import Incarnation
 
 IMAGE = "⌗image"
@@ -39,6 +39,7 @@ class HistoryLake:
         create_tables(self.lake)
         self.end = max((history.times[-1] for history in histories), default=0)
         self._seq = 0
+        self._seen: AsOfView | None = None
 
     def take(self, batch: int, events: list[Event], ts: int) -> None:
         """Write a batch of events and the resolved ts."""
@@ -59,7 +60,7 @@ class HistoryLake:
 
     def contents_at(self, ts: int) -> tuple[dict[str, str], dict[str, Shown]]:
         """By history why tables are paused, and what is in the others, as the lake shows it."""
-        seen = as_of(self.lake, ts)
+        seen = self._seen = as_of(self.lake, ts, self._seen)
         reasons, found = dict[str, str](), list[tuple[Incarnation, list[str]]]()
         for table in seen.tables():
             rows = seen.rows(table)

@@ -291,7 +291,9 @@ def _add_lake(command: Parser) -> None:
 
 
 def _add_at(command: Parser, help_text: str) -> None:
-    command.add_argument("--at", metavar="TSO[,TSO...]", type=_parse_tsos, help=help_text)
+    command.add_argument(
+        "--at", metavar="TSO[,TSO...]", type=_parse_tsos, action="extend", help=help_text
+    )
 
 
 def _add_out(group: "argparse._MutuallyExclusiveGroup") -> None:

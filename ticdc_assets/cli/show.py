@@ -100,7 +100,8 @@ def show(options: argparse.Namespace) -> int:
         raise ConfigError("takes one TSO with a table; use --out for several", setting="--at")
     views = _Views(options)
     code = 0
-    for ts in options.at or [None]:
+    # In order, so that each view can start from the one before.
+    for ts in sorted(set(options.at or ())) or [None]:
         shown = views.open(ts)
         if options.out is not None:
             code |= _write(views, shown, options.out / str(shown.ts))
@@ -116,6 +117,7 @@ class _Views:
         self._options = options
         self._reader = open_reader(options)
         self._session: LakeSession | None = None
+        self._last: AsOfView | None = None
 
     def open(self, ts: int | None) -> TablesAt:
         shown = view_snapshot(self._reader, ts)
@@ -137,7 +139,8 @@ class _Views:
         if self._session is None:
             warn(f"note: this takes Spark: {reason}")
             self._session = open_lake(self._options)
-        return as_of(self._session, ts)
+        self._last = as_of(self._session, ts, self._last)
+        return self._last
 
 
 def _print(views: _Views, shown: TablesAt, options: argparse.Namespace) -> int:

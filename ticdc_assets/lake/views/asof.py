@@ -2,16 +2,21 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
+from typing import NamedTuple
 
+import pyarrow as pa
 from msgspec import structs
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.window import prepare_window, read_rows
 from ticdc_assets.lake.columns.conversion import format_rows
+from ticdc_assets.lake.columns.stored_values import format_blocks
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
@@ -24,17 +29,31 @@ from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
 from ticdc_assets.plan.state import Incarnation
 
+# A view keeps the rows of fewer small tables than this.
+_MANY_TABLES = 200
+# Returns the rows of an incarnation; None if it has none of its own.
 _Build = Callable[[str], DataFrame | None]
+
+
+class _FewRows(NamedTuple):
+    """Rows that Spark has computed and this process holds."""
+
+    rows: pa.Table
+    schema: StructType
 
 
 @dataclass(frozen=True)
 class AsOfView(TablesAt):
     """All tables at one ts; the rows of one are read or built when somebody wants them."""
 
-    spark: SparkSession
+    lake: LakeSession
+    # The snapshot that it starts from, and the newest one when it was opened.
+    snapshots: tuple[int, int]
     _build: _Build
-    # Whether building and reading an incarnation takes little work.
-    _is_small: Callable[[str], bool]
+    # At most how many rows an incarnation has.
+    _count: Callable[[str], int]
+    # Those of small tables that were wanted, for a view that starts from this one.
+    _kept: dict[str, _FewRows | None] = field(default_factory=dict)
 
     def rows(self, table: Incarnation) -> DataFrame | None:
         """Return a table's rows with their entries; None if it is waiting or paused."""
@@ -52,6 +71,14 @@ class AsOfView(TablesAt):
 
     def lines(self, table: Incarnation) -> Iterator[bytes]:
         """Yield a table's rows as JSON lines, formatted like the reference model's."""
+        if table.is_stopped:
+            return
+        if self.is_small(table.id):
+            few = self._compute_few(table.id)
+            if few is not None:
+                blocks = map(_list_columns, few.rows.to_batches())
+                yield from sorted(chain.from_iterable(format_blocks(blocks, table.schema)))
+            return
         with self.sized_for(table):
             rows = self.rows(table)
             if rows is None:
@@ -62,11 +89,50 @@ class AsOfView(TablesAt):
 
     def sized_for(self, table: Incarnation) -> AbstractContextManager[None]:
         """Set the session up for the size of a table."""
-        return sized_for(self.spark, small=self._is_small(table.id))
+        return sized_for(self.lake.spark, small=self.is_small(table.id))
+
+    def is_small(self, id: str) -> bool:
+        """Whether building and reading an incarnation takes little work."""
+        return self._count(id) < MANY_ROWS
+
+    def build(self, id: str) -> DataFrame | None:
+        """Return the rows of an incarnation for a view that starts from this one."""
+        if not self.is_small(id):
+            return self._build(id)
+        few = self._compute_few(id)
+        if few is None:
+            return None
+        if not few.rows.num_rows:
+            return self.lake.spark.createDataFrame([], few.schema)
+        return self.lake.make_frame(few.rows, few.schema)
+
+    def _compute_few(self, id: str) -> _FewRows | None:
+        """Compute the rows of a small table with their entries; None if it has none of its own."""
+        if id in self._kept:
+            return self._kept[id]
+        with sized_for(self.lake.spark, small=True):
+            rows = self._build(id)
+            few = None if rows is None else _FewRows(rows.toArrow(), rows.schema)
+        if len(self._kept) < _MANY_TABLES:
+            self._kept[id] = few
+        return few
 
 
-def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
-    """Show the lake at a ts, by default the resolved ts of the last snapshot."""
+def _list_columns(rows: pa.RecordBatch) -> dict[str, pa.Array]:
+    """Return rows by column, with their entries in a map."""
+    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+    maps = [
+        None if entries is None else [(entry["key"], entry["value"]) for entry in entries]
+        for entries in columns[INEXACT].to_pylist()
+    ]
+    return {**columns, INEXACT: pa.array(maps, pa.map_(pa.string(), pa.string()))}
+
+
+def as_of(lake: LakeSession, ts: int | None = None, after: AsOfView | None = None) -> AsOfView:
+    """Show the lake at a ts, by default the resolved ts of the last snapshot.
+
+    `after`, a view of an earlier ts, has applied what is before that, so events after it remain.
+    """
     last = read_last_snapshot(lake)
     if ts is None:
         ts = last.ts
@@ -76,17 +142,20 @@ def as_of(lake: LakeSession, ts: int | None = None) -> AsOfView:
     )
     base = last if below == last.snapshot_id else read_snapshot(LakeReader(lake.location), below)
     if base is last:
-        return _view_snapshot(lake, base, partial(read_rows, lake, base))
+        return _view_snapshot(lake, base, last, partial(read_rows, lake, base))
     if base.ts == ts:
-        view = _view_snapshot(lake, base, partial(_read_old_rows, lake, base))
+        view = _view_snapshot(lake, base, last, partial(_read_old_rows, lake, base))
+    elif after is not None and after.snapshots == (below, last.snapshot_id) and after.ts <= ts:
+        return _view_later(after, last, ts)
     else:
-        view = _view_window(lake, base, last.batch, ts)
+        view = _view_window(lake, base, last, ts)
     return replace(view, _build=_OldTables(lake, last, view).build)
 
 
-def _view_snapshot(lake: LakeSession, base: Snapshot, read: _Build) -> AsOfView:
-    is_small = partial(_is_small, LakeReader(lake.location), base, 0)
-    return AsOfView(base.ts, base.state, lake.spark, read, is_small)
+def _view_snapshot(lake: LakeSession, base: Snapshot, last: Snapshot, read: _Build) -> AsOfView:
+    count = partial(_count_rows, LakeReader(lake.location), base)
+    snapshots = base.snapshot_id, last.snapshot_id
+    return AsOfView(base.ts, base.state, lake, snapshots, read, count)
 
 
 class _FilesGone(Exception):
@@ -125,31 +194,59 @@ class _OldTables:
         skipped = self._last.state.skipped_ddls
         nothing = Snapshot()
         nothing = replace(nothing, state=structs.replace(nothing.state, skipped_ddls=skipped))
-        return _view_window(self._lake, nothing, self._last.batch, self._view.ts)
+        return _view_window(self._lake, nothing, self._last, self._view.ts)
 
 
-def _view_window(lake: LakeSession, base: Snapshot, batch: int, ts: int) -> AsOfView:
+def _view_window(lake: LakeSession, base: Snapshot, last: Snapshot, ts: int) -> AsOfView:
     """Apply the events between a snapshot and a ts, to data frames only."""
+    count = partial(_count_rows, LakeReader(lake.location))
+    return _apply(lake, base, last, ts, partial(_read_old_rows, lake), count)
+
+
+def _view_later(before: AsOfView, last: Snapshot, ts: int) -> AsOfView:
+    """Apply the events between a view and a later ts; tables that have none stay as they are."""
+    # All batches were applied up to the ts of the view.
+    base = Snapshot(before.state, last.batch, last.decoded_batch)
+    view = _apply(
+        before.lake,
+        base,
+        last,
+        ts,
+        lambda _, id: before.build(id),
+        lambda _, id: before._count(id),
+    )
+    return replace(view, snapshots=before.snapshots)
+
+
+# Parameters: a window, and how to read and count the rows that tables have at its start.
+def _apply(
+    lake: LakeSession,
+    base: Snapshot,
+    last: Snapshot,
+    ts: int,
+    read: Callable[[Snapshot, str], DataFrame | None],
+    count: Callable[[Snapshot, str], int],
+) -> AsOfView:
     reader = LakeReader(lake.location)
-    control = read_control_events(lake, base, batch)
+    control = read_control_events(lake, base, last.batch)
     is_new = {"commit_ts": base.ts, "batch": base.batch}
     with sized_for(lake.spark, small=reader.is_small(reader.open("events"), is_new)):
-        window = prepare_window(lake, base, control, ts, batch)
-
-    start = window.start
-    window.frames.read_start = partial(_read_old_rows, lake, start)
+        window = prepare_window(lake, base, control, ts, last.batch)
+    read_start = partial(read, window.start)
+    window.frames.read_start = read_start
 
     def build(id: str) -> DataFrame | None:
-        if id not in start.versions and id not in window.plan.work:
-            return None
-        return window.frames.build_table(id).rows
+        is_changed = id in window.plan.work
+        return window.frames.build_table(id).rows if is_changed else read_start(id)
 
-    is_small = partial(_is_small, reader, start, window.rows)
-    return AsOfView(ts, window.plan.state, lake.spark, build, is_small)
+    def count_all(id: str) -> int:
+        return count(window.start, id) + window.rows
+
+    snapshots = base.snapshot_id, last.snapshot_id
+    return AsOfView(ts, window.plan.state, lake, snapshots, build, count_all)
 
 
-def _is_small(reader: LakeReader, base: Snapshot, more: int, id: str) -> bool:
-    """Whether a table has few rows: those of a snapshot, and this many more."""
+def _count_rows(reader: LakeReader, base: Snapshot, id: str) -> int:
+    """Count the rows of a table at a snapshot."""
     version = base.versions.get(id)
-    stored = 0 if version is None else count_rows(reader, f"current/{id}", version)
-    return stored + more < MANY_ROWS
+    return 0 if version is None else count_rows(reader, f"current/{id}", version)
