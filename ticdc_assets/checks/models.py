@@ -20,7 +20,7 @@ from ticdc_assets.plan.state import ShownStatus
 
 KINDS = ("row", "ddl", "bootstrap", "watermark", "quarantined", "file", "batch")
 ROLES = ("data", "changed data", "schema", "changed schema", "same schema", "metadata", "stray")
-ORIGINS = ("ddl", "bootstrap", "rows")
+ORIGINS = ("ddl", "bootstrap", "load", "rows")
 
 _POSITIVE = {"gt": 0, "nullable": False}
 _NON_NEGATIVE = {"ge": 0, "nullable": True}
