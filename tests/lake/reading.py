@@ -25,6 +25,7 @@ def read_lines(lake: LakeSession, shown: AsOfView, table: Incarnation) -> list[b
     assert seen.why_spark(table) is None
     lines = list(seen.lines(table))
     if crc32(f"{table.id} {shown.ts}".encode()) % _ONE_OF == 0:
-        formatted = format_rows(shown.rows(table), table.schema).toLocalIterator()
+        rows = shown.rows(table)
+        formatted = [] if rows is None else format_rows(rows, table.schema).collect()
         assert [row[0].encode() + b"\n" for row in formatted] == lines
     return lines
