@@ -16,11 +16,11 @@ import pyarrow.csv as arrow_csv
 from ticdc_assets.changefeed import CsvDialect
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.protocols.csv.shape import Convert, Shape
+from ticdc_assets.protocols.csv.written_rows import RowWriter, get_content
 
 _BLOCK = 1 << 20
 _CONTROLS = bytes(range(0x20))
 # Stating the types: inferring them takes many times as long as the work on a small block.
-_NOTHING = pa.scalar(b"", pa.binary())
 _OPS = pa.array(["I", "U", "D"], pa.string())
 _TRUE = pa.scalar(b"true", pa.binary())
 _FALSE = pa.scalar(b"false", pa.binary())
@@ -104,7 +104,7 @@ class ColumnarReader:
 
     def _prove(self, table: pa.RecordBatch, source: pa.Buffer, start: int) -> int:
         """Write the block again and compare; return its length in bytes."""
-        parts = _Parts()
+        parts = RowWriter()
         for place, (column, quoted) in enumerate(zip(table.columns, self._quoted, strict=True)):
             if place:
                 parts.literal(self._dialect.delimiter.encode())
@@ -118,7 +118,7 @@ class ColumnarReader:
                 column = pc.replace_substring(column, self._quote, self._quote * 2)
             parts.wrapped(column, self._quote)
         parts.literal(self._dialect.terminator.encode())
-        written = _content_buffer(parts.join(self._null))
+        written = get_content(parts.join(self._null))
         if not written.equals(source.slice(start, written.size)):
             raise _Disproof
         return int(written.size)
@@ -157,7 +157,7 @@ class ColumnarReader:
 
     def _images(self, columns: Sequence[pa.Array], has_controls: bool) -> pa.Array:
         """Return the row images as JSON."""
-        parts = _Parts()
+        parts = RowWriter()
         for label, field, column in zip(self._labels, self._shape.fields, columns, strict=True):
             parts.literal(label)
             if field.convert is not None:
@@ -166,37 +166,6 @@ class ColumnarReader:
         parts.literal(b"}")
         # The cast checks that it is UTF-8.
         return parts.join(b"null").cast(pa.string())
-
-
-class _Parts:
-    """The parts of a row: literals that all rows share, and columns."""
-
-    def __init__(self) -> None:
-        self._parts: list[pa.Scalar | pa.Array] = []
-        self._pending = b""
-
-    def literal(self, text: bytes) -> None:
-        self._pending += text
-
-    def column(self, column: pa.Array) -> None:
-        self._parts += [pa.scalar(self._pending, pa.binary()), column]
-        self._pending = b""
-
-    def wrapped(self, column: pa.Array, quote: bytes) -> None:
-        """Add a column whose values are quoted and whose nulls are not."""
-        if column.null_count:
-            mark = pa.scalar(quote, pa.binary())
-            self.column(pc.binary_join_element_wise(mark, column, mark, _NOTHING))
-            return
-        self._pending += quote
-        self.column(column)
-        self._pending = quote
-
-    def join(self, null: bytes) -> pa.Array:
-        parts = [*self._parts, pa.scalar(self._pending, pa.binary())]
-        return pc.binary_join_element_wise(
-            *parts, _NOTHING, null_handling="replace", null_replacement=null
-        )
 
 
 def _commit_ts(column: pa.Array) -> pa.Array:
@@ -225,15 +194,5 @@ def _escape(column: pa.Array, has_controls: bool) -> pa.Array:
 
 
 def _content(column: pa.Array) -> bytes:
-    """Return all values of a binary column, concatenated."""
-    content: bytes = _content_buffer(column).to_pybytes()
+    content: bytes = get_content(column).to_pybytes()
     return content
-
-
-def _content_buffer(column: pa.Array) -> pa.Buffer:
-    _validity, offsets, content = column.buffers()
-    if content is None:
-        return pa.py_buffer(b"")
-    places = memoryview(offsets).cast("i")
-    first = places[column.offset]
-    return content.slice(first, places[column.offset + len(column)] - first)

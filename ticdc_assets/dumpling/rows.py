@@ -1,0 +1,137 @@
+"""The batches that all readers yield: the texts of rows, column by column.
+
+A batch has `offset`, where the row starts in the decompressed file (in a Parquet file: the number
+of the row, from 0); `problem`, why it is no row, and then `raw`, its bytes; `escaped`; and the
+texts of the table's stored columns as `c0`, `c1`, ….  In a row with bytes that are not UTF-8, all
+texts are `escaped`, as `lake.columns.escaped_text` does.
+"""
+
+import re
+from binascii import Error as Base64Error
+from binascii import a2b_base64, a2b_hex, b2a_base64
+from collections.abc import Callable, Iterator, Sequence
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from ticdc_assets.dumpling.dialect import Dialect
+from ticdc_assets.errors import MalformedMessage
+from ticdc_assets.events import Column, TableSchema
+from ticdc_assets.protocols.timestamp import to_utc
+from ticdc_assets.schema.types.mysql_type import Kind, describe
+
+OWN_FIELDS = ("offset", "problem", "raw", "escaped")
+_MAX_ROWS = 10_000
+_MAX_BYTES = 8 << 20
+_MAX_RAW = 1 << 20
+_MAX_REASON = 300
+_BYTE = re.compile("[\udc80-\udcff]")
+_MOST_BITS = 64
+
+Convert = Callable[[bytes], str]
+
+
+def make_batch_schema(width: int) -> pa.Schema:
+    """Return the columns of the batches of a table."""
+    texts = [(f"c{place}", pa.string()) for place in range(width)]
+    types = (pa.int64(), pa.string(), pa.binary(), pa.bool_())
+    return pa.schema([*zip(OWN_FIELDS, types, strict=True), *texts])
+
+
+def list_stored(schema: TableSchema) -> list[Column]:
+    """List the columns that a current table has."""
+    return [column for column in schema.columns if column.generated != "virtual"]
+
+
+def get_kind(column: Column) -> Kind:
+    """Return the kind of a column's type; raise `InvalidValue` for an unknown type."""
+    return describe(column.type).kind
+
+
+class Converter:
+    """Turns the bytes of a column into texts of row images."""
+
+    def __init__(self, column: Column, dialect: Dialect, *, encoded: bool) -> None:
+        """`encoded`: binary values are written as the dialect says."""
+        self.kind = get_kind(column)
+        self._encoding = dialect.binary if encoded else "utf8"
+        self.zone: ZoneInfo | None = None
+        if column.type.name == "timestamp" and dialect.time_zone is not None:
+            self.zone = ZoneInfo(dialect.time_zone)
+        # Whether the text is what the bytes are.
+        self.is_plain = self.kind not in ("binary", "bit") and self.zone in (None, ZoneInfo("UTC"))
+
+    def __call__(self, value: bytes) -> str:
+        """Convert one value; raise `MalformedMessage`."""
+        if self.kind == "binary":
+            return b2a_base64(self._decode(value), newline=False).decode("ascii")
+        if self.kind == "bit":
+            return self._read_bits(value)
+        text = value.decode("utf-8", "surrogateescape")
+        return text if self.zone is None else to_utc(text, self.zone)
+
+    def _read_bits(self, value: bytes) -> str:
+        content = self._decode(value)
+        if len(content) * 8 > _MOST_BITS:
+            raise MalformedMessage(f"a BIT of {len(content)} bytes")
+        return str(int.from_bytes(content, "big"))
+
+    def _decode(self, value: bytes) -> bytes:
+        try:
+            match self._encoding:
+                case "hex":
+                    return a2b_hex(value)
+                case "base64":
+                    return a2b_base64(value, strict_mode=True)
+        except (Base64Error, ValueError) as error:
+            raise MalformedMessage(f"{error}: is it of another --csv-output-dialect?") from None
+        return value
+
+
+def escape_text(text: str) -> str:
+    """Escape a text of a row with bytes that are not UTF-8."""
+    return _BYTE.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", text.replace("\\", "\\x5c"))
+
+
+class BatchBuilder:
+    """Collects rows, one by one, into batches of bounded size."""
+
+    def __init__(self, width: int) -> None:
+        self._schema = make_batch_schema(width)
+        self._nothing = [None] * width
+        self._rows: list[tuple[int, str | None, bytes | None, bool, Sequence[str | None]]] = []
+        self._bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._rows) >= _MAX_ROWS or self._bytes >= _MAX_BYTES
+
+    def add(self, offset: int, texts: Sequence[str | None]) -> None:
+        """Add a row."""
+        content = "".join(filter(None, texts))
+        try:
+            content.encode()
+        except UnicodeEncodeError:
+            texts = [None if text is None else escape_text(text) for text in texts]
+            self._rows.append((offset, None, None, True, texts))
+        else:
+            self._rows.append((offset, None, None, False, texts))
+        self._bytes += len(content)
+
+    def add_problem(self, offset: int, reason: str, raw: bytes) -> None:
+        """Add what is no row."""
+        raw = bytes(raw[:_MAX_RAW])
+        reason = reason.encode("utf-8", "backslashreplace").decode()[:_MAX_REASON]
+        self._rows.append((offset, reason, raw, False, self._nothing))
+        self._bytes += len(raw)
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Yield what was collected."""
+        if not self._rows:
+            return
+        offsets, problems, raws, escaped, texts = zip(*self._rows, strict=True)
+        columns = zip(*texts, strict=True)
+        values = [*(offsets, problems, raws, escaped), *columns]
+        arrays = [pa.array(v, f.type) for v, f in zip(values, self._schema, strict=True)]
+        self._rows, self._bytes = [], 0
+        yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
