@@ -7,7 +7,7 @@ followed, and no pipe or device is opened.
 import os
 import stat
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 _LINK = "a symbolic link is not followed: replace it by what it refers to"
 _SPECIAL = "not a regular file"
@@ -63,11 +63,18 @@ def _describe(entry: os.DirEntry[bytes], path: bytes) -> FileEntry | None:
 
 def read_file(path: str, size: int | None) -> bytes:
     """Read a file's first bytes, None for all; raise `OSError` unless it is a regular file."""
+    with open_file(path) as file:
+        return file.read(-1 if size is None else size)
+
+
+def open_file(path: str) -> BinaryIO:
+    """Open a file for reading; raise `OSError` unless it is a regular file."""
     if os.path.islink(path):
         raise OSError(_LINK)
     # Without O_NONBLOCK, opening a pipe waits for its writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(_SPECIAL)
-        return file.read(size)
+    file = open(descriptor, "rb")  # noqa: SIM115 - the caller closes it
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        file.close()
+        raise OSError(_SPECIAL)
+    return file

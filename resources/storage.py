@@ -8,15 +8,16 @@ changefeeds of the process share; no error contains them.
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from pyarrow import ArrowException, fs
+from pyarrow import ArrowException, NativeFile, fs
 
 from resources.credentials import fetch_google_token, read_aws_profile
-from resources.local_files import FileEntry, list_files, read_file
+from resources.local_files import FileEntry, list_files, open_file, read_file
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import FilePosition, Quarantined
@@ -115,6 +116,21 @@ class Folder:
         except (OSError, ArrowException) as error:
             raise OSError(describe_error(error)) from None
 
+    @contextmanager
+    def open(self, path: str) -> Iterator[BinaryIO | NativeFile]:
+        """Open a file for reading piece by piece; raise as `read` does, also while it is open."""
+        try:
+            if isinstance(self._filesystem, fs.LocalFileSystem):
+                with open_file(f"{self._root}/{path}") as local:
+                    yield local
+            else:
+                with self._filesystem.open_input_file(f"{self._root}/{path}") as file:
+                    yield file
+        except FileNotFoundError:
+            raise FileNotFoundError("the file does not exist") from None
+        except (OSError, ArrowException) as error:
+            raise OSError(describe_error(error)) from None
+
     def fetch(self, name: str) -> bytes:
         """Read a claim-check object: this makes a folder a `protocols.payload.PayloadStore`."""
         return self.read(name)
@@ -133,6 +149,11 @@ def open_claim_check_folder(feed: Changefeed) -> Folder | None:
     if feed.claim_check_storage is None:
         return None
     return _open_folder(feed.claim_check_storage, feed.claim_check_options, "claim-check-storage")
+
+
+def open_export_folder(location: str, options: Mapping[str, str]) -> Folder:
+    """Open the folder that an export of Dumpling's lies in."""
+    return _open_folder(location, options, "DIR")
 
 
 def _open_folder(location: str, options: Mapping[str, str], setting: str) -> Folder:

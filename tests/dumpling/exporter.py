@@ -274,7 +274,8 @@ class Exporter:
         head = "/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n/*!40101 SET NAMES binary*/;\n"
         database, table = escape_name(schema.database), escape_name(schema.table)
         options = self.options
-        text = f"{head}CREATE DATABASE {_quote(schema.database)} /*!40100 DEFAULT CHARACTER SET utf8mb4 */;\n"
+        charset = "/*!40100 DEFAULT CHARACTER SET utf8mb4 */"
+        text = f"{head}CREATE DATABASE {_quote(schema.database)} {charset};\n"
         self._write(f"{database}-schema-create.sql", text.encode())
         create = format_create_table(schema) if create is None else create
         self._write(f"{database}.{table}-schema.sql", (head + create).encode())

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 from ticdc_assets.cli import texts
+from ticdc_assets.cli.load_options import add_load_options
 from ticdc_assets.cli.output import warn
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import redact, redacted_errors, remember_secrets_in
@@ -186,6 +187,9 @@ def _add_running(commands: "argparse._SubParsersAction[Parser]") -> None:
         action="store_true",
         help="go on without records of topics that are gone; tables that may lack them are partial",
     )
+    load = _add_command(commands, "load", "load", "start tables from an export of Dumpling's")
+    _add_lake(load)
+    add_load_options(load, _parse_table)
     maintain = _add_command(commands, "lake", "maintain", "compact small files, remove old data")
     _add_lake(maintain)
     maintain.add_argument(

@@ -18,7 +18,10 @@ class Progress:
         self._width = 0
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
-        text = f"{stage}: {_format_done(stage, done, total)}, {self.seconds:.0f} s"
+        self.show(f"{stage}: {_format_done(stage, done, total)}, {self.seconds:.0f} s")
+
+    def show(self, text: str) -> None:
+        """Show how much is done."""
         if self._terminal:
             show_live(f"{text:<{self._width}}")
             self._width = len(text)

@@ -48,6 +48,12 @@ newest resolved ts.  A run that was killed continues where it stopped: nothing i
 Where records of a topic are gone that were not read, nothing is read until --accept-gap is given
 once: the run goes on without them, and tables that may lack rows because of it become partial.
 """,
+    "load": """\
+Start tables from an export of Dumpling's: the rows that upstream had at the export's TSO, then the
+changes since.  A table that the lake knows already begins anew at that TSO.  A table that was
+loaded from this export is skipped, so run an interrupted load again.  The next `advance` shows the
+rows.  Rows that cannot be read are kept in `quarantine`.
+""",
     "maintain": """\
 Compact small files of the lake's tables.  By default every snapshot stays as it is.  With
 --retain-days, the files of older ones are removed: `show --at` computes them from all events of a

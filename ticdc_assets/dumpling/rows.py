@@ -26,6 +26,7 @@ _MAX_BYTES = 8 << 20
 _MAX_RAW = 1 << 20
 _MAX_REASON = 300
 _BYTE = re.compile("[\udc80-\udcff]")
+_ESCAPED_BYTE = re.compile(r"\\x([0-9a-f]{2})")
 _MOST_BITS = 64
 
 Convert = Callable[[bytes], str]
@@ -91,6 +92,13 @@ class Converter:
 def escape_text(text: str) -> str:
     """Escape a text of a row with bytes that are not UTF-8."""
     return _BYTE.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", text.replace("\\", "\\x5c"))
+
+
+def unescape_text(text: str) -> str:
+    """Return the text that was escaped."""
+    return _ESCAPED_BYTE.sub(
+        lambda match: "\\" if match[1] == "5c" else chr(0xDC00 + int(match[1], 16)), text
+    )
 
 
 class BatchBuilder:

@@ -63,7 +63,7 @@ def apply_table_work(
     writer = _TableWriter(window, work, table, updates_split=updates_split)
     try:
         written = _write_exactly(writer, table, version)
-    except _TABLE_ERRORS as error:
+    except TABLE_ERRORS as error:
         reason = find_pause_reason(error)
         if reason is None:
             raise
@@ -94,7 +94,7 @@ def _write_exactly(writer: "_TableWriter", table: CurrentTable, version: int | N
         return writer.update()
 
 
-_TABLE_ERRORS: tuple[type[Exception], ...] = (*CONTENT_ERRORS, PySparkException, Py4JJavaError)
+TABLE_ERRORS: tuple[type[Exception], ...] = (*CONTENT_ERRORS, PySparkException, Py4JJavaError)
 # SQLSTATE classes 21 (cardinality violation) and 22 (data exception): a row is at fault.
 _ROW_ERROR = re.compile(r"SQLSTATE: 2[12]\w{3}")
 

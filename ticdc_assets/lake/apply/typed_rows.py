@@ -181,21 +181,8 @@ class GroupReader:
         for has_image, columns, name in sides:
             faults.append(has_image & any_of(column.invalid for column in columns))
             faults.append(is_no_image(F.col(name), F.col(f"⌗{name}")))
-            by_name = {fold_name(column.name): column for column in columns}
-            for key in self._key:
-                column = by_name.get(fold_name(key))
-                if column is None:
-                    faults.append(has_image)
-                else:
-                    lacks_key = column.value.isNull()
-                    if column.inexact is not None:
-                        lacks_key &= ~column.inexact
-                    faults.append(has_image & lacks_key)
-            for name in self._identifying:
-                column = by_name.get(fold_name(name))
-                if column is not None and column.inexact is not None:
-                    # It is one of two moments, and the value is the first of them.
-                    faults.append(has_image & column.inexact & column.value.isNotNull())
+            key_faults = find_key_faults(columns, self._key, self._identifying)
+            faults += [has_image & fault for fault in key_faults]
         if self._has_old and self._key:
             faults.append(has_old & self._states_null_key())
         if not self._has_certain_columns:
@@ -213,6 +200,30 @@ class GroupReader:
             for column, field in zip(list_stored_columns(schema), name_fields(schema), strict=True)
         )
         return F.contains(image, F.lit("null")) & F.coalesce(is_null, F.lit(False))
+
+
+def find_key_faults(
+    columns: Sequence[TypedColumn], key: Iterable[str], identifying: Iterable[str]
+) -> list[Column]:
+    """Return the conditions under which a row cannot be found again by its key.
+
+    `identifying` are TIMESTAMPs that a key or the partitioning has; all names are Delta's.
+    """
+    by_name = {fold_name(column.name): column for column in columns}
+    faults = []
+    for name in key:
+        column = by_name.get(fold_name(name))
+        if column is None:
+            faults.append(F.lit(True))
+            continue
+        lacks_key = column.value.isNull()
+        faults.append(lacks_key if column.inexact is None else lacks_key & ~column.inexact)
+    for name in identifying:
+        column = by_name.get(fold_name(name))
+        if column is not None and column.inexact is not None:
+            # It is one of two moments, and the value is the first of them.
+            faults.append(column.inexact & column.value.isNotNull())
+    return faults
 
 
 def _cast(typed: Sequence[TypedColumn], columns: Sequence[DeltaColumn]) -> list[TypedColumn]:

@@ -1,0 +1,29 @@
+"""Open an export of Dumpling's: a folder on disk, or in a bucket."""
+
+import os
+from functools import partial
+
+from resources.storage import open_export_folder
+from ticdc_assets.changefeed.sink_uri import Options, parse_sink_uri
+from ticdc_assets.dumpling.export import list_export
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.load.load_export import ExportSource
+
+_SETTING = "DIR"
+
+
+def open_export(place: str) -> ExportSource:
+    """Open the export in a folder, or at a URI written like a sink URI, and list its files."""
+    if "://" in place:
+        uri = parse_sink_uri(place, setting=_SETTING)
+        if uri.transport != "storage":
+            raise uri.error("must be a folder or a bucket, such as s3://bucket/prefix")
+        location, options = uri.location, uri.options
+    else:
+        location, options = os.path.abspath(place), Options()
+    open_folder = partial(open_export_folder, location, options)
+    folder = open_folder()
+    if not folder.exists():
+        raise ConfigError(f"no such folder: {location}", setting=_SETTING)
+    export = list_export((entry.path, entry.size, entry.problem) for entry in folder.entries())
+    return ExportSource(folder, open_folder, export, location)
