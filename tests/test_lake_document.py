@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from ticdc_assets.checks.models import KINDS, ORIGINS, ROLES
+from ticdc_assets.checks.models import KINDS, ORIGINS, ROLES, STAGES
 from ticdc_assets.events import Op
 from ticdc_assets.events.table_schema import ColumnType
 from ticdc_assets.lake.store.contracts import COMMIT_TS, CONTRACTS, INEXACT, RAW_FILES, RAW_RECORDS
@@ -54,7 +54,7 @@ def test_every_column_is_described_with_its_type(section: str) -> None:
         ("`raw` of a folder", "role", ROLES),
         ("`events`", "kind", KINDS),
         ("`events`", "op", [op.value for op in Op]),
-        ("`quarantine`", "stage", ["decode", "apply"]),
+        ("`quarantine`", "stage", STAGES),
         ("`schema_history`", "origin", ORIGINS),
         ("`tables`", "status", get_args(Status)),
     ],

@@ -21,10 +21,12 @@ from ticdc_assets.plan.state import ShownStatus
 KINDS = ("row", "ddl", "bootstrap", "watermark", "quarantined", "file", "batch")
 ROLES = ("data", "changed data", "schema", "changed schema", "same schema", "metadata", "stray")
 ORIGINS = ("ddl", "bootstrap", "load", "rows")
+STAGES = ("decode", "apply", "load")
 
 _POSITIVE = {"gt": 0, "nullable": False}
 _NON_NEGATIVE = {"ge": 0, "nullable": True}
 _REQUIRED = {"nullable": False}
+_NULLABLE = {"nullable": True}
 # A column without a domain may hold any value, or NULL.
 _DOMAINS: dict[str, dict[str, dict[str, Any]]] = {
     "raw": {"batch": _POSITIVE, "seq": _POSITIVE},
@@ -39,9 +41,10 @@ _DOMAINS: dict[str, dict[str, dict[str, Any]]] = {
         "partition": _NON_NEGATIVE,
     },
     "quarantine": {
-        "batch": _POSITIVE,
-        "seq": _POSITIVE,
-        "stage": {"isin": ["decode", "apply"], "nullable": False},
+        # A row of a load came with no batch.
+        "batch": _POSITIVE | _NULLABLE,
+        "seq": _POSITIVE | _NULLABLE,
+        "stage": {"isin": list(STAGES), "nullable": False},
         "error": _REQUIRED,
         "reason": _REQUIRED,
     },

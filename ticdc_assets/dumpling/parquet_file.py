@@ -103,4 +103,8 @@ def _get_bytes(column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(column.type):
         # Without a fraction of its own, a text has the digits of the column's type or none.
         return pc.strftime(column, "%Y-%m-%d %H:%M:%S").cast(pa.binary())
-    return column.cast(pa.string()).cast(pa.binary())
+    texts = column.cast(pa.string())
+    if pa.types.is_decimal(column.type) and pc.any(pc.match_substring(texts, "E")).as_py():
+        values = [None if value is None else f"{value:f}" for value in column.to_pylist()]
+        texts = pa.array(values, pa.string())
+    return texts.cast(pa.binary())

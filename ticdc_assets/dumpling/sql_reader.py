@@ -53,10 +53,14 @@ class SqlReader:
         self._place = "before" if in_rows else "outside"
         # Up to this offset, rows are read one by one.
         self._scanned_until = 0
+        self._prepared_for: tuple[list[int | None], Dialect] | None = None
         self._prepare(places)
 
     def _prepare(self, places: list[int | None]) -> None:
         """Get ready for rows with these columns."""
+        if (places, self._dialect) == self._prepared_for:
+            return
+        self._prepared_for = (places, self._dialect)
         stored = list_stored(self._schema)
         self._places = places
         self._converters = [Converter(c, self._dialect, encoded=False) for c in stored]

@@ -26,7 +26,7 @@ _SET = re.compile(rb"SET\s[^;]*+;", re.IGNORECASE)
 _IDENTIFIER = rb"(?:`(?:[^`]|``)++`|\"[^\"]++\"|[\w$]++)"
 _INSERT = re.compile(
     rb"(?:INSERT|REPLACE)\s++(?:IGNORE\s++)?INTO\s++%b(?:\s*+\.\s*+%b)?\s*+"
-    rb"(?:\(\s*+(%b(?:\s*+,\s*+%b)*+)\s*+\)\s*+)?VALUES?\s*+(?=\()" % ((_IDENTIFIER,) * 4),
+    rb"(?:\(\s*+(%b(?:\s*+,\s*+%b)*+)\s*+\)\s*+)?VALUES\s*+(?=\(|\Z)" % ((_IDENTIFIER,) * 4),
     re.IGNORECASE,
 )
 _NAME = re.compile(_IDENTIFIER)

@@ -1,5 +1,6 @@
 """Load one table: type its rows, write them, and quarantine those that are invalid."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -131,7 +132,7 @@ class TableLoader:
 
     def _read(self, parts: Sequence[Part]) -> DataFrame:
         table = self._table
-        rows = read_parts(self._lake, parts, table.schema, table.dialect, self._open_folder)
+        rows = self._read_parts(parts, typed=True)
         columns = _type_columns(table.schema)
         return rows.select(
             F.col(FILE).alias(_FILE),
@@ -139,6 +140,10 @@ class TableLoader:
             *name_values(columns),
             F.lit(table.ts).cast("bigint").alias(COMMIT_TS),
         )
+
+    def _read_parts(self, parts: Sequence[Part], *, typed: bool) -> DataFrame:
+        table, lake = self._table, self._lake
+        return read_parts(lake, parts, table.schema, table.dialect, self._open_folder, typed=typed)
 
     # Quarantine
 
@@ -176,7 +181,7 @@ class TableLoader:
             for part in commit
             if part.number in files
         ]
-        texts = read_parts(self._lake, parts, table.schema, table.dialect, self._open_folder)
+        texts = self._read_parts(parts, typed=False)
         invalid = texts.where(_find_invalid(table.schema, _type_columns(table.schema)))
         schema_json, ts = write_json(table.schema), table.ts
         paths = [data.file.path for data in table.files.data]
@@ -190,8 +195,13 @@ class TableLoader:
 
 
 def _type_columns(schema: TableSchema) -> list[TypedColumn]:
+    """Type the rows of `read_parts`: what the workers did not."""
     texts = [F.col(f"c{place}").alias(name) for place, name in enumerate(name_fields(schema))]
-    return type_columns(schema, F.struct(*texts), F.col("escaped"), member_names=True)
+    columns = type_columns(schema, F.struct(*texts), F.col("escaped"), member_names=True)
+    return [
+        dataclasses.replace(column, value=F.coalesce(F.col(f"v{place}"), column.value))
+        for place, column in enumerate(columns)
+    ]
 
 
 def _find_invalid(schema: TableSchema, columns: Sequence[TypedColumn]) -> Column:

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 from pyspark.sql import DataFrame
 
@@ -13,11 +14,13 @@ from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.dumpling.export import ExportedTable
 from ticdc_assets.dumpling.path import ExportFile
 from ticdc_assets.dumpling.reader import Range, can_be_cut, read_rows
-from ticdc_assets.dumpling.rows import list_stored
+from ticdc_assets.dumpling.rows import OWN_FIELDS, list_stored
 from ticdc_assets.dumpling.source import Source
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json, write_json
+from ticdc_assets.lake.load.typed_arrays import get_arrow_type, type_texts
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.schema.types.mysql_type import map_to_delta_type
 
 # The number of a row's file among those of the table.
 FILE = "file"
@@ -80,14 +83,20 @@ def _split_files(table: ExportedTable, dialect: Dialect) -> Iterator[Part]:
             yield Part(number, data.file, start, last, end - start)
 
 
+# Parameters: where rows are, and what they are.
 def read_parts(
     lake: LakeSession,
     parts: Sequence[Part],
     schema: TableSchema,
     dialect: Dialect,
     open_folder: Callable[[], ExportFolder],
+    *,
+    typed: bool,
 ) -> DataFrame:
-    """Return the rows of parts as texts: the batches of `dumpling.rows`, and their file."""
+    """Return the rows of parts: the batches of `dumpling.rows`, and their file.
+
+    With `typed`, values as far as `typed_arrays` reads them, as `v0`, `v1`, …, in place of texts.
+    """
     tasks = list(_group_into_tasks(parts))
     frame = lake.make_frame(
         pa.table([[*range(len(tasks))], [write_json(_Task(task)) for task in tasks]], _TASKS)
@@ -105,12 +114,30 @@ def read_parts(
                     with folder.open(part.file.path) as source:
                         part_range = Range(part.start, part.end)
                         for rows in read_rows(source, part.file, read_as, dialect, part_range):
-                            number = pa.repeat(pa.scalar(part.number, pa.int32()), rows.num_rows)
-                            columns, names = [number, *rows.columns], [FILE, *rows.schema.names]
-                            yield pa.RecordBatch.from_arrays(columns, names=names)
+                            yield _make_batch(rows, part.number, read_as, typed=typed)
 
-    texts = [f"c{place} string" for place in range(len(list_stored(schema)))]
-    return frame.mapInArrow(work, ", ".join([f"{FILE} int", _OWN_COLUMNS, *texts]))
+    types = [map_to_delta_type(column.type) for column in list_stored(schema)]
+    columns = [f"{FILE} int", _OWN_COLUMNS, *(f"c{place} string" for place in range(len(types)))]
+    return frame.mapInArrow(
+        work, ", ".join([*columns, *(f"v{n} {t}" for n, t in enumerate(types))])
+    )
+
+
+def _make_batch(
+    rows: pa.RecordBatch, number: int, schema: TableSchema, *, typed: bool
+) -> pa.RecordBatch:
+    """Return a batch with its file's number and the typed values."""
+    count, own = rows.num_rows, len(OWN_FIELDS)
+    # Escaped texts are for Spark to read.
+    typed = typed and not pc.any(rows.column("escaped"), min_count=0).as_py()
+    texts, values = [], []
+    for column, found in zip(list_stored(schema), rows.columns[own:], strict=True):
+        value = type_texts(found, column.type) if typed else None
+        texts.append(found if value is None else pa.nulls(count, pa.string()))
+        values.append(pa.nulls(count, get_arrow_type(column.type)) if value is None else value)
+    file = pa.repeat(pa.scalar(number, pa.int32()), count)
+    names = [FILE, *rows.schema.names, *(f"v{place}" for place in range(len(values)))]
+    return pa.RecordBatch.from_arrays([file, *rows.columns[:own], *texts, *values], names=names)
 
 
 def _group_into_tasks(parts: Sequence[Part]) -> Iterator[list[Part]]:

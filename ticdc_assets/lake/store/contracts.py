@@ -98,7 +98,7 @@ QUARANTINE = """
     batch bigint,
     seq bigint,
     index bigint,
-    stage string,          -- decode or apply
+    stage string,          -- decode, apply or load
     database string,
     table string,
     commit_ts bigint,

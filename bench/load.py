@@ -1,0 +1,183 @@
+"""Measure how fast an export of Dumpling's is loaded into a current table.
+
+Run as `python -m bench.load`; `--rows` sets the size.  A warm session loads one table of ten
+columns, as SQL and as CSV, in one file each.  For comparison, plain Spark reads the rows that were loaded,
+typed, from Parquet, and writes them to another Delta table: that is the part of a load in which no
+byte of the export is read, checked or typed.  Nothing passes or fails, but the output says if the
+rows differ.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Literal
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from bench.figure import Figure, read_load
+from bench.processes import Clock
+from resources.export import open_export
+from resources.spark import get_session
+from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.dumpling.dialect import Dialect
+from ticdc_assets.lake.load.load_export import load_export
+from ticdc_assets.lake.log.loads import read_loads
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+
+Format = Literal["sql", "csv"]
+
+_TSO = 470608231338082304
+_FEED = "dump:///nowhere.jsonl?protocol=canal-json&enable-tidb-extension=true"
+_WARM_UP_ROWS = 200_000
+_STATEMENT_ROWS = 8000
+_COLUMNS = {
+    "id": "bigint NOT NULL PRIMARY KEY",
+    "name": "varchar(64)",
+    "status": "enum('new','paid','sent')",
+    "quantity": "int unsigned",
+    "amount": "decimal(12,2)",
+    "ratio": "double",
+    "note": "text",
+    "born": "date",
+    "created_at": "datetime(3)",
+    "updated_at": "timestamp",
+}
+_STATUS = ("new", "paid", "sent")
+
+
+@dataclass(frozen=True)
+class _Export:
+    folder: Path
+    format: Format
+    rows: int
+    size: int
+
+
+def _write_export(folder: Path, format: Format, rows: int) -> _Export:
+    """Write an export of one table, as Dumpling does by default: one file of data."""
+    folder.mkdir()
+    columns = ",\n".join(f"  `{name}` {kind}" for name, kind in _COLUMNS.items())
+    (folder / "metadata").write_text(
+        f"Started dump at: x\nSHOW MASTER STATUS:\n\tLog: tidb-binlog\n\tPos: {_TSO}\n\tGTID:\n\n"
+        "Finished dump at: y\n"
+    )
+    (folder / "shop-schema-create.sql").write_text("CREATE DATABASE `shop`;\n")
+    (folder / "shop.orders-schema.sql").write_text(f"CREATE TABLE `orders` (\n{columns}\n);\n")
+    path = folder / f"shop.orders.000000000.{format}"
+    with path.open("w", newline="") as file:
+        file.writelines(_format_sql(rows) if format == "sql" else _format_csv(rows))
+    return _Export(folder, format, rows, path.stat().st_size)
+
+
+def _make_rows(rows: int) -> Iterator[tuple[object, ...]]:
+    for id in range(rows):
+        note = "NULL" if id % 7 == 0 else f'say \\"{id}\\" and\\nmore'
+        amount = f"{id % 99999}.{id % 100:02}"
+        yield (
+            *(id, f"customer {id % 9973}", _STATUS[id % 3], id % 1000, amount),
+            *(id / 7, note, f"20{id % 24:02}-0{id % 9 + 1}-1{id % 10}"),
+            *(f"2026-11-21 02:26:{id % 60:02}.{id % 1000:03}", f"2026-11-21 02:{id % 60:02}:31"),
+        )
+
+
+def _format_sql(rows: int) -> Iterator[str]:
+    yield "/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n/*!40101 SET NAMES binary*/;\n"
+    for number, (id, name, status, quantity, amount, ratio, note, *moments) in enumerate(
+        _make_rows(rows)
+    ):
+        if number % _STATEMENT_ROWS == 0:
+            yield (";\n" if number else "") + "INSERT INTO `orders` VALUES\n"
+        else:
+            yield ",\n"
+        text = note if note == "NULL" else f"'{note}'"
+        times = ",".join(f"'{moment}'" for moment in moments)
+        yield f"({id},'{name}','{status}',{quantity},{amount},{ratio},{text},{times})"
+    yield ";\n"
+
+
+def _format_csv(rows: int) -> Iterator[str]:
+    yield ",".join(f'"{name}"' for name in _COLUMNS) + "\r\n"
+    for id, name, status, quantity, amount, ratio, note, *moments in _make_rows(rows):
+        text = "\\N" if note == "NULL" else f'"{note}"'
+        times = ",".join(f'"{moment}"' for moment in moments)
+        yield f'{id},"{name}","{status}",{quantity},{amount},{ratio},{text},{times}\r\n'
+
+
+def _load(spark: SparkSession, export: _Export, root: Path) -> tuple[Figure, str]:
+    """Load an export, and write its rows once more with plain Spark; compare the times."""
+    feed = changefeed_from_uri(_FEED, id="bench")
+    lake = LakeSession(spark, Lake(str(root / "lake"), feed.id), feed)
+    clock = Clock()
+    results = load_export(lake, open_export(str(export.folder)), Dialect(time_zone="UTC"))
+    run = clock.read_usage()
+    (load,) = read_loads(LakeReader(lake.location))
+    rows = lake.read(f"current/{load.incarnation}")
+    typed = str(root / "typed")
+    rows.write.parquet(typed)
+    clock = Clock()
+    copy = str(root / "copy")
+    spark.read.parquet(typed).write.format("delta").save(copy)
+    plain = clock.read_usage()
+    amount = F.sum("amount").alias("amount")
+    mine, theirs = (
+        spark.read.format("delta")
+        .load(path)
+        .agg(F.count("*"), amount, F.count("note"))
+        .collect()[0]
+        for path in (lake.current_path(load.incarnation), copy)
+    )
+    fault = "" if mine == theirs and mine[0] == export.rows else f"  DIFFERENT: {mine}, {theirs}"
+    fault += "".join(f"  FAILED: {r.reason}" for r in results if r.outcome != "loaded")
+    figure = Figure(
+        group="export",
+        name=f"{export.rows:,} rows, {export.format}",
+        value=export.rows / run.seconds,
+        unit="rows/s",
+        baseline_name="Spark writes typed rows",
+        baseline=export.rows / plain.seconds,
+        usage=run,
+    )
+    print(
+        f"  {export.format:4}{export.size / 1e6:6.0f} MB{run.seconds:8.2f} s"
+        f"{export.rows / run.seconds:12,.0f} rows/s; Spark alone {plain.seconds:6.2f} s;"
+        f" {plain.seconds / run.seconds:.2f} x; load average {read_load()}"
+    )
+    return figure, fault
+
+
+def measure(*arguments: str) -> list[Figure]:
+    """Measure, print and return the results."""
+    parser = argparse.ArgumentParser(prog="python -m bench.load", description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    chosen = parser.parse_args(arguments)
+    formats: Sequence[Format] = ("sql", "csv")
+    figures = []
+    with tempfile.TemporaryDirectory(prefix="bench-load-") as made:
+        root = Path(made)
+        spark = get_session(str(root))
+        for format in formats:
+            export = _write_export(root / f"warm-{format}", format, _WARM_UP_ROWS)
+            _load(spark, export, root / f"warm-lake-{format}")
+        print(f"{os.cpu_count()} cores; {chosen.rows:,} rows of {len(_COLUMNS)} columns")
+        for format in formats:
+            export = _write_export(root / format, format, chosen.rows)
+            figure, fault = _load(spark, export, root / f"lake-{format}")
+            figures.append(figure)
+            if fault:
+                print(fault)
+        spark.stop()
+    return figures
+
+
+if __name__ == "__main__":
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Show every line at once, also through a pipe.
+        sys.stdout.reconfigure(line_buffering=True)
+    measure(*sys.argv[1:])
