@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench import commands, decode, dev, kafka, lake, windows
+from bench import commands, decode, dev, kafka, lake, load, windows
 from bench.figure import Figure
 from bench.processes import call_apart
 from bench.report import draw_chart, format_json, format_table
@@ -17,6 +17,7 @@ from bench.report import draw_chart, format_json, format_table
 _BENCHMARKS: Mapping[str, Callable[[], list[Figure]]] = {
     "decode": decode.measure,
     "lake": lake.measure,
+    "load": load.measure,
     "kafka": kafka.measure,
     "windows": windows.measure,
     "commands": commands.measure,

@@ -1,10 +1,10 @@
 """Measure how fast an export of Dumpling's is loaded into a current table.
 
 Run as `python -m bench.load`; `--rows` sets the size.  A warm session loads one table of ten
-columns, as SQL and as CSV, in one file each.  For comparison, plain Spark reads the rows that were loaded,
-typed, from Parquet, and writes them to another Delta table: that is the part of a load in which no
-byte of the export is read, checked or typed.  Nothing passes or fails, but the output says if the
-rows differ.
+columns, as SQL and as CSV, in one file each.  For comparison, plain Spark reads the rows that were
+loaded, typed, from Parquet, and writes them to another Delta table: that is the part of a load in
+which no byte of the export is read, checked or typed.  Nothing passes or fails, but the output says
+if the rows differ.
 """
 
 import argparse
@@ -147,7 +147,8 @@ def _load(spark: SparkSession, export: _Export, root: Path) -> tuple[Figure, str
     print(
         f"  {export.format:4}{export.size / 1e6:6.0f} MB{run.seconds:8.2f} s"
         f"{export.rows / run.seconds:12,.0f} rows/s; Spark alone {plain.seconds:6.2f} s;"
-        f" {plain.seconds / run.seconds:.2f} x; load average {read_load()}"
+        f" {plain.seconds / run.seconds:.2f} x, CPU {plain.cpu / run.cpu:.2f} x"
+        f" ({run.cpu:.1f} s); load average {read_load()}"
     )
     return figure, fault
 

@@ -26,8 +26,8 @@ from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.plan.load import Load
 
-# All types, names that need quotes, and a table without a key.
-GOLDEN = ("t_bin", "t_dec", "t_enum", "t_float", "t_int", "t_json", "t_nopk", "t_time", "Order")
+# Types, zero dates, names that need quotes, and a table without a key.
+GOLDEN = {"sql": ("t_bin", "t_int", "t_time", "t_enum", "Order"), "parquet": ("t_dec", "t_nopk")}
 
 
 def open_lake(spark: SparkSession, root: Path) -> LakeSession:
@@ -40,10 +40,10 @@ def read_rows(lake: LakeSession, load: Load) -> list[Row]:
     return [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("name", ["sql", "parquet"])
+@pytest.mark.parametrize("name", GOLDEN)
 def test_golden_tables_come_into_the_lake(spark: SparkSession, tmp_path: Path, name: str) -> None:
     options = DIALECTS[name]
-    chosen = GOLDEN if name == "sql" else ("t_int", "t_dec")
+    chosen = GOLDEN[name]
     tables = {schema: rows for schema, rows in golden_tables() if schema.table in chosen}
     Exporter(tmp_path / "export", options).write(tables)
     lake = open_lake(spark, tmp_path)
@@ -120,9 +120,10 @@ def test_a_killed_load_is_done_again_and_changes_follow(
             raise Killed
         return append_load(lake, load)
 
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         patch.setattr(load_export_module, "append_load", fail)
-        load()
+        with pytest.raises(Killed):
+            load()
     assert [load.schema.table for load in read_loads(LakeReader(lake.location))] == ["inexact"]
 
     assert load() == {
@@ -138,7 +139,7 @@ def test_a_killed_load_is_done_again_and_changes_follow(
         for row in quarantined
     ] == [
         ("load", "d.t.000000000.csv", 20, "InvalidValue", b'{"id":"x","file":"b"}'),
-        ("load", "d.t.000000001.csv", 25, "MalformedMessage", b'5,"no end'),
+        ("load", "d.t.000000001.csv", 26, "MalformedMessage", b'5,"no end'),
     ]
     assert {row["commit_ts"] for row in quarantined} == {TSO}
     loads = {load.schema.table: load for load in read_loads(LakeReader(lake.location))}

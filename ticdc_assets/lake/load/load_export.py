@@ -1,5 +1,6 @@
 """Load the tables of an export, several in parallel; one that cannot be loaded stops no other."""
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,12 +27,17 @@ from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.load import Load
+from ticdc_assets.safe_text import describe_error
 from ticdc_assets.schema.types.mysql_type import require_known_types
 from ticdc_assets.stream.rules import make_rules
 
 # A schema file is larger than any that TiDB prints.
 _MOST_OF_A_SCHEMA = 64 << 20
 _MANY_BYTES = 16 << 20
+_MOST_OF_A_REASON = 500
+_FAILURES: tuple[type[Exception], ...] = (*TABLE_ERRORS, OSError)
+# How a message of Spark's quotes the error of the storage in a worker.
+_WORKER_ERROR = re.compile(r"^(?:OSError|FileNotFoundError): (.+)$", re.MULTILINE)
 
 Outcome = Literal["loaded", "already loaded", "failed"]
 
@@ -155,15 +161,17 @@ class _Loading:
         """Load one table."""
         try:
             result = self._load(files)
-        except TABLE_ERRORS as error:
-            reason = find_pause_reason(error)
-            if reason is None:
-                raise
+        except ConfigError:
+            # Of the lake, not of the table.
+            raise
+        except _FAILURES as error:
+            reason = find_pause_reason(error) or _describe_failure(error)
             result = TableResult(files.name, "failed", reason=reason)
         self.counter.add(tables=1)
         return result
 
     def _load(self, files: ExportedTable) -> TableResult:
+        """Load one table; raise an error that says why it cannot be."""
         schema = self._read_schema(files)
         table = TableToLoad(files, schema, self.ts, self.dialect)
         if table.incarnation in self.known:
@@ -222,3 +230,11 @@ class _Loading:
                     read_head(source, data.file, table.schema, table.dialect)
                 except MalformedMessage as error:
                     raise MalformedMessage(f"{data.file.path}: {error.reason}") from None
+
+
+def _describe_failure(error: Exception) -> str:
+    """Describe a failure of the export's storage, or of Spark, on one line."""
+    found = _WORKER_ERROR.findall(str(error))
+    return (
+        describe_error(OSError(found[-1])) if found else describe_error(error)[:_MOST_OF_A_REASON]
+    )

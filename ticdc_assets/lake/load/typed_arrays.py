@@ -49,7 +49,6 @@ _SIGNS: dict[Kind, bytes] = {
 _DAY, _SECONDS, _MOST = len("YYYY-MM-DD"), len("YYYY-MM-DD HH:MM:SS"), len(".ffffff")
 # A day, or a moment, in the first year that every engine counts alike.
 _FIRST_DAY = pa.scalar(-719162, pa.int32())
-_MOST_NUMBER = 300
 _TIME = rf"\A{patterns.TIME}\z"
 
 
@@ -92,7 +91,7 @@ def _read(texts: pa.Array, type: ColumnType, kind: Kind) -> pa.Array | None:
             )
             return years.cast(target) if _holds(pc.or_(is_year, pc.equal(years, 0))) else None
         case "float":
-            if pc.max(pc.binary_length(texts)).as_py() > _MOST_NUMBER:
+            if pc.max(pc.binary_length(texts)).as_py() > patterns.MAX_NUMBER_LENGTH:
                 return None
             numbers = texts.cast(pa.float64()).cast(target)
             return numbers if _holds(pc.is_finite(numbers)) else None

@@ -1,0 +1,89 @@
+"""`load`: an export becomes tables of a lake, and what is left out is said."""
+
+from pathlib import Path
+
+from tests.cli.conftest import Run
+from tests.cli.test_mending import dump
+from tests.dumpling.exporter import TSO, Exporter, format_metadata
+from tests.lake.canal import row, watermark
+from ticdc_assets.cli.load import format_progress
+from ticdc_assets.events import Column, ColumnType, Index, TableSchema
+from ticdc_assets.lake.load.load_export import LoadProgress
+
+SCHEMA = TableSchema(
+    "d",
+    "t",
+    (Column("id", ColumnType("int"), nullable=False), Column("v", ColumnType("text"))),
+    indexes=(Index("PRIMARY", ("id",), unique=True, primary=True),),
+)
+
+
+def declare(tmp_path: Path) -> None:
+    records = dump(tmp_path / "t.jsonl", [row("d", "t", TSO + 1, id="2"), watermark(TSO + 9)])
+    uri = f"dump://{records}?protocol=canal-json&enable-tidb-extension=true"
+    text = f'[[changefeed]]\nid = "f"\nsink-uri = "{uri}"\nstart-ts = {TSO}\n'
+    Path("changefeeds.toml").write_text(text)
+
+
+def test_rows_of_an_export_come_first_and_changes_follow(
+    here: object, run: Run, tmp_path: Path
+) -> None:
+    declare(tmp_path)
+    folder = tmp_path / "export"
+    Exporter(folder).write({SCHEMA: [("1", "a")]})
+    (folder / "d.odd-schema.sql").write_text("CREATE TABLE `odd` (`a` frobnicate);")
+    (folder / "notes.txt").touch()
+
+    code, out, err = run("load", folder, "--table", "D.T")
+    assert code == 0
+    lines = out.decode().splitlines()
+    assert lines[0].startswith(f"f: {folder} at {TSO}")
+    assert [line.split() for line in lines[1:3]] == [
+        ["table", "rows", "quarantined", "result"],
+        ["d.t", "1", "0", "loaded"],
+    ]
+    assert [line for line in err if not line.startswith("load: ")] == [
+        "skipped: notes.txt: not a file of Dumpling's"
+    ]
+    code, out, err = run("load", folder)
+    assert code == 1
+    assert "already loaded" in out.decode()
+    assert any(line.startswith("failed: d.odd: ") for line in err)
+    assert run("advance")[0] == 0
+    code, out, _ = run("show", "d.t", "--format", "jsonl")
+    assert out == b'{"id":"1","v":"a"}\n{"id":"2","v":null}\n'
+
+
+def test_an_export_that_cannot_be_loaded_is_an_error_before_spark_starts(
+    run: Run, tmp_path: Path
+) -> None:
+    declare(tmp_path)
+    folder = tmp_path / "export"
+
+    def fails_with(*words: object) -> str:
+        code, out, (line,) = run("load", *words)
+        assert (code, out) == (2, b"")
+        return line
+
+    assert "no such folder" in fails_with(folder)
+    folder.mkdir()
+    assert "the export has no tables" in fails_with(folder)
+    Exporter(folder).write({SCHEMA: []})
+    assert "export without --no-data" in fails_with(folder)
+    Exporter(folder).write({SCHEMA: [("1", "a")]})
+    assert "the export has no table d.other" in fails_with(folder, "--table", "d.other")
+    assert "--time-zone: unknown time zone" in fails_with(folder, "--time-zone", "Mars/Base")
+    assert "--csv-separator" in fails_with(folder, "--csv-separator", "")
+    (folder / "metadata").write_text(format_metadata().partition("Finished")[0])
+    assert "did not finish" in fails_with(folder)
+    (folder / "metadata").unlink()
+    assert "it has no metadata file" in fails_with(folder)
+    assert "must be a folder or a bucket" in fails_with("kafka://h:1/t")
+
+
+def test_progress_says_how_long_the_rest_takes() -> None:
+    done = LoadProgress(tables=3, all_tables=12, rows=1000, bytes=1 << 30, all_bytes=5 << 30)
+
+    assert format_progress(done, 60) == (
+        "load: 3 of 12 tables, 1,000 rows, 1.0 GB of 5.0 GB, 60 s, 4 min left"
+    )
