@@ -22,9 +22,9 @@ AFTER_SPARK = (
 INTERRUPTED = "interrupted; everything committed so far is kept: run the command again to continue"
 
 ALL = """\
-Turn the output of TiCDC into a lake of Delta tables that equal the upstream tables (advance),
-inspect it (tables, show, snapshot, events, why, schema, ledger) and repair it (resume, rebuild,
-maintain); or read a small changefeed without a lake (decode, replay).
+Turn the output of TiCDC into a lake of Delta tables that equal the upstream tables (advance), start
+them from an export (load), inspect it (tables, show, snapshot, events, why, schema, ledger) and
+repair it (resume, rebuild, maintain); or read a small changefeed without a lake (decode, replay).
 """
 
 DEMO_PROTOCOLS = ("csv", "canal-json", "simple", "open-protocol")
