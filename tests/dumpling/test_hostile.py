@@ -65,7 +65,7 @@ def read_all(
         ("sql", b"INSERT INTO t VALUES\n(1,'a',NULL)", 1, ["the file ends in an INSERT"]),
         ("sql", b"INSERT INTO t (i,x) VALUES\n(1,'a');\n", 0, ["no column 'x'"]),
         ("sql", b"INSERT INTO t (i) VALUES\n(1);\n", 0, ["lacks column 't'"]),
-        ("sql", b"INSERT INTO t (i,i,t,b) VALUES\n(1,1,'','');\n", 0, ["named twice"]),
+        ("sql", b"INSERT INTO t (i,I,t,b) VALUES\n(1,1,'','');\n", 0, ["named twice"]),
         ("sql", b"DELETE FROM t;\nINSERT INTO t VALUES\n(1,'a',NULL);\n", 0, ["not an INSERT"]),
         ("sql", b"INSERT INTO t VALUES\n(1,'a',NULL);\nDROP TABLE t;\n", 1, ["not an INSERT"]),
         ("sql", b"/*!40101 SET NAMES gbk*/;\nINSERT INTO t VALUES\n(1,'a',NULL);\n", 0, ["gbk"]),
@@ -106,7 +106,7 @@ def test_what_is_no_row_has_a_reason(
 @pytest.mark.parametrize("compression", [".gz", ".zst", ".snappy"])
 def test_rows_before_damage_are_kept(compression: str) -> None:
     options = DIALECTS["csv"]
-    rows = ROWS * 3000
+    rows = ROWS * 400
     content = compress(FORMATTERS["csv"](SCHEMA, rows, options), compression)  # type: ignore[arg-type]
 
     found, problems = read_all(content[: len(content) * 9 // 10], f"csv{compression}")
@@ -166,8 +166,9 @@ def test_hostile_bytes_take_linear_time(ending: str, unit: bytes, escapes: bool)
         read_all(content, ending, dialect)
         return time.process_time() - start
 
-    measure(1 << 14)
-    assert measure(1 << 18) < 40 * measure(1 << 15) + 0.3
+    measure(1 << 13)
+    # Of 16 times the bytes: what is quadratic takes 256 times as long.
+    assert measure(1 << 18) < 64 * measure(1 << 14) + 0.2
 
 
 def test_a_large_file_is_read_through_a_window() -> None:

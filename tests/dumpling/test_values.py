@@ -1,7 +1,7 @@
 """Any values in any dialect come back, by the fast path and by the scanners alike."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pytest
@@ -38,6 +38,14 @@ BYTES = st.binary(max_size=8).map(lambda b: base64.b64encode(b).decode())
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1).map(str)
 DECIMALS = st.decimals("-9999", "9999", places=2).map(str)
 BITS = st.integers(0, (1 << 16) - 1).map(str)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def any_block() -> Iterator[None]:
+    """Read blocks of a few rows as large ones are read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sql_reader, "LEAST_BLOCK", 0)
+        yield
 
 
 def rows_of(texts: st.SearchStrategy[str]) -> st.SearchStrategy[list[Row]]:

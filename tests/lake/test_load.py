@@ -83,6 +83,7 @@ INEXACT = TableSchema(
     ),
     indexes=(Index("PRIMARY", ("id",), unique=True, primary=True),),
 )
+GONE = TableSchema("d", "gone", (Column("id", ColumnType("int")),))
 BAD_BYTES = "caf\udce9\\"
 INEXACT_ROWS = [("1", "2024-01-01", "x"), ("2", "0000-00-00", "y"), ("3", None, BAD_BYTES)]
 
@@ -92,12 +93,13 @@ class Killed(BaseException):
 
 
 def write_export(folder: Path) -> None:
-    """Two tables of which one has rows that are none, one that nobody can read, and a view."""
+    """Two tables, of which one has rows that are none, two that cannot be loaded, and a view."""
     exporter = Exporter(folder, ExportOptions("csv", rows_per_file=2))
     rows = [("1", "a"), ("x", "b"), ("3", "c"), ("4", None)]
     exporter.write({SCHEMA: rows, INEXACT: INEXACT_ROWS})
     with (folder / "d.t.000000001.csv").open("a") as file:
         file.write('5,"no end')
+    Exporter(folder, ExportOptions("csv", rows_per_file=1)).write({GONE: [("1",), ("2",)]})
     (folder / "d.odd-schema.sql").write_text("CREATE TABLE `odd` (`a` frobnicate);")
     (folder / "d.v-schema.sql").write_text("CREATE TABLE `v` (`a` int);")
     (folder / "d.v-schema-view.sql").write_text("CREATE VIEW `v` AS SELECT 1;")
@@ -109,6 +111,7 @@ def test_a_killed_load_is_done_again_and_changes_follow(
     write_export(tmp_path / "export")
     lake = open_lake(spark, tmp_path)
     source = open_export(str(tmp_path / "export"))
+    (tmp_path / "export" / "d.gone.000000001.csv").unlink()
 
     def load() -> dict[str, tuple[str, int, int]]:
         results = load_export(lake, source, Dialect())
@@ -127,11 +130,15 @@ def test_a_killed_load_is_done_again_and_changes_follow(
     assert [load.schema.table for load in read_loads(LakeReader(lake.location))] == ["inexact"]
 
     assert load() == {
+        "d.gone": ("failed", 0, 0),
         "d.inexact": ("already loaded", 0, 0),
         "d.odd": ("failed", 0, 0),
         "d.t": ("loaded", 3, 2),
     }
     assert load()["d.t"] == ("already loaded", 0, 0)
+    reasons = {r.name: r.reason for r in load_export(lake, source, Dialect(), ["d.gone", "d.odd"])}
+    assert reasons["d.gone"] == "the file does not exist"
+    assert "frobnicate" in (reasons["d.odd"] or "")
 
     quarantined = lake.read("quarantine").orderBy("source").collect()
     assert [

@@ -23,7 +23,8 @@ class FileColumns:
                 raise MalformedMessage(f"the table has no column {name[:80]!r}")
             is_stored = column.generated != "virtual"
             places.append(self._stored.index(column.name) if is_stored else None)
-        if len(set(names)) < len(names):
+        stored = [place for place in places if place is not None]
+        if len(set(stored)) < len(stored):
             raise MalformedMessage("a column is named twice")
         return self._check(places)
 

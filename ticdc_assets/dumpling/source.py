@@ -13,7 +13,7 @@ import pyarrow as pa
 from ticdc_assets.dumpling.path import Compression
 from ticdc_assets.errors import MalformedMessage
 
-_CHUNK = 1 << 20
+_CHUNK, _SMALL_READ = 1 << 20, 1 << 16
 # A TiDB transaction is at most 120 MB, and hexadecimal digits double it.
 MAX_ROW = 256 << 20
 
@@ -108,7 +108,8 @@ class _Zstd:
 
     def read(self, size: int, /) -> bytes:
         try:
-            return bytes(self._stream.read(size))
+            # What comes before damage is lost with the read that meets it.
+            return bytes(self._stream.read(min(size, _SMALL_READ)))
         except (OSError, pa.ArrowException) as error:
             if self._source.error is not None:
                 raise self._source.error from None

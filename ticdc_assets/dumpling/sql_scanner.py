@@ -149,10 +149,12 @@ class RowScanner:
         ):
             return None
         # The next row starts on a line of its own.
-        ends = [end for sign in (b"\n(", b";\n") if (end := data.find(sign, position)) >= 0]
-        end = min(ends) if ends else len(data)
+        next_row = data.find(b"\n(", position)
+        limit = next_row if next_row >= 0 else len(data)
+        found = data.find(b";\n", position, limit)
+        end = found if found >= 0 else limit
         reason = f"value {len(values) + 1} is no literal: {_OTHER_DIALECT}"
-        return ScannedRow([], [], end, reason if ends else "the file ends in this row")
+        return ScannedRow([], [], end, reason if end < len(data) else "the file ends in this row")
 
     def _decode(self, match: re.Match[bytes]) -> bytes | None:
         single, double, hex, zero_x, bits, null, number, _ = match.groups()
