@@ -66,6 +66,7 @@ DEFAULTS: dict[str, Any] = {
     "ddl_time_zone": None,
     "default_collation": None,
     "start_ts": None,
+    "filter_rules": (),
     "omissions": (),
 }
 CHANGES_NO_BYTE_WE_READ = {
@@ -127,6 +128,7 @@ def test_a_golden_changefeed_loads_as_declared(dataset: str, tmp_path: Path) -> 
             expected["flush_interval"] = int(value.removesuffix("ms")) / 1000
         elif name == "filter.rules":
             omissions.append(f"with {name}")
+            expected["filter_rules"] = tuple(value)
         elif name not in CHANGES_NO_BYTE_WE_READ:
             target, _, csv_field = ARRIVES_AS[name].partition(".")
             (csv if csv_field else expected)[csv_field or target] = value

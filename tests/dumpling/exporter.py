@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ticdc_assets.dumpling.dialect import Dialect
-from ticdc_assets.events import Column, ColumnType, TableSchema
+from ticdc_assets.events import Column, ColumnType, Partitioning, TableSchema
 from ticdc_assets.schema.types.mysql_type import describe
 
 TSO = 470608231338082304
@@ -235,7 +235,7 @@ def format_create_table(schema: TableSchema) -> str:
         text = f"  {_quote(column.name)} {format_type(column.type)}"
         if column.generated is not None:
             text += f" GENERATED ALWAYS AS (1) {column.generated.upper()}"
-        text += " DEFAULT NULL" if column.nullable and column.generated is None else ""
+        text += _format_default(column)
         parts.append(text + ("" if column.nullable else " NOT NULL"))
     for index in schema.indexes:
         names = ",".join(map(_quote, index.columns))
@@ -245,7 +245,45 @@ def format_create_table(schema: TableSchema) -> str:
             parts.append(f"  UNIQUE KEY {_quote(index.name)} ({names})")
     body = ",\n".join(parts)
     options = "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
+    if schema.partitioning is not None:
+        options += "\n" + format_partitioning(schema.partitioning)
     return f"CREATE TABLE {_quote(schema.table)} (\n{body}\n) {options};\n"
+
+
+def _format_default(column: Column) -> str:
+    if column.generated is not None:
+        return ""
+    if column.default is None:
+        return " DEFAULT NULL" if column.nullable else ""
+    if column.default_is_expression:
+        return f" DEFAULT {column.default}"
+    kind = describe(column.type).kind
+    if kind in ("binary", "bit"):
+        return ""
+    return f" DEFAULT {_quote_text(column.default)}"
+
+
+def _quote_text(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def format_partitioning(by: Partitioning) -> str:
+    """Format partitions as SHOW CREATE TABLE prints them."""
+    inside = by.expression if by.expression is not None else ",".join(map(_quote, by.columns))
+    head = f"PARTITION BY {by.kind.upper()} ({inside})"
+    if by.kind in ("hash", "key"):
+        return f"{head} PARTITIONS {len(by.partitions)}"
+    parts = []
+    for partition in by.partitions:
+        if partition.less_than is not None:
+            bounds = ",".join(partition.less_than)
+            value = f"LESS THAN ({bounds})"
+        else:
+            lists = [",".join(values) for values in partition.values or ()]
+            many = by.kind == "list columns" and len(by.columns) > 1
+            value = f"IN ({','.join(f'({one})' if many else one for one in lists)})"
+        parts.append(f" PARTITION {_quote(partition.name)} VALUES {value}")
+    return head + "\n(" + ",\n".join(parts) + ")"
 
 
 def _quote(name: str) -> str:
@@ -261,12 +299,15 @@ class Exporter:
         folder.mkdir(parents=True, exist_ok=True)
 
     def write(
-        self, tables: Mapping[TableSchema, Sequence[Row]], creates: Mapping[str, str] | None = None
+        self,
+        tables: Mapping[TableSchema, Sequence[Row]],
+        creates: Mapping[str, str] | None = None,
+        tso: int = TSO,
     ) -> None:
         """Write tables and, last, the metadata; `creates` has other CREATE TABLEs by name."""
         for schema, rows in tables.items():
             self.write_table(schema, rows, (creates or {}).get(f"{schema.database}.{schema.table}"))
-        (self.folder / "metadata").write_text(format_metadata())
+        (self.folder / "metadata").write_text(format_metadata(tso))
 
     def write_table(
         self, schema: TableSchema, rows: Sequence[Row], create: str | None = None

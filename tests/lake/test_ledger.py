@@ -155,3 +155,24 @@ def test_a_contradicting_row_is_quarantined_and_a_partial_table_is_named(
         ("old", "partial", CREATE_NOT_SENT),
         ("new", "live", None),
     }
+
+
+def test_a_late_drop_undoes_what_was_applied_to_the_table_after_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
+    sql = "CREATE TABLE `t` (`id` INT PRIMARY KEY)"
+    sent = [ddl("d", "t", 5, "CREATE", sql), row("d", "t", 10, id="1"), watermark(12)]
+    advance(lake, RecordSource(lambda _: placed(sent)))
+    (first,) = read_last_snapshot(lake).versions.values()
+    sent += [row("d", "t", 20, id="2"), watermark(22)]
+    advance(lake, RecordSource(lambda _: placed(sent)))
+    sent += [ddl("d", "t", 15, "ERASE", "DROP TABLE `t`"), watermark(32)]
+    assert advance(lake, RecordSource(lambda _: placed(sent))).applied.replayed == 2
+    applied = read_last_snapshot(lake)
+    dropped, _ = sorted(applied.state.incarnations.values(), key=lambda t: t.status)
+    assert (dropped.status, applied.versions[dropped.id]) == ("dropped", first)
+    seen = as_of(lake)
+    assert list(seen.lines(seen.find("d.t")[0])) == [b'{"id":"2"}\n']
+    (table,) = build_ledger(LakeReader(lake.location), applied).tables
+    assert (table.input, table.applied, table.missing) == (2, 2, 0)

@@ -1,10 +1,12 @@
 """Loading an export: rows come into the lake as they were, and what is no row is quarantined."""
 
 import json
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as replace_struct
 from pyspark.sql import SparkSession
 
 from resources.export import open_export
@@ -13,6 +15,7 @@ from tests.dumpling.test_round_trip import DIALECTS, golden_tables
 from tests.lake.canal import FEED, change, placed, row, watermark
 from tests.lake.reading import read_lines
 from tests.truth import Row, truth
+from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance
@@ -30,8 +33,12 @@ from ticdc_assets.plan.load import Load
 GOLDEN = {"sql": ("t_bin", "t_int", "t_time", "t_enum", "Order"), "parquet": ("t_dec", "t_nopk")}
 
 
-def open_lake(spark: SparkSession, root: Path) -> LakeSession:
-    return LakeSession(spark, Lake(str(root / "lake"), FEED.id), FEED)
+# TiCDC sends tables without a key, too.
+ALL_TABLES = replace(FEED, force_replicate=True)
+
+
+def open_lake(spark: SparkSession, root: Path, feed: Changefeed = FEED) -> LakeSession:
+    return LakeSession(spark, Lake(str(root / "lake"), feed.id), feed)
 
 
 def read_rows(lake: LakeSession, load: Load) -> list[Row]:
@@ -46,7 +53,7 @@ def test_golden_tables_come_into_the_lake(spark: SparkSession, tmp_path: Path, n
     chosen = GOLDEN[name]
     tables = {schema: rows for schema, rows in golden_tables() if schema.table in chosen}
     Exporter(tmp_path / "export", options).write(tables)
-    lake = open_lake(spark, tmp_path)
+    lake = open_lake(spark, tmp_path, ALL_TABLES)
 
     results = load_export(lake, open_export(str(tmp_path / "export")), options.dialect)
 
@@ -83,9 +90,21 @@ INEXACT = TableSchema(
     ),
     indexes=(Index("PRIMARY", ("id",), unique=True, primary=True),),
 )
-GONE = TableSchema("d", "gone", (Column("id", ColumnType("int")),))
+GONE = replace_struct(SCHEMA, table="gone", columns=SCHEMA.columns[:1])
+KEYLESS = TableSchema("d", "keyless", (Column("id", ColumnType("int")),))
+HIDDEN = replace_struct(GONE, table="hidden")
 BAD_BYTES = "caf\udce9\\"
 INEXACT_ROWS = [("1", "2024-01-01", "x"), ("2", "0000-00-00", "y"), ("3", None, BAD_BYTES)]
+
+
+# One comes before the load, the others after it.
+CHANGES = [
+    row("d", "t", TSO - 5, id="3", file="part of the load"),
+    change("UPDATE", "d", "t", TSO + 1, {"id": "1", "file": "new"}, {"file": "a"}),
+    change("DELETE", "d", "t", TSO + 2, {"id": "3", "file": "c"}),
+    row("d", "t", TSO + 3, id="9", file="z"),
+    watermark(TSO + 9),
+]
 
 
 class Killed(BaseException):
@@ -93,13 +112,14 @@ class Killed(BaseException):
 
 
 def write_export(folder: Path) -> None:
-    """Two tables, of which one has rows that are none, two that cannot be loaded, and a view."""
+    """Tables to load, of which one has rows that are none; others, and a view."""
     exporter = Exporter(folder, ExportOptions("csv", rows_per_file=2))
     rows = [("1", "a"), ("x", "b"), ("3", "c"), ("4", None)]
     exporter.write({SCHEMA: rows, INEXACT: INEXACT_ROWS})
     with (folder / "d.t.000000001.csv").open("a") as file:
         file.write('5,"no end')
-    Exporter(folder, ExportOptions("csv", rows_per_file=1)).write({GONE: [("1",), ("2",)]})
+    more = {GONE: [("1",), ("2",)], KEYLESS: [("1",)], HIDDEN: [("1",)]}
+    Exporter(folder, ExportOptions("csv", rows_per_file=1)).write(more)
     (folder / "d.odd-schema.sql").write_text("CREATE TABLE `odd` (`a` frobnicate);")
     (folder / "d.v-schema.sql").write_text("CREATE TABLE `v` (`a` int);")
     (folder / "d.v-schema-view.sql").write_text("CREATE VIEW `v` AS SELECT 1;")
@@ -109,7 +129,7 @@ def test_a_killed_load_is_done_again_and_changes_follow(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_export(tmp_path / "export")
-    lake = open_lake(spark, tmp_path)
+    lake = open_lake(spark, tmp_path, replace(FEED, filter_rules=("*.*", "!d.hid*")))
     source = open_export(str(tmp_path / "export"))
     (tmp_path / "export" / "d.gone.000000001.csv").unlink()
 
@@ -131,7 +151,9 @@ def test_a_killed_load_is_done_again_and_changes_follow(
 
     assert load() == {
         "d.gone": ("failed", 0, 0),
+        "d.hidden": ("left out", 0, 0),
         "d.inexact": ("already loaded", 0, 0),
+        "d.keyless": ("left out", 0, 0),
         "d.odd": ("failed", 0, 0),
         "d.t": ("loaded", 3, 2),
     }
@@ -154,14 +176,7 @@ def test_a_killed_load_is_done_again_and_changes_follow(
         dict(zip(("id", "born", "t"), row, strict=True)) for row in INEXACT_ROWS
     ]
 
-    messages = [
-        row("d", "t", TSO - 5, id="3", file="part of the load"),
-        change("UPDATE", "d", "t", TSO + 1, {"id": "1", "file": "new"}, {"file": "a"}),
-        change("DELETE", "d", "t", TSO + 2, {"id": "3", "file": "c"}),
-        row("d", "t", TSO + 3, id="9", file="z"),
-        watermark(TSO + 9),
-    ]
-    done = advance(lake, RecordSource(lambda _: placed(messages)))
+    done = advance(lake, RecordSource(lambda _: placed(CHANGES)))
     assert done.applied.problems == []
     shown = as_of(lake)
     tables = {table.schema.table: table for table in shown.tables()}

@@ -104,6 +104,8 @@ class Changefeed:
     # CSV: whether an update may arrive as an insert; None if that depends on the server.
     writes_updates_as_inserts: bool | None = False
     server_version: ServerVersion | None = None
+    # The tables that are sent: the last pattern that matches one decides; none: all tables.
+    filter_rules: tuple[str, ...] = ()
     # What the settings leave out of the stream, one sentence per setting.
     omissions: tuple[str, ...] = ()
     may_lack_deletes: bool = False
@@ -225,6 +227,7 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         enable_table_across_nodes=settings.flag("scheduler.enable-table-across-nodes"),
         output_column_id=settings.flag(f"{_STORAGE}.output-column-id"),
         output_raw_change_event=settings.flag(f"{home}.output-raw-change-event"),
+        filter_rules=toml.texts("filter.rules"),
         omissions=list_omissions(toml),
         may_lack_deletes=may_lack_deletes(toml),
         force_replicate=settings.flag("force-replicate"),

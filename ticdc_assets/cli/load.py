@@ -7,6 +7,7 @@ from ticdc_assets.cli import texts
 from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.progress import Progress
+from ticdc_assets.cli.source import format_command
 from ticdc_assets.dumpling.dialect import Dialect, find_zone, make_dialect
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.lake.load.load_export import (
@@ -45,6 +46,8 @@ def load(options: argparse.Namespace) -> int:
         say(line)
     say(f"  in {progress.seconds:.1f} s")
     _warn(source.export.skipped, results)
+    if any(result.outcome == "loaded" for result in results):
+        say(f"  the next run takes them up: {format_command(options, 'advance')}")
     return 1 if any(r.outcome == "failed" or r.quarantined for r in results) else 0
 
 
@@ -94,7 +97,7 @@ def _warn(skipped: tuple[tuple[str, str], ...], results: list[TableResult]) -> N
         warn(f"skipped: {name}: {reason}")
     for result in results:
         if result.reason is not None:
-            warn(f"failed: {result.name}: {result.reason}")
+            warn(f"{result.outcome}: {result.name}: {result.reason}")
         if result.quarantined:
             rows = texts.format_count(result.quarantined, "row")
             warn(f"quarantined: {result.name}: {rows}, see `quarantine` where stage = 'load'")

@@ -1,4 +1,4 @@
-"""Find the topic of a table by the changefeed's dispatchers.
+"""Find what a changefeed does with a table by its name: whether it sends it, and to which topic.
 
 Matchers use the table filter syntax of TiDB's tools: `database.table`, where each part is a name
 with the wildcards `*`, `?` and `[a-z]`, a quoted name, or a regular expression between slashes.  A
@@ -68,11 +68,17 @@ def _can_name(expression: str, topic: str) -> bool:
 def find_topic(feed: Changefeed, database: str, table: str) -> str | None:
     """Return the topic of the first dispatcher that matches the table, else the default topic."""
     for dispatcher in feed.dispatchers:
-        if _matches(dispatcher.matcher, database, table):
+        if _matches(dispatcher.matcher, database, table, "sink.dispatchers"):
             if not dispatcher.topic:
                 break
             return _expand_topic(dispatcher.topic, database, table)
     return feed.topic
+
+
+def passes_filter(feed: Changefeed, database: str, table: str) -> bool:
+    """Return whether the changefeed's filter lets a table through."""
+    rules = feed.filter_rules
+    return not rules or _matches(rules, database, table, "filter.rules")
 
 
 def _expand_topic(expression: str, database: str, table: str) -> str:
@@ -83,16 +89,16 @@ def _expand_topic(expression: str, database: str, table: str) -> str:
     return topic.replace(".", "_") if topic in (".", "..") else topic[:_MAX_TOPIC_LENGTH]
 
 
-def _matches(patterns: tuple[str, ...], database: str, table: str) -> bool:
+def _matches(patterns: tuple[str, ...], database: str, table: str, setting: str) -> bool:
     for pattern in reversed(patterns):
-        of_database, of_table = _parse_pattern(pattern)
+        of_database, of_table = _parse_pattern(pattern, setting)
         if of_database.search(database) and of_table.search(table):
             return not pattern.startswith("!")
     return False
 
 
 @lru_cache(maxsize=1024)
-def _parse_pattern(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _parse_pattern(pattern: str, setting: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Parse `database.table` into one regular expression per part."""
     try:
         of_database, dot = _parse_part(pattern, pattern.startswith("!"))
@@ -102,7 +108,7 @@ def _parse_pattern(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
         return re.compile(of_database, _FLAGS), re.compile(of_table, _FLAGS)
     except (ValueError, re.error) as error:
         reason = f"matcher {pattern!r} cannot be parsed: {error}"
-        raise ConfigError(reason, setting="sink.dispatchers") from None
+        raise ConfigError(reason, setting=setting) from None
 
 
 def _parse_part(pattern: str, start: int) -> tuple[str, int]:

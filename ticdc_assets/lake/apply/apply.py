@@ -4,7 +4,7 @@
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -16,8 +16,10 @@ from ticdc_assets.lake.apply.quarantined_rows import write_quarantined_rows
 from ticdc_assets.lake.apply.table_features import read_table_detail
 from ticdc_assets.lake.apply.table_work import TableOutcome, apply_table_work
 from ticdc_assets.lake.apply.window import PreparedWindow, prepare_window
+from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import find_valid_snapshot, write_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.lake.log.schema_history import write_history, write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
@@ -35,7 +37,7 @@ from ticdc_assets.plan.replay import (
     stated_tables,
 )
 from ticdc_assets.plan.row_group import UndecodedFiles
-from ticdc_assets.plan.state import State
+from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.stream.problem import Problem
 
 # Called after each table with how many are done, and how many there are.
@@ -137,19 +139,19 @@ class _Applier:
         window = prepare_window(self._lake, base, past, snapshot.ts, snapshot.batch)
         chosen = choose_tables(replay, now, window.plan)
         work = self._apply_work(window, [id for id in window.plan.work if id in chosen])
+        known = [now.incarnations[id] for id in sorted(chosen & now.incarnations.keys())]
+        work = dataclasses.replace(
+            work,
+            outcomes=work.outcomes | {t.id: _replace_counts(t, work, base) for t in known},
+            replayed_from=base_id,
+        )
         state = join_replay(now, work.plan.state, chosen, snapshot.snapshot_id)
         history = [version for version in window.plan.history if version.incarnation in chosen]
         write_history(self._lake, history, base.ts)
         self._result = dataclasses.replace(
             self._result, replayed=self._result.replayed + len(chosen)
         )
-        return self._write_snapshot(
-            snapshot,
-            control,
-            state,
-            snapshot.batch,
-            dataclasses.replace(work, replayed_from=base_id),
-        )
+        return self._write_snapshot(snapshot, control, state, snapshot.batch, work)
 
     def _find_arrivals(self, snapshot: Snapshot, control: ControlEvents) -> Arrivals:
         is_first = not snapshot.snapshot_id
@@ -219,7 +221,6 @@ class _Applier:
     ) -> Snapshot:
         state = mark_gaps(state, control.gaps)
         write_tables(self._lake, before, state, work.versions)
-        counts = [count for outcome in work.outcomes.values() for count in outcome.counts]
         snapshot = write_snapshot(
             self._lake,
             before,
@@ -228,15 +229,15 @@ class _Applier:
             decoded_batch=min(batch, self._batches.complete_through),
             versions=work.versions,
             watermarks=control.watermarks,
-            counts=counts,
+            counts=work.counts,
             replayed_from=work.replayed_from,
         )
         done = self._result
         self._result = dataclasses.replace(
             done,
             tables=done.tables + len(work.versions),
-            rows=done.rows + sum(count.rows.read for count in counts),
-            quarantined=done.quarantined + sum(count.rows.quarantined for count in counts),
+            rows=done.rows + sum(count.rows.read for count in work.counts),
+            quarantined=done.quarantined + sum(count.rows.quarantined for count in work.counts),
             problems=[*done.problems, *work.plan.problems],
         )
         return snapshot
@@ -247,7 +248,7 @@ class _AppliedWork:
     """The plan with what the work showed, and what became of each table."""
 
     plan: Plan
-    outcomes: Mapping[str, TableOutcome]
+    outcomes: dict[str, TableOutcome]
     # The snapshot that a replay started from.
     replayed_from: int | None = None
 
@@ -255,3 +256,19 @@ class _AppliedWork:
     def versions(self) -> dict[str, int]:
         """Return the new Delta version of each table."""
         return {id: o.version for id, o in self.outcomes.items() if o.version is not None}
+
+    @property
+    def counts(self) -> list[TableCounts]:
+        return [count for outcome in self.outcomes.values() for count in outcome.counts]
+
+
+def _replace_counts(table: Incarnation, work: _AppliedWork, base: Snapshot) -> TableOutcome:
+    """Return the outcome of a replay for a table that has counts of former windows, if only zero.
+
+    Without any work, whatever was applied to the table since is undone.
+    """
+    outcome = work.outcomes.get(table.id, TableOutcome(base.versions.get(table.id)))
+    name = make_table_name(table.schema.database, table.schema.table) or ""
+    return dataclasses.replace(
+        outcome, counts=outcome.counts or [TableCounts(table.id, name, RowCounts())]
+    )

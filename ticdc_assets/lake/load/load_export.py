@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
+from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.dumpling.export import Export, ExportedTable
 from ticdc_assets.dumpling.metadata import METADATA, read_metadata
@@ -29,6 +30,7 @@ from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.load import Load
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.schema.types.mysql_type import require_known_types
+from ticdc_assets.stream.routing import passes_filter
 from ticdc_assets.stream.rules import make_rules
 
 # A schema file is larger than any that TiDB prints.
@@ -39,12 +41,12 @@ _FAILURES: tuple[type[Exception], ...] = (*TABLE_ERRORS, OSError)
 # How a message of Spark's quotes the error of the storage in a worker.
 _WORKER_ERROR = re.compile(r"^(?:OSError|FileNotFoundError): (.+)$", re.MULTILINE)
 
-Outcome = Literal["loaded", "already loaded", "failed"]
+Outcome = Literal["loaded", "already loaded", "left out", "failed"]
 
 
 @dataclass(frozen=True)
 class TableResult:
-    """What became of one table; `reason` says why it failed."""
+    """What became of one table; `reason` says why it failed or was left out."""
 
     name: str
     outcome: Outcome
@@ -148,6 +150,18 @@ class _Counter:
             self._show(self._now)
 
 
+def find_omission(feed: Changefeed, schema: TableSchema) -> str | None:
+    """Return why the changefeed sends no changes of a table, if it does not."""
+    if not passes_filter(feed, schema.database, schema.table):
+        return "filter.rules keep it out of the changefeed"
+    if not schema.own_key and not feed.force_replicate:
+        return (
+            "it has no primary key and no unique key over NOT NULL columns, so TiCDC sends it only"
+            " with force-replicate = true"
+        )
+    return None
+
+
 @dataclass(frozen=True)
 class _Loading:
     lake: LakeSession
@@ -177,6 +191,11 @@ class _Loading:
         if table.incarnation in self.known:
             self.counter.add(size=files.size)
             return TableResult(files.name, "already loaded")
+        reason = find_omission(self.lake.feed, schema)
+        if reason is not None:
+            # It would stay as it is now, whatever happens upstream.
+            self.counter.add(size=files.size)
+            return TableResult(files.name, "left out", reason=reason)
         self._check_heads(table)
         loader = TableLoader(self.lake, table, self.source.open_folder)
         written = loader.write(lambda rows, size: self.counter.add(rows=rows, size=size))
