@@ -12,14 +12,19 @@ import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from resources.catalog import read_catalog, read_last_row
+from resources.export import open_export
 from resources.source import read_checkpoint
 from resources.storage import open_sink_folder
+from tests.dumpling.exporter import TSO, Exporter, ExportOptions
 from tests.golden import GOLDEN, storage_tree
 from tests.made_lake import schema, write_snapshot, write_tables
 from tests.servers import s3_server
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
+from ticdc_assets.dumpling.reader import read_rows
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.events import Column, ColumnType, TableSchema
+from ticdc_assets.lake.load.load_export import read_tso
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
@@ -63,6 +68,34 @@ def test_a_folder_reads_as_on_disk(server: str) -> None:
     assert folder.head("metadata", 3) == tree["metadata"][:3]
     with pytest.raises(FileNotFoundError):
         folder.read("no such/file")
+
+
+@pytest.mark.parametrize("ending", ["sql", "csv.gz", "csv.zst", "sql.snappy", "parquet"])
+def test_an_export_reads_as_on_disk(server: str, tmp_path: Path, ending: str) -> None:
+    format, dot, compression = ending.partition(".")
+    options = ExportOptions(format, compression=dot + compression)  # type: ignore[arg-type]
+    table = TableSchema("d", "t", (Column("i", ColumnType("int")), Column("v", ColumnType("text"))))
+    Exporter(tmp_path, options).write({table: [(str(n), f"text {n}") for n in range(5000)]})
+    client = boto3.client("s3", endpoint_url=server, region_name="us-east-1")
+    for path in tmp_path.iterdir():
+        client.upload_file(str(path), "changes", f"exports/{ending}/{path.name}")
+    uri = (
+        f"s3://changes/exports/{ending}?endpoint={server}&region=us-east-1&secret-access-key=S3CRET"
+    )
+
+    source = open_export(f"{uri}&access-key=AKIDTEST")
+
+    assert source.origin == f"s3://changes/exports/{ending}"
+    assert source.export == open_export(str(tmp_path)).export
+    assert read_tso(source) == TSO
+    texts = []
+    for data in source.export.tables[0].data:
+        with source.open_folder().open(data.file.path) as file:
+            for batch in read_rows(file, data.file, table, options.dialect):
+                texts += batch.column("c1").to_pylist()
+    assert texts == [f"text {n}" for n in range(5000)]
+    with pytest.raises(FileNotFoundError), source.open_folder().open("none"):
+        pass
 
 
 def test_the_sensor_reads_the_checkpoint_with_dagsters_client(server: str, tmp_path: Path) -> None:
