@@ -13,7 +13,7 @@ from tests.dumpling.test_round_trip import DIALECTS, read
 from ticdc_assets.dumpling import source
 from ticdc_assets.dumpling.dialect import Dialect, make_dialect
 from ticdc_assets.dumpling.path import parse_path
-from ticdc_assets.dumpling.reader import read_head
+from ticdc_assets.dumpling.reader import read_head, read_rows
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import Column, ColumnType, TableSchema
 
@@ -133,6 +133,41 @@ def test_a_damaged_file_loses_no_row_silently(format: str, data: st.DataObject) 
     assert len(same) == len(ROWS) or len(set(rows) - same) + len(problems) > 0
 
 
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_damaged_parquet_file_is_reported(data: st.DataObject) -> None:
+    content = bytearray(FORMATTERS["parquet"](SCHEMA, ROWS, DIALECTS["parquet"]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+
+    rows, problems = read_all(bytes(content), "parquet")
+
+    assert len(rows) == len(ROWS) or problems
+
+
+class Failing(io.BytesIO):
+    """A file whose storage fails after some reads."""
+
+    left = 2
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError("the storage does not answer")
+        return super().read(size)
+
+
+@pytest.mark.parametrize("ending", ["csv", "sql.gz", "csv.zst", "csv.snappy", "parquet"])
+def test_a_storage_that_fails_is_no_damage(ending: str) -> None:
+    format, dot, compression = ending.partition(".")
+    plain = FORMATTERS[format](SCHEMA, ROWS, DIALECTS[format])
+    content = compress(plain, dot + compression)  # type: ignore[arg-type]
+    file = parse_path(f"d.t.0.{ending}")
+    assert file is not None
+    with pytest.raises(OSError, match="does not answer"):
+        list(read_rows(Failing(content), file, SCHEMA, Dialect()))
+
+
 @given(st.binary(max_size=200), st.sampled_from(["sql", "csv", "parquet", "sql.gz", "csv.zst"]))
 def test_any_bytes_raise_nothing(content: bytes, ending: str) -> None:
     for prefix in (b"", b"INSERT INTO t VALUES\n(", b'"i","t","b"\r\n'):
@@ -194,8 +229,6 @@ def test_a_large_file_is_read_through_a_window() -> None:
     file = parse_path("d.t.0.csv")
     assert file is not None
     tracemalloc.start()
-    from ticdc_assets.dumpling.reader import read_rows
-
     count = sum(batch.num_rows for batch in read_rows(Endless(), file, SCHEMA, options.dialect))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -19,11 +19,13 @@ from ticdc_assets.dumpling.rows import (
     list_stored,
     make_batch_schema,
 )
-from ticdc_assets.dumpling.source import Source
+from ticdc_assets.dumpling.source import RecordingSource, Source
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import TableSchema
 
 _MAX_ROWS = 10_000
+# What Arrow raises for content that is not Parquet.
+_DAMAGE = (pa.ArrowException, OSError, UnicodeError)
 _SECONDS, _FRACTION = len("YYYY-MM-DD HH:MM:SS"), 6
 
 
@@ -35,12 +37,13 @@ class ParquetReader:
         self._columns = list_stored(schema)
         self._schema = schema
         self._converters = [Converter(c, dialect, encoded=False) for c in self._columns]
+        self._source = RecordingSource(source)
         try:
-            # The file may be a Python object, which no other thread may read.
-            self._file = pq.ParquetFile(cast(Any, source), pre_buffer=False)
+            # The file is a Python object, which no other thread may read.
+            self._file = pq.ParquetFile(cast(Any, self._source), pre_buffer=False)
             names = self._file.schema_arrow.names
-        except (pa.ArrowException, UnicodeError) as error:
-            raise MalformedMessage(f"not a Parquet file: {error}") from None
+        except _DAMAGE as error:
+            raise MalformedMessage(f"not a Parquet file: {self._explain(error)}") from None
         self._places = FileColumns(schema).find(names)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -50,10 +53,16 @@ class ParquetReader:
             for batch in self._file.iter_batches(_MAX_ROWS, use_threads=False):
                 yield from self._read(batch, offset)
                 offset += batch.num_rows
-        except (pa.ArrowException, UnicodeError) as error:
+        except _DAMAGE as error:
             builder = BatchBuilder(len(self._columns))
-            builder.add_problem(offset, f"damaged from this row on: {error}", b"")
+            builder.add_problem(offset, f"damaged from here on: {self._explain(error)}", b"")
             yield from builder.flush()
+
+    def _explain(self, error: Exception) -> str:
+        """Describe damage; raise the error of the storage, if it is the reason."""
+        if self._source.error is not None:
+            raise self._source.error from None
+        return str(error)
 
     def _read(self, batch: pa.RecordBatch, offset: int) -> Iterator[pa.RecordBatch]:
         count = batch.num_rows

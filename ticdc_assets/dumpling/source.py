@@ -28,7 +28,9 @@ class Source(Protocol):
 
     def read(self, size: int, /) -> bytes: ...
 
-    def seek(self, position: int, /) -> int: ...
+    def seek(self, position: int, whence: int = 0, /) -> int: ...
+
+    def tell(self) -> int: ...
 
 
 class Readable(Protocol):
@@ -81,8 +83,11 @@ class _Gzip:
                 return content
 
 
-class _Recording:
-    """A source that keeps its own error: libraries do not tell it from damaged content."""
+class RecordingSource:
+    """A source for libraries, as a Python file: it keeps its own error.
+
+    A library raises the same errors for a storage that fails and for damaged content.
+    """
 
     closed = False
 
@@ -90,12 +95,22 @@ class _Recording:
         self._source = source
         self.error: OSError | None = None
 
-    def read(self, size: int, /) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
+        """Read bytes, and keep the error that this raises."""
         try:
-            return self._source.read(size)
+            return bytes(self._source.read(size))
         except OSError as error:
             self.error = error
             raise
+
+    def seek(self, position: int, whence: int = 0, /) -> int:
+        """Go to a position."""
+        self._source.seek(position, whence)
+        return self._source.tell()
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._source.tell()
 
     def close(self) -> None:
         """Leave the source open: its owner closes it."""
@@ -103,7 +118,7 @@ class _Recording:
 
 class _Zstd:
     def __init__(self, source: Source) -> None:
-        self._source = _Recording(source)
+        self._source = RecordingSource(source)
         self._stream = pa.CompressedInputStream(pa.PythonFile(self._source, mode="r"), "zstd")
 
     def read(self, size: int, /) -> bytes:
