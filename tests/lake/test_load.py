@@ -21,7 +21,8 @@ from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.columns.stored_values import format_blocks
 from ticdc_assets.lake.load import load_export as load_export_module
-from ticdc_assets.lake.load.load_export import load_export
+from ticdc_assets.lake.load import load_table, parts
+from ticdc_assets.lake.load.load_export import LoadProgress, load_export
 from ticdc_assets.lake.log.loads import append_load, read_loads
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
@@ -157,10 +158,10 @@ def test_a_killed_load_is_done_again_and_changes_follow(
         "d.odd": ("failed", 0, 0),
         "d.t": ("loaded", 3, 2),
     }
-    assert load()["d.t"] == ("already loaded", 0, 0)
-    reasons = {r.name: r.reason for r in load_export(lake, source, Dialect(), ["d.gone", "d.odd"])}
-    assert reasons["d.gone"] == "the file does not exist"
-    assert "frobnicate" in (reasons["d.odd"] or "")
+    gone, odd, table = load_export(lake, source, Dialect(), ["d.gone", "d.odd", "D.T"])
+    assert gone.reason == "the file does not exist"
+    assert "frobnicate" in (odd.reason or "")
+    assert table.outcome == "already loaded"
 
     quarantined = lake.read("quarantine").orderBy("source").collect()
     assert [
@@ -185,3 +186,27 @@ def test_a_killed_load_is_done_again_and_changes_follow(
         b'{"id":"4","file":null}\n',
         b'{"id":"9","file":"z"}\n',
     ]
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_a_table_in_several_commits_may_get_its_first_inexact_value_in_any(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: bool
+) -> None:
+    """A file is a commit here."""
+    monkeypatch.setattr(parts, "_BYTES_PER_COMMIT", 1)
+    if not few:
+        monkeypatch.setattr(load_table, "_FEW_BYTES", 0)
+    options = ExportOptions("sql", rows_per_file=1, compression=".gz")
+    Exporter(tmp_path / "export", options).write({INEXACT: INEXACT_ROWS})
+    lake = open_lake(spark, tmp_path)
+    seen: list[LoadProgress] = []
+
+    load_export(lake, open_export(str(tmp_path / "export")), Dialect(), show=seen.append)
+
+    (load,) = read_loads(LakeReader(lake.location))
+    rows = [dict(zip(("id", "born", "t"), row, strict=True)) for row in INEXACT_ROWS]
+    assert sorted(read_rows(lake, load), key=str) == sorted(rows, key=str)
+    assert load.rows == 3
+    assert [progress.rows for progress in seen] == [1, 2, 3, 3]
+    assert seen[-1].bytes == seen[-1].all_bytes
+    assert seen[-1].tables == 1
