@@ -98,16 +98,6 @@ BAD_BYTES = "caf\udce9\\"
 INEXACT_ROWS = [("1", "2024-01-01", "x"), ("2", "0000-00-00", "y"), ("3", None, BAD_BYTES)]
 
 
-# One comes before the load, the others after it.
-CHANGES = [
-    row("d", "t", TSO - 5, id="3", file="part of the load"),
-    change("UPDATE", "d", "t", TSO + 1, {"id": "1", "file": "new"}, {"file": "a"}),
-    change("DELETE", "d", "t", TSO + 2, {"id": "3", "file": "c"}),
-    row("d", "t", TSO + 3, id="9", file="z"),
-    watermark(TSO + 9),
-]
-
-
 class Killed(BaseException):
     """A run ends here."""
 
@@ -177,15 +167,27 @@ def test_a_killed_load_is_done_again_and_changes_follow(
         dict(zip(("id", "born", "t"), row, strict=True)) for row in INEXACT_ROWS
     ]
 
-    done = advance(lake, RecordSource(lambda _: placed(CHANGES)))
-    assert done.applied.problems == []
-    shown = as_of(lake)
-    tables = {table.schema.table: table for table in shown.tables()}
-    assert read_lines(lake, shown, tables["t"]) == [
+    assert advance_with_changes(lake) == [
         b'{"id":"1","file":"new"}\n',
         b'{"id":"4","file":null}\n',
         b'{"id":"9","file":"z"}\n',
     ]
+
+
+def advance_with_changes(lake: LakeSession) -> list[bytes]:
+    """Apply changes from before and after the export; return the rows of `d.t`."""
+    messages = [
+        row("d", "t", TSO - 5, id="3", file="part of the load"),
+        change("UPDATE", "d", "t", TSO + 1, {"id": "1", "file": "new"}, {"file": "a"}),
+        change("DELETE", "d", "t", TSO + 2, {"id": "3", "file": "c"}),
+        row("d", "t", TSO + 3, id="9", file="z"),
+        watermark(TSO + 9),
+    ]
+    done = advance(lake, RecordSource(lambda _: placed(messages)))
+    assert done.applied.problems == []
+    shown = as_of(lake)
+    tables = {table.schema.table: table for table in shown.tables()}
+    return read_lines(lake, shown, tables["t"])
 
 
 @pytest.mark.parametrize("few", [True, False])
