@@ -12,6 +12,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from resources.reference import read_reference
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import escape_control, redact, remember_secret
@@ -107,25 +108,9 @@ def _read_own_settings(feed: Changefeed) -> Settings:
     """Return the settings of `[changefeed.kafka]`, with those that are somewhere else."""
     settings: Settings = dict(feed.client_settings.values)
     for name, reference in feed.client_settings.references.items():
-        if reference.kind == "env":
-            value = os.environ.get(reference.place)
-            missing = f"there is no environment variable {reference.place}"
-        else:
-            value = _read_first_line(reference.place)
-            missing = f"the file cannot be read, or is empty: {reference.place}"
-        if not value:
-            raise ConfigError(missing, setting=f"changefeed {feed.id}.kafka: {name}")
-        remember_secret(value)
-        settings[name] = value
+        place = f"changefeed {feed.id}.kafka: {name}"
+        settings[name] = read_reference(reference, setting=place)
     return settings
-
-
-def _read_first_line(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.readline().rstrip("\r\n")
-    except (OSError, ValueError):
-        return None
 
 
 def _read_mechanism(options: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from tests import golden
 
 if TYPE_CHECKING:
     from tests.kafka_broker import Broker
+    from tests.mariadb_server import MariaDb
 
 # No deadline: a busy machine is not a failure.  CI uses the same examples on every run, so that a
 # failure there is caused by the change.
@@ -28,6 +29,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Broker"]:
     from tests.kafka_broker import kafka_broker
 
     with kafka_broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator["MariaDb"]:
+    """A MariaDB for all tests of a process; a database belongs to the test that creates it."""
+    from tests.mariadb_server import run_mariadb
+
+    with run_mariadb(tmp_path_factory.mktemp("mariadb")) as running:
         yield running
 
 

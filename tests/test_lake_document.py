@@ -9,7 +9,16 @@ import pytest
 from ticdc_assets.checks.models import KINDS, ORIGINS, ROLES, STAGES
 from ticdc_assets.events import Op
 from ticdc_assets.events.table_schema import ColumnType
-from ticdc_assets.lake.store.contracts import COMMIT_TS, CONTRACTS, INEXACT, RAW_FILES, RAW_RECORDS
+from ticdc_assets.lake.store.contracts import (
+    COMMIT_TS,
+    CONTRACTS,
+    INEXACT,
+    RAW_FILES,
+    RAW_RECORDS,
+    VERIFICATION_CONTRACTS,
+)
+from ticdc_assets.lake.verify.narrowing import What
+from ticdc_assets.lake.verify.results import Verdict
 from ticdc_assets.plan.state import Status
 from ticdc_assets.schema.types.mysql_type import TYPES, map_to_delta_type
 
@@ -19,7 +28,7 @@ SECTIONS = dict(re.findall(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", DOCUMENT))
 TABLES = {
     "`raw` of a topic": RAW_RECORDS,
     "`raw` of a folder": RAW_FILES,
-    **{f"`{name}`": contract for name, contract in CONTRACTS.items()},
+    **{f"`{name}`": contract for name, contract in (CONTRACTS | VERIFICATION_CONTRACTS).items()},
     "Current tables": f"{COMMIT_TS} bigint, {INEXACT} map<string, string>",
 }
 
@@ -57,6 +66,8 @@ def test_every_column_is_described_with_its_type(section: str) -> None:
         ("`quarantine`", "stage", STAGES),
         ("`schema_history`", "origin", ORIGINS),
         ("`tables`", "status", get_args(Status)),
+        ("`verifications`", "verdict", get_args(Verdict)),
+        ("`differences`", "what", get_args(What)),
     ],
 )
 def test_every_value_of_a_column_is_described(section: str, column: str, values: list[str]) -> None:

@@ -11,7 +11,8 @@ from resources.lake import get_lake_root
 from ticdc_assets.assets.advance import advance_job, feed_assets
 from ticdc_assets.assets.maintenance import maintenance_job
 from ticdc_assets.assets.pinned_catalogs import Versions, pin_catalogs, read_pinned_catalogs
-from ticdc_assets.assets.specs import load_error_spec, source_spec
+from ticdc_assets.assets.specs import load_error_spec, source_spec, upstream_spec
+from ticdc_assets.assets.verification import verification_job
 from ticdc_assets.changefeed import Changefeed, find_changefeeds_file, load_changefeeds
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
@@ -19,7 +20,7 @@ from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.sensors.alert import alert_sensors
 from ticdc_assets.sensors.checkpoint import checkpoint_sensor, source_resources
-from ticdc_assets.sensors.schedule import maintenance_schedule
+from ticdc_assets.sensors.schedule import maintenance_schedule, verification_schedule
 
 log = logging.getLogger("dagster.ticdc")
 
@@ -59,10 +60,18 @@ def graph(
 def _define_feed(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.Definitions:
     assets = feed_assets(feed, lake, catalog)
     advance, maintain = advance_job(feed, assets), maintenance_job(feed)
-    return dg.Definitions(
+    defined = dg.Definitions(
         assets=[source_spec(feed), assets],
         jobs=[advance, maintain],
         sensors=[checkpoint_sensor(feed, advance)],
         schedules=[maintenance_schedule(feed, maintain)],
         resources=source_resources(feed),
+    )
+    upstream = upstream_spec(feed)
+    if upstream is None:
+        return defined
+    verify = verification_job(feed)
+    schedule = verification_schedule(feed, verify)
+    return dg.Definitions.merge(
+        defined, dg.Definitions(assets=[upstream], jobs=[verify], schedules=[schedule])
     )

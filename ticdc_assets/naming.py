@@ -18,6 +18,8 @@ SOURCE, RAW, EVENTS, QUARANTINE, CHECKPOINTS = LAYERS = (
     *("source", "raw", "events", "quarantine"),
     "checkpoints",
 )
+# The database, where it is declared.
+UPSTREAM = "upstream"
 HISTORY, CURRENT = TABLE_LAYERS = ("schema_history", "current")
 
 _ESCAPED = re.compile(r"~([0-9a-f]+)~")

@@ -1,6 +1,5 @@
 """The assets of a changefeed: one op that brings all of them up to date, or replays some tables."""
 
-import os
 import time
 from collections.abc import Collection, Mapping
 from functools import cached_property
@@ -10,6 +9,7 @@ import dagster as dg
 
 from resources.catalog import read_catalog, read_rows_after
 from resources.deployment import LakeResource, SparkResource, lost_server_errors
+from resources.previews import read_preview_rows
 from resources.reading import open_source
 from resources.spark import describe_session
 from ticdc_assets import naming
@@ -18,7 +18,6 @@ from ticdc_assets.assets.check_results import evaluate_run_checks
 from ticdc_assets.assets.materialize import DagsterEvents, Materializer
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import SnapshotRange, check_specs
-from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.catalog import LakeCatalog
@@ -42,7 +41,6 @@ from ticdc_assets.stream.limits import describe_limits
 
 # The tag that says which changefeed a run belongs to: sensors, the run queue and alerts use it.
 FEED_TAG = "ticdc/changefeed"
-PREVIEW_ROWS = "TICDC_PREVIEW_ROWS"
 
 
 def feed_assets(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.AssetsDefinition:
@@ -98,13 +96,6 @@ def _table_keys(feed: Changefeed, catalog: LakeCatalog) -> dict[str, dg.AssetKey
     }
 
 
-def _read_preview_rows() -> int:
-    text = os.environ.get(PREVIEW_ROWS) or "5"
-    if not text.isdecimal():
-        raise ConfigError("must be a number of rows", setting=PREVIEW_ROWS)
-    return int(text)
-
-
 class _Run:
     """One run over a changefeed, by what was selected for it."""
 
@@ -121,7 +112,7 @@ class _Run:
         self._spark = spark
         self._selected = set(context.selected_asset_keys)
         self._selected_checks = set(context.selected_asset_check_keys)
-        self._preview_rows = _read_preview_rows()
+        self._preview_rows = read_preview_rows()
 
     @cached_property
     def _lake(self) -> LakeSession:

@@ -10,7 +10,8 @@ from functools import cache, partial
 
 import dagster as dg
 
-from ticdc_assets.checks import SnapshotRange, evaluate_checks
+from ticdc_assets.checks import EQUALS_UPSTREAM, SnapshotRange, evaluate_checks
+from ticdc_assets.checks.equality import evaluate_newest_verifications
 from ticdc_assets.lake.store.lake import LakeSession
 
 # The run in which a failing check failed first: an alert goes out for that run only.
@@ -41,10 +42,26 @@ def evaluate_run_checks(
             yield evaluation
         else:
             yield _note_first_failure(read_last(check), evaluation, context.run.run_id)
-    for check in context.selected_asset_check_keys - evaluated:
+    rest = context.selected_asset_check_keys - evaluated
+    if any(check.name == EQUALS_UPSTREAM for check in rest):
+        for evaluation in evaluate_newest_verifications(lake):
+            if evaluation.asset_check_key in rest:
+                rest = rest - {evaluation.asset_check_key}
+                yield note_failure(context.instance, evaluation, context.run.run_id)
+    for check in rest:
         last = read_last(check)
         if last is not None:
             yield last
+
+
+def note_failure(
+    instance: dg.DagsterInstance, evaluation: dg.AssetCheckEvaluation, run_id: str
+) -> dg.AssetCheckEvaluation:
+    """Add the run that a check failed in first, if it failed."""
+    if evaluation.passed:
+        return evaluation
+    last = _read_last_evaluation(instance, evaluation.asset_check_key)
+    return _note_first_failure(last, evaluation, run_id)
 
 
 def _note_first_failure(

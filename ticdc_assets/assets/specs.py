@@ -75,6 +75,7 @@ def source_spec(feed: Changefeed) -> dg.AssetSpec:
         description += f"\n\nWhat it does not tell:\n\n{listed}"
     return dg.AssetSpec(
         layer_asset_key(feed, naming.SOURCE),
+        deps=[] if feed.upstream is None else [layer_asset_key(feed, naming.UPSTREAM)],
         description=description,
         kinds=_SOURCE_KINDS[feed.scheme],
         group_name=naming.asset_group(feed),
@@ -84,6 +85,23 @@ def source_spec(feed: Changefeed) -> dg.AssetSpec:
             "ticdc/protocol": feed.protocol,
             # Without its parameters, which may hold credentials.
             "ticdc/location": dg.MetadataValue.text(feed.location),
+        },
+    )
+
+
+def upstream_spec(feed: Changefeed) -> dg.AssetSpec | None:
+    """Describe the database upstream, if it is declared."""
+    if feed.upstream is None:
+        return None
+    return dg.AssetSpec(
+        layer_asset_key(feed, naming.UPSTREAM),
+        description=f"The database that changefeed `{feed.id}` replicates. Only `verify` reads it.",
+        kinds={"mysql"},
+        group_name=naming.asset_group(feed),
+        owners=owners(),
+        metadata={
+            "ticdc/changefeed": feed.id,
+            "ticdc/location": dg.MetadataValue.text(feed.upstream.address),
         },
     )
 

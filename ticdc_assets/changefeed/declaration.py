@@ -27,6 +27,7 @@ from ticdc_assets.changefeed.sink_uri import (
     nearest,
 )
 from ticdc_assets.changefeed.toml import ChangefeedToml, read_toml
+from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
 
 ProtocolName = Literal["simple", "canal-json", "open-protocol", "csv"]
@@ -120,6 +121,7 @@ class Changefeed:
     # What one window reads of topics at most.
     max_records: int = MAX_RECORDS
     max_bytes: int = MAX_BYTES
+    upstream: Upstream | None = None
     options: Options = field(default_factory=Options, repr=False, hash=False)
     claim_check_options: Options = field(default_factory=Options, repr=False, hash=False)
     client_settings: ClientSettings = field(

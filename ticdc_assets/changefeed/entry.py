@@ -23,6 +23,7 @@ from ticdc_assets.changefeed.sink_uri import (
     parse_sink_uri,
 )
 from ticdc_assets.changefeed.toml import ChangefeedToml, read_changefeed_toml
+from ticdc_assets.changefeed.upstream import Upstream, read_upstream
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import betrays_secret
 
@@ -41,6 +42,7 @@ _NAMES = (
     "max-records",
     "max-bytes",
     "kafka",
+    "upstream",
 )
 # Where a lake begins to read topics: by name, at a time, or at an offset of each `topic-partition`.
 Start = Literal["earliest", "latest"] | datetime | Mapping[str, int]
@@ -73,6 +75,7 @@ class OwnSettings(TypedDict):
     keys: dict[str, tuple[str, ...]]
     # The changefeed's own.
     start_ts: int | None
+    upstream: Upstream | None
 
 
 class TopicSettings(TypedDict):
@@ -134,6 +137,7 @@ class ChangefeedEntry:
             server_version=self.server_version(),
             keys=self._keys(),
             start_ts=self._limit("start-ts", 1) if "start-ts" in self._content else None,
+            upstream=self._upstream(),
         )
 
     def _default_collation(self) -> str | None:
@@ -216,6 +220,17 @@ class ChangefeedEntry:
             return read_client_settings(table, self._folder)
         except ValueError as error:
             raise self.error(str(error), "kafka") from None
+
+    def _upstream(self) -> Upstream | None:
+        table = self._content.get("upstream")
+        if table is None:
+            return None
+        if not isinstance(table, dict):
+            raise self.error("must be a table, written [changefeed.upstream]", "upstream")
+        try:
+            return read_upstream(table, self._folder)
+        except ValueError as error:
+            raise self.error(str(error), "upstream") from None
 
     def error(self, reason: str, name: str) -> ConfigError:
         return ConfigError(reason, file=self._file, setting=self._place + name)

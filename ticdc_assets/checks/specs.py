@@ -22,6 +22,11 @@ _CONTRACT_PROMISE = (
     "The lake's table `{}` has the columns and types of its contract, and every value lies in its"
     " column's domain."
 )
+EQUALS_UPSTREAM = "equals_upstream"
+_EQUALITY = (
+    "The table equals the one upstream, row by row, at the ts of the newest verification: the job"
+    " `verify` compares the two."
+)
 
 
 def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list[dg.AssetCheckSpec]:
@@ -44,6 +49,11 @@ def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list
         for asset in table_keys.values()
         for invariant in TABLE_INVARIANTS
     ]
+    if feed.upstream is not None:
+        specs += [
+            _spec(dg.AssetCheckKey(asset, EQUALS_UPSTREAM), _EQUALITY, results.EQUALITY)
+            for asset in table_keys.values()
+        ]
     return specs
 
 

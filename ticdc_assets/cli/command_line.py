@@ -11,6 +11,13 @@ from typing import NoReturn, cast
 
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.load_options import add_load_options
+from ticdc_assets.cli.option_values import (
+    parse_count,
+    parse_days,
+    parse_seconds,
+    parse_table,
+    parse_tsos,
+)
 from ticdc_assets.cli.output import warn
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import redact, redacted_errors, remember_secrets_in
@@ -54,9 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # Importing Spark takes seconds, so only the commands that need it do.
         module = importlib.import_module(f"ticdc_assets.cli.{options.module}")
-        name = options.command.replace("-", "_")
-        run = cast(Callable[[argparse.Namespace], int], getattr(module, name))
-        code = run(options)
+        run = getattr(module, options.command.replace("-", "_"))
+        code = cast(Callable[[argparse.Namespace], int], run)(options)
         sys.stdout.flush()
     except ConfigError as error:
         warn(f"ticdc-assets: {error}")
@@ -174,7 +180,7 @@ def _add_reading(commands: "argparse._SubParsersAction[Parser]") -> None:
     _add_at(replay, "print tables as of this TSO, inclusive (default: the resolved ts)")
     output = replay.add_mutually_exclusive_group(required=True)
     output.add_argument(
-        "--table", metavar="DB.TABLE", type=_parse_table, help="print this table's rows"
+        "--table", metavar="DB.TABLE", type=parse_table, help="print this table's rows"
     )
     _add_out(output)
 
@@ -189,19 +195,19 @@ def _add_running(commands: "argparse._SubParsersAction[Parser]") -> None:
     )
     load = _add_command(commands, "load", "load", "start tables from an export of Dumpling's")
     _add_lake(load)
-    add_load_options(load, _parse_table)
+    add_load_options(load)
     maintain = _add_command(commands, "lake", "maintain", "compact small files, remove old data")
     _add_lake(maintain)
     maintain.add_argument(
         "--retain-days",
         metavar="N",
-        type=_parse_days,
+        type=parse_days,
         help="drop older snapshots, at least 7 days (default: keep all)",
     )
     maintain.add_argument(
         "--expire-days",
         metavar="N",
-        type=_parse_days,
+        type=parse_days,
         help="delete older decoded records of topics from `raw` (default: keep all)",
     )
 
@@ -216,7 +222,7 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
     _add_at(show, "print tables as of this TSO (default: the newest applied one)")
     output = show.add_mutually_exclusive_group(required=True)
     output.add_argument(
-        "table", metavar="DB.TABLE", nargs="?", type=_parse_table, help="print this table's rows"
+        "table", metavar="DB.TABLE", nargs="?", type=parse_table, help="print this table's rows"
     )
     _add_out(output)
     _add_format(show, ("table", "jsonl", "csv"))
@@ -230,34 +236,59 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
     _add_format(snapshot, ("delta", "parquet"))
     events = _add_command(commands, "show", "events", "print the events of a table by commit ts")
     _add_lake(events)
-    events.add_argument("table", metavar="DB.TABLE", type=_parse_table)
+    events.add_argument("table", metavar="DB.TABLE", type=parse_table)
     _add_format(events, ("text", "jsonl"))
     _add_limit(events, "print only the last N events")
     why = _add_command(commands, "why", "why", "print how a row came to be")
     _add_lake(why)
-    why.add_argument("table", metavar="DB.TABLE", type=_parse_table)
+    why.add_argument("table", metavar="DB.TABLE", type=parse_table)
     why.add_argument(
         "key", metavar="KEY", nargs="+", help="COLUMN=VALUE, as show prints it, or the only value"
     )
     _add_format(why, ("text", "jsonl"))
     schema = _add_command(commands, "show", "schema", "print the schema history of a table")
     _add_lake(schema)
-    schema.add_argument("table", metavar="DB.TABLE", type=_parse_table)
+    schema.add_argument("table", metavar="DB.TABLE", type=parse_table)
     ledger = _add_command(commands, "show", "ledger", "account for every input")
     _add_lake(ledger)
+    verify = _add_command(commands, "verify", "verify", "compare tables with the database upstream")
+    _add_lake(verify)
+    _add_verification(verify)
 
 
 def _add_repairing(commands: "argparse._SubParsersAction[Parser]") -> None:
     resume = _add_command(commands, "lake", "resume", "resume a paused table")
     _add_lake(resume)
-    resume.add_argument("table", metavar="DB.TABLE", type=_parse_table)
+    resume.add_argument("table", metavar="DB.TABLE", type=parse_table)
     mode = resume.add_mutually_exclusive_group()
     mode.add_argument("--skip-ddl", action="store_true", help="skip the DDL at which it stopped")
     mode.add_argument("--rebuild", action="store_true", help="rebuild it from its first event")
     rebuild = _add_command(commands, "lake", "rebuild", "rebuild tables from all their events")
     _add_lake(rebuild)
-    rebuild.add_argument("tables", metavar="DB.TABLE", nargs="*", type=_parse_table)
+    rebuild.add_argument("tables", metavar="DB.TABLE", nargs="*", type=parse_table)
     rebuild.add_argument("--all", action="store_true", help="rebuild every table")
+
+
+def _add_verification(verify: Parser) -> None:
+    verify.add_argument(
+        "--table",
+        metavar="DB.TABLE",
+        action="append",
+        type=parse_table,
+        help="compare this table only; may be given several times (default: all)",
+    )
+    load = verify.add_argument_group("load on the database")
+    load.add_argument(
+        "--max-connections", metavar="N", type=parse_count, default=4, help="TiDB only (default: 4)"
+    )
+    load.add_argument("--rows-per-second", metavar="N", type=parse_count, help="default: no limit")
+    verify.add_argument(
+        "--wait",
+        metavar="SECONDS",
+        type=parse_seconds,
+        default=60.0,
+        help="not with TiDB: how long a difference may last before it counts (default: 60)",
+    )
 
 
 def _add_command(
@@ -296,7 +327,7 @@ def _add_lake(command: Parser) -> None:
 
 def _add_at(command: Parser, help_text: str) -> None:
     command.add_argument(
-        "--at", metavar="TSO[,TSO...]", type=_parse_tsos, action="extend", help=help_text
+        "--at", metavar="TSO[,TSO...]", type=parse_tsos, action="extend", help=help_text
     )
 
 
@@ -316,33 +347,4 @@ def _add_format(command: Parser, formats: tuple[str, ...]) -> None:
 
 
 def _add_limit(command: Parser, help_text: str) -> None:
-    command.add_argument("--limit", metavar="N", type=_parse_count, help=help_text)
-
-
-def _parse_table(text: str) -> str:
-    if "." not in text.strip("."):
-        raise argparse.ArgumentTypeError("must be DB.TABLE")
-    return text
-
-
-def _parse_count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 31):
-        raise argparse.ArgumentTypeError("must be a positive number")
-    return int(text)
-
-
-def _parse_days(text: str) -> int:
-    days = _parse_count(text)
-    if days > 36_500:
-        raise argparse.ArgumentTypeError("must be at most 36500")
-    return days
-
-
-def _parse_tsos(text: str) -> list[int]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
-        raise argparse.ArgumentTypeError("must be a TSO, or several separated by commas")
-    tsos = sorted({int(part) for part in parts})
-    if tsos[-1] >= 1 << 63:
-        raise argparse.ArgumentTypeError("must be below 2^63")
-    return tsos
+    command.add_argument("--limit", metavar="N", type=parse_count, help=help_text)

@@ -1,10 +1,11 @@
 """The options of `load`, named as Dumpling names its own."""
 
 import argparse
-from collections.abc import Callable
+
+from ticdc_assets.cli.option_values import parse_table
 
 
-def add_load_options(command: argparse.ArgumentParser, parse_table: Callable[[str], str]) -> None:
+def add_load_options(command: argparse.ArgumentParser) -> None:
     """Add the options of `load`."""
     command.add_argument(
         "dir", metavar="DIR", help="the export: a folder, or a URI like a sink URI"

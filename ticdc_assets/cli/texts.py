@@ -23,8 +23,9 @@ INTERRUPTED = "interrupted; everything committed so far is kept: run the command
 
 ALL = """\
 Turn the output of TiCDC into a lake of Delta tables that equal the upstream tables (advance), start
-them from an export (load), inspect it (tables, show, snapshot, events, why, schema, ledger) and
-repair it (resume, rebuild, maintain); or read a small changefeed without a lake (decode, replay).
+them from an export (load), inspect it (tables, show, snapshot, events, why, schema, ledger),
+compare it with upstream (verify) and repair it (resume, rebuild, maintain); or read a small
+changefeed without a lake (decode, replay).
 """
 
 DEMO_PROTOCOLS = ("csv", "canal-json", "simple", "open-protocol")
@@ -90,6 +91,12 @@ Print every version of a table's schema: since when it is valid, by which DDL, a
 Account for every input.  Every row event in the lake was applied, superseded by a later one, a
 repetition, waiting or quarantined; every file and record was decoded or is waiting.  Exit code 1 if
 the ledger does not balance.
+""",
+    "verify": """\
+Compare the rows of current tables with the database that [changefeed.upstream] declares, at the ts
+up to which they are applied: sums of hashes per range of keys, narrowed down to the rows that
+differ.  It only reads upstream.  Run it again after an interruption: it goes on.  The lake's tables
+verifications and differences have the results.  Exit code 1 if a table differs or was skipped.
 """,
     "resume": """\
 Resume a paused table where it stopped, after you have declared its keys or installed a newer

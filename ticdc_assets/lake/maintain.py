@@ -26,9 +26,10 @@ from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import write_snapshot
 from ticdc_assets.lake.log.schema_history import write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.contracts import CONTRACTS, LAYOUT
+from ticdc_assets.lake.store.contracts import CONTRACTS, LAYOUT, VERIFICATION_CONTRACTS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.sql import quote_identifier
+from ticdc_assets.lake.store.writer import LakeWriter
 
 # Below this Delta itself raises an error: VACUUM could remove files that a long run is writing.
 MIN_RETAIN_DAYS = 7
@@ -63,7 +64,11 @@ def maintain(
         raise ConfigError(f"must be at least {MIN_RETAIN_DAYS}", setting="--retain-days")
     maintenance = _Maintenance(lake, applied, retain_days, min_files)
     expired = 0 if expire_days is None else _expire(lake, applied, expire_days)
-    files = maintenance.maintain_own(["raw", *CONTRACTS]) + maintenance.maintain_current()
+    writer = LakeWriter(lake.location)
+    # Only the first verification creates these.
+    verified = [name for name in VERIFICATION_CONTRACTS if writer.find(name) is not None]
+    own = maintenance.maintain_own(["raw", *CONTRACTS, *verified])
+    files = own + maintenance.maintain_current()
     return MaintainResult(
         compacted=sum(compacted for compacted, _, _ in files),
         files_before=sum(before for _, before, _ in files),

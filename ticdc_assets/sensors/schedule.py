@@ -1,4 +1,4 @@
-"""The nightly maintenance of a lake's files; stopped until a person switches it on."""
+"""Nightly maintenance and verification; both are stopped until a person switches them on."""
 
 import dagster as dg
 
@@ -13,5 +13,17 @@ def maintenance_schedule(feed: Changefeed, job: dg.JobDefinition) -> dg.Schedule
         description="Compacts small files every night at 03:30. Stopped until you switch it on.",
         job=job,
         cron_schedule="30 3 * * *",
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+    )
+
+
+def verification_schedule(feed: Changefeed, job: dg.JobDefinition) -> dg.ScheduleDefinition:
+    """Define the verification schedule of one changefeed."""
+    return dg.ScheduleDefinition(
+        name=f"verify_{identifier(feed.id)}_nightly",
+        description="Compares tables with upstream every night at 01:30."
+        " Stopped until you switch it on.",
+        job=job,
+        cron_schedule="30 1 * * *",
         default_status=dg.DefaultScheduleStatus.STOPPED,
     )

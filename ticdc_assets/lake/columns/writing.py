@@ -25,7 +25,7 @@ def write_images(schema: TableSchema) -> Column:
     entries = F.col(INEXACT)
     for delta, column in zip(deltas, columns, strict=True):
         value = F.col(quote_identifier(delta.name))
-        text = _WRITERS.get(describe(column.type).kind, _write_plain)(value, column.type)
+        text = write_text(value, column.type)
         texts.append(text.alias(column.name))
         if can_be_inexact(delta):
             text = F.coalesce(get_exact_text(delta.name, entries), escape_text(text))
@@ -34,6 +34,11 @@ def write_images(schema: TableSchema) -> Column:
         return _write_json(texts)
     exact = unescape_image(_write_json(exact_texts))
     return F.when(entries.isNull(), _write_json(texts)).otherwise(exact)
+
+
+def write_text(value: Column, type: ColumnType) -> Column:
+    """Write the values of one Delta column, which are exact, as the texts of row images."""
+    return _WRITERS.get(describe(type).kind, _write_plain)(value, type)
 
 
 def _write_json(texts: list[Column]) -> Column:

@@ -10,6 +10,9 @@ Each changefeed has a folder in the lake with one folder per table:
     LAKE/<changefeed>/applied                  the applied log: one snapshot per resolved ts
     LAKE/<changefeed>/loads                    tables that began with rows from elsewhere
     LAKE/<changefeed>/current/<incarnation>    the rows of one table, from CREATE to DROP
+    LAKE/<changefeed>/verifications            what `verify` found: one row per table and run
+    LAKE/<changefeed>/differences              the rows that it found to differ
+    LAKE/<changefeed>/verification_progress    what a verification that has not ended has done
 
 `checkpoints`, an asset, is a view of `applied`.
 
@@ -176,6 +179,55 @@ LOADS = """
     loaded_at timestamp,
     schema string          -- the whole `events.TableSchema` as JSON
 """
+
+VERIFICATIONS = """
+    verification string,   -- the run and the incarnation
+    run string,
+    verified_at timestamp,
+    incarnation string,
+    database string,
+    table string,
+    resolved_ts bigint,    -- both sides are compared as they were at this ts
+    verdict string,        -- equal, differs or skipped
+    reason string,         -- why it was skipped, or why no row can be compared
+    lake_rows bigint,
+    upstream_rows bigint,
+    different_rows bigint,
+    complete boolean,      -- whether `differences` has all of them
+    in_flight bigint,      -- rows that differed until the next window
+    spans bigint,          -- how many ranges of keys were compared
+    rows_summed bigint,    -- rows that upstream read for sums
+    rows_sent bigint,      -- rows, or hashes of rows, that upstream sent
+    duration_ms bigint,
+    left_out array<string> -- columns that cannot be compared
+"""
+
+DIFFERENCES = """
+    verification string,
+    verified_at timestamp,
+    database string,
+    table string,
+    resolved_ts bigint,
+    key string,            -- JSON {column: text or null}; null for a table without a key
+    what string,           -- missing (in the lake), extra or differs
+    copies bigint,         -- of a row without a key
+    columns array<string>, -- the columns that differ
+    cause string,          -- the likely one
+    lake string,           -- JSON of the columns that differ, where values may be shown
+    upstream string
+"""
+
+VERIFICATION_PROGRESS = """
+    incarnation string,    -- empty for the run itself
+    state string           -- `verify.results.TableProgress` or `RunProgress` as JSON
+"""
+
+# Created by the first verification, and not with the lake.
+VERIFICATION_CONTRACTS = {
+    "verifications": VERIFICATIONS,
+    "differences": DIFFERENCES,
+    "verification_progress": VERIFICATION_PROGRESS,
+}
 
 CONTRACTS = {
     "events": EVENTS,

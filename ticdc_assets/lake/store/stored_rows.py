@@ -36,10 +36,16 @@ class StoredRows:
     @property
     def has_files(self) -> bool:
         """Whether the data files are there: maintenance may have removed those of old versions."""
+        return all(info.type is fs.FileType.File for info in self._describe_files())
+
+    def size(self) -> int:
+        """Return the size of the data files in bytes."""
+        return sum(info.size or 0 for info in self._describe_files())
+
+    def _describe_files(self) -> list[fs.FileInfo]:
         folder = self._reader.open_folder(self._table)
         with self._reader.explained(self._reader.location.path(self._table)):
-            found = folder.get_file_info([file.path for file in self.state.files])
-        return all(info.type is fs.FileType.File for info in found)
+            return list(folder.get_file_info([file.path for file in self.state.files]))
 
     def count(self) -> int:
         """Count the rows, without reading them."""

@@ -1,0 +1,94 @@
+"""The command `verify`, and its job in the graph, on a real server; neither needs Spark here."""
+
+from pathlib import Path
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from tests.cli.conftest import Run
+from tests.lake.upstream_copy import UpstreamCopy, read_schema
+from tests.mariadb_server import VARIABLE, MariaDb
+from ticdc_assets import definitions
+from ticdc_assets.changefeed import load_changefeeds
+
+DDL = "CREATE TABLE goods (id int NOT NULL PRIMARY KEY, title varchar(20))"
+TITLES = ["one", "two", "three"]
+
+
+@pytest.fixture
+def shop(mariadb: MariaDb, tmp_path: Path) -> tuple[UpstreamCopy, list[object]]:
+    """A lake that equals a database, and the options of a command on it."""
+    mariadb.run(
+        "CREATE OR REPLACE DATABASE shop CHARACTER SET utf8mb4",
+        "USE shop",
+        DDL,
+        "INSERT INTO goods VALUES (1, 'one'), (2, 'two'), (3, 'three')",
+    )
+    copy = UpstreamCopy.make(None, tmp_path / "lake", mariadb)
+    rows = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "title": TITLES})
+    copy.put_arrow(read_schema("shop", DDL), rows)
+    file = tmp_path / "changefeeds.toml"
+    file.write_text(
+        '[[changefeed]]\nid = "f"\nsink-uri = "file:///nowhere?protocol=csv"\n'
+        f'[changefeed.upstream]\nhost = "127.0.0.1"\nport = {mariadb.port}\n'
+        f'user = "verify"\npassword-env = "{VARIABLE}"\n'
+    )
+    return copy, ["--changefeeds", file, "--lake", tmp_path / "lake"]
+
+
+def test_the_command_says_what_differs_and_needs_no_spark(
+    shop: tuple[UpstreamCopy, list[object]], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ticdc_assets.cli.verify.open_lake", None)
+    copy, options = shop
+    code, out, err = run("verify", *options, "--wait", 0)
+    assert (code, err) == (0, [])
+    assert "shop.goods: equal at 10 " in out.decode()
+    assert "3 rows in the lake, 3 upstream; 0 sent" in out.decode()
+
+    copy.server.run("USE shop", "UPDATE goods SET title = 'zwei' WHERE id = 2")
+    code, out, err = run("verify", *options, "--wait", 0, "--table", "shop.goods")
+    assert code == 1
+    assert 'differs in title: {"id": "2"} (missed)' in out.decode()
+    assert err == ["differs: shop.goods: 1 row: see the lake's table differences"]
+
+    code, out, err = run("verify", *options, "--table", "shop.none")
+    assert (code, err) == (2, ["ticdc-assets: --table: the lake has no table shop.none"])
+
+
+def test_the_job_reports_a_check_per_table(
+    shop: tuple[UpstreamCopy, list[object]], tmp_path: Path
+) -> None:
+    copy, _ = shop
+    feeds = load_changefeeds(tmp_path / "changefeeds.toml").values()
+    graph = definitions.graph(feeds, str(tmp_path / "lake"))
+    dg.Definitions.validate_loadable(graph)
+    repository = graph.get_repository_def()
+    assert {s.name for s in repository.schedule_defs} == {"maintain_f_nightly", "verify_f_nightly"}
+    (source,) = (s for s in graph.resolve_all_asset_specs() if s.key.path == ["f", "source"])
+    assert [dep.asset_key.path for dep in source.deps] == [["f", "upstream"]]
+    check = dg.AssetCheckKey(dg.AssetKey(["f", "current", "shop", "goods"]), "equals_upstream")
+    assert check in repository.asset_graph.asset_check_keys
+    config = {"ops": {"verify_f_tables": {"config": {"wait_seconds": 0}}}}
+    job = repository.get_job("verify_f")
+    with dg.instance_for_test() as instance:
+
+        def verify() -> dg.AssetCheckEvaluation:
+            result = job.execute_in_process(run_config=config, instance=instance)
+            (evaluation,) = result.get_asset_check_evaluations()
+            assert evaluation.asset_check_key == check
+            return evaluation
+
+        equal = verify()
+        assert equal.passed
+        assert equal.metadata["ticdc/rows_compared"].value == 3
+        copy.server.run("USE shop", "DELETE FROM goods WHERE id = 2")
+        first, second = verify(), verify()
+        assert not first.passed
+        assert "differs: 1 in the lake" in (first.description or "")
+        assert first.metadata["ticdc/different_rows"].value == 1
+        # An alert goes out for the run in which it failed first.
+        failed_in = "ticdc/first_failed_in"
+        assert second.metadata[failed_in] == first.metadata[failed_in]
+        assert "two" not in repr(first)

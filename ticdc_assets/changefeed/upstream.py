@@ -1,0 +1,74 @@
+"""The table `[changefeed.upstream]`: the database whose changes the changefeed carries.
+
+Only `verify` connects to it, and only to read.  The password is never in the file: `password-env`
+names a variable of the environment, `password-file` a file.  It is read when a client connects.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ticdc_assets.changefeed.client_settings import Reference
+from ticdc_assets.changefeed.sink_uri import nearest
+
+_NAMES = ("host", "port", "user", "password-env", "password-file", "ca")
+_HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
+_PORT = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """Where the database is, who connects, and where the password is.
+
+    With `ca`, the connection uses TLS, and the server's certificate must be of this authority and
+    for this host.
+    """
+
+    host: str
+    user: str
+    port: int = _PORT
+    password: Reference | None = None
+    ca: str | None = None
+
+    @property
+    def address(self) -> str:
+        """The server as people write it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def read_upstream(table: Mapping[str, Any], folder: Path) -> Upstream:
+    """Read the table; raise a ValueError that begins with the name and quotes no value."""
+    for name in table:
+        if name not in _NAMES:
+            hint = "; write password-env or password-file" if name == "password" else ""
+            raise ValueError(f"{name} is not one of its settings{hint or nearest(name, _NAMES)}")
+    host, user = _read_text(table, "host"), _read_text(table, "user")
+    if host is None or not _HOST.fullmatch(host):
+        raise ValueError("host must be the name or the address of the database, without its port")
+    if user is None:
+        raise ValueError("user is missing: name one that may only read")
+    port = table.get("port", _PORT)
+    if not isinstance(port, int) or isinstance(port, bool) or not 0 < port < 1 << 16:
+        raise ValueError("port must be a number from 1 to 65535")
+    variable, file = _read_text(table, "password-env"), _read_text(table, "password-file")
+    if variable and file:
+        raise ValueError("password-env and password-file are both set: remove one")
+    password = Reference("env", variable) if variable else None
+    if file:
+        password = Reference("file", _find_path(file, folder))
+    ca = _read_text(table, "ca")
+    return Upstream(host, user, port, password, ca and _find_path(ca, folder))
+
+
+def _read_text(table: Mapping[str, Any], name: str) -> str | None:
+    value = table.get(name)
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ValueError(f"{name} must be a string that is not empty")
+    return value
+
+
+def _find_path(name: str, folder: Path) -> str:
+    return os.path.abspath(folder / os.path.expanduser(name))

@@ -1,0 +1,81 @@
+"""`verify`: compare the lake's current tables with the tables upstream."""
+
+import argparse
+from collections.abc import Iterator
+
+from resources.previews import read_preview_rows
+from resources.upstream import find_upstream
+from ticdc_assets.cli import texts
+from ticdc_assets.cli.lake import open_lake
+from ticdc_assets.cli.output import say, warn
+from ticdc_assets.cli.progress import Progress
+from ticdc_assets.cli.show import open_reader
+from ticdc_assets.cli.source import find_changefeed
+from ticdc_assets.lake.verify.results import Difference, TableVerification
+from ticdc_assets.lake.verify.verify import Environment
+from ticdc_assets.lake.verify.verify import verify as verify_tables
+from ticdc_assets.safe_text import escape_control
+
+# Rows of a table that are printed; the lake's table `differences` has more of them.
+_PRINTED = 10
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Verify tables, and print what was found."""
+    database = find_upstream(
+        find_changefeed(options),
+        max_connections=options.max_connections,
+        rows_per_second=options.rows_per_second,
+    )
+    environment = Environment(
+        open_reader(options),
+        lambda: open_lake(options),
+        database.open_snapshot,
+        with_values=read_preview_rows() > 0,
+        wait_seconds=options.wait,
+    )
+    progress = Progress()
+    code = 0
+    try:
+        for found in verify_tables(
+            environment, options.table or (), lambda rows: progress("verify", rows, None)
+        ):
+            progress.end()
+            for line in _format(found):
+                say(line)
+            if found.verdict != "equal":
+                code = 1
+                warn(f"{found.verdict}: {found.name}: {_summarize(found)}")
+    finally:
+        progress.end()
+    say(f"in {progress.seconds:.1f} s")
+    return code
+
+
+def _format(found: TableVerification) -> Iterator[str]:
+    """Format a verification, and some of the rows that differ."""
+    name = escape_control(found.name)
+    yield f"{name}: {found.verdict} at {texts.format_ts(found.resolved_ts)}"
+    if found.lake_rows is not None and found.upstream_rows is not None:
+        rows = f"{found.lake_rows:,} rows in the lake, {found.upstream_rows:,} upstream"
+        yield f"  {rows}; {found.rows_sent:,} sent, {found.spans:,} ranges, {found.seconds:.1f} s"
+    if found.in_flight:
+        yield f"  {found.in_flight:,} were in flight: equal after the next window"
+    if found.left_out:
+        yield f"  not compared: {', '.join(found.left_out)}"
+    for difference in found.differences[:_PRINTED]:
+        yield f"  {_describe(difference)}"
+
+
+def _describe(difference: Difference) -> str:
+    where = difference.key or f"{difference.copies:,} of a row without a key"
+    columns = f" in {', '.join(difference.columns)}" if difference.columns else ""
+    return f"{difference.what}{columns}: {where} ({difference.cause})"
+
+
+def _summarize(found: TableVerification) -> str:
+    if found.reason is not None:
+        return found.reason
+    count = texts.format_count(found.different_rows, "row")
+    at_least = "" if found.complete else "at least "
+    return f"{at_least}{count}: see the lake's table differences"

@@ -1,0 +1,187 @@
+"""What verifications found, in the lake: one row per table and run, one per row that differs.
+
+The progress of a run is there too, until it ends: a run that was killed continues from it.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from ticdc_assets.lake.store.arrow import arrow_schema, make_table
+from ticdc_assets.lake.store.contracts import VERIFICATION_CONTRACTS
+from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.writer import LakeWriter
+
+Verdict = Literal["equal", "differs", "skipped"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row that differs; values only where they may be shown."""
+
+    key: str | None
+    what: str
+    copies: int
+    columns: tuple[str, ...]
+    cause: str
+    lake: str | None = None
+    upstream: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableVerification:
+    """What a run found out about a table."""
+
+    run: str
+    incarnation: str
+    database: str
+    table: str
+    resolved_ts: int
+    verdict: Verdict
+    reason: str | None = None
+    lake_rows: int | None = None
+    upstream_rows: int | None = None
+    different_rows: int = 0
+    # Whether `differences` has every row that differs.
+    complete: bool = True
+    in_flight: int = 0
+    spans: int = 0
+    rows_summed: int = 0
+    rows_sent: int = 0
+    seconds: float = 0.0
+    left_out: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = field(default=(), repr=False)
+    verified_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def name(self) -> str:
+        return f"{self.database}.{self.table}"
+
+    @property
+    def id(self) -> str:
+        return f"{self.run}-{self.incarnation}"
+
+
+class RunProgress(msgspec.Struct):
+    """A run that has not ended: its id, the snapshot that it verifies, and the tables to verify."""
+
+    run: str
+    snapshot_id: int
+    tables: list[str]
+
+
+class TableProgress(msgspec.Struct):
+    """A table whose coarse spans are being compared."""
+
+    lead: bool
+    parts: int
+    spans: list[tuple[int, int]]
+    # Sums are decimal texts: JSON has no integers of this size.
+    upstream: list[tuple[int, int, int, str]]
+
+
+class Results:
+    """The three tables of the lake that hold verifications."""
+
+    def __init__(self, location: Lake) -> None:
+        self._reader = LakeReader(location)
+        self._writer = LakeWriter(location)
+        # Whether a run that was killed may have written a result already.
+        self.may_repeat = False
+
+    def prepare(self) -> None:
+        """Create the tables, unless they exist."""
+        for name, contract in VERIFICATION_CONTRACTS.items():
+            if self._writer.find(name) is None:
+                self._writer.create(name, arrow_schema(contract), {})
+
+    def read_progress(self) -> tuple[RunProgress | None, dict[str, TableProgress]]:
+        """Read what a run that was killed had done."""
+        rows = self._read("verification_progress")
+        states = {row["incarnation"]: row["state"] for row in rows}
+        run = states.pop("", None)
+        tables = {
+            id: msgspec.json.decode(state, type=TableProgress) for id, state in states.items()
+        }
+        return (None if run is None else msgspec.json.decode(run, type=RunProgress)), tables
+
+    def keep_progress(self, run: RunProgress, tables: Mapping[str, TableProgress]) -> None:
+        """Replace the progress."""
+        states: dict[str, RunProgress | TableProgress] = {"": run, **tables}
+        rows = [(id, msgspec.json.encode(state).decode()) for id, state in states.items()]
+        self._replace_progress(rows)
+
+    def end_run(self) -> None:
+        """Forget the progress of a run that has ended."""
+        self._replace_progress(())
+
+    def _replace_progress(self, rows: Sequence[tuple[str, str]]) -> None:
+        name = "verification_progress"
+        self._writer.replace(name, make_table(VERIFICATION_CONTRACTS[name], rows))
+
+    def read_run(self, run: str) -> list["TableVerification"]:
+        """Read what a run has found so far, in order, without the differences."""
+        rows = map(_read_row, self._read("verifications", pc.field("run") == run))
+        return sorted(rows, key=lambda found: found.verified_at)
+
+    def add(self, found: TableVerification) -> None:
+        """Write a result, in place of what a killed run may have written of it."""
+        rows = [
+            (
+                *(found.id, found.verified_at, found.database, found.table, found.resolved_ts),
+                *(each.key, each.what, each.copies, list(each.columns), each.cause),
+                *(each.lake, each.upstream),
+            )
+            for each in found.differences
+        ]
+        if rows:
+            self._write("differences", found.id, rows)
+        # Last: only with its row does the verification count.
+        self._write("verifications", found.id, [_make_row(found)])
+
+    def _write(self, name: str, id: str, rows: Iterable[Sequence[Any]]) -> None:
+        table = make_table(VERIFICATION_CONTRACTS[name], rows)
+        if self.may_repeat:
+            self._writer.replace_where(name, "verification", [id], table)
+        else:
+            self._writer.append(self._reader.open(name), table)
+
+    def read_newest(self) -> dict[str, "TableVerification"]:
+        """Read the newest verification of every incarnation, without its differences."""
+        rows = map(_read_row, self._read("verifications"))
+        return {row.incarnation: row for row in sorted(rows, key=lambda row: row.verified_at)}
+
+    def _read(self, name: str, condition: pc.Expression | None = None) -> list[dict[str, Any]]:
+        table: DeltaTable | None = self._writer.find(name)
+        if table is None:
+            return []
+        columns = [field.name for field in table.schema().fields]
+        rows: list[dict[str, Any]] = self._reader.read(table, columns, condition).to_pylist()
+        return rows
+
+
+def _make_row(found: TableVerification) -> tuple[Any, ...]:
+    return (
+        *(found.id, found.run, found.verified_at, found.incarnation, found.database, found.table),
+        *(found.resolved_ts, found.verdict, found.reason, found.lake_rows, found.upstream_rows),
+        *(found.different_rows, found.complete, found.in_flight, found.spans, found.rows_summed),
+        *(found.rows_sent, round(1000 * found.seconds), list(found.left_out)),
+    )
+
+
+def _read_row(row: dict[str, Any]) -> TableVerification:
+    seconds, left_out = row["duration_ms"] / 1000, tuple(row["left_out"])
+    rest = {name: row[name] for name in row if name not in ("verification", "duration_ms")}
+    return TableVerification(**rest | {"seconds": seconds, "left_out": left_out})
+
+
+def write_json(values: Mapping[str, str | None]) -> str:
+    """Write values as JSON, whatever texts they are."""
+    return json.dumps(values, ensure_ascii=False).encode(errors="backslashreplace").decode()
