@@ -12,6 +12,7 @@ from ticdc_assets.events.table_schema import ColumnType
 from ticdc_assets.lake.store.contracts import (
     COMMIT_TS,
     CONTRACTS,
+    HISTORY,
     INEXACT,
     RAW_FILES,
     RAW_RECORDS,
@@ -29,6 +30,7 @@ TABLES = {
     "`raw` of a topic": RAW_RECORDS,
     "`raw` of a folder": RAW_FILES,
     **{f"`{name}`": contract for name, contract in (CONTRACTS | VERIFICATION_CONTRACTS).items()},
+    "Histories": ", ".join(f"{name} {type}" for name, type in HISTORY.items()),
     "Current tables": f"{COMMIT_TS} bigint, {INEXACT} map<string, string>",
 }
 

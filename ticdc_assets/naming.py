@@ -20,7 +20,7 @@ SOURCE, RAW, EVENTS, QUARANTINE, CHECKPOINTS = LAYERS = (
 )
 # The database, where it is declared.
 UPSTREAM = "upstream"
-HISTORY, CURRENT = TABLE_LAYERS = ("schema_history", "current")
+SCHEMA_HISTORY, CURRENT, HISTORY = ("schema_history", "current", "history")
 
 _ESCAPED = re.compile(r"~([0-9a-f]+)~")
 _UNSAFE = re.compile(r"[^A-Za-z0-9]+")

@@ -1,5 +1,6 @@
 """The asset specs of a changefeed, compared with a snapshot."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,10 @@ from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.views.preview import Preview
 from ticdc_assets.stream.limits import describe_limits
 
-FEED = changefeed_from_uri("s3://bucket/prefix?protocol=csv&flush-interval=1m", id="shop")
+FEED = replace(
+    changefeed_from_uri("s3://bucket/prefix?protocol=csv&flush-interval=1m", id="shop"),
+    history=("shop.ord*",),
+)
 
 # Asset key <- dependencies [kinds].
 GRAPH = """
@@ -29,6 +33,7 @@ shop/current/a~20~b/x~2f~y <- shop/events shop/schema_history/a~20~b/x~2f~y [del
 shop/current/shop/orders <- shop/events shop/schema_history/shop/orders [deltalake spark table]
 shop/current/shop/订单 <- shop/events shop/schema_history/shop/订单 [deltalake spark table]
 shop/events <- shop/raw [deltalake spark]
+shop/history/shop/orders <- shop/current/shop/orders [deltalake spark table]
 shop/quarantine <- shop/events [deltalake spark]
 shop/raw <- shop/source [deltalake spark]
 shop/schema_history/a~20~b/x~2f~y <- shop/events [deltalake schema spark]

@@ -67,6 +67,7 @@ DEFAULTS: dict[str, Any] = {
     "default_collation": None,
     "start_ts": None,
     "filter_rules": (),
+    "history": (),
     "omissions": (),
 }
 CHANGES_NO_BYTE_WE_READ = {

@@ -17,6 +17,7 @@ from ticdc_assets.changefeed import (
     find_changefeeds_file,
     load_changefeeds,
 )
+from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.errors import ConfigError
 
 
@@ -217,3 +218,16 @@ def test_what_one_window_reads_of_topics(tmp_path: Path) -> None:
     default, stated = load_changefeeds(path).values()
     assert (default.max_records, default.max_bytes) == (2_000_000, 1 << 30)
     assert (stated.max_records, stated.max_bytes) == (10, 4096)
+
+
+def test_the_tables_with_a_history_are_listed_as_in_a_filter(
+    declare: Callable[..., Changefeed],
+) -> None:
+    assert declare(CSV).history == ()
+    declared = declare(CSV, entry='history = ["shop.*", "!shop.carts"]').history
+    assert match_table(declared, "Shop", "orders")
+    assert not match_table(declared, "shop", "carts")
+    for wrong in ('"shop.*"', "[1]", '["shop"]', '["shop./(/"]'):
+        with pytest.raises(ConfigError) as caught:
+            declare(CSV, entry=f"history = {wrong}")
+        assert caught.value.setting == "changefeed feed.history"

@@ -1,5 +1,6 @@
 """Columns may have any name; a table that Spark cannot take is paused alone."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from tests.lake.reading import read_lines
+from tests.lake.versions_at import print_images, read_histories
 from ticdc_assets.errors import CONTENT_ERRORS, TableCannotContinue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
@@ -51,7 +53,8 @@ def test_columns_of_any_name_survive_every_kind_of_change(
 ) -> None:
     # A large table is changed by statements.
     monkeypatch.setattr(table_features, "LARGE_TABLE", -1)
-    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
+    feed = dataclasses.replace(FEED, history=("*.*",))
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), feed)
 
     def values(id: int, text: str) -> dict[str, str]:
         return {"id": str(id), "e": str(id), **{n: f"{text} {at}" for at, n in enumerate(NAMES)}}
@@ -110,7 +113,10 @@ def test_columns_of_any_name_survive_every_kind_of_change(
             {**shown(values(5, "last")), "#added": "6"},
         ],
     }
+    kept_at = read_histories(lake)
     for ts, rows in expected.items():
+        (kept,) = kept_at(ts).values()
+        assert sorted(print_images(*kept), key=lambda row: str(row["id"])) == rows
         seen = as_of(lake, ts)
         (found,) = seen.tables()
         assert (found.schema.database, found.schema.table) == ("d", TABLE)

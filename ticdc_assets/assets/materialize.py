@@ -42,11 +42,11 @@ class Materializer:
         ordered = sorted(changes.values(), key=lambda change: (change.dropped, change.table.name))
         seen: set[dg.AssetKey] = set()
         for change in ordered:
-            key = self._table_key(naming.HISTORY, change)
+            key = self._table_key(naming.SCHEMA_HISTORY, change)
             if change.steps and key not in seen:
-                version = metadata.history_version(change)
+                version = metadata.schema_version(change)
                 yield self._table_materialization(
-                    key, change, metadata.history_metadata(change), version
+                    key, change, metadata.schema_history_metadata(change), version
                 )
             seen.add(key)
             self._observe_rename(change)
@@ -59,6 +59,9 @@ class Materializer:
             values = metadata.current_metadata(self._report, change, preview)
             version = metadata.current_version(self._report.after.ts)
             yield self._table_materialization(key, change, values, version)
+            if (stored := metadata.history_metadata(self._report, change)) is not None:
+                key = self._table_key(naming.HISTORY, change)
+                yield self._table_materialization(key, change, stored, version)
 
     def _table_key(self, layer: str, change: TableChange) -> dg.AssetKey:
         return table_asset_key(self._report.feed, layer, change.table.database, change.table.table)

@@ -11,10 +11,13 @@ from resources.catalog import count_files
 from ticdc_assets import naming
 from ticdc_assets.assets.markdown import code, code_block, format_preview
 from ticdc_assets.assets.specs import columns_metadata, lineage_metadata
+from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.log.applied_row import RowCounts
 from ticdc_assets.lake.log.catalog import LakeCatalog, SchemaVersionEntry, TableChange
 from ticdc_assets.lake.store.contracts import INEXACT
+from ticdc_assets.lake.store.delta_log import count_rows
+from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
 from ticdc_assets.lake.views.preview import Preview
 from ticdc_assets.run import AdvanceReport, RunReport
 from ticdc_assets.safe_text import escape_markdown
@@ -34,7 +37,7 @@ def layer_version(layer: str, ts: int) -> dg.DataVersion:
     return dg.DataVersion("grows" if layer in (naming.RAW, naming.EVENTS) else str(ts))
 
 
-def history_version(change: TableChange) -> dg.DataVersion:
+def schema_version(change: TableChange) -> dg.DataVersion:
     """Return the data version of a table's schema: the commit ts since which it holds."""
     return dg.DataVersion(str(max((step.valid_from for step in change.steps), default=0)))
 
@@ -163,7 +166,7 @@ def current_metadata(report: RunReport, change: TableChange, preview: Preview | 
     }
 
 
-def history_metadata(change: TableChange) -> Metadata:
+def schema_history_metadata(change: TableChange) -> Metadata:
     """Return the metadata of a table's schema history."""
     schema = change.table.schema
     return {
@@ -172,6 +175,26 @@ def history_metadata(change: TableChange) -> Metadata:
         "ticdc/columns": 0 if schema is None else len(schema.columns),
         "ticdc/key": dg.MetadataValue.json([] if schema is None else list(schema.key)),
         "dagster/table_name": change.table.name,
+    }
+
+
+def history_metadata(report: RunReport, change: TableChange) -> Metadata | None:
+    """Return the metadata of a table's history; None if there is none."""
+    table = change.table
+    if not match_table(report.feed.history, table.database, table.table):
+        return None
+    name, reader = f"history/{table.incarnation}", LakeReader(report.lake)
+    try:
+        stored = reader.open(name)
+    except LakeNotFound:
+        return None
+    columns = [dg.TableColumn(field.name, str(field.type.type)) for field in stored.schema().fields]
+    return {
+        "dagster/row_count": count_rows(reader, name, stored.version()),
+        "ticdc/delta_version": stored.version(),
+        "dagster/table_name": table.name,
+        "dagster/uri": report.lake.path(name),
+        "dagster/column_schema": dg.TableSchema(columns),
     }
 
 

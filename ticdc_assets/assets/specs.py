@@ -10,6 +10,7 @@ import dagster as dg
 from ticdc_assets import naming
 from ticdc_assets.assets.markdown import code
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
@@ -127,17 +128,21 @@ def layer_specs(feed: Changefeed, lake: Lake) -> list[dg.AssetSpec]:
 
 
 def table_specs(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> list[dg.AssetSpec]:
-    """Describe the two assets of every table in the lake."""
+    """Describe the assets of every table in the lake."""
     return [
         spec
         for table in catalog.named().values()
-        for spec in (_history_spec(feed, lake, table), _current_spec(feed, lake, table))
+        for spec in (
+            _schema_history_spec(feed, lake, table),
+            _current_spec(feed, lake, table),
+            *_history_specs(feed, lake, table),
+        )
     ]
 
 
-def _history_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpec:
+def _schema_history_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpec:
     return dg.AssetSpec(
-        table_asset_key(feed, naming.HISTORY, table.database, table.table),
+        table_asset_key(feed, naming.SCHEMA_HISTORY, table.database, table.table),
         deps=[layer_asset_key(feed, naming.EVENTS)],
         description=f"Every schema version of {code(table.name)}, with the DDL that made it.",
         kinds={*_KINDS, "schema"},
@@ -161,7 +166,7 @@ def _current_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpe
         table_asset_key(feed, naming.CURRENT, table.database, table.table),
         deps=[
             layer_asset_key(feed, naming.EVENTS),
-            table_asset_key(feed, naming.HISTORY, table.database, table.table),
+            table_asset_key(feed, naming.SCHEMA_HISTORY, table.database, table.table),
         ],
         description=description,
         kinds={*_KINDS, "table"},
@@ -173,6 +178,28 @@ def _current_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpe
             **columns_metadata(table.schema),
         },
     )
+
+
+def _history_specs(feed: Changefeed, lake: Lake, table: LakeTable) -> list[dg.AssetSpec]:
+    """Describe the history of a table, if the changefeed declares one."""
+    if not match_table(feed.history, table.database, table.table):
+        return []
+    description = (
+        f"Every version of every row of {code(table.name)}, with the time in which it was valid."
+    )
+    spec = dg.AssetSpec(
+        table_asset_key(feed, naming.HISTORY, table.database, table.table),
+        deps=[table_asset_key(feed, naming.CURRENT, table.database, table.table)],
+        description=description,
+        kinds={*_KINDS, "table"},
+        group_name=naming.asset_group(feed),
+        owners=owners(),
+        metadata={
+            "dagster/table_name": table.name,
+            "dagster/uri": lake.path(f"history/{table.incarnation}"),
+        },
+    )
+    return [spec]
 
 
 def _freshness(feed: Changefeed) -> dg.FreshnessPolicy:

@@ -51,6 +51,7 @@ _PLAIN_DATE_SEPARATORS: tuple[DateSeparator, ...] = ("none", "day", "year", "mon
 _DIGITS = "must be 6 to 20: TiCDC takes 20 in place of any other number, so remove the setting"
 _CODEC = "sink.kafka-config.codec-config"
 _LARGE = "sink.kafka-config.large-message-handle"
+_PARTITION_NUM = "sink.kafka-config.partition-num"
 _STORAGE = "sink.cloud-storage-config"
 _DELETE_ONLY = "sink.delete-only-output-handle-key-columns"
 
@@ -114,6 +115,7 @@ class Changefeed:
     dispatchers: tuple[Dispatcher, ...] = ()
     partition_num: int | None = None
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    history: tuple[str, ...] = ()
     flush_interval: float = 5.0
     # The changefeed's own, where its owner declares it.
     start_ts: int | None = None
@@ -234,9 +236,7 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         may_lack_deletes=may_lack_deletes(toml),
         force_replicate=settings.flag("force-replicate"),
         dispatchers=_read_dispatchers(toml),
-        partition_num=settings.integer(
-            "sink.kafka-config.partition-num", 1, 2**31 - 1, "must be 1 or more"
-        ),
+        partition_num=settings.integer(_PARTITION_NUM, 1, 2**31 - 1, "must be 1 or more"),
         flush_interval=settings.read(f"{_STORAGE}.flush-interval", go_duration, 5.0),
         **entry.own_settings(),
         **entry.topic_settings(uri.transport),

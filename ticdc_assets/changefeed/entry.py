@@ -22,6 +22,7 @@ from ticdc_assets.changefeed.sink_uri import (
     nearest,
     parse_sink_uri,
 )
+from ticdc_assets.changefeed.table_pattern import parse_pattern
 from ticdc_assets.changefeed.toml import ChangefeedToml, read_changefeed_toml
 from ticdc_assets.changefeed.upstream import Upstream, read_upstream
 from ticdc_assets.errors import ConfigError
@@ -38,6 +39,7 @@ _NAMES = (
     "claim-check-storage",
     "keys",
     "start-ts",
+    "history",
     "start",
     "max-records",
     "max-bytes",
@@ -73,6 +75,8 @@ class OwnSettings(TypedDict):
     default_collation: str | None
     server_version: ServerVersion | None
     keys: dict[str, tuple[str, ...]]
+    # Patterns of the tables whose history is kept.
+    history: tuple[str, ...]
     # The changefeed's own.
     start_ts: int | None
     upstream: Upstream | None
@@ -136,6 +140,7 @@ class ChangefeedEntry:
             default_collation=self._default_collation(),
             server_version=self.server_version(),
             keys=self._keys(),
+            history=self._history(),
             start_ts=self._limit("start-ts", 1) if "start-ts" in self._content else None,
             upstream=self._upstream(),
         )
@@ -183,6 +188,18 @@ class ChangefeedEntry:
             if not _different_names(columns):
                 raise self.error("must be a list of different column names", f'keys."{table}"')
         return {table: tuple(columns) for table, columns in tables.items()}
+
+    def _history(self) -> tuple[str, ...]:
+        """Return the patterns of the tables whose history is kept."""
+        patterns = self._content.get("history", [])
+        if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
+            raise self.error('must be a list such as ["database.*"]', "history")
+        for pattern in patterns:
+            try:
+                parse_pattern(pattern)
+            except ValueError as error:
+                raise self.error(str(error), "history") from None
+        return tuple(patterns)
 
     def topic_settings(self, transport: Transport) -> TopicSettings:
         """Return the settings for reading topics; raise an error if it reads none."""

@@ -10,6 +10,7 @@ from ticdc_assets.lake.events.decode_folder import decode_folder
 from ticdc_assets.lake.events.decode_topic import decode_topic
 from ticdc_assets.lake.events.decode_workers import FolderReader
 from ticdc_assets.lake.events.event_commits import DecodeResult
+from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.schema_history import SchemasFor
 from ticdc_assets.lake.log.snapshot import Snapshot
@@ -98,6 +99,7 @@ def advance(
                 DecodedBatches(decoded.newest, decoded.done_through, decoded.waiting),
                 progress=None if progress is None else lambda n, of: progress("apply", n, of),
             )
+            applied = _update_histories(lake, applied, progress)
     return AdvanceResult(ingested, decoded, applied)
 
 
@@ -105,13 +107,22 @@ def replay_tables(
     lake: LakeSession, applied: Snapshot, replay: ReplayRequest, progress: Progress
 ) -> ApplyResult:
     """Replay tables from the events in the lake, without ingesting anything."""
-    return apply(
+    done = apply(
         lake,
         applied,
         DecodedBatches(applied.batch, applied.decoded_batch, applied.state.undecoded_files),
         replay=replay,
         progress=lambda count, of: progress("replay", count, of),
     )
+    return _update_histories(lake, done, progress)
+
+
+def _update_histories(
+    lake: LakeSession, applied: ApplyResult, progress: Progress | None
+) -> ApplyResult:
+    report = None if progress is None else lambda count, of: progress("history", count, of)
+    problems = update_histories(lake, report)
+    return replace(applied, problems=[*applied.problems, *problems])
 
 
 def _ingest(lake: LakeSession, source: Source, progress: Progress | None) -> IngestResult:

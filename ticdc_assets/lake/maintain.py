@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.log.applied import write_snapshot
 from ticdc_assets.lake.log.schema_history import write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
@@ -68,7 +69,7 @@ def maintain(
     # Only the first verification creates these.
     verified = [name for name in VERIFICATION_CONTRACTS if writer.find(name) is not None]
     own = maintenance.maintain_own(["raw", *CONTRACTS, *verified])
-    files = own + maintenance.maintain_current()
+    files = own + maintenance.maintain_current() + maintenance.maintain_histories()
     return MaintainResult(
         compacted=sum(compacted for compacted, _, _ in files),
         files_before=sum(before for _, before, _ in files),
@@ -122,6 +123,20 @@ class _Maintenance:
         if new_versions:
             self._write_snapshot(new_versions)
         return [files for _, _, files in tables]
+
+    def maintain_histories(self) -> list[_Files]:
+        """Maintain the histories; only their newest versions are read."""
+
+        def maintain_history(incarnation: str) -> list[_Files]:
+            history = HistoryTable(self._lake, incarnation)
+            if history.version is None:
+                return []
+            history.undo_strays()
+            return [self._maintain(self._lake.sql(history.name))]
+
+        with ThreadPoolExecutor() as pool:
+            found = pool.map(maintain_history, self._applied.versions)
+        return [files for each in found for files in each]
 
     def _write_snapshot(self, new_versions: dict[str, int]) -> None:
         before = self._applied

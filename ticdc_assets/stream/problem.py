@@ -15,9 +15,17 @@ from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverte
 # "approximate" rows that may differ from TiDB's because the stream lacks a detail
 # "paused"      a table that applies no more events until an operator resumes it
 # "checksum"    a row or schema file that does not match its checksum
+# "history"     a history that could not be updated; its table was
 # "corrupted"   a row that TiCDC itself marked as corrupted; it is applied all the same
 Kind = Literal[
-    "quarantined", "waiting", "incomplete", "approximate", "paused", "checksum", "corrupted"
+    "quarantined",
+    "waiting",
+    "incomplete",
+    "approximate",
+    "paused",
+    "history",
+    "checksum",
+    "corrupted",
 ]
 
 

@@ -21,7 +21,7 @@ from ticdc_assets.lake.log.applied import find_valid_snapshot, write_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.lake.log.schema_history import write_history, write_tables
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.lake.store.work_size import sized_for
@@ -129,7 +129,7 @@ class _Applier:
         base = read_snapshot(LakeReader(self._lake.location), base_id)
         if base.ts >= snapshot.ts and base.batch >= snapshot.batch:
             return snapshot
-        base = dataclasses.replace(base, state=replace(base.state, skipped_ddls=now.skipped_ddls))
+        base = decide_as(base, snapshot)
         past = read_control_events(
             self._lake, base, self._batches.newest, self._batches.undecoded_files
         )

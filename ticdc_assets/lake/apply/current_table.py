@@ -181,7 +181,7 @@ class CurrentTable:
         typed = [get_column(name).cast(type).alias(name) for name, type, _ in columns]
         found = self._compute_few(rows, typed).rows
         fields = [
-            pa.field(name, _make_nullable(field.type), metadata={"comment": comment})
+            pa.field(name, make_nullable(field.type), metadata={"comment": comment})
             for field, (name, _, comment) in zip(found.schema, columns, strict=True)
         ]
         self._writer.replace(self._name, found.cast(pa.schema(fields)), properties)
@@ -318,7 +318,7 @@ class CurrentTable:
         self._spark.sql(f"ALTER TABLE {self.sql} {action}")
 
 
-def _make_nullable(type: pa.DataType) -> pa.DataType:
+def make_nullable(type: pa.DataType) -> pa.DataType:
     """Return the type of a column in which everything may be NULL: Spark infers that less is."""
     if pa.types.is_list(type):
         return pa.list_(pa.field("element", type.value_type))

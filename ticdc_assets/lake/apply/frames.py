@@ -101,8 +101,12 @@ class Frames:
 
     def count_copies(self, segment: Segment, rows: DataFrame) -> DataFrame:
         """Return the copies that a segment adds to or takes from a table without a key."""
+        return count_changes(segment, rows, self.find_passes(segment))
+
+    def find_passes(self, segment: Segment) -> DataFrame | None:
+        """Number the passes of the senders of a segment, if its order is not that of arrival."""
         if segment.is_ordered_by_arrival:
-            return count_changes(segment, rows, None)
+            return None
         schema = segment.step.schema
         name = make_table_name(schema.database, schema.table)
         # Only rows applied already may show that a sender went back, so their batches count too.
@@ -111,7 +115,7 @@ class Frames:
             f"kind = 'row' AND batch <= {self.batch} AND name = {quote_literal(name or '')}"
         )
         sent = events.join(F.broadcast(first), F.expr("batch >= first_batch"))
-        return count_changes(segment, rows, number_sender_passes(sent))
+        return number_sender_passes(sent)
 
     def empty(self, schema: TableSchema) -> DataFrame:
         """Return no rows, with the columns of a schema."""
@@ -144,16 +148,16 @@ class _TableBuilder:
                 self._rows = self._with_events(step)
             case Alter():
                 if self._rows is not None:
-                    self._rows = _alter(self._rows, self._schema, step)
+                    self._rows = alter_rows(self._rows, self._schema, step)
                 if step.repartitions:
                     self._misplaced_rows = None
             case EmptyPartitions():
                 _require_placed_rows(self.result())
                 if self._rows is not None:
-                    kept = _outside_partitions(self._rows, self._schema, step, step.names)
-                    self._rows = _alter(kept, self._schema, step)
+                    kept = select_outside(self._rows, self._schema, step, step.names)
+                    self._rows = alter_rows(kept, self._schema, step)
             case Exchange():
-                self._rows = _alter(self._exchange(step), self._schema, step)
+                self._rows = alter_rows(self._exchange(step), self._schema, step)
         self._schema = step.schema
 
     def _with_events(self, step: ApplyRows) -> DataFrame:
@@ -175,12 +179,12 @@ class _TableBuilder:
         _require_placed_rows(this if step.partitioned else other)
         names = (step.partition,)
         if step.partitioned:
-            received = _with_names_of(other.rows, this.rows)
+            received = name_columns_like(other.rows, this.rows)
             self._misplaced_rows = _find_misplaced(received, self._schema, step)
-            return _outside_partitions(this.rows, self._schema, step, names).unionByName(received)
+            return select_outside(this.rows, self._schema, step, names).unionByName(received)
         self._segments = [dataclasses.replace(s, given_away=True) for s in self._segments]
-        sent = _inside_partitions(other.rows, step.schema_before, step, names)
-        return _with_names_of(sent, this.rows)
+        sent = select_inside(other.rows, step.schema_before, step, names)
+        return name_columns_like(sent, this.rows)
 
 
 def _require_placed_rows(table: TableFrame) -> None:
@@ -200,7 +204,7 @@ def keeps_values_of(rows: DataFrame, steps: Sequence[effects.ColumnChange], ts: 
         raise
 
 
-def _alter(
+def alter_rows(
     rows: DataFrame, before: TableSchema, step: Alter | EmptyPartitions | Exchange
 ) -> DataFrame:
     """Take rows to the columns of a step's schema."""
@@ -229,7 +233,7 @@ def _take_column(name: str | None, type: str) -> Column:
     return (F.lit(None) if name is None else F.col(quote_identifier(name))).cast(type)
 
 
-def _inside_partitions(
+def select_inside(
     rows: DataFrame,
     schema: TableSchema,
     step: EmptyPartitions | Exchange,
@@ -239,7 +243,7 @@ def _inside_partitions(
     return _locate(rows, schema, step).where(F.col("partition").isin(*names)).select("`⌗row`.*")
 
 
-def _outside_partitions(
+def select_outside(
     rows: DataFrame,
     schema: TableSchema,
     step: EmptyPartitions | Exchange,
@@ -281,7 +285,7 @@ def _select_images(rows: DataFrame, schema: TableSchema) -> DataFrame:
     return rows.select(row, write_images(schema).alias("image"))
 
 
-def _with_names_of(rows: DataFrame, other: DataFrame) -> DataFrame:
+def name_columns_like(rows: DataFrame, other: DataFrame) -> DataFrame:
     """Return rows with column names in the case that another table uses."""
     own_names = {fold_case(name): name for name in rows.columns}
     moves = {own_names[fold_case(name)]: name for name in other.columns}

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.apply.segment import Segment
-from ticdc_assets.lake.apply.typed_rows import INVALID, KEY_ONLY
+from ticdc_assets.lake.apply.typed_rows import INVALID, KEY_ONLY, get_position
 from ticdc_assets.lake.columns.inexact import are_equal, get_column, get_from, identify
 from ticdc_assets.lake.columns.types import DeltaColumn
 from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
@@ -25,14 +25,8 @@ def compute_final_rows(segment: Segment) -> DataFrame:
 
     `⌗put` is true for rows that exist after the segment, and false for deleted ones.
     """
-    good = segment.typed.where(~F.col(INVALID))
     values = [get_column(name) for name in segment.value_names]
-    kept = [F.col(name) for name in (*PLACE, "⌗commit_ts")]
-    if segment.step.inserts_only:
-        decides = F.lit(True).alias(_DECIDES)
-        operations = good.select(*kept, F.lit(True).alias(_PUT), decides, *values)
-    else:
-        operations = _split_into_operations(segment, good, kept)
+    operations = list_operations(segment)
     latest = Window.partitionBy(*identify(segment.key, get_column)).orderBy(
         *(place.desc() for place in operation_order(segment))
     )
@@ -40,6 +34,16 @@ def compute_final_rows(segment: Segment) -> DataFrame:
     counted = last.observe(segment.outcome, F.count_if(_DECIDES).alias("applied"))
     segment.result = counted.select(_PUT, *values, F.col("⌗commit_ts").alias(COMMIT_TS))
     return segment.result
+
+
+def list_operations(segment: Segment) -> DataFrame:
+    """Return the operations of a segment: each removes a key, or puts a row (`⌗put`)."""
+    good = segment.typed.where(~F.col(INVALID))
+    kept = [*map(F.col, PLACE), F.col("⌗commit_ts"), get_position()]
+    if not segment.step.inserts_only:
+        return _split_into_operations(segment, good, kept)
+    values = map(get_column, segment.value_names)
+    return good.select(*kept, F.lit(True).alias(_PUT), F.lit(True).alias(_DECIDES), *values)
 
 
 def operation_order(segment: Segment) -> list[Column]:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.lake.apply.keyed import PLACE, operation_order
 from ticdc_assets.lake.apply.quarantined_rows import stop_job
 from ticdc_assets.lake.apply.segment import Segment
-from ticdc_assets.lake.apply.typed_rows import INVALID, KEY_ONLY
+from ticdc_assets.lake.apply.typed_rows import INVALID, KEY_ONLY, get_position
 from ticdc_assets.lake.columns.expressions import any_of, combine_pairwise
 from ticdc_assets.lake.columns.inexact import are_equal, get_column, get_from, has_value, identify
 from ticdc_assets.lake.columns.types import DeltaColumn
@@ -24,6 +24,26 @@ from ticdc_assets.stream.problem import OLD_ROW_MISSING
 
 def count_changes(segment: Segment, rows: DataFrame, passes: DataFrame | None) -> DataFrame:
     """Return rows with the number of copies that a segment adds (or, negative, removes).
+
+    `rows` is the table before the segment.
+    """
+    changed = list_changes(segment, rows, passes)
+    values = [*map(get_column, segment.value_names)]
+    if segment.step.inserts_only:
+        lowest = changed.withColumn("⌗lowest", F.lit(0).cast("bigint"))
+    else:
+        so_far = Window.partitionBy(*values).orderBy(*operation_order(segment))
+        lowest = changed.withColumn("⌗lowest", F.sum("⌗copies").over(so_far))
+    segment.result = lowest.groupBy(*values).agg(
+        F.sum("⌗copies").alias("⌗copies"),
+        F.least(F.lit(0), F.min("⌗lowest")).alias("⌗lowest"),
+        F.max("⌗commit_ts").alias(COMMIT_TS),
+    )
+    return segment.result
+
+
+def list_changes(segment: Segment, rows: DataFrame, passes: DataFrame | None) -> DataFrame:
+    """Return a row with each copy that a segment adds (`⌗copies` is 1) or removes (-1).
 
     A transaction's equal changes count as often as the sender sent them in one pass; `passes` has
     the pass of each event by `seq` and `index`.  Changes outside of transactions all count.  `rows`
@@ -49,23 +69,11 @@ def count_changes(segment: Segment, rows: DataFrame, passes: DataFrame | None) -
     good = good.observe(segment.outcome, F.count(F.lit(1)).alias("applied"))
     new = F.struct(*map(get_column, segment.value_names))
     each = _copies((F.col("⌗has_old"), -1, F.col("⌗old")), (F.col("⌗new"), 1, new))
-    changes = good.select(*PLACE, "⌗commit_ts", "⌗overwrites", F.inline(each))
+    changes = good.select(*PLACE, "⌗commit_ts", get_position(), "⌗overwrites", F.inline(each))
     if segment.overwrites:
         changes = _with_overwritten(segment, changes, rows)
-    values = [*map(get_column, segment.value_names)]
-    changed = changes.select(*PLACE, "`⌗row`.*", "⌗copies", "⌗commit_ts")
-    if segment.step.inserts_only:
-        lowest = changed.withColumn("⌗lowest", F.lit(0).cast("bigint"))
-    else:
-        changed = changed.withColumn("⌗put", F.col("⌗copies") > 0)
-        so_far = Window.partitionBy(*values).orderBy(*operation_order(segment))
-        lowest = changed.withColumn("⌗lowest", F.sum("⌗copies").over(so_far))
-    segment.result = lowest.groupBy(*values).agg(
-        F.sum("⌗copies").alias("⌗copies"),
-        F.least(F.lit(0), F.min("⌗lowest")).alias("⌗lowest"),
-        F.max("⌗commit_ts").alias(COMMIT_TS),
-    )
-    return segment.result
+    changed = changes.select(*PLACE, "`⌗row`.*", "⌗copies", "⌗commit_ts", "⌗position")
+    return changed.withColumn("⌗put", F.col("⌗copies") > 0)
 
 
 def _copies(*parts: tuple[Column, int, Column]) -> Column:
@@ -93,6 +101,7 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
         *(F.lit(-1).alias("⌗order_ts"), F.lit(False).alias("⌗after_ddls")),
         F.lit(True).alias("⌗ordered_by_commit_ts"),
         *(F.lit(0).alias(name) for name in ("⌗seq", "⌗index", "⌗commit_ts")),
+        F.lit(None).cast(changes.schema["⌗position"].dataType).alias("⌗position"),
         *(F.lit(False).alias("⌗overwrites"), F.lit(1).alias("⌗copies"), whole),
     )
     in_order = Window.partitionBy(*identify(unique, row.getField)).orderBy(
@@ -115,7 +124,8 @@ def _with_overwritten(segment: Segment, changes: DataFrame, rows: DataFrame) -> 
         (put, 1, F.col("⌗row")),
         (~put, -1, F.col("⌗row")),
     )
-    return both.where("`⌗order_ts` >= 0").select(*PLACE, "⌗commit_ts", F.inline(each))
+    kept = (*PLACE, "⌗commit_ts", "⌗position")
+    return both.where("`⌗order_ts` >= 0").select(*kept, F.inline(each))
 
 
 def repeat_rows(counts: DataFrame) -> DataFrame:

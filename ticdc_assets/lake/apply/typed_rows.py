@@ -56,6 +56,12 @@ _ESCAPED = "⌗escaped"
 FAULT = "⌗fault"
 
 
+def get_position() -> Column:
+    """Return the position of an event as one column."""
+    names = ("source", "partition", "number", "index")
+    return F.struct(*(F.col(f"⌗{name}").alias(name) for name in names)).alias("⌗position")
+
+
 def spell_key(schema: TableSchema) -> list[str]:
     """Return the names of a table's key columns as its columns spell them."""
     columns = (schema.column(name) for name in schema.key)

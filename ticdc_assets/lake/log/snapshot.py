@@ -1,5 +1,6 @@
 """A snapshot as a value, decoded from rows of the applied log however they were fetched."""
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -39,6 +40,13 @@ class Snapshot:
     @property
     def snapshot_id(self) -> int:
         return self.state.snapshot_id
+
+
+def decide_as(base: Snapshot, last: Snapshot) -> Snapshot:
+    """Return a snapshot from which windows skip the DDLs that people have skipped by now."""
+    return dataclasses.replace(
+        base, state=replace(base.state, skipped_ddls=last.state.skipped_ddls)
+    )
 
 
 def decode_snapshot(rows: Iterable[Mapping[str, Any]], snapshot_id: int) -> Snapshot:

@@ -10,6 +10,7 @@ Each changefeed has a folder in the lake with one folder per table:
     LAKE/<changefeed>/applied                  the applied log: one snapshot per resolved ts
     LAKE/<changefeed>/loads                    tables that began with rows from elsewhere
     LAKE/<changefeed>/current/<incarnation>    the rows of one table, from CREATE to DROP
+    LAKE/<changefeed>/history/<incarnation>    every version of these rows, where it is switched on
     LAKE/<changefeed>/verifications            what `verify` found: one row per table and run
     LAKE/<changefeed>/differences              the rows that it found to differ
     LAKE/<changefeed>/verification_progress    what a verification that has not ended has done
@@ -260,3 +261,16 @@ EVENT_IDENTITY = ("name", "commit_ts", "op", "before", "after")
 COMMIT_TS = "_commit_ts"
 INEXACT = "_inexact"
 INEXACT_COMMENT = "exact texts of values that their columns cannot hold, by column"
+
+# The columns that histories have besides the columns of their tables.
+VALID_FROM, VALID_TO = "_valid_from", "_valid_to"
+VALID_FROM_TIME, VALID_TO_TIME = "_valid_from_time", "_valid_to_time"
+OPERATION = "_operation"
+HISTORY = {
+    VALID_FROM: "bigint",
+    VALID_FROM_TIME: "timestamp",
+    VALID_TO: "bigint",
+    VALID_TO_TIME: "timestamp",
+    OPERATION: "string",
+    INEXACT: "map<string, string>",
+}

@@ -72,6 +72,21 @@ class StageMark:
         named = {"stage": self.stage, "number": self.number, "token": self.token}
         return json.dumps(named | dict(self.metadata))
 
+    @property
+    def properties(self) -> CommitProperties:
+        """Return the mark for a commit of delta-rs."""
+        return CommitProperties(
+            # Where Spark's commits have it.
+            custom_metadata={"userMetadata": self.text},
+            app_transactions=[Transaction(self.stage, self.number)],
+        )
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Return the mark for a commit of Spark."""
+        number = str(self.number)
+        return {"txnAppId": self.stage, "txnVersion": number, "userMetadata": self.text}
+
 
 def commit_rows(lake: LakeSession, table: str, rows: pa.Table, mark: StageMark) -> bool:
     """Append rows of the driver to a table; return False if the commit was void.
@@ -84,13 +99,8 @@ def commit_rows(lake: LakeSession, table: str, rows: pa.Table, mark: StageMark) 
         return commit_frame(lake, table, frame, mark)
     if _has_reached(opened, mark):
         return False
-    properties = CommitProperties(
-        # Where Spark's commits have it.
-        custom_metadata={"userMetadata": mark.text},
-        app_transactions=[Transaction(mark.stage, mark.number)],
-    )
     try:
-        LakeWriter(lake.location).append(opened, rows, properties)
+        LakeWriter(lake.location).append(opened, rows, mark.properties)
     except ConcurrentCommit:
         if _has_reached(LakeReader(lake.location).open(table), mark):
             return False
@@ -112,8 +122,7 @@ def commit_frame(
     writer = frame.write.format("delta").mode("append" if replaced is None else "overwrite")
     if replaced is not None:
         writer = writer.option("replaceWhere", replaced)
-    writer = writer.option("txnAppId", mark.stage).option("txnVersion", mark.number)
-    writer.option("userMetadata", mark.text).save(lake.path(table))
+    writer.options(**mark.options).save(lake.path(table))
     return _was_committed(lake, table, mark)
 
 

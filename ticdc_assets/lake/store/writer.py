@@ -90,7 +90,11 @@ class LakeWriter:
             )
 
     def replace(
-        self, table: str, rows: pa.Table, properties: Mapping[str, str] | None = None
+        self,
+        table: str,
+        rows: pa.Table,
+        properties: Mapping[str, str] | None = None,
+        commit: CommitProperties | None = None,
     ) -> None:
         """Replace all rows and columns of a small table; create it if there is none."""
         self._overwrite(
@@ -99,6 +103,7 @@ class LakeWriter:
             schema_mode="overwrite",
             configuration=dict(properties or {}),
             writer_properties=_WITHOUT_STATISTICS,
+            commit_properties=commit,
         )
 
     def replace_where(self, table: str, column: str, values: Iterable[str], rows: pa.Table) -> None:

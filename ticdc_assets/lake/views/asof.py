@@ -8,7 +8,6 @@ from itertools import chain
 from typing import NamedTuple
 
 import pyarrow as pa
-from msgspec import structs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -19,7 +18,7 @@ from ticdc_assets.lake.columns.conversion import format_rows
 from ticdc_assets.lake.columns.stored_values import format_blocks
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import LakeSession
@@ -144,7 +143,7 @@ def as_of(lake: LakeSession, ts: int | None = None, after: AsOfView | None = Non
     if base is last:
         return _view_snapshot(lake, base, last, partial(read_rows, lake, base))
     if base.ts == ts:
-        view = _view_snapshot(lake, base, last, partial(_read_old_rows, lake, base))
+        view = _view_snapshot(lake, base, last, partial(read_old_rows, lake, base))
     elif after is not None and after.snapshots == (below, last.snapshot_id) and after.ts <= ts:
         return _view_later(after, last, ts)
     else:
@@ -158,17 +157,17 @@ def _view_snapshot(lake: LakeSession, base: Snapshot, last: Snapshot, read: _Bui
     return AsOfView(base.ts, base.state, lake, snapshots, read, count)
 
 
-class _FilesGone(Exception):
+class FilesGone(Exception):
     """Maintenance has removed files of a table's version."""
 
 
-def _read_old_rows(lake: LakeSession, base: Snapshot, id: str) -> DataFrame | None:
-    """Read a table at an old snapshot; raise `_FilesGone` if it is there no more."""
+def read_old_rows(lake: LakeSession, base: Snapshot, id: str) -> DataFrame | None:
+    """Read a table at an old snapshot; raise `FilesGone` if it is there no more."""
     version = base.versions.get(id)
     if version is not None:
         stored = StoredRows(LakeReader(lake.location), f"current/{id}", version)
         if not stored.has_files:
-            raise _FilesGone
+            raise FilesGone
     return read_rows(lake, base, id)
 
 
@@ -186,21 +185,19 @@ class _OldTables:
     def build(self, id: str) -> DataFrame | None:
         try:
             return self._view._build(id)
-        except _FilesGone:
+        except FilesGone:
             return self._from_start._build(id)
 
     @cached_property
     def _from_start(self) -> AsOfView:
-        skipped = self._last.state.skipped_ddls
-        nothing = Snapshot()
-        nothing = replace(nothing, state=structs.replace(nothing.state, skipped_ddls=skipped))
+        nothing = decide_as(Snapshot(), self._last)
         return _view_window(self._lake, nothing, self._last, self._view.ts)
 
 
 def _view_window(lake: LakeSession, base: Snapshot, last: Snapshot, ts: int) -> AsOfView:
     """Apply the events between a snapshot and a ts, to data frames only."""
     count = partial(_count_rows, LakeReader(lake.location))
-    return _apply(lake, base, last, ts, partial(_read_old_rows, lake), count)
+    return _apply(lake, base, last, ts, partial(read_old_rows, lake), count)
 
 
 def _view_later(before: AsOfView, last: Snapshot, ts: int) -> AsOfView:

@@ -1,0 +1,59 @@
+"""Keep histories of golden datasets, and compare them with TiDB at every truth point."""
+
+import dataclasses
+
+from tests.lake.golden_runs import GoldenLake, list_truth_points
+from tests.lake.versions_at import print_images, read_histories
+from tests.reference.golden_feeds import (
+    EARLIER_ROWS,
+    PARTITIONED_DIFFER,
+    ROWS_REPORTED,
+    allowed,
+    difference,
+    list_untold,
+    replicated,
+)
+from tests.truth import TrueTable, truth
+from ticdc_assets.changefeed.table_pattern import match_table
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.log.applied import read_last_snapshot
+
+
+def keep_histories(golden: GoldenLake, *patterns: str) -> None:
+    """Declare histories, before anything is applied."""
+    golden.feed = dataclasses.replace(golden.feed, history=patterns)
+    golden.lake = dataclasses.replace(golden.lake, feed=golden.feed)
+
+
+def compare_histories(golden: GoldenLake) -> int:
+    """Compare all histories; return how many tables were compared, at all truth points together."""
+    problems = [problem for run in golden.runs for problem in run.applied.problems]
+    assert [p.describe() for p in problems if p.kind == "history"] == []
+    dataset, last = golden.dataset, read_last_snapshot(golden.lake)
+    rows_at, count = read_histories(golden.lake), 0
+    for ts in list_truth_points(dataset):
+        if ts > last.ts:
+            continue
+        found = {
+            (schema.database, schema.table): (id, schema, images)
+            for id, (schema, images) in rows_at(ts).items()
+            if match_table(golden.feed.history, schema.database, schema.table)
+        }
+        expected = replicated(dataset, truth(dataset.split("/")[0])[ts])
+        for name in found.keys() & expected.keys() - list_untold(dataset):
+            id, schema, images = found[name]
+            if not last.state.incarnations[id].is_stopped:
+                _compare(dataset, ts, expected[name], (schema, images))
+                count += 1
+    return count
+
+
+def _compare(dataset: str, ts: int, true: TrueTable, found: tuple[TableSchema, list[str]]) -> None:
+    may, (schema, images) = allowed(dataset), found
+    if PARTITIONED_DIFFER in may and schema.partitioning is not None:
+        return
+    ours, theirs = true.strict(print_images(schema, images)), true.strict_rows()
+    if may & {EARLIER_ROWS, ROWS_REPORTED}:
+        assert ours <= theirs, (true.name, ts)
+    else:
+        assert difference(ours, theirs) == ([], []), (true.name, ts)

@@ -1,0 +1,285 @@
+"""Changes of tables: from a state to a later one, each with the row before and after it."""
+
+import dataclasses
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tests.lake.histories import History, histories
+from tests.lake.history_lake import FEED, HistoryLake
+from tests.reference.changefeeds import Ddl, Step, Teller, cut, edit, put, rename
+from tests.reference.random_upstream import Shown
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.events import Event, TableSchema
+from ticdc_assets.lake.apply import table_features
+from ticdc_assets.lake.apply.apply import DecodedBatches, apply
+from ticdc_assets.lake.columns.conversion import format_mysql_lines
+from ticdc_assets.lake.columns.inexact import read_entries
+from ticdc_assets.lake.columns.writing import write_images
+from ticdc_assets.lake.history.history_table import HistoryTable
+from ticdc_assets.lake.history.update import update_histories
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.views.changes import changes
+
+WITH_HISTORY = dataclasses.replace(FEED, history=("shop.*",))
+NEVER = 1 << 63
+
+WITH_D = "id int primary key, v int, s varchar(10), d int default 5"
+STEPS: list[Step] = [
+    Ddl("CREATE TABLE `t` (id int primary key, v int, s varchar(10))", "t"),
+    put("t", id=1, v=10, s="a"),
+    put("t", id=2, v=20, s="b"),
+    edit("t", {"id": 1, "v": 10, "s": "a"}, v=11),
+    Ddl("ALTER TABLE `t` ADD COLUMN d int default 5", "t", WITH_D),
+    Ddl("ALTER TABLE `t` RENAME COLUMN v TO w", "t", WITH_D.replace("v int", "w int")),
+    edit("t", {"id": 1, "w": 11, "s": "a", "d": 5}, w=12),
+    Ddl("ALTER TABLE `t` MODIFY w varchar(20)", "t", WITH_D.replace("v int", "w varchar(20)")),
+    cut("t", id=2, w="20", s="b", d=5),
+    Ddl("ALTER TABLE `t` DROP COLUMN s", "t", "id int primary key, w varchar(20), d int default 5"),
+    put("t", id=2, w="twenty", d=6),
+    rename("t", "u"),
+    edit("u", {"id": 1, "w": "12", "d": 5}, id=3),
+    Ddl("TRUNCATE TABLE `u`", "u"),
+    put("u", id=9, w="nine", d=9),
+]
+
+
+def take(lake: HistoryLake, batch: int, events: list[Event], ts: int) -> None:
+    """Apply a batch; update the histories."""
+    lake.take(batch, events, ts)
+    done = apply(lake.lake, read_last_snapshot(lake.lake), DecodedBatches(batch, batch))
+    assert (done.resolved_ts, done.problems, done.quarantined) == (ts, [], 0)
+    assert update_histories(lake.lake) == []
+
+
+def read_history(lake: HistoryLake, created_ts: int) -> list[dict[str, Any]]:
+    """Read the history of the incarnation that began at a ts, NULLs and times left out."""
+    (id,) = (id for id in read_last_snapshot(lake.lake).versions if f"-{created_ts}-" in id)
+    rows = HistoryTable(lake.lake, id).read().orderBy("_valid_from", "id")
+    times = ("_valid_from_time", "_valid_to_time")
+    return [
+        {k: v for k, v in row.asDict().items() if v is not None and k not in times}
+        for row in rows.collect()
+    ]
+
+
+def version(since: int, until: int | None, operation: str, **values: Any) -> dict[str, Any]:
+    ends = {} if until is None else {"_valid_to": until}
+    return {"_valid_from": since, **ends, "_operation": operation, **values}
+
+
+EXPECTED = [
+    version(120, 140, "insert", id=1, v=10, s="a"),
+    version(130, 150, "insert", id=2, v=20, s="b"),
+    version(140, 150, "update", id=1, v=11, s="a"),
+    version(150, 160, "ddl", id=1, v=11, s="a", d=5),
+    version(150, 160, "ddl", id=2, v=20, s="b", d=5),
+    version(160, 170, "ddl", id=1, **{"w@int": 11}, s="a", d=5),
+    version(160, 180, "ddl", id=2, **{"w@int": 20}, s="b", d=5),
+    version(170, 180, "update", id=1, **{"w@int": 12}, s="a", d=5),
+    version(180, 200, "ddl", id=1, w="12", s="a", d=5),
+    version(180, 190, "ddl", id=2, w="20", s="b", d=5),
+    version(200, 230, "ddl", id=1, w="12", d=5),
+    version(210, 240, "insert", id=2, w="twenty", d=6),
+    version(230, 240, "insert", id=3, w="12", d=5),
+]
+
+
+def image(row: Any) -> dict[str, Any] | None:
+    return None if row is None else {k: v for k, v in row.asDict().items() if v is not None}
+
+
+def list_changes(lake: LakeSession, table: str, start: int, end: int) -> list[tuple[Any, ...]]:
+    found = changes(lake, table, start, end).orderBy("commit_ts", "operation", "before.id")
+    return [
+        (row["commit_ts"], row["operation"], image(row["before"]), image(row["after"]))
+        for row in found.collect()
+    ]
+
+
+def test_a_history_has_the_columns_of_every_time(spark: SparkSession, tmp_path: Path) -> None:
+    lake = HistoryLake(spark, tmp_path, [], WITH_HISTORY)
+    take(lake, 1, Teller("canal").tell(STEPS), 300)
+
+    assert read_history(lake, 110) == EXPECTED
+    assert read_history(lake, 240) == [version(250, None, "insert", id=9, w="nine", d=9)]
+    # At 235 the table has another name than its events.
+    rows = list_changes(lake.lake, "shop.u", 100, 235)
+    assert rows[:4] == [
+        (120, "insert", None, {"id": 1, "w": "10"}),
+        (130, "insert", None, {"id": 2, "w": "20"}),
+        (140, "update", {"id": 1, "w": "10"}, {"id": 1, "w": "11"}),
+        (150, "update", {"id": 1, "w": "11"}, {"id": 1, "w": "11", "d": 5}),
+    ]
+    assert rows[4:] == [
+        (150, "update", {"id": 2, "w": "20"}, {"id": 2, "w": "20", "d": 5}),
+        (170, "update", {"id": 1, "w": "11", "d": 5}, {"id": 1, "w": "12", "d": 5}),
+        (190, "delete", {"id": 2, "w": "20", "d": 5}, None),
+        (210, "insert", None, {"id": 2, "w": "twenty", "d": 6}),
+        (230, "delete", {"id": 1, "w": "12", "d": 5}, None),
+        (230, "insert", None, {"id": 3, "w": "12", "d": 5}),
+    ]
+    assert list_changes(lake.lake, "shop.u", 230, 300)[0][0] == 250
+    row = changes(lake.lake, "shop.t", 205, 215).first()
+    assert row is not None
+    assert (row["source"], row["partition"]) == ("topic", 0)
+    with pytest.raises(ConfigError, match=r"no table shop\.t"):
+        changes(lake.lake, "shop.t", 100, 300)
+
+
+def test_late_and_repeated_events_change_what_they_concern(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = HistoryLake(spark, tmp_path, [], WITH_HISTORY)
+    events = Teller("canal").tell(STEPS)
+    in_time = [event for event in events if getattr(event, "commit_ts", 0) not in (140, 170)]
+    take(lake, 1, [event for event in in_time if getattr(event, "commit_ts", 0) <= 140], 145)
+    take(lake, 2, [event for event in in_time if getattr(event, "commit_ts", 0) > 130], 205)
+    assert read_history(lake, 110) != EXPECTED
+    assert len(list_changes(lake.lake, "shop.t", 100, 160)) == 4
+    take(lake, 3, events, 300)
+
+    assert read_history(lake, 110) == EXPECTED
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_killed_update_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_features, "LARGE_TABLE", -1)
+    lake = HistoryLake(spark, tmp_path, [], WITH_HISTORY)
+    steps: list[Step] = [
+        Ddl("CREATE TABLE `t` (id int primary key, v int)", "t"),
+        put("t", id=1, v=1),
+        put("t", id=2, v=2),
+        edit("t", {"id": 1, "v": 1}, v=10),
+        cut("t", id=2, v=2),
+        put("t", id=3, v=3),
+    ]
+    events = Teller("canal").tell(steps)
+    take(lake, 1, [e for e in events if getattr(e, "commit_ts", 0) <= 130], 130)
+    before = read_history(lake, 110)
+
+    def kill(*args: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HistoryTable, "advance", kill)
+        with pytest.raises(Killed):
+            take(lake, 2, events, 170)
+    assert read_history(lake, 110) == before
+    assert update_histories(lake.lake) == []
+    assert read_history(lake, 110) == [
+        version(120, 140, "insert", id=1, v=1),
+        version(130, 150, "insert", id=2, v=2),
+        version(140, None, "update", id=1, v=10),
+        version(160, None, "insert", id=3, v=3),
+    ]
+    operations = spark.sql(f"DESCRIBE HISTORY {next(_list_histories(lake))}").select("operation")
+    assert {"MERGE", "RESTORE"} <= {row[0] for row in operations.collect()}
+
+
+def _list_histories(lake: HistoryLake) -> Iterator[str]:
+    return (lake.lake.sql(f"history/{id}") for id in read_last_snapshot(lake.lake).versions)
+
+
+# Random workloads
+
+
+def read_states(history: History) -> dict[int, Shown]:
+    """Return what was upstream after each ts at which that is known."""
+    states = ((ts, history.expected_at(ts)) for ts in sorted(set(history.times)))
+    return {ts: state for ts, state in states if state is not None}
+
+
+def print_rows(rows: DataFrame, name: str, schema: TableSchema) -> list[tuple[Any, int, Any]]:
+    """Print an image of each change: commit ts, whether there is one, and the values."""
+    some = rows.where(F.col(name).isNotNull()).select("commit_ts", f"{name}.*")
+    images = read_entries(some).select("commit_ts", write_images(schema).alias("image")).collect()
+    lines = format_mysql_lines([row["image"] for row in images], schema)
+    columns = [c.name for c in schema.columns if c.generated != "virtual"]
+    found = []
+    for row, line in zip(images, lines, strict=True):
+        values = msgspec.json.decode(line)
+        found.append((row["commit_ts"], 1, tuple(values.get(c, "absent") for c in columns)))
+    return found
+
+
+def check_table(
+    lake: HistoryLake, history: History, eras: Sequence[tuple[int, int, TableSchema]]
+) -> int:
+    """Compare the changes of one table, in each of its eras, with its states upstream."""
+    states, count = read_states(history), 0
+    for start, end, schema in eras:
+        columns = [c.name for c in schema.columns if c.generated != "virtual"]
+        database = schema.database.removeprefix(history.prefix)
+        title = schema.table if database == "shop" else f"{database}/{schema.table}"
+        title = f"{title}({', '.join(columns)})"
+        times = [ts for ts in states if start <= ts < end]
+        if len(times) < 2:
+            continue
+        found = changes(lake.lake, f"{schema.database}.{schema.table}", times[0], times[-1])
+        kept = found.localCheckpoint()
+        gone, came = defaultdict(Counter), defaultdict(Counter)
+        for side, by_ts in (("before", gone), ("after", came)):
+            for ts, copies, row in print_rows(kept, side, schema):
+                by_ts[ts][row] += copies
+        for before, after in pairwise(times):
+            now = Counter(states[before][title])
+            for ts in sorted({*gone, *came}):
+                if before < ts <= after:
+                    assert gone[ts] <= now, (history.seed, title, ts)
+                    now = now - gone[ts] + came[ts]
+                    count += 1
+            assert now == Counter(states[after][title]), (history.seed, title, after)
+    return count
+
+
+def check_changes(lake: HistoryLake) -> int:
+    eras = defaultdict(list)
+    for row in lake.lake.read("schema_history").where("incarnation <> ''").collect():
+        end = NEVER if row["valid_to"] is None else row["valid_to"]
+        schema = msgspec.json.decode(row["schema"], type=TableSchema)
+        eras[row["incarnation"]].append((row["valid_from"], end, schema))
+    by_prefix = {history.prefix: history for history in lake.histories}
+    return sum(
+        check_table(lake, by_prefix[f"{id.partition('_')[0]}_"], found)
+        for id, found in eras.items()
+    )
+
+
+def run_workloads(lake: HistoryLake, random: Random, windows: int) -> None:
+    cuts = lake.cuts(random, windows)
+    pieces = zip(*(history.pieces(cuts) for history in lake.histories), strict=True)
+    for batch, (ts, piece) in enumerate(zip(cuts, pieces, strict=True), 1):
+        lake.take(batch, [event for events in piece for event in events], ts)
+        apply(lake.lake, read_last_snapshot(lake.lake), DecodedBatches(batch, batch))
+
+
+@pytest.mark.slow
+def test_changes_lead_from_each_state_to_the_next(spark: SparkSession, tmp_path: Path) -> None:
+    lake = HistoryLake(spark, tmp_path, histories((1000,), steps=20))
+    run_workloads(lake, Random(3), 2)
+    assert check_changes(lake) > 5
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(8000, 8040, 2))
+def test_more_changes_lead_from_each_state_to_the_next(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    lake = HistoryLake(spark, tmp_path, histories(range(seed, seed + 2), steps=40))
+    run_workloads(lake, Random(seed), 3)
+    assert check_changes(lake)

@@ -1,0 +1,161 @@
+"""Bring the histories of a lake to its last snapshot, from the events since they were updated.
+
+A history follows its current table: it is updated when a snapshot names another Delta version of
+that table or counts events of it, or the table was dropped or has come back.  It starts from the
+last snapshot that it shows; after a replay of its table, from the snapshot where the replay
+started: then what it knows of later times is computed again.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from threading import Lock
+
+from ticdc_assets.changefeed.table_pattern import match_table
+from ticdc_assets.lake.apply.control_events import read_control_events
+from ticdc_assets.lake.apply.table_work import TABLE_ERRORS, find_pause_reason
+from ticdc_assets.lake.apply.window import PreparedWindow, prepare_window
+from ticdc_assets.lake.history.history_table import HistoryMark, HistoryTable
+from ticdc_assets.lake.history.table_update import TableUpdate
+from ticdc_assets.lake.history.write_update import merge_versions, write_whole
+from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
+from ticdc_assets.lake.log.applied_files import read_rows, read_snapshot
+from ticdc_assets.lake.log.applied_row import AppliedRow
+from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.work_size import sized_for
+from ticdc_assets.lake.views.asof import FilesGone, read_old_rows
+from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.stream.problem import Problem
+
+# Called after each history with how many are done, and how many there are.
+Progress = Callable[[int, int], None]
+# A history of a table without changes is marked anew after this many snapshots: each update reads
+# those since the oldest mark.
+_MOST_SNAPSHOTS = 1_000
+
+
+def update_histories(lake: LakeSession, progress: Progress | None = None) -> list[Problem]:
+    """Update the histories that the changefeed declares; return why others are not complete."""
+    if not lake.feed.history:
+        return []
+    last = read_last_snapshot(lake)
+    wanted = [
+        table
+        for id in last.versions
+        if (table := last.state.incarnations[id]).status in ("live", "dropped")
+        and table.status_before_drop is None
+        and match_table(lake.feed.history, table.schema.database, table.schema.table)
+    ]
+    with ThreadPoolExecutor() as pool:
+        histories = list(pool.map(lambda table: HistoryTable(lake, table.id), wanted))
+    updates = _Updates(lake, last, [history.mark for history in histories])
+    planned = [updates.plan(*each) for each in zip(wanted, histories, strict=True)]
+    outdated = [update for update in planned if update is not None]
+    problems = []
+    small = all(update.is_small for update in outdated)
+    with sized_for(lake.spark, small=small), ThreadPoolExecutor() as pool:
+        for done, problem in enumerate(pool.map(updates.run, outdated), 1):
+            problems += [] if problem is None else [problem]
+            if progress is not None:
+                progress(done, len(outdated))
+    return problems
+
+
+class _Updates:
+    def __init__(
+        self, lake: LakeSession, last: Snapshot, marks: Iterable[HistoryMark | None]
+    ) -> None:
+        self._lake = lake
+        self._last = last
+        self._windows: dict[int, tuple[Snapshot, PreparedWindow | None]] = {}
+        self._lock = Lock()
+        reader = LakeReader(lake.location)
+        oldest = min((mark.snapshot_id for mark in marks if mark), default=last.snapshot_id)
+        self._rows = read_rows(reader, reader.open("applied"), oldest)
+
+    def plan(self, table: Incarnation, history: HistoryTable) -> TableUpdate | None:
+        """Choose the snapshot to start from, and prepare the window from there, once for all.
+
+        None if the history is that of the last snapshot.
+        """
+        last, mark = self._last, history.mark
+        goal = HistoryMark(last.snapshot_id, last.ts, last.versions[table.id], table.dropped_ts)
+        base_id = 0
+        if mark is not None:
+            base_id = self._find_base(table.id, mark)
+            is_same = base_id == last.snapshot_id and mark.dropped_ts == goal.dropped_ts
+            if is_same and last.snapshot_id - mark.snapshot_id < _MOST_SNAPSHOTS:
+                return None
+            base_id = find_valid_snapshot(self._lake, base_id)
+        return TableUpdate(table, history, goal, *self._open_window(base_id))
+
+    def _find_base(self, id: str, mark: HistoryMark) -> int:
+        """Return the last snapshot that a history shows, or from which a replay has led off."""
+        base_id, is_same = mark.snapshot_id, True
+        for row in self._rows:
+            if row.snapshot_id <= mark.snapshot_id:
+                continue
+            is_same = is_same and not _changes(row, id, mark)
+            if is_same:
+                base_id = row.snapshot_id
+            elif row.replayed_from is not None:
+                base_id = min(base_id, row.replayed_from)
+        return base_id
+
+    def _open_window(self, base_id: int) -> tuple[Snapshot, PreparedWindow | None]:
+        with self._lock:
+            if base_id not in self._windows:
+                self._windows[base_id] = self._prepare(base_id)
+            return self._windows[base_id]
+
+    def _prepare(self, base_id: int) -> tuple[Snapshot, PreparedWindow | None]:
+        lake, last, reader = self._lake, self._last, LakeReader(self._lake.location)
+        base = read_snapshot(reader, base_id)
+        if (base.ts, base.batch) == (last.ts, last.batch):
+            return base, None
+        base = decide_as(base, last)
+        control = read_control_events(lake, base, last.batch, last.state.undecoded_files)
+        # Other DDLs of the snapshot's own ts are for the next window.
+        ddls = tuple(ddl for ddl in control.ddls if last.state.has_applied(ddl))
+        control = replace(control, ddls=ddls)
+        is_new = {"commit_ts": base.ts, "batch": base.batch}
+        with sized_for(lake.spark, small=reader.is_small(reader.open("events"), is_new)):
+            window = prepare_window(lake, base, control, last.ts, last.batch)
+        window.frames.read_start = partial(read_old_rows, lake, base)
+        return base, window
+
+    def run(self, update: TableUpdate) -> Problem | None:
+        """Update one history; return why that is not possible."""
+        try:
+            update.history.undo_strays()
+            try:
+                _write(update)
+            except FilesGone:
+                # Maintenance has removed files of another table, which EXCHANGE PARTITION needs.
+                base, window = self._open_window(0)
+                write_whole(replace(update, base=base, window=window))
+        except TABLE_ERRORS as error:
+            reason = find_pause_reason(error)
+            if reason is None:
+                raise
+            schema = update.table.schema
+            return Problem("history", reason, schema.database, schema.table, update.start.ts)
+        return None
+
+
+def _write(update: TableUpdate) -> None:
+    if update.changes_nothing:
+        update.history.advance(update.goal)
+    elif update.is_mergeable:
+        merge_versions(update)
+    else:
+        write_whole(update)
+
+
+def _changes(row: AppliedRow, id: str, mark: HistoryMark) -> bool:
+    """Whether a table changed in a snapshot; rows that came and went leave the Delta version."""
+    is_other = row.versions.get(id, mark.version) != mark.version
+    return is_other or any(count.incarnation == id and count.rows.read for count in row.counts)

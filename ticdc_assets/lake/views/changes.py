@@ -1,0 +1,203 @@
+"""The changes of a table between two ts: each with the row before and after it.
+
+They are computed from a snapshot and the events since; no history has to be switched on.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.apply.column_moves import can_widen, map_columns
+from ticdc_assets.lake.apply.control_events import read_control_events
+from ticdc_assets.lake.apply.versions import (
+    BEFORE,
+    DELETE,
+    IS_NEW,
+    NO_ROW,
+    UNTIL,
+    VersionFrame,
+    list_versions,
+    mark_start,
+)
+from ticdc_assets.lake.apply.window import PreparedWindow, prepare_window
+from ticdc_assets.lake.columns.expressions import combine_pairwise
+from ticdc_assets.lake.columns.inexact import ENTRIES, get_column
+from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
+from ticdc_assets.lake.history.rows import get_time
+from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
+from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
+from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.sql import quote_identifier
+from ticdc_assets.lake.store.work_size import sized_for
+from ticdc_assets.lake.views.asof import FilesGone, read_old_rows
+from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
+from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.plan.steps import TableWork
+
+# Types whose texts in Spark are not those of MySQL, or depend on the session.
+_WITHOUT_TEXT = ("binary", "timestamp", "array<float>")
+
+
+def changes(lake: LakeSession, table: str, from_ts: int, to_ts: int) -> DataFrame:
+    """Return the changes of `db.table` after `from_ts`, up to and including `to_ts`.
+
+    The table is the incarnation that has this name at `to_ts`, and the images have its columns at
+    `to_ts`: a column that did not exist yet is NULL.  A value from before a DDL that converted its
+    column is cast to the new type, and NULL where that is not possible.
+    """
+    last = read_last_snapshot(lake)
+    require_applied(to_ts, last)
+    if from_ts >= to_ts:
+        raise ConfigError(f"{from_ts} is not before {to_ts}", setting="from_ts")
+    base_id = find_valid_snapshot(lake, last.snapshot_id, from_ts + 1)
+    base = read_snapshot(LakeReader(lake.location), base_id)
+    try:
+        return _list_changes(lake, base, last, table, (from_ts, to_ts))
+    except FilesGone:
+        # Events are never removed.
+        return _list_changes(lake, Snapshot(), last, table, (from_ts, to_ts))
+
+
+def _list_changes(
+    lake: LakeSession, base: Snapshot, last: Snapshot, name: str, span: tuple[int, int]
+) -> DataFrame:
+    window = _prepare(lake, decide_as(base, last), last, span[1])
+    table = _find_table(TablesAt(span[1], window.plan.state), name)
+    start = window.frames.read_start(table.id)
+    if start is not None:
+        start = start.withColumn(COMMIT_TS, mark_start(F.col(COMMIT_TS), F.lit(None)))
+    work = window.plan.work.get(table.id, TableWork(table.id, table.schema, False, ()))
+    frames = list_versions(window.frames, work, start)
+    columns = list_delta_columns(table.schema)
+    parts = [
+        part
+        for number, frame in enumerate(frames)
+        for part in _read_frame(frame, frames[number + 1 :], columns)
+    ]
+    found = combine_pairwise(DataFrame.unionByName, parts)
+    mark, before, after = map(F.col, ("mark", "before", "after"))
+    # A DDL that changes no value of these columns, such as a RENAME of one, is no change of a row.
+    is_change = mark["ddl"].isNull() | ~before.eqNullSafe(after)
+    seen = found.where((mark["ts"] > span[0]) & (mark["ts"] <= span[1]) & is_change)
+    return seen.select(
+        mark["ts"].alias("commit_ts"),
+        get_time(mark["ts"]).alias("time"),
+        mark["operation"].alias("operation"),
+        *(
+            _store_image(image).alias(name)
+            for image, name in ((before, "before"), (after, "after"))
+        ),
+        mark["ddl"].alias("ddl"),
+        *(
+            mark["position"][name].alias(name)
+            for name in ("source", "partition", "number", "index")
+        ),
+    )
+
+
+def _prepare(lake: LakeSession, base: Snapshot, last: Snapshot, ts: int) -> PreparedWindow:
+    """Plan the window from a snapshot to a ts."""
+    reader = LakeReader(lake.location)
+    end_id = (
+        last.snapshot_id if ts == last.ts else find_valid_snapshot(lake, last.snapshot_id, ts + 1)
+    )
+    end = read_snapshot(reader, end_id)
+    batch = end.batch if end.ts == ts else last.batch
+    control = read_control_events(lake, base, batch)
+    is_new = {"commit_ts": base.ts, "batch": base.batch}
+    with sized_for(lake.spark, small=reader.is_small(reader.open("events"), is_new)):
+        window = prepare_window(lake, base, control, ts, batch)
+    window.frames.read_start = partial(read_old_rows, lake, base)
+    return window
+
+
+def _find_table(tables: TablesAt, name: str) -> Incarnation:
+    found = tables.find(name)
+    if not found:
+        raise ConfigError(f"there is no table {name} at {tables.ts}", setting="table")
+    if found[0].is_stopped:
+        raise ConfigError(f"{name} is {found[0].status}: {found[0].reason}", setting="table")
+    return found[0]
+
+
+def _read_frame(
+    frame: VersionFrame, later: Sequence[VersionFrame], columns: Sequence[DeltaColumn]
+) -> list[DataFrame]:
+    """Return the changes of one frame: rows that came or were changed, and rows that went."""
+    after = _ImageReader(frame.schema, later, columns)
+    old = _ImageReader(frame.before, [frame, *later], columns)
+    rows, before = frame.rows, F.col(BEFORE)
+    nothing = F.lit(None).cast(after.type)
+    row, since, until = after.read(get_column), F.col(COMMIT_TS), F.col(UNTIL)
+    came = rows.where(F.col(IS_NEW))
+    has_before = rows.schema[BEFORE].dataType.simpleString() != NO_ROW
+    old_row = F.when(before.isNotNull(), old.read(before.getField)) if has_before else nothing
+    return [
+        came.select(since.alias("mark"), old_row.alias("before"), row.alias("after")),
+        rows.where(until["operation"] == DELETE).select(
+            until.alias("mark"), row.alias("before"), nothing.alias("after")
+        ),
+    ]
+
+
+class _ImageReader:
+    """Reads rows of an older schema as rows with the columns that the table has at the end."""
+
+    def __init__(
+        self, schema: TableSchema, later: Sequence[VersionFrame], columns: Sequence[DeltaColumn]
+    ) -> None:
+        moves = {column.name: column.name for column in list_delta_columns(schema)}
+        for frame in later:
+            next = map_columns(frame.before, frame.column_changes, frame.schema)
+            moves = {old: next[new] for old, new in moves.items() if new in next}
+        self._moves = moves
+        self._sources = {
+            moves[column.name]: column
+            for column in list_delta_columns(schema)
+            if column.name in moves
+        }
+        self._columns = columns
+        fields = [f"{quote_identifier(c.name)}: {c.type}" for c in columns]
+        self.type = f"struct<{', '.join([*fields, f'{INEXACT}: {ENTRIES}'])}>"
+
+    def read(self, get: Callable[[str], Column]) -> Column:
+        """Return a row as one column, its inexact values as entries."""
+        values = []
+        for column in self._columns:
+            source = self._sources.get(column.name)
+            value = F.lit(None) if source is None else _cast(get(source.name), source.type, column)
+            values.append(value.cast(column.type).alias(column.name))
+        return F.struct(*values, self._move(get(INEXACT)).alias(INEXACT)).cast(self.type)
+
+    def _move(self, entries: Column) -> Column:
+        """Return entries under the new names of their columns."""
+        if all(old == new for old, new in self._moves.items()) or not self._moves:
+            return entries if self._moves else F.lit(None).cast(ENTRIES)
+        names = F.create_map(*(F.lit(name) for pair in self._moves.items() for name in pair))
+        renamed = F.transform(
+            entries,
+            lambda entry: F.struct(names[entry["key"]].alias("key"), entry["value"].alias("value")),
+        )
+        kept = F.sort_array(F.filter(renamed, lambda entry: entry["key"].isNotNull()))
+        return F.when(F.size(kept) > 0, kept)
+
+
+def _cast(value: Column, type: str, column: DeltaColumn) -> Column:
+    """Cast a value of an earlier type; NULL where that is not possible."""
+    if can_widen(type, column.type):
+        return value
+    if column.type.startswith(_WITHOUT_TEXT) or type.startswith(_WITHOUT_TEXT):
+        return F.lit(None)
+    return value.cast("string").try_cast(column.type)
+
+
+def _store_image(image: Column) -> Column:
+    """Return an image with the exact texts of its inexact values in a map, as tables have them."""
+    return F.when(image.isNotNull(), image.withField(INEXACT, F.map_from_entries(image[INEXACT])))
