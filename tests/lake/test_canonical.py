@@ -134,7 +134,9 @@ def columns(mariadb: MariaDb) -> MariaDb:
     return mariadb
 
 
-@pytest.mark.parametrize(("declared", "values", "write"), CASES, ids=lambda case: str(case)[:40])
+@pytest.mark.parametrize(
+    ("declared", "values", "write"), CASES, ids=[f"{n} {case[0]}" for n, case in enumerate(CASES)]
+)
 def test_the_server_computes_the_text_and_the_hash_that_we_compute(
     columns: MariaDb, declared: str, values: Values, write: Any
 ) -> None:

@@ -13,6 +13,7 @@ from resources.export import open_export
 from tests.dumpling.exporter import Exporter, ExportOptions, Row
 from tests.dumpling.test_round_trip import DIALECTS, images_of
 from tests.golden import datasets
+from tests.lake.golden_histories import compare_histories, keep_histories
 from tests.lake.golden_runs import (
     Cut,
     GoldenLake,
@@ -21,7 +22,7 @@ from tests.lake.golden_runs import (
     list_truth_points,
     unexpected_problems,
 )
-from tests.reference.golden_feeds import UNUSABLE, allowed, messages, replayed, replicated
+from tests.reference.golden_feeds import allowed, messages, replayed, replicated
 from tests.truth import truth
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import RecordSource, Source
@@ -101,13 +102,16 @@ def test_tables_that_begin_with_an_export_are_what_tidb_had(
         load(golden, ts, tmp_path, DIALECTS["csv"])
     else:
         golden = GoldenLake(spark, tmp_path, USUAL)
+        keep_histories(golden, "shop.orders", "shop.events")
         golden.advance(cuts(USUAL, [points[-2]], random)[0])
         load(golden, ts, tmp_path, DIALECTS["sql"])
     finish(golden, ts, random)
+    if golden.feed.history:
+        assert compare_histories(golden)
 
 
 def _can_be_loaded(dataset: str) -> bool:
-    return dataset not in UNUSABLE and not allowed(dataset)
+    return not allowed(dataset)
 
 
 @pytest.mark.all_golden

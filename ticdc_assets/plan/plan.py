@@ -22,7 +22,7 @@ from ticdc_assets.plan.steps import SchemaVersion, TableWork
 from ticdc_assets.plan.table_tracker import TableTracker
 from ticdc_assets.stream.ddl_order import order_ddls
 from ticdc_assets.stream.ordering import OrderKey, Phase
-from ticdc_assets.stream.problem import NOT_COVERED, Problem
+from ticdc_assets.stream.problem import NOT_COVERED, ROWS_NOT_LOADED, Problem
 from ticdc_assets.stream.rules import StreamRules
 
 _Item = Bootstrap | UndecodedFiles | SchemaChange | RowGroup | Load
@@ -171,14 +171,17 @@ class _Planner:
         replaced = tables.find_or_recall(schema)
         if replaced is not None:
             self._rows.close_segment(replaced.id, place)
-        is_covered = self._window.covered_from <= load.ts
-        reason = None if is_covered else NOT_COVERED.format(load.ts, self._window.covered_from)
+        reasons = []
+        if load.ts < self._window.covered_from:
+            reasons.append(NOT_COVERED.format(load.ts, self._window.covered_from))
+        if load.quarantined:
+            reasons.append(ROWS_NOT_LOADED.format(load.quarantined, load.ts))
         table = Incarnation(
             id=load.incarnation,
             schema=schema,
             created_ts=load.ts,
             is_loaded=True,
-            partial_reason=reason,
+            partial_reason="; ".join(reasons) or None,
         )
         tables.begin_loaded(table, place)
         if replaced is not None:

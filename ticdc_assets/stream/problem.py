@@ -74,6 +74,7 @@ NOT_COVERED = (
     " them may be missing; if the changefeed's start-ts is not after the load, declare start-ts,"
     " then rebuild the table"
 )
+ROWS_NOT_LOADED = "{} rows of the load as of {} are in the quarantine"
 REPLACED_BY_LOAD = "replaced by the load as of {}"
 UNKNOWN_MEMBERS = (
     "no DDL or schema has named the members of this {}, so its values stay numbers: column {}"

@@ -23,6 +23,7 @@ from ticdc_assets.lake.store.contracts import (
 
 # How a version began that no event began.
 _DDL = "ddl"
+LOAD = "load"
 
 
 @dataclass(frozen=True)

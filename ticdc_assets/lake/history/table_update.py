@@ -7,16 +7,12 @@ from functools import reduce
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.merged_steps import merge_steps
 from ticdc_assets.lake.apply.typed_rows import spell_key
-from ticdc_assets.lake.apply.versions import (
-    keeps_versions,
-)
+from ticdc_assets.lake.apply.versions import keeps_versions
 from ticdc_assets.lake.apply.window import PreparedWindow
 from ticdc_assets.lake.columns.types import list_delta_columns
 from ticdc_assets.lake.history.columns import HistoryColumn, fit_columns
 from ticdc_assets.lake.history.history_table import HistoryMark, HistoryTable
-from ticdc_assets.lake.history.rows import (
-    Moment,
-)
+from ticdc_assets.lake.history.rows import Moment
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.reader import MANY_ROWS
 from ticdc_assets.plan.state import Incarnation

@@ -124,7 +124,7 @@ class _Updates:
         is_new = {"commit_ts": base.ts, "batch": base.batch}
         with sized_for(lake.spark, small=reader.is_small(reader.open("events"), is_new)):
             window = prepare_window(lake, base, control, last.ts, last.batch)
-        window.frames.read_start = partial(read_old_rows, lake, base)
+        window.frames.read_start = partial(read_old_rows, lake, window.start)
         return base, window
 
     def run(self, update: TableUpdate) -> Problem | None:

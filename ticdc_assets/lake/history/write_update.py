@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.lake.apply.keyed import list_operations
@@ -16,6 +17,7 @@ from ticdc_assets.lake.apply.versions import (
     end_versions,
     keep_versions,
     list_versions,
+    mark_start,
 )
 from ticdc_assets.lake.apply.window import PreparedWindow
 from ticdc_assets.lake.columns.expressions import combine_pairwise
@@ -23,6 +25,7 @@ from ticdc_assets.lake.columns.inexact import are_equal, get_column, get_from, i
 from ticdc_assets.lake.columns.types import list_delta_columns
 from ticdc_assets.lake.history.columns import HistoryColumn, fit_columns, make_history_name
 from ticdc_assets.lake.history.rows import (
+    LOAD,
     make_rows,
     read_versions,
     select_ended,
@@ -30,7 +33,7 @@ from ticdc_assets.lake.history.rows import (
     take_over,
 )
 from ticdc_assets.lake.history.table_update import TableUpdate
-from ticdc_assets.lake.store.contracts import INEXACT
+from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.plan.steps import ApplyRows, TableWork
 
 
@@ -38,7 +41,7 @@ def write_whole(update: TableUpdate) -> None:
     """Write a history again as a whole."""
     history = update.history
     if history.version is None or update.before is None:
-        frames = _list_frames(update, None)
+        frames = _list_frames(update, _read_loaded(update))
         columns = _fit_all([], frames)
         rows = make_rows(frames, columns)
     else:
@@ -50,6 +53,15 @@ def write_whole(update: TableUpdate) -> None:
         rows = ended.unionByName(make_rows(frames, columns))
     writes_few = not history.is_large and (update.window is None or update.window.has_few_rows)
     history.replace(rows, columns, update.goal, writes_few=writes_few)
+
+
+def _read_loaded(update: TableUpdate) -> DataFrame | None:
+    """Return the rows with which a load began the table, as versions; None if none did."""
+    if update.window is None or not update.table.is_loaded:
+        return None
+    rows = update.window.frames.read_start(update.table.id)
+    since = mark_start(F.col(COMMIT_TS), F.lit(LOAD))
+    return None if rows is None else rows.withColumn(COMMIT_TS, since)
 
 
 def merge_versions(update: TableUpdate) -> None:

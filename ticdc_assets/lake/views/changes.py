@@ -114,7 +114,7 @@ def _prepare(lake: LakeSession, base: Snapshot, last: Snapshot, ts: int) -> Prep
     is_new = {"commit_ts": base.ts, "batch": base.batch}
     with sized_for(lake.spark, small=reader.is_small(reader.open("events"), is_new)):
         window = prepare_window(lake, base, control, ts, batch)
-    window.frames.read_start = partial(read_old_rows, lake, base)
+    window.frames.read_start = partial(read_old_rows, lake, window.start)
     return window
 
 
