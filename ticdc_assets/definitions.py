@@ -9,6 +9,7 @@ from resources.catalog import read_catalog
 from resources.deployment import LakeResource, SparkResource
 from resources.lake import get_lake_root
 from ticdc_assets.assets.advance import advance_job, feed_assets
+from ticdc_assets.assets.load import load_job
 from ticdc_assets.assets.maintenance import maintenance_job
 from ticdc_assets.assets.pinned_catalogs import Versions, pin_catalogs, read_pinned_catalogs
 from ticdc_assets.assets.specs import load_error_spec, source_spec, upstream_spec
@@ -62,7 +63,7 @@ def _define_feed(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.Defin
     advance, maintain = advance_job(feed, assets), maintenance_job(feed)
     defined = dg.Definitions(
         assets=[source_spec(feed), assets],
-        jobs=[advance, maintain],
+        jobs=[advance, load_job(feed), maintain],
         sensors=[checkpoint_sensor(feed, advance)],
         schedules=[maintenance_schedule(feed, maintain)],
         resources=source_resources(feed),

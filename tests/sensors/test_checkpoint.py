@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
@@ -12,7 +13,11 @@ from tests.made_lake import write_snapshot
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.store.arrow import arrow_schema, make_table
+from ticdc_assets.lake.store.contracts import LOADS
 from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.run import read_poll_interval
 from ticdc_assets.sensors import checkpoint
 from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
@@ -125,6 +130,25 @@ def test_each_new_checkpoint_is_requested_and_observed_once(world: World) -> Non
 
     world.writes(T2)
     assert world.run_key() == f"shop@{T2}"
+
+
+def test_a_load_is_taken_up_by_a_run_although_the_source_is_not_ahead(world: World) -> None:
+    world.writes(T1)
+    world.runs(T1)
+    world.has_applied(T1)
+    assert world.run_key() is None
+
+    LakeWriter(world.lake).create("loads", arrow_schema(LOADS), {})
+    for number, key in enumerate((f"shop@{T1}, load 1", f"shop@{T1}, load 2"), 1):
+        row = (number, T1, "x", "d", "t", 0, 1, 0, "an export", datetime.now(UTC), "{}")
+        loads = LakeReader(world.lake).open("loads")
+        LakeWriter(world.lake).append(loads, make_table(LOADS, [row]))
+        assert world.run_key() == key
+        world.runs(f"{T1}, load {number}")
+        assert world.run_key() is None
+
+    world.writes(T2)
+    assert world.run_key() == f"shop@{T2}, load 2"
 
 
 def test_during_a_run_no_run_is_requested(world: World) -> None:

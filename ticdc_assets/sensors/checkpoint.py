@@ -3,7 +3,7 @@
 The lake says what was applied, the instance which runs there were; the cursor only avoids repeating
 an observation.  So a tick after a restart decides as it would have without one.
 
-    source not ahead        no run
+    source not ahead        no run, unless a load has been made that no run has taken up
     a limit ended its run   one more run, which reads on
     a run is in progress    no run; one more run covers what arrives meanwhile
     source ahead            a run with the key  changefeed@checkpoint
@@ -13,7 +13,7 @@ an observation.  So a tick after a restart decides as it would have without one.
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
@@ -27,7 +27,9 @@ from ticdc_assets.assets.metadata import resolved_ts_metadata
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.applied_row import AppliedRow
+from ticdc_assets.lake.log.loads import find_newest_load
 from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.run import read_poll_interval
 from ticdc_assets.safe_text import redacted_errors
 
@@ -58,6 +60,7 @@ class SourceProgress:
     metadata: dict[str, Any]
     # The records of topics that the lake does not have yet.
     behind: int = 0
+    has_loads: bool = False
 
 
 def source_resources(feed: Changefeed) -> dict[str, object]:
@@ -121,6 +124,10 @@ def evaluate_tick(
     if context.cursor != cursor:
         key = naming.layer_asset_key(feed, naming.SOURCE)
         observations = [dg.AssetObservation(asset_key=key, metadata=progress.metadata)]
+    load = find_newest_load(LakeReader(lake))
+    if load:
+        # Whether a run has succeeded since that load is known from its tag.
+        progress = replace(progress, token=f"{progress.token}, load {load}", has_loads=True)
     decision = _decide(context, feed, progress, None if snapshot is None else snapshot.ts)
     return dg.SensorResult(
         run_requests=[decision] if isinstance(decision, dg.RunRequest) else [],
@@ -195,7 +202,8 @@ def _decide(
     applied_ts: int | None,
 ) -> dg.RunRequest | str:
     """Return the run to request, or why none is; `applied_ts` is None without a lake."""
-    if progress.ts is not None and (applied_ts or 0) >= progress.ts:
+    is_applied = progress.ts is not None and (applied_ts or 0) >= progress.ts
+    if is_applied and not progress.has_loads:
         return f"up to date: applied up to {applied_ts}"
     instance = context.instance
     in_progress = dg.RunsFilter(tags={FEED_TAG: feed.id}, statuses=_IN_PROGRESS)
@@ -206,6 +214,8 @@ def _decide(
     tags = {FEED_TAG: feed.id, CHECKPOINT_TAG: progress.token}
     records = instance.get_run_records(dg.RunsFilter(tags=tags))
     has_succeeded = any(r.dagster_run.status == dg.DagsterRunStatus.SUCCESS for r in records)
+    if has_succeeded and is_applied:
+        return f"up to date: applied up to {applied_ts}"
     is_read = progress.ts is None and not progress.behind
     if has_succeeded and is_read and applied_ts is not None:
         return f"up to date: applied all {progress.token}"

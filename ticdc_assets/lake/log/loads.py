@@ -40,6 +40,14 @@ def read_loads(reader: LakeReader, after_ts: int = 0) -> list[Load]:
     return sorted(loads, key=lambda load: load.id)
 
 
+def find_newest_load(reader: LakeReader) -> int:
+    """Return the number of the newest load; 0 if there is none."""
+    try:
+        return reader.max_of(reader.open("loads"), "id")
+    except LakeNotFound:
+        return 0
+
+
 def find_covered_ts(reader: LakeReader, feed: Changefeed) -> int:
     """Return a ts after which the changefeed has every change; 0 if nothing is known of it yet."""
     first = reader.min_of(reader.open("events"), "commit_ts")

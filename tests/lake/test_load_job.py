@@ -1,0 +1,58 @@
+"""The load job: what became of each table, and that one which cannot be loaded stops no other."""
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from pyspark.sql import SparkSession
+
+from resources.deployment import LakeResource, SparkResource
+from tests.dumpling.exporter import Exporter
+from ticdc_assets.assets.load import load_job
+from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.events import Column, ColumnType, Index, TableSchema
+from ticdc_assets.lake.log.loads import find_newest_load, read_loads
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+
+FEED = changefeed_from_uri("kafka://h:9092/t?protocol=simple", id="shop")
+KEY = Index("PRIMARY", ("id",), unique=True, primary=True)
+GOOD = TableSchema("d", "good", (Column("id", ColumnType("int"), nullable=False),), (KEY,))
+
+
+def test_the_job_shows_what_became_of_every_table(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Exporter(tmp_path / "export").write({GOOD: [("1",), ("2",)]})
+    (tmp_path / "export" / "d.odd-schema.sql").write_text("CREATE TABLE `odd` (`a` frobnicate);")
+    monkeypatch.setattr(
+        SparkResource, "open_lake", lambda self, lake, feed: LakeSession(spark, lake, feed)
+    )
+    root = str(tmp_path / "lake")
+
+    def run(directory: Path) -> dg.ExecuteInProcessResult:
+        return load_job(FEED).execute_in_process(
+            run_config={"ops": {"load_shop_tables": {"config": {"directory": str(directory)}}}},
+            resources={"spark": SparkResource(), "lake": LakeResource(root=root)},
+            raise_on_error=False,
+        )
+
+    result = run(tmp_path / "export")
+    assert not result.success
+    (failure,) = result.filter_events(lambda event: event.is_step_failure)
+    assert "1 of 2 tables were not loaded" in str(failure.event_specific_data)
+    assert "d.odd: " in str(failure.event_specific_data)
+    reader = LakeReader(Lake(root, FEED.id))
+    assert find_newest_load(reader) == 1
+    assert [(load.schema.table, load.rows) for load in read_loads(reader)] == [("good", 2)]
+
+    (tmp_path / "export" / "d.odd-schema.sql").unlink()
+    result = run(tmp_path / "export")
+    assert result.success
+    (output,) = result.filter_events(lambda event: event.is_successful_output)
+    shown = output.step_output_data.metadata["ticdc/results"].records
+    assert [record.data["result"] for record in shown] == ["already loaded"]
+
+    result = run(tmp_path / "nowhere")
+    (failure,) = result.filter_events(lambda event: event.is_step_failure)
+    assert "no such folder" in str(failure.event_specific_data)

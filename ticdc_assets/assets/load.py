@@ -1,0 +1,118 @@
+"""The load job of a changefeed: tables of an export of Dumpling's begin with the next run.
+
+It writes Delta tables that nothing reads yet, so it takes no lock and runs beside advances.
+"""
+
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from resources.deployment import LakeResource, SparkResource, lost_server_errors
+from resources.export import open_export
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.dumpling.dialect import Dialect, find_zone
+from ticdc_assets.errors import ConfigError, MalformedMessage
+from ticdc_assets.lake.load.load_export import LoadProgress, TableResult, load_export
+from ticdc_assets.naming import identifier
+from ticdc_assets.safe_text import redacted_errors
+
+# The UI shows at most this many tables; those that need somebody come first.
+_MAX_TABLES = 200
+_FIRST = ("failed", "left out", "loaded", "already loaded")
+
+
+class Loading(dg.Config):
+    """The folder or URI of the export, and the tables to load: by default all.
+
+    `time_zone` is the one in which Dumpling read TIMESTAMPs.  An export in another dialect than
+    Dumpling's default is loaded by the command `ticdc-assets load`.
+    """
+
+    directory: str
+    tables: list[str] = Field(default_factory=list)
+    time_zone: str | None = None
+
+
+def load_job(feed: Changefeed) -> dg.JobDefinition:
+    """Define the job that starts tables of a changefeed from an export."""
+    name = identifier(feed.id)
+
+    @dg.op(name=f"load_{name}_tables")
+    def _op(
+        context: dg.OpExecutionContext,
+        config: Loading,
+        spark: SparkResource,
+        lake: LakeResource,
+    ) -> None:
+        with redacted_errors(), lost_server_errors():
+            opened = spark.open_lake(lake.for_changefeed(feed.id), feed)
+            results = load_export(
+                opened,
+                open_export(config.directory),
+                Dialect(time_zone=_find_zone(config.time_zone)),
+                config.tables,
+                _Progress(context).show,
+            )
+        metadata: dict[str, Any] = {
+            "ticdc/tables": len(results),
+            "ticdc/rows": sum(result.rows for result in results),
+            "ticdc/rows_quarantined": sum(result.quarantined for result in results),
+            "ticdc/results": _make_table(results),
+        }
+        failed = [f"{r.name}: {r.reason}" for r in results if r.outcome == "failed"]
+        if failed:
+            listed = "\n".join(failed[:_MAX_TABLES])
+            text = f"{len(failed)} of {len(results)} tables were not loaded:\n{listed}"
+            raise dg.Failure(text, metadata)
+        context.add_output_metadata(metadata)
+
+    @dg.job(
+        name=f"load_{name}",
+        description=f"Start tables of changefeed {feed.id} with the rows of an export.",
+        # Without the tag of the changefeed, on which its other runs wait for each other.
+        tags={"ticdc/loads": feed.id},
+    )
+    def _job() -> None:
+        _op()
+
+    return _job
+
+
+def _find_zone(name: str | None) -> str | None:
+    try:
+        return None if name is None else find_zone(name)
+    except MalformedMessage as error:
+        raise ConfigError(error.reason, setting="time_zone") from None
+
+
+class _Progress:
+    """Logs how far a load is, once per table."""
+
+    def __init__(self, context: dg.OpExecutionContext) -> None:
+        self._context = context
+        self._tables = 0
+
+    def show(self, done: LoadProgress) -> None:
+        if done.tables > self._tables:
+            self._tables = done.tables
+            rows = f"{done.rows:,} rows"
+            self._context.log.info(f"{done.tables} of {done.all_tables} tables, {rows}")
+
+
+def _make_table(results: list[TableResult]) -> dg.TableMetadataValue:
+    ordered = sorted(results, key=lambda result: (_FIRST.index(result.outcome), result.name))
+    return dg.MetadataValue.table(
+        [
+            dg.TableRecord(
+                {
+                    "table": result.name,
+                    "result": result.outcome,
+                    "rows": result.rows,
+                    "quarantined": result.quarantined,
+                    "reason": result.reason or "",
+                }
+            )
+            for result in ordered[:_MAX_TABLES]
+        ]
+    )
