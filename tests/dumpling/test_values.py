@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.dumpling.exporter import FORMATTERS, ExportOptions, Row
 from tests.dumpling.test_round_trip import DIALECTS, read
-from ticdc_assets.dumpling import columnar, csv_reader, sql_reader
+from ticdc_assets.dumpling import columnar, sql_reader
 from ticdc_assets.dumpling.path import parse_path
 from ticdc_assets.dumpling.reader import Range
-from ticdc_assets.dumpling.rows import unescape_text
+from ticdc_assets.dumpling.rows import RowAdder, unescape_text
 from ticdc_assets.events import Column, ColumnType, TableSchema
 
 SCHEMA = TableSchema(
@@ -99,8 +99,7 @@ def disprove(*_: object) -> pa.RecordBatch:
 def test_ordinary_blocks_take_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the tests above compare the scanners with themselves."""
     scanned: list[object] = []
-    monkeypatch.setattr(csv_reader.CsvReader, "_add", lambda *a: scanned.append(a))
-    monkeypatch.setattr(sql_reader.SqlReader, "_add", lambda *a: scanned.append(a))
+    monkeypatch.setattr(RowAdder, "add", lambda *a: scanned.append(a))
     rows: list[Row] = [("1", "a'\"\\\n\0", "AAE=", "-1.50", "7", None)] * 50
     for name in ("sql", "sql without escapes", "sql, complete", "csv", "csv, hex", "csv, base64"):
         options = DIALECTS[name]

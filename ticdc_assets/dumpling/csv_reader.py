@@ -1,15 +1,14 @@
 """Read CSV files of Dumpling: block by block, and row by row where a block is not ordinary."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pyarrow as pa
 
 from ticdc_assets.dumpling.columnar import ColumnarReader, Disproof, Notation
-from ticdc_assets.dumpling.csv_scanner import ESCAPES, CsvScanner, Record
+from ticdc_assets.dumpling.csv_scanner import ESCAPES, CsvScanner
 from ticdc_assets.dumpling.dialect import Dialect
-from ticdc_assets.dumpling.rows import BatchBuilder, Converter, list_stored
+from ticdc_assets.dumpling.rows import BatchBuilder, Converter, RowAdder, list_stored
 from ticdc_assets.dumpling.source import Window
-from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import TableSchema
 
 # Of these kinds Dumpling writes values without quotes.
@@ -25,12 +24,9 @@ class CsvReader:
         stored = list_stored(schema)
         self._window = window
         self._scanner = CsvScanner(dialect)
-        self._places = places
-        self._converters = [Converter(c, dialect, encoded=True) for c in stored]
+        converters = [Converter(c, dialect, encoded=True) for c in stored]
         self._builder = BatchBuilder(len(stored))
-        self._quoted = [
-            place is None or self._converters[place].kind not in _BARE for place in places
-        ]
+        self._adder = RowAdder(self._builder, places, converters, _BARE)
         quote, separator = dialect.quote.encode(), dialect.separator.encode()
         self._columnar: ColumnarReader | None = None
         if len(quote) == len(separator) == 1 and (quote + separator).isascii() and places:
@@ -45,7 +41,7 @@ class CsvReader:
                 escapes=escapes if dialect.escape_backslash else None,
                 is_sql=False,
             )
-            self._columnar = ColumnarReader(notation, places, self._converters)
+            self._columnar = ColumnarReader(notation, places, converters)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows."""
@@ -62,7 +58,8 @@ class CsvReader:
                 record = self._scanner.read(window.data, position, window.has_ended)
                 if record is None:
                     break
-                self._add(record, position)
+                raw = window.data[position : record.end]
+                self._adder.add(record, window.offset + position, raw)
                 position = record.end
                 if self._builder.is_full:
                     yield from self._builder.flush()
@@ -97,30 +94,8 @@ class CsvReader:
         if self._columnar is None:
             return None
         try:
-            return self._columnar.read(self._window.data[:end], self._window.offset, self._quoted)
+            return self._columnar.read(
+                self._window.data[:end], self._window.offset, self._adder.quoted
+            )
         except Disproof:
             return None
-
-    def _add(self, record: Record, position: int) -> None:
-        offset = self._window.offset + position
-        raw = self._window.data[position : record.end]
-        if record.problem is not None:
-            self._builder.add_problem(offset, record.problem, raw)
-            return
-        try:
-            self._builder.add(offset, self._convert(record.values))
-        except (MalformedMessage, ValueError) as error:
-            self._builder.add_problem(offset, str(error), raw)
-            return
-        for place, (value, quoted) in enumerate(zip(record.values, record.quoted, strict=True)):
-            if value is not None:
-                self._quoted[place] = quoted
-
-    def _convert(self, values: Sequence[bytes | None]) -> list[str | None]:
-        if len(values) != len(self._places):
-            raise MalformedMessage(f"{len(values)} values for {len(self._places)} columns")
-        texts: list[str | None] = [None] * len(self._converters)
-        for place, value in zip(self._places, values, strict=True):
-            if place is not None and value is not None:
-                texts[place] = self._converters[place](value)
-        return texts

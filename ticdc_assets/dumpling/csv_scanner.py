@@ -6,22 +6,13 @@ separator's); without, the quote is doubled.
 """
 
 import re
-from typing import NamedTuple
 
 from ticdc_assets.dumpling.dialect import Dialect
+from ticdc_assets.dumpling.rows import ScannedRow
 
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 ESCAPES = {b"0": b"\0", b"r": b"\r", b"n": b"\n", b"\\": b"\\"}
 OTHER_DIALECT = "is it written with other --csv options or --escape-backslash?"
-
-
-class Record(NamedTuple):
-    """The values of a row, None for NULL, and which have quotes; `end` is behind its terminator."""
-
-    values: list[bytes | None]
-    quoted: list[bool]
-    end: int
-    problem: str | None = None
 
 
 class CsvScanner:
@@ -58,7 +49,7 @@ class CsvScanner:
         signs = re.escape(dialect.separator.encode() + self.terminator)
         self._open_text = re.compile(rb"%b%b(?:\\|%b[%b]*+)?\Z" % (q, text, q, signs), re.DOTALL)
 
-    def read(self, data: bytes, start: int, has_ended: bool) -> Record | None:
+    def read(self, data: bytes, start: int, has_ended: bool) -> ScannedRow | None:
         """Read the record at a place; None if it may go on behind the data."""
         values: list[bytes | None] = []
         quoted: list[bool] = []
@@ -72,18 +63,18 @@ class CsvScanner:
             quoted.append(text is not None)
             position = match.end()
             if more is None:
-                return Record(values, quoted, position)
+                return ScannedRow(values, quoted, position)
         may_go_on = self._open_text.match(data, position) if self._quote else None
         if not has_ended and (may_go_on or data.find(self.terminator, position) < 0):
             return None
         return self._break(data, start, position, len(values))
 
-    def _break(self, data: bytes, start: int, position: int, fields: int) -> Record:
+    def _break(self, data: bytes, start: int, position: int, fields: int) -> ScannedRow:
         end = data.find(self.terminator, position)
         if end < 0:
-            return Record([], [], len(data), "the file ends in this row")
+            return ScannedRow([], [], len(data), "the file ends in this row")
         reason = f"value {fields + 1} breaks the rules of the dialect: {OTHER_DIALECT}"
-        return Record([], [], end + len(self.terminator), reason)
+        return ScannedRow([], [], end + len(self.terminator), reason)
 
     def _unescape(self, text: bytes) -> bytes | None:
         if self._escapes is None:

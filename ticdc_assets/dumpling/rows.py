@@ -9,7 +9,8 @@ texts are `escaped`, as `lake.columns.escaped_text` does.
 import re
 from binascii import Error as Base64Error
 from binascii import a2b_base64, a2b_hex, b2a_base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -89,6 +90,15 @@ class Converter:
         return value
 
 
+class ScannedRow(NamedTuple):
+    """The values of a row, None for NULL, and which have quotes; `end` is behind it."""
+
+    values: list[bytes | None]
+    quoted: list[bool]
+    end: int
+    problem: str | None = None
+
+
 def escape_text(text: str) -> str:
     """Escape a text of a row with bytes that are not UTF-8."""
     return _BYTE.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", text.replace("\\", "\\x5c"))
@@ -143,3 +153,46 @@ class BatchBuilder:
         arrays = [pa.array(v, f.type) for v, f in zip(values, self._schema, strict=True)]
         self._rows, self._bytes = [], 0
         yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+class RowAdder:
+    """Adds scanned rows to a builder, with their values as texts of row images.
+
+    `places` are those of a row's values among the columns; None for one that the table lacks.
+    """
+
+    def __init__(
+        self,
+        builder: BatchBuilder,
+        places: Sequence[int | None],
+        converters: Sequence[Converter],
+        bare: Container[str],
+    ) -> None:
+        """`bare`: the kinds whose values have no quotes, until a row shows otherwise."""
+        self._builder = builder
+        self._places = places
+        self._converters = converters
+        self.quoted = [place is None or converters[place].kind not in bare for place in places]
+
+    def add(self, row: ScannedRow, offset: int, raw: bytes) -> None:
+        """Add a row that starts at an offset, or the reason why it is none."""
+        if row.problem is not None:
+            self._builder.add_problem(offset, row.problem, raw)
+            return
+        try:
+            self._builder.add(offset, self._convert(row.values))
+        except (MalformedMessage, ValueError) as error:
+            self._builder.add_problem(offset, str(error), raw)
+            return
+        for place, (value, quoted) in enumerate(zip(row.values, row.quoted, strict=True)):
+            if value is not None:
+                self.quoted[place] = quoted
+
+    def _convert(self, values: Sequence[bytes | None]) -> list[str | None]:
+        if len(values) != len(self._places):
+            raise MalformedMessage(f"{len(values)} values for {len(self._places)} columns")
+        texts: list[str | None] = [None] * len(self._converters)
+        for place, value in zip(self._places, values, strict=True):
+            if place is not None and value is not None:
+                texts[place] = self._converters[place](value)
+        return texts

@@ -1,7 +1,7 @@
 """Read SQL files of Dumpling: block by block, and row by row where a block is not ordinary."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -9,12 +9,11 @@ from msgspec.structs import replace
 from ticdc_assets.dumpling.columnar import ColumnarReader, Disproof, Notation
 from ticdc_assets.dumpling.columns import FileColumns
 from ticdc_assets.dumpling.dialect import Dialect, find_zone
-from ticdc_assets.dumpling.rows import BatchBuilder, Converter, list_stored
+from ticdc_assets.dumpling.rows import BatchBuilder, Converter, RowAdder, list_stored
 from ticdc_assets.dumpling.source import Window
 from ticdc_assets.dumpling.sql_scanner import (
     ESCAPES,
     RowScanner,
-    ScannedRow,
     Statement,
     read_statement,
 )
@@ -64,11 +63,8 @@ class SqlReader:
             return
         self._prepared_for = (places, self._dialect)
         stored = list_stored(self._schema)
-        self._places = places
-        self._converters = [Converter(c, self._dialect, encoded=False) for c in stored]
-        self._quoted = [
-            place is None or self._converters[place].kind not in _BARE for place in places
-        ]
+        converters = [Converter(c, self._dialect, encoded=False) for c in stored]
+        self._adder = RowAdder(self._builder, places, converters, _BARE)
         letters = b"0nrZtb"
         escapes = {letter: ESCAPES[letter] for n in letters if (letter := bytes([n]))}
         notation = Notation(
@@ -81,7 +77,7 @@ class SqlReader:
             escapes=escapes if self._dialect.escape_backslash else None,
             is_sql=True,
         )
-        self._columnar = ColumnarReader(notation, places, self._converters)
+        self._columnar = ColumnarReader(notation, places, converters)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows."""
@@ -137,7 +133,7 @@ class SqlReader:
             return None
         block = window.data[position : end + 1]
         try:
-            batch = self._columnar.read(block, window.offset + position, self._quoted)
+            batch = self._columnar.read(block, window.offset + position, self._adder.quoted)
         except Disproof:
             self._scanned_until = window.offset + end
             return None
@@ -149,7 +145,7 @@ class SqlReader:
         row = self._scanner.read(window.data, position, window.has_ended)
         if row is None:
             return None
-        self._add(row, position)
+        self._adder.add(row, window.offset + position, window.data[position : row.end])
         if row.problem is None:
             self._place = "behind"
         else:
@@ -157,30 +153,6 @@ class SqlReader:
             next_sign = window.data[row.end : row.end + 1]
             self._place = {b"\n": "before", b";": "behind"}.get(next_sign, "outside")
         return row.end, None
-
-    def _add(self, row: ScannedRow, position: int) -> None:
-        offset = self._window.offset + position
-        raw = self._window.data[position : row.end]
-        if row.problem is not None:
-            self._builder.add_problem(offset, row.problem, raw)
-            return
-        try:
-            self._builder.add(offset, self._convert(row.values))
-        except (MalformedMessage, ValueError) as error:
-            self._builder.add_problem(offset, str(error), raw)
-            return
-        for place, (value, quoted) in enumerate(zip(row.values, row.quoted, strict=True)):
-            if value is not None:
-                self._quoted[place] = quoted
-
-    def _convert(self, values: Sequence[bytes | None]) -> list[str | None]:
-        if len(values) != len(self._places):
-            raise MalformedMessage(f"{len(values)} values for {len(self._places)} columns")
-        texts: list[str | None] = [None] * len(self._converters)
-        for place, value in zip(self._places, values, strict=True):
-            if place is not None and value is not None:
-                texts[place] = self._converters[place](value)
-        return texts
 
     def _read_statement(self, position: int) -> Step | None:
         window = self._window

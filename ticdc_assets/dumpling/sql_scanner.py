@@ -14,6 +14,7 @@ import re
 from typing import NamedTuple
 
 from ticdc_assets.dumpling.dialect import Dialect
+from ticdc_assets.dumpling.rows import ScannedRow
 
 _MOST_OF_A_COMMENT = 1 << 16
 _MOST_OF_A_PREFIX = 2 << 20
@@ -47,15 +48,6 @@ class Statement(NamedTuple):
     names: list[str] | None = None
     is_insert: bool = False
     time_zone: str | None = None
-    problem: str | None = None
-
-
-class ScannedRow(NamedTuple):
-    """The values of a row, None for NULL, and which have quotes; `end` is behind it."""
-
-    values: list[bytes | None]
-    quoted: list[bool]
-    end: int
     problem: str | None = None
 
 
