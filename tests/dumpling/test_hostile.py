@@ -202,8 +202,8 @@ def test_hostile_bytes_take_linear_time(ending: str, unit: bytes, escapes: bool)
         return time.process_time() - start
 
     measure(1 << 13)
-    # Of 16 times the bytes: what is quadratic takes 256 times as long.
-    assert measure(1 << 18) < 64 * measure(1 << 14) + 0.2
+    # Of 16 times the bytes: what is quadratic takes 256 times as long, however often it is measured.
+    assert any(measure(1 << 18) < 64 * measure(1 << 14) + 0.2 for _ in range(3))
 
 
 def test_a_large_file_is_read_through_a_window() -> None:

@@ -17,6 +17,7 @@ from tests.lake.reading import read_lines
 from tests.truth import Row, truth
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.dumpling.dialect import Dialect
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.columns.stored_values import format_blocks
@@ -212,3 +213,27 @@ def test_a_table_in_several_commits_may_get_its_first_inexact_value_in_any(
     assert [progress.rows for progress in seen] == [1, 2, 3, 3]
     assert seen[-1].bytes == seen[-1].all_bytes
     assert seen[-1].tables == 1
+
+
+def test_older_rows_of_a_load_that_maintenance_removed_are_named(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    Exporter(tmp_path / "export").write({SCHEMA: [("1", "a"), ("3", "c")]})
+    lake = open_lake(spark, tmp_path)
+    load_export(lake, open_export(str(tmp_path / "export")), Dialect())
+    assert advance_with_changes(lake) == [
+        b'{"id":"1","file":"new"}\n',
+        b'{"id":"9","file":"z"}\n',
+    ]
+    (load,) = read_loads(LakeReader(lake.location))
+    seen = as_of(lake, TSO + 1)
+    before = list(seen.lines(seen.find("d.t")[0]))
+    assert before == [b'{"id":"1","file":"new"}\n', b'{"id":"3","file":"c"}\n']
+
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    spark.sql(f"VACUUM {lake.sql(f'current/{load.incarnation}')} RETAIN 0 HOURS").collect()
+    spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    seen = as_of(lake, TSO + 1)
+    oldest = f"the oldest TSO that can be shown is {TSO + 9}"
+    with pytest.raises(ConfigError, match=f"d.t began with a load.*{oldest}"):
+        list(seen.lines(seen.find("d.t")[0]))

@@ -12,11 +12,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.window import prepare_window, read_rows
 from ticdc_assets.lake.columns.conversion import format_rows
 from ticdc_assets.lake.columns.stored_values import format_blocks
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
+from ticdc_assets.lake.log.applied_files import read_rows as read_rows_of_log
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.lake.store.contracts import INEXACT
@@ -186,7 +188,27 @@ class _OldTables:
         try:
             return self._view._build(id)
         except FilesGone:
-            return self._from_start._build(id)
+            try:
+                return self._from_start._build(id)
+            except FilesGone:
+                # Those of a load: no event has its rows.
+                raise self._explain(id) from None
+
+    def _explain(self, id: str) -> ConfigError:
+        """Make the error that names the oldest ts at which a loaded table can be shown."""
+        reader = LakeReader(self._lake.location)
+        table = f"current/{id}"
+        oldest = next(
+            row.ts
+            for row in read_rows_of_log(reader, reader.open("applied"), 0)
+            if id in row.versions and StoredRows(reader, table, row.versions[id]).has_files
+        )
+        name = self._last.state.incarnations[id].schema
+        reason = (
+            f"{name.database}.{name.table} began with a load, and maintain --retain-days has"
+            f" removed its older rows: the oldest TSO that can be shown is {oldest}"
+        )
+        return ConfigError(reason, setting="--at")
 
     @cached_property
     def _from_start(self) -> AsOfView:
