@@ -202,7 +202,7 @@ def test_hostile_bytes_take_linear_time(ending: str, unit: bytes, escapes: bool)
         return time.process_time() - start
 
     measure(1 << 13)
-    # Of 16 times the bytes: what is quadratic takes 256 times as long, however often it is measured.
+    # Of 16 times the bytes: what is quadratic takes 256 times as long, at every attempt.
     assert any(measure(1 << 18) < 64 * measure(1 << 14) + 0.2 for _ in range(3))
 
 
