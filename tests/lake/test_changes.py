@@ -268,7 +268,7 @@ def run_workloads(lake: HistoryLake, random: Random, windows: int) -> None:
         apply(lake.lake, read_last_snapshot(lake.lake), DecodedBatches(batch, batch))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_changes_lead_from_each_state_to_the_next(spark: SparkSession, tmp_path: Path) -> None:
     lake = HistoryLake(spark, tmp_path, histories((1000,), steps=20))
     run_workloads(lake, Random(3), 2)

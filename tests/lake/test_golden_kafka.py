@@ -23,9 +23,8 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.advance import Source
 from ticdc_assets.lake.store.lake import LakeSession
 
-# Watermarks to several topics, of which some end; and objects beside the topic.  The number says
-# how many runs read them before the last one.
-USUAL = [("lifecycle/simple-json-topic-per-table", 1), ("types/open-protocol-claim-check", 0)]
+# Objects beside the topic.  The number says how many runs read it before the last one.
+USUAL = [("types/open-protocol-claim-check", 0)]
 _PARTITIONS = 3
 
 
