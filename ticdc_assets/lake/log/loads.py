@@ -22,6 +22,8 @@ from ticdc_assets.plan.load import Load
 from ticdc_assets.protocols.registry import get_ordering
 
 _STAGE = "load"
+# The first event of a changefeed is in one of its first batches.
+_EARLY_BATCHES = 3
 _COLUMNS = (
     *("id", "ts", "incarnation", "version", "rows", "quarantined", "origin", "loaded_at"),
     "schema",
@@ -50,8 +52,15 @@ def find_newest_load(reader: LakeReader) -> int:
 
 def find_covered_ts(reader: LakeReader, feed: Changefeed) -> int:
     """Return a ts after which the changefeed has every change; 0 if nothing is known of it yet."""
-    first = reader.min_of(reader.open("events"), "commit_ts")
-    known = [ts for ts in (first, feed.start_ts) if ts is not None]
+    known = [] if feed.start_ts is None else [feed.start_ts]
+    events = reader.open("events")
+    first_batch = reader.min_of(events, "batch")
+    if first_batch is not None:
+        # Bootstraps, and the watermarks of a changefeed that has just begun, may state 0.
+        is_dated = pc.field("kind").isin(("row", "ddl", "watermark")) & (pc.field("commit_ts") > 0)
+        is_early = pc.field("batch") < first_batch + _EARLY_BATCHES
+        first = pc.min(reader.read(events, ["commit_ts"], is_dated & is_early)["commit_ts"]).as_py()
+        known += [] if first is None else [first]
     return min(known, default=0)
 
 
