@@ -167,7 +167,7 @@ def test_many_histories_at_once(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("large", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_histories_through_commits(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
 ) -> None:
