@@ -1,4 +1,4 @@
-"""Which rows a load may have: events follow them without a gap, and without a doubt."""
+"""The ts of a load: events have to follow its rows, all of them and in order."""
 
 from dataclasses import replace
 from pathlib import Path
