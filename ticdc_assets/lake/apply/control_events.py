@@ -102,9 +102,7 @@ def read_control_events(
 
 
 def _read_loads(reader: LakeReader, feed: Changefeed, since: Snapshot) -> dict[str, Any]:
-    loads = [
-        load for load in read_loads(reader) if load.incarnation not in since.state.incarnations
-    ]
+    loads = read_loads(reader, since.state.incarnations)
     return {
         "loads": tuple(load for load in loads if load.ts > since.ts),
         "late_loads": tuple(load for load in loads if load.ts <= since.ts),

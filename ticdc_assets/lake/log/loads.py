@@ -4,6 +4,7 @@ Loading a table writes its rows to a Delta table that nothing names, and then th
 was killed before has no row, and the next one writes the Delta table again.
 """
 
+from collections.abc import Container
 from datetime import UTC
 
 import pyarrow.compute as pc
@@ -30,14 +31,19 @@ _COLUMNS = (
 )
 
 
-def read_loads(reader: LakeReader, after_ts: int = 0) -> list[Load]:
-    """Read the loads at a later ts than `after_ts`, in the order in which they were made."""
+def read_loads(reader: LakeReader, known: Container[str] = ()) -> list[Load]:
+    """Read the loads of incarnations that are not known, in the order in which they were made."""
     try:
         opened = reader.open("loads")
     except LakeNotFound:
         # An older release created the lake.
         return []
-    rows = reader.read(opened, _COLUMNS, pc.field("ts") > after_ts).to_pylist()
+    # Every run wants to know of new ones, and schemas are long.
+    named = reader.read(opened, ["id", "incarnation"]).to_pylist()
+    ids = [row["id"] for row in named if row["incarnation"] not in known]
+    if not ids:
+        return []
+    rows = reader.read(opened, _COLUMNS, pc.field("id").isin(ids)).to_pylist()
     loads = [Load(**{**row, "schema": read_json(row["schema"], TableSchema)}) for row in rows]
     return sorted(loads, key=lambda load: load.id)
 
@@ -92,8 +98,7 @@ def choose_load_ts(reader: LakeReader, feed: Changefeed, ts: int) -> int:
 def append_load(lake: LakeSession, load: Load) -> Load:
     """Let a load take effect; return it with its number, whatever number it had."""
     while True:
-        known = read_loads(LakeReader(lake.location))
-        load = replace(load, id=max((other.id for other in known), default=0) + 1)
+        load = replace(load, id=find_newest_load(LakeReader(lake.location)) + 1)
         schema = load.schema
         row = (
             load.id,
