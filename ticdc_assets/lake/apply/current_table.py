@@ -6,14 +6,12 @@ computes them, and commits nothing.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from operator import and_
 
 import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.column_alterations import list_alterations
@@ -41,7 +39,7 @@ from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT, INEXACT_COMMEN
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table
+from ticdc_assets.lake.store.small_tables import FewRows, read_table
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier, quote_literal
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.schema.effect import ColumnChange
@@ -51,14 +49,6 @@ _COMMIT_TS_COMMENT = "commit ts of the last change of this row"
 
 class InexactRows(Exception):
     """There were rows with inexact values, which a table without the map does not take."""
-
-
-@dataclass(frozen=True)
-class _FewRows:
-    """Rows that Spark has computed and this process holds."""
-
-    rows: pa.Table
-    schema: StructType
 
 
 class CurrentTable:
@@ -161,11 +151,10 @@ class CurrentTable:
 
     # Few rows
 
-    def _compute_few(self, rows: DataFrame, columns: Sequence[Column]) -> "_FewRows":
+    def _compute_few(self, rows: DataFrame, columns: Sequence[Column]) -> FewRows:
         """Compute rows as the table stores them; raise `InexactRows` before anything is written."""
         with self._storing(rows) as stored:
-            chosen = stored.select(*columns)
-            return _FewRows(chosen.toArrow(), chosen.schema)
+            return FewRows.compute(stored.select(*columns))
 
     def _can_write_here(
         self, existing: DeltaTable | None, needed: Collection[Mapping[str, str]] = ()
@@ -234,7 +223,7 @@ class CurrentTable:
         if self._can_write_here(existing):
             self._writer.append(existing, few.rows.cast(fields))
         elif few.rows.num_rows:
-            self._append(self._lake.make_frame(few.rows, few.schema))
+            self._append(few.make_frame(self._lake))
 
     def _append(self, rows: DataFrame) -> None:
         rows.write.format("delta").mode("append").save(self.path)
@@ -262,7 +251,7 @@ class CurrentTable:
         # MERGE reads its source twice, and not always to the end.
         few = self._compute_few(final, source)
         if few.rows.num_rows:
-            self._merge(self._lake.make_frame(few.rows, few.schema), same, every)
+            self._merge(few.make_frame(self._lake), same, every)
 
     def _merge(self, news: DataFrame, same: Column, values: dict[str, Column]) -> None:
         merge = news.mergeInto(self.sql, same)

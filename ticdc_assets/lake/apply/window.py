@@ -14,6 +14,8 @@ from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.ddl_cuts import find_cuts
 from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan
 from ticdc_assets.protocols.registry import get_ordering, get_traits
@@ -96,3 +98,29 @@ def read_rows(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> DataFr
     if version is None:
         return None
     return read_entries(CurrentTable(lake, incarnation).rows(version))
+
+
+class FilesGone(Exception):
+    """Maintenance has removed files of a table's version."""
+
+
+def read_old_rows(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> DataFrame | None:
+    """Read a table at an old snapshot; raise `FilesGone` if it is there no more."""
+    version = snapshot.versions.get(incarnation)
+    if version is not None:
+        stored = StoredRows(LakeReader(lake.location), f"current/{incarnation}", version)
+        if not stored.has_files:
+            raise FilesGone
+    return read_rows(lake, snapshot, incarnation)
+
+
+def prepare_reading(
+    lake: LakeSession, start: Snapshot, control: ControlEvents, ts: int, batch: int
+) -> PreparedWindow:
+    """Prepare a window whose tables are only read, from a snapshot that may be old."""
+    reader = LakeReader(lake.location)
+    is_new = {"commit_ts": start.ts, "batch": start.batch}
+    with sized_for(lake.spark, small=reader.is_small(reader.open("events"), is_new)):
+        window = prepare_window(lake, start, control, ts, batch)
+    window.frames.read_start = partial(read_old_rows, lake, window.start)
+    return window

@@ -9,13 +9,12 @@ started: then what it knows of later times is computed again.
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from threading import Lock
 
 from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.table_work import TABLE_ERRORS, find_pause_reason
-from ticdc_assets.lake.apply.window import PreparedWindow, prepare_window
+from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, prepare_reading
 from ticdc_assets.lake.history.history_table import HistoryMark, HistoryTable
 from ticdc_assets.lake.history.table_update import TableUpdate
 from ticdc_assets.lake.history.write_update import merge_versions, write_whole
@@ -26,7 +25,6 @@ from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.work_size import sized_for
-from ticdc_assets.lake.views.asof import FilesGone, read_old_rows
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.stream.problem import Problem
 
@@ -121,11 +119,7 @@ class _Updates:
         # Other DDLs of the snapshot's own ts are for the next window.
         ddls = tuple(ddl for ddl in control.ddls if last.state.has_applied(ddl))
         control = replace(control, ddls=ddls)
-        is_new = {"commit_ts": base.ts, "batch": base.batch}
-        with sized_for(lake.spark, small=reader.is_small(reader.open("events"), is_new)):
-            window = prepare_window(lake, base, control, last.ts, last.batch)
-        window.frames.read_start = partial(read_old_rows, lake, window.start)
-        return base, window
+        return base, prepare_reading(lake, base, control, last.ts, last.batch)
 
     def run(self, update: TableUpdate) -> Problem | None:
         """Update one history; return why that is not possible."""

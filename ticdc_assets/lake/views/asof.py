@@ -5,16 +5,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.control_events import read_control_events
-from ticdc_assets.lake.apply.window import prepare_window, read_rows
+from ticdc_assets.lake.apply.window import FilesGone, prepare_reading, read_old_rows, read_rows
 from ticdc_assets.lake.columns.conversion import format_rows
 from ticdc_assets.lake.columns.stored_values import format_blocks
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
@@ -25,6 +23,7 @@ from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
+from ticdc_assets.lake.store.small_tables import FewRows
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
@@ -34,13 +33,6 @@ from ticdc_assets.plan.state import Incarnation
 _MANY_TABLES = 200
 # Returns the rows of an incarnation; None if it has none of its own.
 _Build = Callable[[str], DataFrame | None]
-
-
-class _FewRows(NamedTuple):
-    """Rows that Spark has computed and this process holds."""
-
-    rows: pa.Table
-    schema: StructType
 
 
 @dataclass(frozen=True)
@@ -54,7 +46,7 @@ class AsOfView(TablesAt):
     # At most how many rows an incarnation has.
     _count: Callable[[str], int]
     # Those of small tables that were wanted, for a view that starts from this one.
-    _kept: dict[str, _FewRows | None] = field(default_factory=dict)
+    _kept: dict[str, FewRows | None] = field(default_factory=dict)
 
     def rows(self, table: Incarnation) -> DataFrame | None:
         """Return a table's rows with their entries; None if it is waiting or paused."""
@@ -101,19 +93,15 @@ class AsOfView(TablesAt):
         if not self.is_small(id):
             return self._build(id)
         few = self._compute_few(id)
-        if few is None:
-            return None
-        if not few.rows.num_rows:
-            return self.lake.spark.createDataFrame([], few.schema)
-        return self.lake.make_frame(few.rows, few.schema)
+        return None if few is None else few.make_frame(self.lake)
 
-    def _compute_few(self, id: str) -> _FewRows | None:
+    def _compute_few(self, id: str) -> FewRows | None:
         """Compute the rows of a small table with their entries; None if it has none of its own."""
         if id in self._kept:
             return self._kept[id]
         with sized_for(self.lake.spark, small=True):
             rows = self._build(id)
-            few = None if rows is None else _FewRows(rows.toArrow(), rows.schema)
+            few = None if rows is None else FewRows.compute(rows)
         if len(self._kept) < _MANY_TABLES:
             self._kept[id] = few
         return few
@@ -157,20 +145,6 @@ def _view_snapshot(lake: LakeSession, base: Snapshot, last: Snapshot, read: _Bui
     count = partial(_count_rows, LakeReader(lake.location), base)
     snapshots = base.snapshot_id, last.snapshot_id
     return AsOfView(base.ts, base.state, lake, snapshots, read, count)
-
-
-class FilesGone(Exception):
-    """Maintenance has removed files of a table's version."""
-
-
-def read_old_rows(lake: LakeSession, base: Snapshot, id: str) -> DataFrame | None:
-    """Read a table at an old snapshot; raise `FilesGone` if it is there no more."""
-    version = base.versions.get(id)
-    if version is not None:
-        stored = StoredRows(LakeReader(lake.location), f"current/{id}", version)
-        if not stored.has_files:
-            raise FilesGone
-    return read_rows(lake, base, id)
 
 
 class _OldTables:
@@ -246,11 +220,8 @@ def _apply(
     read: Callable[[Snapshot, str], DataFrame | None],
     count: Callable[[Snapshot, str], int],
 ) -> AsOfView:
-    reader = LakeReader(lake.location)
     control = read_control_events(lake, base, last.batch)
-    is_new = {"commit_ts": base.ts, "batch": base.batch}
-    with sized_for(lake.spark, small=reader.is_small(reader.open("events"), is_new)):
-        window = prepare_window(lake, base, control, ts, last.batch)
+    window = prepare_reading(lake, base, control, ts, last.batch)
     read_start = partial(read, window.start)
     window.frames.read_start = read_start
 

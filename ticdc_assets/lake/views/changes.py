@@ -4,7 +4,6 @@ They are computed from a snapshot and the events since; no history has to be swi
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -23,7 +22,7 @@ from ticdc_assets.lake.apply.versions import (
     list_versions,
     mark_start,
 )
-from ticdc_assets.lake.apply.window import PreparedWindow, prepare_window
+from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, prepare_reading
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.inexact import ENTRIES, get_column
 from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
@@ -35,8 +34,6 @@ from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.sql import quote_identifier
-from ticdc_assets.lake.store.work_size import sized_for
-from ticdc_assets.lake.views.asof import FilesGone, read_old_rows
 from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.steps import TableWork
@@ -111,11 +108,7 @@ def _prepare(lake: LakeSession, base: Snapshot, last: Snapshot, ts: int) -> Prep
     end = read_snapshot(reader, end_id)
     batch = end.batch if end.ts == ts else last.batch
     control = read_control_events(lake, base, batch)
-    is_new = {"commit_ts": base.ts, "batch": base.batch}
-    with sized_for(lake.spark, small=reader.is_small(reader.open("events"), is_new)):
-        window = prepare_window(lake, base, control, ts, batch)
-    window.frames.read_start = partial(read_old_rows, lake, window.start)
-    return window
+    return prepare_reading(lake, base, control, ts, batch)
 
 
 def _find_table(tables: TablesAt, name: str) -> Incarnation:
