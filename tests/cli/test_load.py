@@ -1,4 +1,4 @@
-"""`load`: an export becomes tables of a lake, and what is left out is said."""
+"""`load` makes tables of an export, and names what it leaves out."""
 
 from pathlib import Path
 

@@ -34,7 +34,7 @@ def start(lake: Path, export: Path) -> subprocess.Popen[bytes]:
 
 
 def kill_after(run: subprocess.Popen[bytes], lake: Path, files: int) -> bool:
-    """Kill a run, its Java too, once it has added so many files; False if it ended before."""
+    """Kill a run and its Java once it has added so many files; return False if it ended before."""
     before = sum(1 for _ in lake.rglob("*"))
     until = time.monotonic() + _TIMEOUT_SECONDS
     while run.poll() is None:
