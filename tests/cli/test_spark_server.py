@@ -57,6 +57,21 @@ if sys.argv[1:]:
     rows.write.format("delta").save(str(folder / "table"))
 """
 
+# Kills the server before Spark is to type rows: raw and events hold them, the tables do not yet.
+KILLER = """
+import os, signal, sys
+from ticdc_assets.cli import main
+from ticdc_assets.lake.store.lake import LakeSession
+make_frame = LakeSession.make_frame
+
+def kill_server(*given):
+    os.kill(int(sys.argv[1]), signal.SIGKILL)
+    return make_frame(*given)
+
+LakeSession.make_frame = kill_server
+sys.exit(main(sys.argv[2:]))
+"""
+
 
 def wait_for(condition: Callable[[], object], log: Path) -> None:
     until = time.monotonic() + TIMEOUT
@@ -153,14 +168,14 @@ def test_a_server_killed_during_a_run_starts_again_and_the_next_run_loses_nothin
     simulation = prepare(tmp_path / "feed", SMALL)
     *_, last = simulation
     given = ("--changefeeds", simulation.changefeeds, "--lake", tmp_path / "lake")
-    with start("-m", "ticdc_assets.cli", "advance", *given) as failing:
-        wait_for(lambda: list(tmp_path.glob("lake/*/current/**/*.parquet")), log)
-        os.kill(running.process, signal.SIGKILL)
+    with start("-c", KILLER, running.process, "advance", *given) as failing:
         out, err = failing.communicate(timeout=TIMEOUT)
     assert (failing.returncode, out) == (2, "")
     [said] = [line for line in err.splitlines() if "Spark" in line][:1]
     assert said == "ticdc-assets: Spark failed: the Spark server ended during this run"
     assert "Traceback" not in err
+    assert list(tmp_path.glob("lake/*/events/**/*.parquet"))
+    assert not list(tmp_path.glob("lake/*/current/**/*.parquet"))
 
     with start("-m", "ticdc_assets.cli", "advance", *given) as next_run:
         out, more = next_run.communicate(timeout=TIMEOUT)
