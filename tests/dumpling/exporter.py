@@ -192,7 +192,7 @@ def list_written(schema: TableSchema) -> list[Column]:
 def compress(content: bytes, compression: Compression) -> bytes:
     match compression:
         case ".gz":
-            return gzip.compress(content, 1)
+            return gzip.compress(content, 1, mtime=0)
         case ".snappy":
             return bytes(cramjam.snappy.compress(content))
         case ".zst":
