@@ -28,6 +28,11 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 class TestErrors:
+    @pytest.fixture(autouse=True)
+    def _impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Do not wait for brokers: none runs."""
+        monkeypatch.setattr("resources.kafka.PATIENCE", 1.0)
+
     @pytest.fixture
     def fails(self, run: Run) -> Callable[..., str]:
         def fails(*arguments: object) -> str:

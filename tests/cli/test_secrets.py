@@ -4,9 +4,11 @@ import contextlib
 import io
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from pyarrow import fs
 
 from resources import reading
 from resources.spark import get_session
@@ -19,7 +21,8 @@ KEY = f"wJalrXUtnFEMI/K7{MARK}MDENG/bPxRfiCYEXAM"
 WEB_TOKEN = f"eyJhbGciOiJIUzI1{MARK}.e30.{MARK}"
 URIS = [
     f"s3://u:{MARK}@b/p",
-    f"s3://{MARK}@b/p?protocol=csv",
+    # Nothing listens there.
+    f"s3://{MARK}@b/p?protocol=csv&endpoint=http://127.0.0.1:1",
     f"s3://b/p?secret-access-key={MARK}",
     f"s3://b/p&secret-access-key={MARK}",
     f"s3:/b/p?protocol=csv&access-key={MARK}&x=1",
@@ -59,6 +62,13 @@ COMMANDS = [
 VARIABLES = [
     *("TICDC_CHANGEFEEDS", "TICDC_LAKE", "TICDC_SPARK_MASTER", "TICDC_SPARK_JARS", "JAVA_HOME"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let S3's client give up at once: there is no bucket."""
+    once = fs.AwsStandardS3RetryStrategy(max_attempts=1)
+    monkeypatch.setattr(fs, "S3FileSystem", partial(fs.S3FileSystem, retry_strategy=once))
 
 
 @pytest.fixture

@@ -123,8 +123,9 @@ def test_runs_follow_each_other_until_everything_is_read(
 
 
 def test_a_broker_that_is_down_skips_the_tick_and_says_so(
-    tmp_path: Path, instance: dg.DagsterInstance
+    tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("resources.kafka.PATIENCE", 1.0)
     place = f"{HOST}:{free_port()}"
     result = tick(changefeed_from_uri(f"kafka://{place}/t?protocol=simple"), tmp_path, instance)
     assert isinstance(result, dg.SkipReason)
