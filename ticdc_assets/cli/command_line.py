@@ -233,7 +233,7 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
     snapshot.add_argument(
         "--into", metavar="DIR", required=True, help="a path or URI: nothing may be there yet"
     )
-    _add_format(snapshot, ("delta", "parquet"))
+    _add_format(snapshot, ("delta", "parquet", "shallow"))
     events = _add_command(commands, "show", "events", "print the events of a table by commit ts")
     _add_lake(events)
     events.add_argument("table", metavar="DB.TABLE", type=parse_table)

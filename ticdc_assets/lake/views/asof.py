@@ -45,6 +45,8 @@ class AsOfView(TablesAt):
     _build: _Build
     # At most how many rows an incarnation has.
     _count: Callable[[str], int]
+    # Returns the version of an incarnation's current table that has these rows, if one has.
+    _find_version: Callable[[str], int | None]
     # Those of small tables that were wanted, for a view that starts from this one.
     _kept: dict[str, FewRows | None] = field(default_factory=dict)
 
@@ -61,6 +63,14 @@ class AsOfView(TablesAt):
         """Return the rows of all tables that are not waiting or paused, by `db.table`."""
         named = {f"{t.schema.database}.{t.schema.table}": self.frame(t) for t in self.tables()}
         return {name: frame for name, frame in named.items() if frame is not None}
+
+    def find_version(self, table: Incarnation) -> int | None:
+        """Return the version of a current table that has these rows, if its files are there."""
+        version = None if table.is_stopped else self._find_version(table.id)
+        if version is None:
+            return None
+        reader = LakeReader(self.lake.location)
+        return version if StoredRows(reader, f"current/{table.id}", version).has_files else None
 
     def lines(self, table: Incarnation) -> Iterator[bytes]:
         """Yield a table's rows as JSON lines, formatted like the reference model's."""
@@ -144,7 +154,7 @@ def as_of(lake: LakeSession, ts: int | None = None, after: AsOfView | None = Non
 def _view_snapshot(lake: LakeSession, base: Snapshot, last: Snapshot, read: _Build) -> AsOfView:
     count = partial(_count_rows, LakeReader(lake.location), base)
     snapshots = base.snapshot_id, last.snapshot_id
-    return AsOfView(base.ts, base.state, lake, snapshots, read, count)
+    return AsOfView(base.ts, base.state, lake, snapshots, read, count, base.versions.get)
 
 
 class _OldTables:
@@ -232,8 +242,11 @@ def _apply(
     def count_all(id: str) -> int:
         return count(window.start, id) + window.rows
 
+    def find_version(id: str) -> int | None:
+        return None if id in window.plan.work else window.start.versions.get(id)
+
     snapshots = base.snapshot_id, last.snapshot_id
-    return AsOfView(ts, window.plan.state, lake, snapshots, build, count_all)
+    return AsOfView(ts, window.plan.state, lake, snapshots, build, count_all, find_version)
 
 
 def _count_rows(reader: LakeReader, base: Snapshot, id: str) -> int:

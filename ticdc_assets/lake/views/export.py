@@ -2,6 +2,9 @@
 
 The folder states in `snapshot.json` what it is of, from the beginning on, and at the end in
 `tables.json` which table is where.  An export that was killed is repeated.
+
+A shallow export refers to the data files of the lake where a current table has the rows of that ts:
+it takes no time and no space, Spark reads it, and maintenance that removes old files ends it.
 """
 
 import os
@@ -13,20 +16,22 @@ from typing import Literal, TypeVar
 import msgspec
 from deltalake.exceptions import DeltaError
 from pyarrow import fs
-from pyspark.sql import Observation
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.table_features import choose_new_properties
 from ticdc_assets.lake.columns.types import list_delta_columns
-from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.delta_log import count_rows
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.observed import read_metrics
-from ticdc_assets.lake.store.reader import open_folder
+from ticdc_assets.lake.store.reader import LakeReader, open_folder
+from ticdc_assets.lake.store.sql import delta_table
 from ticdc_assets.lake.views.asof import AsOfView
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.safe_text import describe_error
 
-Format = Literal["delta", "parquet"]
+Format = Literal["delta", "parquet", "shallow"]
 # Called after each table with how many are written, and how many there are.
 Progress = Callable[[int, int], None]
 
@@ -106,18 +111,44 @@ class Exporter:
         frame = view.frame(table)
         if frame is None:
             return ExportedTable(schema.database, schema.table, status, reason=table.shown_reason)
-        counted = Observation()
+        version = view.find_version(table) if self.format == "shallow" else None
         with view.sized_for(table):
-            frame = frame.observe(counted, F.count(F.lit(1)).alias("rows"))
-            writer = frame.write.format(self.format).mode("overwrite")
-            if self.format == "delta":
-                properties = choose_new_properties(list_delta_columns(schema))
-                writer = writer.options(overwriteSchema="true", **properties)
-            writer.save(f"{self.folder}/{table.id}")
-        rows = read_metrics(counted).get("rows", 0)
+            if version is None:
+                rows = self._copy(frame, table)
+            else:
+                rows = self._clone(view.lake, table, version)
         return ExportedTable(
             schema.database, schema.table, status, table.id, rows, table.shown_reason
         )
+
+    def _copy(self, frame: DataFrame, table: Incarnation) -> int:
+        """Write the rows of a table, and count them."""
+        counted = Observation()
+        frame = frame.observe(counted, F.count(F.lit(1)).alias("rows"))
+        writer = frame.write.mode("overwrite")
+        if self.format == "parquet":
+            writer.parquet(self._find_path(table))
+        else:
+            properties = choose_new_properties(list_delta_columns(table.schema))
+            writer = writer.format("delta").options(overwriteSchema="true", **properties)
+            writer.save(self._find_path(table))
+        rows: int = read_metrics(counted).get("rows", 0)
+        return rows
+
+    def _clone(self, lake: LakeSession, table: Incarnation, version: int) -> int:
+        """Refer to the files of a version of a current table, and count its rows."""
+        with self._explained():
+            store = open_folder(self.folder)
+            # Delta clones into no folder that has files: those of an export that was killed, say.
+            if store.get_file_info(table.id).type is not fs.FileType.NotFound:
+                store.delete_dir(table.id)
+        target = delta_table(self._find_path(table))
+        source = f"{delta_table(lake.current_path(table.id))} VERSION AS OF {version}"
+        lake.spark.sql(f"CREATE TABLE {target} SHALLOW CLONE {source}").collect()
+        return count_rows(LakeReader(self.location), f"current/{table.id}", version)
+
+    def _find_path(self, table: Incarnation) -> str:
+        return f"{self.folder}/{table.id}"
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
