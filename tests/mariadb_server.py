@@ -57,6 +57,15 @@ class MariaDb:
                 cursor.execute(sql, values)
             return list(cursor.fetchall())
 
+    def declare(self, file: Path) -> Path:
+        """Write the declaration of a changefeed `f` whose upstream this is."""
+        file.write_text(
+            '[[changefeed]]\nid = "f"\nsink-uri = "file:///nowhere?protocol=csv"\n'
+            f'[changefeed.upstream]\nhost = "{HOST}"\nport = {self.port}\n'
+            f'user = "{USER}"\npassword-env = "{VARIABLE}"\n'
+        )
+        return file
+
 
 @contextmanager
 def run_mariadb(folder: Path) -> Iterator[MariaDb]:

@@ -1,50 +1,33 @@
-"""`load` killed with -9 at any moment and started again: every row once, every bad row once."""
+"""Commands killed with -9 at any moment and started again: as if they had never been killed."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from itertools import chain
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
 from msgspec.structs import replace
+from pyspark.sql import SparkSession
 
+from tests.cli.conftest import Run, Shop
+from tests.cli.kills import run_killed
 from tests.cli.test_load import SCHEMA, declare
+from tests.cli.test_snapshot import read_exported
 from tests.dumpling.exporter import Exporter, ExportOptions, Row
+from tests.lake.upstream_copy import UpstreamCopy, read_schema
+from tests.mariadb_server import MariaDb
+from ticdc_assets.changefeed import load_changefeeds
+from ticdc_assets.demo import SimulationOptions, encode_truth, prepare
 from ticdc_assets.lake.columns.stored_values import format_blocks
 from ticdc_assets.lake.log.loads import read_loads
-from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.lake.views.asof import as_of
 
-_TABLES, _ROWS, _KILLS = 4, 300, 8
-_TIMEOUT_SECONDS = 300
-
-
-def start(lake: Path, export: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "ticdc_assets.cli", "load", str(export), "--lake", str(lake)]
-    return subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-
-
-def kill_after(run: subprocess.Popen[bytes], lake: Path, files: int) -> bool:
-    """Kill a run and its Java once it has added so many files; return False if it ended before."""
-    before = sum(1 for _ in lake.rglob("*"))
-    until = time.monotonic() + _TIMEOUT_SECONDS
-    while run.poll() is None:
-        assert time.monotonic() < until
-        if sum(1 for _ in lake.rglob("*")) - before >= files:
-            os.killpg(run.pid, signal.SIGKILL)
-            run.wait()
-            return True
-        time.sleep(0.005)
-    return False
+_TABLES, _ROWS = 4, 300
 
 
 @pytest.mark.soak
@@ -58,12 +41,11 @@ def test_a_load_that_is_killed_anywhere_is_finished_by_the_next(
     tables = {replace(SCHEMA, table=f"t{n}"): [*rows, ("none", "bad")] for n in range(_TABLES)}
     Exporter(export, ExportOptions("csv", rows_per_file=100)).write(tables)
     lake.mkdir()
-    kills = 0
-    while kills < _KILLS and kill_after(start(lake, export), lake, random.randint(1, 30)):
-        kills += 1
+    command = ["load", export, "--lake", lake]
+    kills, code = run_killed(command, lake, random, kills=8, most_files=30)
     assert kills > 1
     # Rows in the quarantine make the exit code 1, unless all tables had been loaded before.
-    assert start(lake, export).wait(_TIMEOUT_SECONDS) in (0, 1)
+    assert code in (0, 1)
 
     reader = LakeReader(Lake(str(lake), "f"))
     loads = read_loads(reader)
@@ -76,3 +58,72 @@ def test_a_load_that_is_killed_anywhere_is_finished_by_the_next(
         assert found == Counter(rows)
     kept = reader.read(reader.open("quarantine"), ["table"])["table"].to_pylist()
     assert sorted(kept) == [f"t{n}" for n in range(_TABLES)]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(3))
+def test_a_snapshot_that_is_killed_anywhere_is_finished_by_the_next(
+    shop: Shop, here: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    folder, ts = tmp_path / "out", shop.simulation.checkpoints[1]
+    folder.mkdir()
+    command = ["snapshot", "--at", ts, "--into", folder, *shop.options]
+    kills, code = run_killed(command, folder, Random(seed), kills=8, most_files=20)
+    assert kills > 1
+    assert code == 0
+    (feed,) = load_changefeeds(shop.simulation.changefeeds).values()
+    view = as_of(LakeSession(here, Lake(str(shop.root), feed.id), feed), ts)
+    assert read_exported(here, folder, "delta", view) == encode_truth(shop.simulation.truth(ts))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rebuild_that_is_killed_anywhere_is_finished_by_the_next(
+    here: object, run: Run, tmp_path: Path, seed: int
+) -> None:
+    options = SimulationOptions(transactions=120, flush_every=40, seed=seed, replays=0.5)
+    simulation, lake = prepare(tmp_path / "feed", options), tmp_path / "lake"
+    *_, last = simulation
+    given = ["--changefeeds", simulation.changefeeds, "--lake", lake]
+    assert run("advance", *given)[0] == 0
+    command = ["rebuild", "--all", *given]
+    kills, code = run_killed(command, lake, Random(seed), kills=8, most_files=12)
+    assert kills > 1
+    assert code == 0
+    assert run("ledger", *given)[0] == 0
+    assert run("show", "--out", tmp_path / "out", *given)[::2] == (0, [])
+    written = (tmp_path / "out").rglob("*.jsonl")
+    shown = {path.relative_to(tmp_path / "out").parts[1:]: path.read_bytes() for path in written}
+    truth = encode_truth(simulation.truth(last.checkpoint))
+    assert shown == {
+        (database, f"{table}.jsonl"): b"".join(lines) for (database, table), lines in truth.items()
+    }
+
+
+def test_a_verification_that_is_killed_anywhere_is_finished_by_the_next(
+    mariadb: MariaDb, tmp_path: Path
+) -> None:
+    names = [f"t{n}" for n in range(6)]
+    copy = UpstreamCopy.make(None, tmp_path / "lake", mariadb)
+    mariadb.run("CREATE OR REPLACE DATABASE killed CHARACTER SET utf8mb4", "USE killed")
+    for name in names:
+        ddl = f"CREATE TABLE {name} (id int NOT NULL PRIMARY KEY, title varchar(20))"
+        rows = pa.table({"id": pa.array(range(1, 1001), pa.int32()), "title": ["one"] * 1000})
+        copy.put_arrow(read_schema("killed", ddl), rows)
+        fill = f"INSERT INTO {name} SELECT seq, IF(seq = 500, 'other', 'one') FROM seq_1_to_1000"
+        mariadb.run("USE killed", ddl, fill)
+    mariadb.run("USE killed", "DELETE FROM t3 WHERE id = 7", "UPDATE t4 SET title = 'one'")
+    declared = mariadb.declare(tmp_path / "changefeeds.toml")
+    command = ["verify", "--wait", 0, "--lake", tmp_path / "lake", "--changefeeds", declared]
+    kills, code = run_killed(command, tmp_path / "lake", Random(1), kills=5, most_files=6)
+    assert kills > 1
+    assert code == 1
+    reader = LakeReader(copy.lake.location)
+    found = reader.read(reader.open("verifications"), ["table", "verdict", "run"]).to_pylist()
+    assert len({row["run"] for row in found}) == 1
+    verdicts = {name: "equal" if name == "t4" else "differs" for name in names}
+    assert sorted((row["table"], row["verdict"]) for row in found) == sorted(verdicts.items())
+    rows = reader.read(reader.open("differences"), ["table", "key", "what"]).to_pylist()
+    expected = [(name, '{"id": "500"}', "differs") for name in names if name != "t4"]
+    expected.append(("t3", '{"id": "7"}', "extra"))
+    assert sorted(tuple(row.values()) for row in rows) == sorted(expected)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import stat
 import subprocess

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.lake.upstream_copy import UpstreamCopy, read_schema
-from tests.mariadb_server import VARIABLE, MariaDb
+from tests.mariadb_server import MariaDb
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import load_changefeeds
 
@@ -28,12 +28,7 @@ def shop(mariadb: MariaDb, tmp_path: Path) -> tuple[UpstreamCopy, list[object]]:
     copy = UpstreamCopy.make(None, tmp_path / "lake", mariadb)
     rows = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "title": TITLES})
     copy.put_arrow(read_schema("shop", DDL), rows)
-    file = tmp_path / "changefeeds.toml"
-    file.write_text(
-        '[[changefeed]]\nid = "f"\nsink-uri = "file:///nowhere?protocol=csv"\n'
-        f'[changefeed.upstream]\nhost = "127.0.0.1"\nport = {mariadb.port}\n'
-        f'user = "verify"\npassword-env = "{VARIABLE}"\n'
-    )
+    file = mariadb.declare(tmp_path / "changefeeds.toml")
     return copy, ["--changefeeds", file, "--lake", tmp_path / "lake"]
 
 

@@ -1,0 +1,52 @@
+"""Commands killed with -9, each with its Java, at any moment, and started again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+_TIMEOUT_SECONDS = 300
+
+
+def run_killed(
+    command: list[object], folder: Path, random: Random, *, kills: int, most_files: int
+) -> tuple[int, int]:
+    """Run a command again and again, until a run ends by itself or enough of them were killed.
+
+    Each is killed once it has added some files, at most `most_files`, to a folder.  Return how many
+    were killed and the exit code of the last run, which nothing killed.
+    """
+    killed = 0
+    while killed < kills and _kill_after(_start(command), folder, random.randint(1, most_files)):
+        killed += 1
+    return killed, _start(command).wait(_TIMEOUT_SECONDS)
+
+
+def _start(command: list[object]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "ticdc_assets.cli", *map(str, command)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _kill_after(run: subprocess.Popen[bytes], folder: Path, files: int) -> bool:
+    """Kill a run once it has added so many files; return False if it ended before."""
+    before = _count_files(folder)
+    until = time.monotonic() + _TIMEOUT_SECONDS
+    while run.poll() is None:
+        assert time.monotonic() < until
+        if _count_files(folder) - before >= files:
+            os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def _count_files(folder: Path) -> int:
+    return sum(1 for _ in folder.rglob("*"))
