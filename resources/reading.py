@@ -6,6 +6,7 @@ from resources.lake import get_lake_root
 from resources.source import open_claim_checks, read_records, require_readable
 from resources.spark import get_session
 from resources.storage import open_sink_folder
+from resources.upstream import find_upstream
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.advance import FolderSource, RecordSource, Source
 from ticdc_assets.lake.store.lake import Lake, LakeSession
@@ -21,7 +22,8 @@ def open_source(feed: Changefeed, *, accept_gaps: bool = False) -> Source:
         open_folder = partial(open_sink_folder, feed)
         return FolderSource(open_folder(), open_folder)
     claims = None if feed.claim_check_storage is None else partial(open_claim_checks, feed)
-    return RecordSource(partial(read_records, feed, accept_gaps=accept_gaps), claims)
+    upstream = None if feed.upstream is None else find_upstream(feed).open_rows
+    return RecordSource(partial(read_records, feed, accept_gaps=accept_gaps), claims, upstream)
 
 
 def open_lake(feed: Changefeed, root: str | None = None) -> LakeSession:

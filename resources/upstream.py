@@ -17,6 +17,7 @@ from resources.reference import read_reference
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.events.large_rows import RowsUnreadable, UpstreamRows
 from ticdc_assets.lake.verify.side import Value
 from ticdc_assets.lake.verify.upstream_side import (
     Pace,
@@ -36,6 +37,10 @@ _LOST = (1040, 1053, 2003, 2006, 2013)
 _DENIED = (1044, 1045, 1227)
 # Of one table: SELECT denied, unknown column, no such table, its definition has changed.
 _UNREADABLE = (1142, 1143, 1054, 1146, 1356, 1412)
+# Of the rows that a query names, however often it is sent: no such database, table or column, a
+# value or a statement that the server does not accept, texts that cannot be compared.
+_OF_ROWS = (1049, 1054, 1064, 1146, 1264, 1267, 1292, 1300, 1356, 1366, 3854, 3988)
+_FUTURE = "read timestamp to a future time"
 _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 # What every connection sets: values as the server has them, whatever its own settings are.
 _SESSION = (
@@ -67,6 +72,17 @@ class UpstreamDatabase:
             for reader in readers:
                 reader.begin(ts)
             yield UpstreamSnapshot(readers, Pace(self.rows_per_second), is_tidb=is_tidb)
+
+    @contextmanager
+    def open_rows(self) -> Iterator[UpstreamRows]:
+        """Open a connection on which rows are read at one TSO after the other."""
+        with ExitStack() as connections:
+            connection = self._connect(connections)
+            rows = _Rows(self, connection, b"tidb" in self._ask_version(connection).lower())
+            reader = _Reader(self, connection)
+            for statement in _SESSION:
+                reader.query(statement)
+            yield rows
 
     def _connect(self, connections: ExitStack) -> pymysql.Connection:
         stated = self.upstream
@@ -120,7 +136,7 @@ class UpstreamDatabase:
         if code in _UNREADABLE:
             return TableUnreadable(reason, setting=self.place("user"))
         if code in _LOST or isinstance(error, OSError):
-            fix = f"{self.upstream.address} must be reachable; run verify again to continue"
+            fix = f"{self.upstream.address} must be reachable; then run it again to continue"
             return ConfigError(f"{reason}; {fix}", setting=self.place("host"))
         return ConfigError(reason, setting=self.place())
 
@@ -156,6 +172,32 @@ class _Reader:
         except (MySQLError, OSError) as error:
             if error.args and error.args[0] in _TOO_OLD:
                 raise SnapshotTooOld(describe_error(error)) from None
+            raise self.database.explain(error) from None
+        return tuple(rows)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A connection that reads at any TSO."""
+
+    database: UpstreamDatabase
+    connection: pymysql.Connection
+    is_tidb: bool
+
+    def read_at(self, ts: int) -> None:
+        self.query(f"SET @@tidb_snapshot = '{ts}'")
+
+    def query(self, sql: str, values: Sequence[str] | None = None) -> Sequence[tuple[Value, ...]]:
+        try:
+            with self.connection.cursor() as cursor:
+                cursor.execute(sql, None if values is None else tuple(values))
+                rows: Any = cursor.fetchall()
+        except (MySQLError, OSError) as error:
+            code, text = error.args[0] if error.args else 0, describe_error(error)
+            if code in _OF_ROWS or _FUTURE in text:
+                raise RowsUnreadable(text) from None
+            if code in _TOO_OLD:
+                raise SnapshotTooOld(text) from None
             raise self.database.explain(error) from None
         return tuple(rows)
 

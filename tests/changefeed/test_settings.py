@@ -50,7 +50,7 @@ SHOWN: dict[str, tuple[str, str, str]] = {
         f"sink.dispatchers.{name}": (
             CSV, "[[sink.dispatchers]]", f"[[sink.dispatchers]]\n{name} = 'x'",
         )
-        for name in ("dispatcher", "partition", "topic")
+        for name in ("dispatcher", "partition", "topic", "target-schema", "target-table")
     },
     "sink.csv.delimiter": (CSV, "", "[sink.csv]\ndelimiter = '||||'"),
     "sink.csv.quote": (CSV, "", '[sink.csv]\nquote = "\'"'),

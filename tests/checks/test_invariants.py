@@ -79,6 +79,8 @@ EVENTS = [
     row(2, "insert", 90, number=10, index=1),
     row(11, "insert", 110),
     row(12, "update", 120),
+    # Its message held the key only.
+    row(12, "update", 125, index=1, before='{"id":"12"}', statement="fetched"),
     row(13, "delete", 130),
     row(14, "delete", 130, before='{"ID":"14"}'),
     row(15, "insert", 200, checksum=checksum(schema(), 15)),
@@ -89,7 +91,7 @@ EVENTS = [
     ddl(19, 200, 0, "ALTER TABLE b"),
     event(20, "batch", partition=None),
 ]
-APPLIED = [line(1, 100, 1), line(2, 200, 2, counts=[count("a", 5, 4, 1)])]
+APPLIED = [line(1, 100, 1), line(2, 200, 2, counts=[count("a", 6, 5, 1)])]
 HISTORY = [version("a", 50), version("b", 60, 6), version("b", 150, 6), version("c", 60, None)]
 RAW = [{"batch": 1, "seq": 3}, {"batch": 2, "seq": 20}]
 VALID = {"events": EVENTS, "applied": APPLIED, "schema_history": HISTORY, "raw": RAW}

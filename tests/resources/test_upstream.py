@@ -16,6 +16,7 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.events.large_rows import RowsUnreadable
 from ticdc_assets.lake.verify.upstream_side import Pace, SnapshotTooOld, TableUnreadable
 
 
@@ -79,15 +80,16 @@ class FakeConnection:
 
     open = False
 
-    def __init__(self, statements: list[str]) -> None:
+    def __init__(self, statements: list[str], failures: dict[str, tuple[int, str]]) -> None:
         self.statements = statements
+        self.failures = failures
 
     @contextmanager
     def cursor(self) -> Any:
-        def execute(sql: str) -> None:
-            self.statements.append(sql)
-            if "too_old" in sql:
-                raise pymysql.err.InternalError(9006, "GC life time is shorter than …")
+        def execute(sql: str, values: Sequence[str] | None = None) -> None:
+            self.statements.append(sql if values is None else f"{sql} {values}")
+            if sql in self.failures:
+                raise pymysql.err.InternalError(*self.failures[sql])
 
         def fetchall() -> Sequence[tuple[bytes]]:
             return ((b"8.0.11-TiDB-v8.5.1",),)
@@ -99,7 +101,8 @@ def test_a_fake_tidb_is_read_at_the_tso_by_several_connections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     statements: list[str] = []
-    monkeypatch.setattr(pymysql, "connect", lambda **_: FakeConnection(statements))
+    too_old = {"SELECT too_old": (9006, "GC life time is shorter than …")}
+    monkeypatch.setattr(pymysql, "connect", lambda **_: FakeConnection(statements, too_old))
     opened = UpstreamDatabase("shop", Upstream("h", "u"), max_connections=3)
     with opened.open_snapshot(447984124732375041) as upstream:
         assert upstream.is_tidb
@@ -109,6 +112,41 @@ def test_a_fake_tidb_is_read_at_the_tso_by_several_connections(
     assert statements.count("SET @@tidb_snapshot = '447984124732375041'") == 3
     # TiDB has no read-only transactions, and accepts no write with a snapshot.
     assert not [sql for sql in statements if "READ ONLY" in sql or "START" in sql]
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "kind"),
+    [
+        (9006, "GC life time is shorter than transaction duration", SnapshotTooOld),
+        (8055, "snapshot is older than GC safe point", SnapshotTooOld),
+        (1105, "cannot set read timestamp to a future time", RowsUnreadable),
+        (9006, "cannot set read timestamp to a future time.", RowsUnreadable),
+        (1146, "Table 'a.b' doesn't exist", RowsUnreadable),
+        (1142, "SELECT command denied to user", ConfigError),
+        (2013, "Lost connection to MySQL server during query", ConfigError),
+        (9002, "TiKV server timeout", ConfigError),
+        (1105, "context deadline exceeded", ConfigError),
+    ],
+)
+def test_rows_are_read_from_a_fake_tidb_at_one_tso_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, code: int, text: str, kind: type[Exception]
+) -> None:
+    statements: list[str] = []
+    failures = {"SET @@tidb_snapshot = '9'": (code, text)}
+    monkeypatch.setattr(pymysql, "connect", lambda **_: FakeConnection(statements, failures))
+    with UpstreamDatabase("shop", Upstream("h", "u")).open_rows() as rows:
+        assert rows.is_tidb
+        rows.read_at(7)
+        rows.query("SELECT %s", ["a"])
+        with pytest.raises(kind, match=text[:20]) as caught:
+            rows.read_at(9)
+    # Only the last kind fails a run.
+    assert issubclass(kind, ConfigError) == isinstance(caught.value, ConfigError)
+    assert statements[-3:] == [
+        *("SET @@tidb_snapshot = '7'", "SELECT %s ('a',)", "SET @@tidb_snapshot = '9'"),
+    ]
+    assert "SET SESSION sql_mode = ''" in statements
+    assert "SET SESSION time_zone = '+00:00'" in statements
 
 
 def test_the_pace_bounds_the_rows_per_second(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tests.golden import records
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import (
+    FETCHED,
     Bootstrap,
     Checksum,
     Column,
@@ -167,6 +168,11 @@ def test_a_row_without_verifiable_checksums_gets_a_verdict_that_says_why() -> No
     )
     assert verify_checksum(replace(change, handle_key_only=True), schema).status == "not verifiable"
     assert verify_checksum(replace(change, after=None), schema).status == "not verifiable"
+    # The new row is from upstream, the old one has the key only.
+    right = replace(change, checksum=Checksum(1, False, 2844319735, 7), before="{}")
+    assert verify_checksum(right, schema).side == "previous"
+    assert verify_checksum(replace(right, upstream=FETCHED), schema).status == "ok"
+    assert verify_checksum(replace(change, upstream=FETCHED), schema).status == "mismatch"
     other = TableSchema("d", "t", (Column("d", ColumnType("int")),))
     assert verify_checksum(change, other).status == "not verifiable"
     verdict = verify_checksum(change, schema)

@@ -7,12 +7,12 @@ work raises one `ConfigError` that names file and setting.  No text contains a c
 from ticdc_assets.changefeed.csv_dialect import CsvDialect
 from ticdc_assets.changefeed.declaration import (
     Changefeed,
-    Dispatcher,
     ProtocolName,
     changefeed_from_uri,
     find_changefeeds_file,
     load_changefeeds,
 )
+from ticdc_assets.changefeed.dispatcher import Dispatcher
 
 __all__ = [
     "Changefeed",

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 from ticdc_assets.changefeed.client_settings import ClientSettings
 from ticdc_assets.changefeed.csv_dialect import CsvDialect, find_fault, read_dialect
+from ticdc_assets.changefeed.dispatcher import Dispatcher, read_dispatchers
 from ticdc_assets.changefeed.entry import MAX_BYTES, MAX_RECORDS, ChangefeedEntry, Start
 from ticdc_assets.changefeed.omissions import list_omissions, may_lack_deletes
 from ticdc_assets.changefeed.server_version import ServerRules, ServerVersion, find_rules
@@ -26,7 +27,7 @@ from ticdc_assets.changefeed.sink_uri import (
     list_choices,
     nearest,
 )
-from ticdc_assets.changefeed.toml import ChangefeedToml, read_toml
+from ticdc_assets.changefeed.toml import read_toml
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
 
@@ -54,15 +55,6 @@ _LARGE = "sink.kafka-config.large-message-handle"
 _PARTITION_NUM = "sink.kafka-config.partition-num"
 _STORAGE = "sink.cloud-storage-config"
 _DELETE_ONLY = "sink.delete-only-output-handle-key-columns"
-
-
-@dataclass(frozen=True, slots=True)
-class Dispatcher:
-    """A rule that picks topic and partition for the tables it matches; "" is the default."""
-
-    matcher: tuple[str, ...]
-    partition: str = ""
-    topic: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +103,8 @@ class Changefeed:
     # What the settings leave out of the stream, one sentence per setting.
     omissions: tuple[str, ...] = ()
     may_lack_deletes: bool = False
+    # Whether columns are left out of rows (`sink.column-selectors`).
+    selects_columns: bool = False
     force_replicate: bool = False
     dispatchers: tuple[Dispatcher, ...] = ()
     partition_num: int | None = None
@@ -234,8 +228,9 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         filter_rules=toml.texts("filter.rules"),
         omissions=list_omissions(toml),
         may_lack_deletes=may_lack_deletes(toml),
+        selects_columns=toml.is_set("sink.column-selectors"),
         force_replicate=settings.flag("force-replicate"),
-        dispatchers=_read_dispatchers(toml),
+        dispatchers=read_dispatchers(toml),
         partition_num=settings.integer(_PARTITION_NUM, 1, 2**31 - 1, "must be 1 or more"),
         flush_interval=settings.read(f"{_STORAGE}.flush-interval", go_duration, 5.0),
         **entry.own_settings(),
@@ -338,13 +333,3 @@ def _read_csv(settings: Settings, protocol: ProtocolName) -> CsvDialect:
         place = "sink" if name == "terminator" else "sink.csv"
         raise settings.error(reason, f"{place}.{name}")
     return dialect
-
-
-def _read_dispatchers(toml: ChangefeedToml) -> tuple[Dispatcher, ...]:
-    dispatchers = []
-    for row in toml.rows("sink.dispatchers"):
-        old, new = row.text("dispatcher") or "", row.text("partition") or ""
-        if old and new:
-            raise row.error("is the old name of partition: set only one of them", "dispatcher")
-        dispatchers.append(Dispatcher(row.texts("matcher"), new or old, row.text("topic") or ""))
-    return tuple(dispatchers)

@@ -111,8 +111,8 @@ TOML: dict[str, Effects] = {
     ),
     "sink.integrity": _effects(ignored="integrity-check-level corruption-handle-level"),
     "sink.dispatchers": _effects(
-        read="matcher dispatcher partition topic",
-        ignored="index columns target-schema target-table",
+        read="matcher dispatcher partition topic target-schema target-table",
+        ignored="index columns",
     ),
     "sink.column-selectors": _effects(leaves_data_out="matcher columns"),
     "sink.csv": _effects(

@@ -5,6 +5,7 @@ only `errors`.
 """
 
 from ticdc_assets.events.event import (
+    FETCHED,
     Bootstrap,
     Checksum,
     Event,
@@ -26,6 +27,7 @@ from ticdc_assets.events.table_schema import (
 )
 
 __all__ = [
+    "FETCHED",
     "Bootstrap",
     "Checksum",
     "Column",

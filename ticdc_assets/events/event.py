@@ -20,6 +20,8 @@ from ticdc_assets.events.table_schema import TableSchema
 # "table_version"  the file's table version (CSV without commit ts): rows follow the DDL of that ts
 #                  and are ordered by position
 Ordering = Literal["commit_ts", "milliseconds", "table_version"]
+# In `RowChange.upstream`: the new row is from the database upstream.
+FETCHED = "fetched"
 
 
 class Op(StrEnum):
@@ -68,6 +70,9 @@ class RowChange(Struct, frozen=True, kw_only=True):
     # The message was too large: the images hold only handle-key columns, and the stream lacks the
     # others.
     handle_key_only: bool = False
+    # `FETCHED` where the message held only the handle key of the new row and upstream had the rest
+    # (`before` may still hold the handle key only); or why upstream could not supply it.
+    upstream: str | None = None
     # ENUM and SET values are member names (CSV), not index and bitmask.
     member_names: bool = False
     checksum: Checksum | None = None

@@ -10,6 +10,7 @@ from ticdc_assets.lake.events.decode_folder import decode_folder
 from ticdc_assets.lake.events.decode_topic import decode_topic
 from ticdc_assets.lake.events.decode_workers import FolderReader
 from ticdc_assets.lake.events.event_commits import DecodeResult
+from ticdc_assets.lake.events.large_rows import OpenUpstream
 from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.schema_history import SchemasFor
@@ -31,13 +32,15 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True)
 class RecordSource:
-    """A topic, read record by record; `open_payloads` runs in the workers and must pickle.
+    """A topic, read record by record; what opens runs in the workers and must pickle.
 
     `records` is given the offsets that were read before, and may leave them out.
     """
 
     records: Callable[[ReadOffsets], Iterable[Message | Quarantined]]
     open_payloads: Callable[[], PayloadStore] | None = None
+    # Where rows are fetched of which the stream holds only the key.
+    open_upstream: OpenUpstream | None = None
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,8 @@ def _ingest(lake: LakeSession, source: Source, progress: Progress | None) -> Ing
 
 def _decode(lake: LakeSession, source: Source, before: Snapshot) -> DecodeResult:
     if isinstance(source, RecordSource):
-        return decode_topic(lake, source.open_payloads, since=before.decoded_batch)
+        since = before.decoded_batch
+        return decode_topic(lake, source.open_payloads, source.open_upstream, since=since)
     return decode_folder(
         lake, source.open_folder, SchemasFor(lake, before), since=before.decoded_batch
     )

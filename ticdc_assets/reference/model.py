@@ -47,7 +47,13 @@ from ticdc_assets.schema.types.either_moment import (
 )
 from ticdc_assets.stream.ddl_order import order_ddls
 from ticdc_assets.stream.ordering import Phase
-from ticdc_assets.stream.problem import KEY_ONLY, OLD_KEY_MISSING, OLD_ROW_MISSING, Kind, Problem
+from ticdc_assets.stream.problem import (
+    OLD_KEY_MISSING,
+    OLD_ROW_MISSING,
+    Kind,
+    Problem,
+    explain_key_only,
+)
 from ticdc_assets.stream.rules import StreamRules
 
 _NO_SCHEMA = "the table waits for the schema under which this row was written"
@@ -214,7 +220,7 @@ class Model:
             return
         if typed.change.handle_key_only:
             table.mark_incomplete(typed.new)
-            self._report("incomplete", KEY_ONLY, typed.change)
+            self._report("incomplete", explain_key_only(typed.change.upstream), typed.change)
         elif typed.lacks_old_row and not table.key:
             old = self._find_old_row(table, typed, [])
             if old is not None:

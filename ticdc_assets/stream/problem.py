@@ -31,6 +31,7 @@ Kind = Literal[
 
 # Reasons that the reference model, the plan and the lake share.
 KEY_ONLY = "the message was too large, so the stream holds only the key of this row"
+_FETCH = "declare the database in [changefeed.upstream], so that the whole row is fetched from it"
 # Why a table is partial, and what can be done.
 CREATE_NOT_SENT = (
     "the changefeed did not send the table's CREATE: it is older than the changefeed, or was not"
@@ -79,6 +80,11 @@ REPLACED_BY_LOAD = "replaced by the load as of {}"
 UNKNOWN_MEMBERS = (
     "no DDL or schema has named the members of this {}, so its values stay numbers: column {}"
 )
+
+
+def explain_key_only(upstream: str | None) -> str:
+    """Say why a row has only its key, and what can be done (`RowChange.upstream`)."""
+    return f"{KEY_ONLY}; {upstream or _FETCH}"
 
 
 class Problem(Struct, frozen=True):

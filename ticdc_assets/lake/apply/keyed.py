@@ -81,7 +81,8 @@ def _split_into_operations(segment: Segment, good: DataFrame, kept: list[Column]
         .alias(name)
         for name in segment.value_names
     ]
-    decides = (~old | ~F.col("⌗new")).alias(_DECIDES)
+    # A row whose key alone is known is in the quarantine, and counts there.
+    decides = F.when(old, ~F.col("⌗new")).otherwise(F.col("⌗do") == 1).alias(_DECIDES)
     return each.select(*kept, "⌗overwrites", (F.col("⌗do") == 1).alias(_PUT), decides, *values)
 
 

@@ -32,8 +32,8 @@ _GROUP = (
     *("member_names", "ordered_by_commit_ts", "after_ddls"),
 )
 _CUTS, _CUTS_BEFORE = "cuts", "cuts_before"
-# Columns of `events` that no row change has.
-_OF_OTHER_EVENTS = ("statement", "error")
+# Column of `events` that no row change has.
+_OF_OTHER_EVENTS = "error"
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _read_few(lake: LakeSession, window: Window, *, in_milliseconds: bool) -> pa
     events = reader.open("events")
     if not reader.is_small(events, {"commit_ts": window.after_ts, "batch": window.after_batch}):
         return None
-    names = [name for name in SCHEMA.names if name not in _OF_OTHER_EVENTS]
+    names = [name for name in SCHEMA.names if name != _OF_OTHER_EVENTS]
     rows = reader.read(events, names, _is_pending(pc.field, window))
     may_repeat = in_milliseconds and window.after_ts > 0
     if may_repeat and rows.filter(_is_old(pc.field, window)).num_rows:

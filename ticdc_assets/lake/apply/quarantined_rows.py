@@ -16,7 +16,7 @@ from ticdc_assets.errors import (
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.apply.segment import Segment
-from ticdc_assets.lake.apply.typed_rows import FAULT, INVALID, KEY_ONLY, ORIGIN
+from ticdc_assets.lake.apply.typed_rows import FAULT, INVALID, KEY_ONLY, ORIGIN, UPSTREAM
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.contracts import QUARANTINE
@@ -69,7 +69,7 @@ def _select_quarantined(segment: Segment) -> DataFrame:
     names = reading.group.member_names
     origin = [F.col(f"⌗{name}").alias(name) for name in ORIGIN]
     rows = segment.typed.where(F.col(INVALID) | F.col(KEY_ONLY)).select(
-        *origin, KEY_ONLY, FAULT, "⌗before_text", "⌗after_text"
+        *origin, KEY_ONLY, UPSTREAM, FAULT, "⌗before_text", "⌗after_text"
     )
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -90,7 +90,9 @@ def quarantine_batch(
     read = RowReader(schema, member_names=member_names)
     rows = batch.to_pylist()
     errors = [
-        ("MissingPayload", problem.KEY_ONLY) if row[KEY_ONLY] else _explain(row, read, table)
+        ("MissingPayload", problem.explain_key_only(row[UPSTREAM]))
+        if row[KEY_ONLY]
+        else _explain(row, read, table)
         for row in rows
     ]
     count = len(rows)

@@ -50,6 +50,8 @@ ORIGIN = (
 )
 _ORDER = ("order_ts", "after_ddls", "ordered_by_commit_ts")
 INVALID, KEY_ONLY = "⌗invalid", "⌗key_only"
+# What upstream said of a row of which the stream has only the key (`RowChange.upstream`).
+UPSTREAM = "⌗upstream"
 # Whether the images of a row had to be escaped (`columns.escaped_text`).
 _ESCAPED = "⌗escaped"
 # Why all rows of the group are invalid, if they are.
@@ -117,6 +119,7 @@ class GroupReader:
         return self._parse(rows).select(
             *(F.col(name).alias(f"⌗{name}") for name in (*ORIGIN, *_ORDER)),
             KEY_ONLY,
+            UPSTREAM,
             # Were it a literal, Spark would leave out the work on invalid rows and, with it, what
             # the run observes to count them.
             (F.coalesce(any_of(self._find_faults()), F.lit(True)) & F.col("op").isNotNull()).alias(
@@ -146,13 +149,19 @@ class GroupReader:
         ]
         return rows.withColumn(_ESCAPED, escaped).select(
             *(*ORIGIN, *_ORDER, "op", "after", "before"),
-            F.col("handle_key_only").alias(KEY_ONLY),
+            self._has_key_only().alias(KEY_ONLY),
+            F.col("statement").alias(UPSTREAM),
             _ESCAPED,
             *images,
         )
 
     def _has_new_image(self) -> Column:
         return F.col("after").isNotNull()
+
+    def _has_key_only(self) -> Column:
+        """Return whether a row lacks what its table needs: of a deleted one, the key will do."""
+        key_only = F.col("handle_key_only")
+        return key_only & F.col("after").isNotNull() if self._key else key_only
 
     def _has_old_image(self) -> Column:
         return F.col("before").isNotNull() if self._has_old else F.lit(False)

@@ -1,13 +1,17 @@
 """Decode the records of topics: every batch of `raw` whose events are not in `events` yet."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, make_record_worker
 from ticdc_assets.lake.events.event_commits import (
     BYTES_PER_COMMIT,
@@ -15,6 +19,7 @@ from ticdc_assets.lake.events.event_commits import (
     DecodeResult,
     EventCommits,
 )
+from ticdc_assets.lake.events.large_rows import OpenUpstream
 from ticdc_assets.lake.events.quarantine import update_quarantine
 from ticdc_assets.lake.store.commits import group_by_size
 from ticdc_assets.lake.store.contracts import EVENTS
@@ -22,13 +27,21 @@ from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.protocols.payload import PayloadStore
 
+# A line of the traceback of a worker.
+_CONFIG_ERROR = re.compile(r"^ticdc_assets\.[\w.]+\.(?:ConfigError|TableUnreadable): (.+)$", re.M)
+
 
 def decode_topic(
-    lake: LakeSession, open_payloads: Callable[[], PayloadStore] | None, *, since: int
+    lake: LakeSession,
+    open_payloads: Callable[[], PayloadStore] | None,
+    open_upstream: OpenUpstream | None = None,
+    *,
+    since: int,
 ) -> DecodeResult:
     """Decode the records in `raw` after the batch `since`, up to which everything is decoded.
 
-    `open_payloads` opens the claim-check storage in the workers, so it must pickle.
+    `open_payloads` and `open_upstream` open the claim-check storage and the database upstream in
+    the workers, so they must pickle.
     """
     commits = EventCommits(lake, since)
     reader = LakeReader(lake.location)
@@ -38,7 +51,7 @@ def decode_topic(
     is_batch = pc.equal(markers["kind"], "batch")
     decoded = pc.unique(markers["batch"].filter(is_batch)).to_pylist()
     has_quarantined = not pc.all(is_batch, min_count=0).as_py()
-    decode = make_record_worker(lake.feed, open_payloads)
+    decode = make_record_worker(lake.feed, open_payloads, open_upstream)
     done_through = max([since, *decoded])
     size = 0
     decoded_records: DataFrame | Iterable[pa.RecordBatch]
@@ -47,7 +60,7 @@ def decode_topic(
             decoded_records = group.records.mapInArrow(decode, EVENTS)
         else:
             decoded_records = decode(group.records)
-        if not commits.commit(Decoded(decoded_records), group.batches):
+        if not _commit(commits, decoded_records, group.batches):
             # Another run committed first; the next run sees what it decoded.
             done_through = since
             break
@@ -65,6 +78,21 @@ def decode_topic(
         done_through=done_through,
         newest=done_through,
     )
+
+
+def _commit(
+    commits: EventCommits,
+    records: DataFrame | Iterable[pa.RecordBatch],
+    batches: list[tuple[int, int]],
+) -> bool:
+    try:
+        return commits.commit(Decoded(records), batches)
+    except (PySparkException, Py4JJavaError) as failure:
+        found = _CONFIG_ERROR.search(str(failure))
+        if found is None:
+            raise
+        # Storage or database of a worker: the settings are at fault, and not the job.
+        raise ConfigError(found[1]) from None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from ticdc_assets.lake.events.event_rows import (
     make_table_name,
     to_arrow,
 )
+from ticdc_assets.lake.events.large_rows import MOST_ROWS, LargeRows, OpenUpstream, lacks_row
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore
@@ -75,10 +76,12 @@ class _EventBuffer:
     """Collects events into batches of bounded size.
 
     Of the watermarks it keeps the greatest, and the first one behind a gap: that one tells which
-    tables may lack rows.
+    tables may lack rows.  Rows that the stream holds only the key of are fetched by `large_rows`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, large_rows: LargeRows | None = None) -> None:
+        self._large_rows = large_rows
+        self._lacking = 0
         self._arrivals: list[Arrival] = []
         self._images = 0
         self._watermarks: dict[tuple[str, int | None], Arrival] = {}
@@ -90,6 +93,8 @@ class _EventBuffer:
         event = arrival.event
         if type(event) is RowChange:
             self._images += len(event.before or "") + len(event.after or "")
+            if event.handle_key_only and self._large_rows is not None:
+                self._lacking += lacks_row(event)
         elif isinstance(event, Watermark) and not self._ends_gap(event):
             keep_greatest_watermark(self._watermarks, arrival)
             return False
@@ -97,7 +102,9 @@ class _EventBuffer:
             self._gaps.add(cast(FilePosition, event.position).path)
         self._arrivals.append(arrival)
         return (
-            len(self._arrivals) >= _MAX_ROWS_PER_BATCH or self._images >= _MAX_IMAGE_CHARS_PER_BATCH
+            len(self._arrivals) >= _MAX_ROWS_PER_BATCH
+            or self._images >= _MAX_IMAGE_CHARS_PER_BATCH
+            or self._lacking >= MOST_ROWS
         )
 
     def _ends_gap(self, watermark: Watermark) -> bool:
@@ -111,6 +118,8 @@ class _EventBuffer:
 
     def flush(self) -> Batches:
         arrivals, self._arrivals, self._images = self._arrivals, [], 0
+        if self._large_rows is not None and self._lacking:
+            arrivals, self._lacking = self._large_rows.complete(arrivals), 0
         if arrivals:
             yield from to_arrow(arrivals)
 
@@ -143,13 +152,21 @@ def _make_quarantined(problem: str, position: FilePosition) -> Quarantined:
 
 
 def make_record_worker(
-    feed: Changefeed, open_payloads: Callable[[], PayloadStore] | None
+    feed: Changefeed,
+    open_payloads: Callable[[], PayloadStore] | None,
+    open_upstream: OpenUpstream | None = None,
 ) -> Worker:
     """Make the function to `mapInArrow` over `RECORD_COLUMNS` of raw records."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Batches:
+        if open_upstream is None:
+            yield from decode(batches, _EventBuffer())
+            return
+        with LargeRows(feed, open_upstream) as large_rows:
+            yield from decode(batches, _EventBuffer(large_rows))
+
+    def decode(batches: Iterable[pa.RecordBatch], buffer: _EventBuffer) -> Batches:
         decoder = make_topic_decoder(feed, open_payloads() if open_payloads is not None else None)
-        buffer = _EventBuffer()
         for batch in batches:
             moments = batch.column("timestamp").cast(pa.int64())
             place = batch.schema.get_field_index("timestamp")

@@ -117,6 +117,7 @@ def read_row_change(row: Mapping[str, Any]) -> RowChange:
         observed=row["observed"],
         key_columns=None if keys is None else tuple(keys),
         handle_key_only=row["handle_key_only"],
+        upstream=row["statement"],
         member_names=row["member_names"],
         checksum=None if checksum is None else Checksum(**_get_fields(checksum)),
         build_ts=row["build_ts"],
@@ -151,6 +152,7 @@ def _make_row_changes(arrivals: Sequence[Arrival]) -> pa.RecordBatch:
     columns["name"] = [
         make_table_name(*names) for names in zip(columns["database"], columns["table"], strict=True)
     ]
+    columns["statement"] = [event.upstream for event in events]
     columns["observed"] = [o and sort_observed_columns(o) for o in columns["observed"]]
     columns.update(_make_positions([event.position for event in events]))
     arrays = []

@@ -61,7 +61,7 @@ RAW_FILES = """
 # One row per event, and one per batch and data file that was decoded.
 #
 # `kind` is one of
-#   row         a row change
+#   row         a row change; if its message was too large, `statement` is `RowChange.upstream`
 #   ddl         `statement` is the whole `events.SchemaChange` as JSON
 #   bootstrap   `statement` is the whole `events.Bootstrap` as JSON
 #   watermark   `source` and `partition` are complete up to `commit_ts`

@@ -5,6 +5,7 @@ Every expression is of bytes or ASCII, so that no collation and no charset of a 
 
 from collections.abc import Iterable
 
+from ticdc_assets.events import Column
 from ticdc_assets.lake.verify.canonical import (
     HASH_DIGITS,
     MD5_MARK,
@@ -12,6 +13,7 @@ from ticdc_assets.lake.verify.canonical import (
     NULL,
     ComparedColumn,
 )
+from ticdc_assets.schema.types.mysql_type import describe
 
 # TiDB keeps the bytes of these charsets as it got them, and those of others encoded.
 _ENCODED_BY_TIDB = ("gbk", "gb18030")
@@ -33,11 +35,11 @@ class ServerSql:
     def __init__(self, *, is_tidb: bool) -> None:
         self._is_tidb = is_tidb
 
-    def write_canonical(self, column: ComparedColumn) -> str:
+    def write_canonical(self, column: ComparedColumn | Column) -> str:
         """Write the canonical text of a column; NULL where it is NULL."""
         name = quote(column.name)
         number = f"{name} + 0" if column.type.zerofill else name
-        match column.kind:
+        match describe(column.type).kind:
             case "integer" | "decimal":
                 return f"CAST({number} AS CHAR)"
             case "bit":
@@ -58,7 +60,7 @@ class ServerSql:
             case _:
                 return f"CAST({name} AS CHAR)"
 
-    def _write_text(self, column: ComparedColumn) -> str:
+    def _write_text(self, column: ComparedColumn | Column) -> str:
         name = quote(column.name)
         if self._is_tidb and column.type.charset not in _ENCODED_BY_TIDB:
             return f"CAST({name} AS BINARY)"

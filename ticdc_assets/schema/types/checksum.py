@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ticdc_assets.errors import InvalidValue, MalformedMessage
-from ticdc_assets.events import Column, ColumnType, RowChange, TableSchema, row_image
+from ticdc_assets.events import FETCHED, Column, ColumnType, RowChange, TableSchema, row_image
 from ticdc_assets.schema.types.either_moment import find_either_moments, list_timestamps
 from ticdc_assets.schema.types.mysql_type import Kind, describe
 from ticdc_assets.schema.types.value import Value
@@ -50,10 +50,12 @@ def verify_checksum(change: RowChange, schema: TableSchema) -> ChecksumVerdict:
         return ChecksumVerdict("corrupted")
     if change.handle_key_only:
         return ChecksumVerdict("not verifiable", reason="the images hold handle-key columns only")
-    sides: tuple[tuple[Literal["current", "previous"], int, str | None], ...] = (
-        ("current", stated.current, change.after),
-        ("previous", stated.previous, change.before),
-    )
+    sides: list[tuple[Literal["current", "previous"], int, str | None]] = [
+        ("current", stated.current, change.after)
+    ]
+    # The old row of a fetched one may hold the handle key only.
+    if change.upstream != FETCHED:
+        sides.append(("previous", stated.previous, change.before))
     for side, expected, image in sides:
         if not expected:
             continue

@@ -1,0 +1,90 @@
+"""A MariaDB that says it is TiDB: its tables are filled as they were at the ts that is read."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from resources.upstream import UpstreamDatabase
+from tests.mariadb_server import MariaDb
+from ticdc_assets.events import Column, TableSchema
+from ticdc_assets.lake.events.large_rows import UpstreamRows
+from ticdc_assets.lake.verify.upstream_sql import quote, quote_text
+
+Row = dict[str, str | None]
+# TiDB keeps texts of all charsets but GBK as UTF-8.
+_TEXT = re.compile("CAST\\((`(?:[^`]|``)+`) AS BINARY\\)")
+
+
+@dataclass
+class FakeTidb:
+    """An upstream; `fill` prepares the tables of a ts, or raises what the server would."""
+
+    server: MariaDb
+    fill: Callable[[int], None] = lambda ts: None
+    is_tidb: bool = True
+    # What it was given to do, and how many connections there were.
+    read: list[int] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+    connections: int = 0
+
+    @contextmanager
+    def open(self) -> Iterator[UpstreamRows]:
+        self.connections += 1
+        with UpstreamDatabase("f", self.server.upstream).open_rows() as rows:
+            yield _Rows(self, rows)
+
+
+@dataclass
+class _Rows:
+    fake: FakeTidb
+    rows: UpstreamRows
+
+    @property
+    def is_tidb(self) -> bool:
+        return self.fake.is_tidb
+
+    def read_at(self, ts: int) -> None:
+        self.fake.read.append(ts)
+        self.fake.fill(ts)
+
+    def query(self, sql: str, values: Sequence[str] | None = None) -> Any:
+        self.fake.sent.append(sql)
+        sql = _TEXT.sub(r"CAST(CONVERT(\1 USING utf8mb4) AS BINARY)", sql)
+        rows = self.rows.query(sql, values)
+        if not sql.startswith("SHOW"):
+            return rows
+        # MariaDB's JSON is an alias.
+        json = (b"longtext", b"utf8mb4_bin")
+        return [(row[0], b"json", None, *row[3:]) if row[1:3] == json else row for row in rows]
+
+
+def fill_table(server: MariaDb, schema: TableSchema, rows: Sequence[Row]) -> None:
+    """Make a table anew, with rows as MySQL prints them."""
+    name = f"{quote(schema.database)}.{quote(schema.table)}"
+    columns = [f"{quote(c.name)} {declare_type(c)}" for c in schema.columns]
+    key = ", ".join(map(quote, schema.key))
+    statements: list[Any] = [
+        f"CREATE DATABASE IF NOT EXISTS {quote(schema.database)}",
+        f"CREATE OR REPLACE TABLE {name} ({', '.join(columns)}, PRIMARY KEY ({key}))"
+        " CHARACTER SET utf8mb4",
+    ]
+    places = ", ".join(["%s"] * len(columns))
+    statements += [
+        (f"INSERT INTO {name} VALUES ({places})", [row[c.name] for c in schema.columns])
+        for row in rows
+    ]
+    server.run(*statements)
+
+
+def declare_type(column: Column) -> str:
+    """Write the type of a column as MariaDB reads it."""
+    type = column.type
+    text = type.name
+    if type.elements is not None:
+        text += f"({', '.join(map(quote_text, type.elements))})"
+    elif type.name in ("char", "varchar", "decimal") and type.length is not None:
+        scale = f", {type.decimals}" if type.decimals else ""
+        text += f"({type.length}{scale})"
+    return text + " unsigned" * type.unsigned + (" NOT NULL" if not column.nullable else " NULL")

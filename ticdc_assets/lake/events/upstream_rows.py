@@ -1,0 +1,189 @@
+"""The SQL that reads rows of a table upstream by their keys, and their values as row images.
+
+Identifiers are quoted.  Of a key, numbers are written as such after they were read as values of
+their column, binary values in hexadecimal, and all other texts are parameters.
+"""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
+
+from ticdc_assets.errors import InvalidValue
+from ticdc_assets.events import Column, ColumnType
+from ticdc_assets.events.row_image import EITHER
+from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.lake.verify.canonical import fit_fraction
+from ticdc_assets.lake.verify.side import Texts
+from ticdc_assets.lake.verify.upstream_sql import ServerSql, quote
+from ticdc_assets.schema.types.mysql_type import describe, parse_type
+from ticdc_assets.schema.types.value import Value
+from ticdc_assets.schema.types.value_reader import read_value
+
+# The values of a row's key, which identify the rows of an answer.
+Key = tuple[Value, ...]
+_LONGEST_NAME = 64
+_BITS = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class UpstreamColumn:
+    """A column as the database states it at one moment; `text` is its whole type."""
+
+    column: Column
+    text: str
+    is_indexed: bool
+
+
+def write_columns_query(database: str, table: str) -> str:
+    """Write the query for the columns of a table; raise `InvalidValue` if none is called so."""
+    for name in (database, table):
+        if not 0 < len(name) <= _LONGEST_NAME or "\0" in name:
+            raise InvalidValue(f"{name[:80]!r} is not the name of a table or database")
+    return f"SHOW FULL COLUMNS FROM {quote(database)}.{quote(table)}"
+
+
+def read_columns(rows: Sequence[Texts]) -> list[UpstreamColumn]:
+    """Read the answer; leave virtual columns out, which are in no row of a changefeed."""
+    columns = []
+    for row in rows:
+        name, text, collation, null, key, _, extra, *_ = ((v or b"").decode() for v in row)
+        if "virtual" in extra.lower():
+            continue
+        type = parse_type(text)
+        if collation and type.charset is None:
+            type = replace(type, charset=collation.partition("_")[0])
+        columns.append(UpstreamColumn(Column(name, type, null != "NO"), text, bool(key)))
+    return columns
+
+
+class UpstreamTable:
+    """A table upstream at one moment, and the key columns by which its rows are read."""
+
+    def __init__(
+        self, database: str, table: str, columns: Sequence[UpstreamColumn], key: Sequence[str]
+    ) -> None:
+        self._name = f"{quote(database)}.{quote(table)}"
+        self._columns = [upstream.column for upstream in columns]
+        self._texts = {upstream.column.name: upstream for upstream in columns}
+        by_name = {fold_name(upstream.column.name): upstream for upstream in columns}
+        found = [by_name.get(fold_name(name)) for name in key]
+        self._key = [upstream.column for upstream in found if upstream is not None]
+        if not key:
+            raise InvalidValue("the message states no key")
+        if len(self._key) < len(key):
+            raise InvalidValue("the table has other columns at this commit ts than its key")
+        if not any(upstream.is_indexed for upstream in found if upstream is not None):
+            # Every row of the table would have to be read.
+            raise InvalidValue(f"no index has the columns of its key: {', '.join(key)}")
+        self._sql = ServerSql(is_tidb=True)
+
+    def read_key(self, image: Mapping[str, str | None]) -> Key:
+        """Read the key in a row image; raise `InvalidValue` if it has none."""
+        texts = {fold_name(name): text for name, text in image.items()}
+        return tuple(
+            _read_key_value(texts.get(fold_name(column.name)), column.type) for column in self._key
+        )
+
+    def write_query(self, keys: Sequence[Key]) -> tuple[str, list[str]]:
+        """Write the query for the rows with these keys, and its parameters.
+
+        A row more than there are keys shows that they do not identify rows.
+        """
+        values: list[str] = []
+        conditions = [
+            " AND ".join(
+                _write_condition(column, value, values)
+                for column, value in zip(self._key, key, strict=True)
+            )
+            for key in keys
+        ]
+        listed = ", ".join(map(self._write_value, self._columns))
+        chosen = " OR ".join(f"({condition})" for condition in conditions)
+        sql = f"SELECT {_escape(listed)} FROM {_escape(self._name)} WHERE {chosen}"
+        return f"{sql} LIMIT {len(keys) + 1}", values
+
+    def _write_value(self, column: Column) -> str:
+        name = quote(column.name)
+        match describe(column.type).kind:
+            case "enum" | "set":
+                return f"CAST({name} AS UNSIGNED)"
+            case "float":
+                # A FLOAT prints fewer digits than it has.  Adding 0 would lose the sign of -0.
+                return f"{name} * 1e0"
+            case _:
+                return self._sql.write_canonical(column)
+
+    def read_row(self, row: Texts) -> dict[str, str | None]:
+        """Read a row of the answer as a row image."""
+        return {
+            column.name: None if value is None else _decode(value, column.type)
+            for column, value in zip(self._columns, row, strict=True)
+        }
+
+    def write_observed(self, stated: str) -> str:
+        """Write `RowChange.observed` for whole rows, as the rows of this protocol state it."""
+        # Open Protocol states NOT NULL, and the columns of a key are never NULL.
+        suffix = " not null" if " not null" in stated else ""
+        types = {
+            column.name: self._texts[column.name].text + ("" if column.nullable else suffix)
+            for column in self._columns
+        }
+        return msgspec.json.encode(types).decode()
+
+
+def _escape(sql: str) -> str:
+    """Escape the sign of parameters."""
+    return sql.replace("%", "%%")
+
+
+def _read_key_value(text: str | None, type: ColumnType) -> Value:
+    if text is None:
+        raise InvalidValue("the message lacks a value of the key")
+    kind = describe(type).kind
+    if kind in ("enum", "set"):
+        # Its number: the members would be compared as texts.
+        number = read_value(text, replace(type, elements=None))
+        return int(str(number)) & _BITS
+    value = read_value(text, type)
+    match kind:
+        case "json" | "vector":
+            raise InvalidValue(f"a {type.name} cannot be a key")
+        case "datetime" | "time":
+            if EITHER in text:
+                raise InvalidValue("its key is one of two moments: let TiCDC run with tz = UTC")
+            return fit_fraction(text, type)
+        case "binary" if type.name == "binary":
+            assert isinstance(value, bytes)
+            return value.ljust(type.length or 1, b"\0")
+        case "text":
+            # Lone surrogates stand for bytes; others stand for nothing.
+            text.encode("utf-8", "surrogateescape")
+    return value
+
+
+def _write_condition(column: Column, value: Value, values: list[str]) -> str:
+    """Write that a column has a value, and add the parameter that this takes."""
+    name = _escape(quote(column.name))
+    match value:
+        case bytes():
+            return f"{name} = X'{value.hex()}'"
+        case float():
+            # With an exponent it is no DECIMAL.
+            text = repr(value)
+            return f"{name} = {text}" + ("" if "e" in text else "e0")
+        case str():
+            values.append(value)
+            return f"{name} = %s"
+    if describe(column.type).kind == "year":
+        # Compared with a YEAR, a number below 100 is of this century.
+        name = f"{name} + 0"
+    return f"{name} = {value:f}" if not isinstance(value, int) else f"{name} = {value}"
+
+
+def _decode(value: bytes, type: ColumnType) -> str:
+    if describe(type).kind == "binary":
+        return b64encode(value).decode()
+    return value.decode("utf-8", "surrogateescape")
