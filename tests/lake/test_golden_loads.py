@@ -91,7 +91,11 @@ def finish(golden: GoldenLake, ts: int, random: Random, between: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("begins", ["after the export", "before the export"])
+@pytest.mark.parametrize(
+    "begins",
+    # The plan's tests replay loads that come late, of random histories.
+    ["after the export", pytest.param("before the export", marks=pytest.mark.all_golden)],
+)
 def test_tables_that_begin_with_an_export_are_what_tidb_had(
     spark: SparkSession, tmp_path: Path, begins: str
 ) -> None:

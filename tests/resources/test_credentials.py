@@ -69,7 +69,7 @@ def store() -> Iterator[Store]:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         made.url = f"http://127.0.0.1:{server.server_port}"
         yield made

@@ -152,7 +152,9 @@ def test_the_error_for_a_connect_server_without_delta_says_what_it_needs(tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("server", [connect_server, cluster])
+@pytest.mark.parametrize(
+    "server", [connect_server, pytest.param(cluster, marks=pytest.mark.all_golden)]
+)
 def test_stages_run_on_every_kind_of_session(
     server: Callable[[Path], AbstractContextManager[str]],
     tmp_path: Path,

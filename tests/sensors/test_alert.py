@@ -46,7 +46,7 @@ def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, str]]]:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         monkeypatch.setenv(WEBHOOK, f"http://127.0.0.1:{server.server_port}/T0KEN")
         yield posts
@@ -137,9 +137,15 @@ def test_no_error_quotes_a_malformed_webhook(url: str) -> None:
     assert failed.value.__suppress_context__
 
 
+@pytest.fixture(scope="module")
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.instance_for_test() as instance:
+        yield instance
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_hostile_name_mentions_nobody(
-    webhook: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch, name: str
+    webhook: list[dict[str, str]], instance: dg.DagsterInstance, name: str
 ) -> None:
     def fail(context: dg.OpExecutionContext) -> None:
         raise ValueError(f"{name} password=S3CRET {name}")
@@ -147,9 +153,8 @@ def test_a_hostile_name_mentions_nobody(
     job = dg.JobDefinition(
         name="job", graph_def=dg.GraphDefinition("g", node_defs=[dg.op(name="fail")(fail)])
     )
-    with dg.instance_for_test() as instance:
-        result = job.execute_in_process(instance=instance, raise_on_error=False)
-        alert_on_failure(ended(instance, result).for_run_failure())
+    result = job.execute_in_process(instance=instance, raise_on_error=False)
+    alert_on_failure(ended(instance, result).for_run_failure())
     (post,) = webhook
     assert shown(name) in plain(post["text"])
     assert "S3CRET" not in post["text"]
