@@ -11,6 +11,7 @@
     │   ├── MissingSchema       a row that cannot be decoded without its table's schema
     │   └── ChecksumMismatch    content that differs from its stated checksum; used all the same
     ├── InvalidValue        a text that its column's type cannot hold
+    ├── RowChecksumMismatch a row that differs from the checksum TiCDC sent with it; not applied
     ├── UnreadableDdl       a DDL statement that the reader does not understand; never guessed at
     ├── UnsupportedDdl      a DDL statement that the reader understands and the lake cannot apply
     └── TableCannotContinue a table that cannot be kept right from here on; a person must decide
@@ -105,6 +106,14 @@ class InvalidValue(TicdcError):
         self.reason = reason
         self.column = column
         super().__init__(f"column {column!r}: {reason}" if column is not None else reason)
+
+
+class RowChecksumMismatch(TicdcError):
+    """A row that differs from the checksum that TiCDC sent with it; it is not applied."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
 
 
 class UnreadableDdl(TicdcError):

@@ -16,7 +16,7 @@ from ticdc_assets.lake.log.applied import read_last_snapshot
 
 @pytest.mark.all_golden
 @pytest.mark.parametrize(
-    "dataset", ["lifecycle/simple-json", "lifecycle/storage-csv-full", "types/simple-json"]
+    "dataset", ["lifecycle/simple-json", "lifecycle/storage-csv-full", "types/simple-json-checksum"]
 )
 def test_no_check_fails_on_real_output(spark: SparkSession, tmp_path: Path, dataset: str) -> None:
     random = Random(crc32(dataset.encode()))

@@ -39,15 +39,12 @@ from ticdc_assets.checks.invariants.rows import (
     deletes_have_no_new_value,
     handle_keys_are_present,
     inserts_have_no_old_value,
-    row_checksums_match,
     row_events_are_stored_once,
     row_schemas_are_known,
     updates_have_both_values,
 )
-from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import write_json
 from ticdc_assets.protocols.registry import get_traits
-from ticdc_assets.schema.types.checksum import compute_checksum
 from ticdc_assets.storage_sink.schema_file import read_schema_file
 
 CONTENT = (
@@ -56,11 +53,6 @@ CONTENT = (
     b'"TableColumnsTotal":1}'
 )
 CRC = read_schema_file(CONTENT).checksum
-
-
-def checksum(stated: TableSchema, id: int, off: int = 0) -> tuple[object, ...]:
-    texts = {"id": str(id), "v": "x"}
-    return (1, False, compute_checksum(texts, stated.columns) + off, 0)
 
 
 def bootstrap(seq: int) -> dict[str, Any]:
@@ -83,7 +75,7 @@ EVENTS = [
     row(12, "update", 125, index=1, before='{"id":"12"}', statement="fetched"),
     row(13, "delete", 130),
     row(14, "delete", 130, before='{"ID":"14"}'),
-    row(15, "insert", 200, checksum=checksum(schema(), 15)),
+    row(15, "insert", 200),
     row(16, "insert", 300, after=None),
     ddl(17, 140, 0, "ALTER TABLE a"),
     ddl(18, 140, 1, "ALTER TABLE a"),
@@ -164,8 +156,6 @@ BROKEN_ROWS = [
     row(41, "insert", 150),
     row(41, "insert", 150),
     row(42, "insert", 100),
-    row(43, "insert", 150, checksum=checksum(schema(), 43, off=1)),
-    row(44, "insert", 150, checksum=(1, True, 5, 0)),
     ddl(45, 145, 1, "DROP TABLE x"),
 ]
 BROKEN_FOLDER = {
@@ -218,7 +208,6 @@ def broken_folder(spark: SparkSession) -> Iterator[CheckContext]:
         (handle_keys_are_present, "position", ["t-0-37-0", "t-0-38-0"]),
         (row_events_are_stored_once, "position", ["t-0-41-0"]),
         (row_schemas_are_known, "position", ["t-0-39-0", "t-0-40-0"]),
-        (row_checksums_match, "position", ["t-0-43-0"]),
         (no_new_rows_below_resolved_ts, "position", ["t-0-42-0"]),
         (ddl_reaches_all_partitions, "missing_in_partitions", ["0"]),
         (schema_versions_increase, "valid_from", ["160"]),

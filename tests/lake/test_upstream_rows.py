@@ -215,7 +215,7 @@ def test_what_upstream_cannot_show_keeps_its_key_with_the_reason(mariadb: MariaD
 @pytest.mark.parametrize(
     ("feed", "reason"),
     [
-        (dataclasses.replace(FEED, selects_columns=True), OTHER_COLUMNS),
+        (dataclasses.replace(FEED, may_lack_columns=True), OTHER_COLUMNS),
         (dataclasses.replace(FEED, dispatchers=(Dispatcher(("*",), renames=True),)), OTHER_NAMES),
     ],
 )

@@ -6,7 +6,13 @@ from copy import copy
 from functools import cache
 
 from tests.plan.arrived import ArrivedRow, GroupKey, group_key
-from ticdc_assets.errors import InvalidValue, MalformedMessage, TableCannotContinue, TicdcError
+from ticdc_assets.errors import (
+    InvalidValue,
+    MalformedMessage,
+    RowChecksumMismatch,
+    TableCannotContinue,
+    TicdcError,
+)
 from ticdc_assets.events import Op, RowChange
 from ticdc_assets.plan.steps import (
     Alter,
@@ -19,6 +25,7 @@ from ticdc_assets.plan.steps import (
 from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.partition.locate import make_locator, make_strict_locator
+from ticdc_assets.schema.types.checksum import verify_checksum
 from ticdc_assets.schema.types.either_moment import check_identity
 from ticdc_assets.schema.types.row import RowReader
 from ticdc_assets.stream.problem import (
@@ -144,7 +151,7 @@ class WorkInMemory:
                 readers[key] = RowReader(group.schema, member_names=group.group.member_names)
             try:
                 typed = self._type_row(table, row.change, group, readers[key])
-            except (MalformedMessage, InvalidValue) as error:
+            except (MalformedMessage, InvalidValue, RowChecksumMismatch) as error:
                 c = row.change
                 where = (c.database, c.table, c.commit_ts, c.position)
                 self.problems.append(Problem("quarantined", str(error), *where))
@@ -184,6 +191,10 @@ class WorkInMemory:
                 raise MalformedMessage("the row lacks its key")
         for image in (change.before, change.after):
             check_identity(table.schema, image)
+        if self._rules.has_checksums:
+            verdict = verify_checksum(change, group.schema)
+            if verdict.status == "mismatch":
+                raise RowChecksumMismatch(verdict.describe())
         return change, old, new
 
     def _put(

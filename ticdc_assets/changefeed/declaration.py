@@ -16,7 +16,7 @@ from ticdc_assets.changefeed.client_settings import ClientSettings
 from ticdc_assets.changefeed.csv_dialect import CsvDialect, find_fault, read_dialect
 from ticdc_assets.changefeed.dispatcher import Dispatcher, read_dispatchers
 from ticdc_assets.changefeed.entry import MAX_BYTES, MAX_RECORDS, ChangefeedEntry, Start
-from ticdc_assets.changefeed.omissions import list_omissions, may_lack_deletes
+from ticdc_assets.changefeed.omissions import list_omissions, may_lack_columns, may_lack_deletes
 from ticdc_assets.changefeed.server_version import ServerRules, ServerVersion, find_rules
 from ticdc_assets.changefeed.settings import Settings
 from ticdc_assets.changefeed.sink_uri import (
@@ -103,8 +103,7 @@ class Changefeed:
     # What the settings leave out of the stream, one sentence per setting.
     omissions: tuple[str, ...] = ()
     may_lack_deletes: bool = False
-    # Whether columns are left out of rows (`sink.column-selectors`).
-    selects_columns: bool = False
+    may_lack_columns: bool = False
     force_replicate: bool = False
     dispatchers: tuple[Dispatcher, ...] = ()
     partition_num: int | None = None
@@ -228,7 +227,7 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         filter_rules=toml.texts("filter.rules"),
         omissions=list_omissions(toml),
         may_lack_deletes=may_lack_deletes(toml),
-        selects_columns=toml.is_set("sink.column-selectors"),
+        may_lack_columns=may_lack_columns(toml),
         force_replicate=settings.flag("force-replicate"),
         dispatchers=read_dispatchers(toml),
         partition_num=settings.integer(_PARTITION_NUM, 1, 2**31 - 1, "must be 1 or more"),
@@ -296,12 +295,9 @@ def _as_written(feed: Changefeed, rules: ServerRules) -> Changefeed:
     if not rules.reads_old_values:
         feed = replace(feed, open_output_old_value=False)
     if feed.protocol == "csv" and not feed.csv.output_old_value:
-        splits_keys = rules.csv_splits_key_updates
-        feed = replace(
-            feed,
-            writes_updates_as_inserts=rules.csv_updates_are_inserts,
-            output_raw_change_event=feed.output_raw_change_event or not splits_keys,
-        )
+        is_raw = feed.output_raw_change_event or not rules.csv_splits_key_updates
+        inserts = rules.csv_updates_are_inserts
+        feed = replace(feed, writes_updates_as_inserts=inserts, output_raw_change_event=is_raw)
     return feed
 
 

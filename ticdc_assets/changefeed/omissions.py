@@ -42,6 +42,11 @@ def may_lack_deletes(toml: ChangefeedToml) -> bool:
     return any(toml.is_set(name) for name in _WITHOUT_DELETES)
 
 
+def may_lack_columns(toml: ChangefeedToml) -> bool:
+    """Return whether rows may lack columns that their tables have."""
+    return toml.is_set("sink.column-selectors")
+
+
 def list_omissions(toml: ChangefeedToml) -> tuple[str, ...]:
     """Describe what the settings leave out, one sentence per setting."""
     omissions = [f"with {name}, {what}" for name, what in _WITH if toml.is_set(name)]

@@ -110,6 +110,7 @@ def _select_table_checks(
     return [
         _TableCheck(invariant, table, key)
         for invariant in TABLE_INVARIANTS
+        if invariant.applies_to(context.feed)
         for table, asset in tables
         for key in [dg.AssetCheckKey(asset, invariant.name)]
         if table.id in changed or (table.shown_status != "live" and invariant is _STATUS_CHECK)

@@ -48,6 +48,7 @@ def check_specs(feed: Changefeed, table_keys: Mapping[str, dg.AssetKey]) -> list
         _spec(dg.AssetCheckKey(asset, invariant.name), invariant.promise, invariant)
         for asset in table_keys.values()
         for invariant in TABLE_INVARIANTS
+        if invariant.applies_to(feed)
     ]
     if feed.upstream is not None:
         specs += [

@@ -107,6 +107,9 @@ class TableSchema(Struct, frozen=True, dict=True):
     lost_key: bool = False
     # The collation of text columns for which a DDL states none, if the table's own DDLs state it.
     collation: str | None = None
+    # The columns in the order in which TiCDC states them, and hashes them for row checksums; empty
+    # where that is the order of `columns`.
+    checksum_order: tuple[str, ...] = ()
 
     def column(self, name: str) -> Column | None:
         """Return the column of this name, ignoring case."""

@@ -39,12 +39,13 @@ class RowGroup(Struct, frozen=True, kw_only=True):
     first_ts: int
     last_ts: int
     rows: int
-    # How many rows are inserts, upserts, updates without an old image, and rows with nothing but
-    # their key.
+    # How many rows are inserts, upserts, updates without an old image, rows with nothing but their
+    # key, and rows with checksums.
     inserts: int
     upserts: int = 0
     overwrites: int = 0
     key_only: int = 0
+    checksums: int = 0
 
     @property
     def key(self) -> TableKey:

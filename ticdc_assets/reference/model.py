@@ -28,6 +28,7 @@ from ticdc_assets.errors import (
     InvalidValue,
     MalformedMessage,
     MissingSchema,
+    RowChecksumMismatch,
     describe_content_error,
 )
 from ticdc_assets.events import Bootstrap, Event, Op, Quarantined, RowChange, SchemaChange
@@ -182,10 +183,11 @@ class Model:
                 table, change = self._typer.find_table(item.event)
                 self._check_old_row(table, change)
                 if table.pause_reason is None:
-                    changes.append((self._typer.read_images(table, change), item.sender_pass))
-                    self._check_checksum(item.event)
+                    typed = self._typer.read_images(table, change)
+                    self._check_checksum(table, change)
+                    changes.append((typed, item.sender_pass))
                     self._check_moments(table, change)
-            except (MalformedMessage, InvalidValue) as error:
+            except (MalformedMessage, InvalidValue, RowChecksumMismatch) as error:
                 self._report("quarantined", str(error), item.event)
         if table is None or table.pause_reason is not None or not changes:
             return
@@ -282,15 +284,15 @@ class Model:
         if reason is not None:
             self._pause_table_of(change, reason)
 
-    def _check_checksum(self, change: RowChange) -> None:
-        """Report a row that does not match the checksum TiCDC sent with it."""
-        verdict = self._typer.check_checksum(change)
+    def _check_checksum(self, table: ModelTable, change: RowChange) -> None:
+        """Raise `RowChecksumMismatch` for a row that differs from the checksum TiCDC sent."""
+        if not self._rules.has_checksums:
+            return
+        verdict = self._typer.check_checksum(table, change)
         if verdict.status == "corrupted":
             self._report("corrupted", "TiCDC itself found the row's checksum wrong", change)
         elif verdict.status == "mismatch":
-            expected = f"the {verdict.side} checksum is stated as {verdict.expected}"
-            actual = verdict.reason or f"computed as {verdict.computed}"
-            self._report("checksum", f"{expected}, {actual}", change)
+            raise RowChecksumMismatch(verdict.describe())
 
     def _check_moments(self, table: ModelTable, change: RowChange) -> None:
         """Report a row with values that are one of two moments."""

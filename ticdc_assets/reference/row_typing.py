@@ -121,14 +121,11 @@ class RowTyper:
             raise MissingSchema(_describe_missing(change))
         return self._reconcile(schema, stated)
 
-    def check_checksum(self, change: RowChange) -> ChecksumVerdict:
+    def check_checksum(self, table: ModelTable, change: RowChange) -> ChecksumVerdict:
         """Compare the images of a row with the checksums that TiCDC sent with it."""
         if change.checksum is None:
             return ChecksumVerdict("absent")
-        stated = self._find_schema(change)
-        return (
-            ChecksumVerdict("not verifiable") if stated is None else verify_checksum(change, stated)
-        )
+        return verify_checksum(change, self._find_written_schema(table, change))
 
     def _find_schema(self, change: RowChange) -> TableSchema | None:
         return self._buffer.find_schema(change.database, change.table, change.schema_version)

@@ -20,9 +20,12 @@ _HIDDEN = "_v$_"
 def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
     """Join the schema replayed from DDL with the one stated for the same commit ts."""
     completed = {c.name: _complete_column(replayed.column(c.name), c) for c in stated.columns}
+    stated_order = [column.name for column in stated.columns]
+    order = _order_columns(replayed, stated)
     return replace(
         stated,
-        columns=tuple(completed[name] for name in _order_columns(replayed, stated)),
+        columns=tuple(completed[name] for name in order),
+        checksum_order=() if order == stated_order else tuple(stated_order),
         indexes=_complete_indexes(replayed.indexes, stated.indexes),
         partitioning=replayed.partitioning,
         declared_key=replayed.declared_key,

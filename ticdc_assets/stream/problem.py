@@ -14,7 +14,7 @@ from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverte
 # "incomplete"  a row whose key alone is in the stream
 # "approximate" rows that may differ from TiDB's because the stream lacks a detail
 # "paused"      a table that applies no more events until an operator resumes it
-# "checksum"    a row or schema file that does not match its checksum
+# "checksum"    a schema file that does not match its checksum
 # "history"     a history that could not be updated; its table was
 # "corrupted"   a row that TiCDC itself marked as corrupted; it is applied all the same
 Kind = Literal[

@@ -22,6 +22,8 @@ class StreamRules(Struct, frozen=True, kw_only=True):
     updates_split: bool = True
     # An update states the row before it; without, an upsert may be an update.
     has_old_values: bool = True
+    # Rows may carry checksums, of just the columns that they have.
+    has_checksums: bool = True
     # TiCDC replicates tables without a key.
     force_replicate: bool = False
     # What DDLs take from their sessions and databases.
@@ -59,6 +61,7 @@ def make_rules(feed: Changefeed) -> StreamRules:
         redecode=traits.redecode,
         updates_split=not feed.output_raw_change_event,
         has_old_values=traits.has_old_values(feed),
+        has_checksums=traits.has_checksums and not feed.may_lack_columns,
         force_replicate=feed.force_replicate,
         context=DdlContext(feed.ddl_time_zone, feed.default_collation),
     )

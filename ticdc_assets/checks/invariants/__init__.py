@@ -29,7 +29,6 @@ INVARIANTS: tuple[Invariant, ...] = (
     rows.handle_keys_are_present,
     rows.row_events_are_stored_once,
     rows.row_schemas_are_known,
-    rows.row_checksums_match,
     order.no_new_rows_below_resolved_ts,
     order.commit_ts_is_monotonic_per_file,
     order.ddl_reaches_all_partitions,
@@ -43,6 +42,7 @@ TABLE_INVARIANTS: tuple[TableInvariant, ...] = (
     current.columns_match_schema_history,
     current.keys_are_unique,
     current.row_count_matches_events,
+    current.row_checksums_match,
 )
 
 __all__ = [

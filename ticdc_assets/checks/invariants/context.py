@@ -202,7 +202,6 @@ class CheckContext:
             F.col("before").isNotNull().alias("has_old"),
             F.col("after").isNotNull().alias("has_new"),
             F.col("observed").isNotNull().alias("has_observed"),
-            F.col("checksum").isNotNull().alias("has_checksum"),
             F.when(is_pending, missing_key_columns()).alias("missing_key_columns"),
             F.when(is_pending & (F.col("op") == "update"), column_counts_differ()).alias(
                 "column_counts_differ"
@@ -228,7 +227,7 @@ class CheckContext:
         is_row = F.col("kind") == "row"
         is_in_time = (F.col("commit_ts") > self.before.ts) | (F.col("ordering") == "table_version")
         groups = self.events.groupBy(
-            *("kind", "name", "incarnation", "schema_version", "has_observed", "has_checksum"),
+            *("kind", "name", "incarnation", "schema_version", "has_observed"),
             *("ordering", "is_pending"),
             F.when(~is_row, F.col("batch")).alias("batch"),
             F.when(is_row, ~F.coalesce(is_in_time, F.lit(False))).alias("is_late"),

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from operator import and_
+from random import Random
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -24,13 +26,18 @@ from ticdc_assets.lake.columns.types import DeltaColumn, choose_delta_names, lis
 from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.verify.sampled_rows import verify_sample
 from ticdc_assets.lake.views.overview import find_blocking_ddl
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.safe_text import join_for_shell
+from ticdc_assets.stream.rules import make_rules
 
 _STATUS = ("status", "stopped_ts", "reason", "ddl", "resume_command", "skip_ddl_command")
 _COLUMNS = ("position", "expected", "actual")
 _DUPLICATES = ("key", "times", "last_commit_ts")
+_ALTERED = ("commit_ts", "position", "file", "delta_version", "stated", "computed")
+# How many rows of a table have their checksums verified, at most about.
+_SAMPLED_ROWS, _SAMPLED_ROWS_IN_FULL = 100, 10_000
 _ROW_COUNT = ("rows_before", "inserts", "deletes", "expected", "actual")
 # One Spark job checks the keys of this many tables, if each has at most this many bytes.
 _TABLES_PER_JOB = 20
@@ -221,6 +228,37 @@ def row_count_matches_events(
         return Violations(_ROW_COUNT, [] if actual == expected else rows)
 
     return {table.id: compare(table) for table in tables}
+
+
+@promise_per_table("ERROR", blocking=True, applies_to=lambda feed: make_rules(feed).has_checksums)
+def row_checksums_match(
+    context: CheckContext, tables: Sequence[Incarnation]
+) -> Mapping[str, Result | NotEvaluated]:
+    """Rows of the table still have the checksums that TiCDC sent with them.
+
+    Checks a random sample of the table's rows as they are stored.  When rows are applied, all of
+    them are verified: one that differs goes to the quarantine.
+    """
+    reader = LakeReader(context.lake.location)
+
+    def verify(table: Incarnation) -> Result | NotEvaluated:
+        version = context.after.versions.get(table.id)
+        if version is None:
+            return NotEvaluated(_NO_ROWS)
+        is_full = context.range.is_full or table.id in context.replayed_tables
+        rows = _SAMPLED_ROWS_IN_FULL if is_full else _SAMPLED_ROWS
+        random = Random(f"{table.id} {context.range.through}")
+        sample = verify_sample(reader, table.id, version, rows, random)
+        if not sample.right and not sample.altered:
+            return NotEvaluated("no sampled row has an event with a checksum that can be verified")
+        altered = [
+            (row.commit_ts, row.position, row.file, version, row.stated, row.computed)
+            for row in sample.altered
+        ]
+        return Violations(_ALTERED, altered)
+
+    with ThreadPoolExecutor() as pool:
+        return dict(zip([t.id for t in tables], pool.map(verify, tables), strict=True))
 
 
 def _why_not_countable(context: CheckContext, table: Incarnation) -> str | None:

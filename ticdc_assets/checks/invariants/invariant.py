@@ -59,12 +59,13 @@ class Invariant:
 
 @dataclass(frozen=True)
 class TableInvariant:
-    """A promise about one current table."""
+    """A promise about one current table; `applies_to` selects changefeeds by their settings."""
 
     name: str
     promise: str
     severity: Severity
     blocking: bool
+    applies_to: AppliesTo
     find: FindPerTable
 
 
@@ -90,12 +91,13 @@ def promise(
 
 
 def promise_per_table(
-    severity: Severity, *, blocking: bool = False
+    severity: Severity, *, blocking: bool = False, applies_to: AppliesTo = _every_changefeed
 ) -> Callable[[FindPerTable], TableInvariant]:
     """Make an invariant of every current table from a function, as `promise` does."""
 
     def make(find: FindPerTable) -> TableInvariant:
-        return TableInvariant(find.__name__, _read_promise(find), severity, blocking, find)
+        text = _read_promise(find)
+        return TableInvariant(find.__name__, text, severity, blocking, applies_to, find)
 
     return make
 

@@ -1,40 +1,16 @@
 """What the protocols promise of every row event: images, handle key, schema and checksum."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any
-
-import pyarrow as pa
 from pyspark.sql import functions as F
 
 from ticdc_assets.checks.invariants.context import CheckContext
 from ticdc_assets.checks.invariants.invariant import Result, Violations, promise
 from ticdc_assets.checks.invariants.row_conditions import Fault, fault_conditions
 from ticdc_assets.events import TableSchema
-from ticdc_assets.events.written import read_json, write_json
-from ticdc_assets.lake.events.event_rows import make_table_name, read_row_change, read_statements
-from ticdc_assets.protocols.registry import get_traits
-from ticdc_assets.schema.types.checksum import verify_checksum
+from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
 
 # Identify a row event without showing its values.
 ROW_COLUMNS = ("database", "table", "commit_ts", "op", "position")
 _UNKNOWN = ("name", "schema_version", "rows", "first_commit_ts", "position")
-_MISMATCH = """
-    database string, table string, commit_ts bigint, op string, position string,
-    side string, stated bigint, computed bigint, reason string
-"""
-_MISMATCH_ARROW = pa.schema(
-    [
-        ("database", pa.string()),
-        ("table", pa.string()),
-        ("commit_ts", pa.int64()),
-        ("op", pa.string()),
-        ("position", pa.string()),
-        ("side", pa.string()),
-        ("stated", pa.int64()),
-        ("computed", pa.int64()),
-        ("reason", pa.string()),
-    ]
-)
 # A schema version of a table, which is named as in `events`.
 _Version = tuple[str | None, int]
 
@@ -131,58 +107,3 @@ def _read_stated_schemas(context: CheckContext, versions: set[int]) -> dict[_Ver
         if schema is not None and schema.version is not None:
             schemas[make_table_name(schema.database, schema.table), schema.version] = schema
     return schemas
-
-
-@promise("events", "ERROR", blocking=True, applies_to=lambda feed: get_traits(feed).has_checksums)
-def row_checksums_match(context: CheckContext) -> Result:
-    """The CRC-32 that TiDB computed over a row is that of the values that arrived.
-
-    Not evaluated for rows that TiCDC itself marked as corrupted, or sent with the handle key only.
-    """
-    counts = [row for row in context.pending_counts if row["has_checksum"]]
-    versions = {row["schema_version"] for row in counts} - {None}
-    if not versions:
-        return Violations(tuple(_MISMATCH_ARROW.names))
-    stated = _read_stated_schemas(context, versions)
-    schemas = {version: write_json(schema) for version, schema in stated.items()}
-    pending = context.pending_rows.where("has_checksum").select("batch", "seq", "index")
-    rows = context.read("events").where("kind = 'row' AND checksum IS NOT NULL")
-    return rows.join(pending, ["batch", "seq", "index"], "left_semi").mapInArrow(
-        _make_verifier(schemas), _MISMATCH
-    )
-
-
-def _make_verifier(schemas: dict[_Version, str]) -> Any:
-    """Make a `mapInArrow` function that returns the rows whose checksum does not match."""
-
-    def verify(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        cache: dict[_Version, TableSchema] = {}
-        for batch in batches:
-            mismatches = []
-            for row in batch.to_pylist():
-                version = row["name"], row["schema_version"]
-                if version not in schemas:
-                    continue
-                if version not in cache:
-                    cache[version] = read_json(schemas[version], TableSchema)
-                mismatch = _find_mismatch(row, cache[version])
-                if mismatch is not None:
-                    mismatches.append(mismatch)
-            yield pa.RecordBatch.from_pylist(mismatches, _MISMATCH_ARROW)
-
-    return verify
-
-
-def _find_mismatch(row: dict[str, Any], schema: TableSchema) -> dict[str, Any] | None:
-    change = read_row_change(row)
-    verdict = verify_checksum(change, schema)
-    if verdict.status != "mismatch":
-        return None
-    return {
-        **{name: row[name] for name in ("database", "table", "commit_ts", "op")},
-        "position": str(change.position),
-        "side": verdict.side,
-        "stated": verdict.expected,
-        "computed": verdict.computed,
-        "reason": verdict.reason,
-    }

@@ -210,7 +210,12 @@ def _find_first_late_ts(lake: LakeSession, snapshot: Snapshot, batch: int) -> in
 
 
 def group_rows(
-    rows: DataFrame, cuts: DdlCuts, *, old_values_may_lack: bool, inserts_are_certain: bool = True
+    rows: DataFrame,
+    cuts: DdlCuts,
+    *,
+    old_values_may_lack: bool,
+    inserts_are_certain: bool = True,
+    has_checksums: bool = False,
 ) -> list[RowGroup]:
     """Describe pending rows in groups, without reading a value.
 
@@ -227,6 +232,7 @@ def group_rows(
         F.count_if(F.col("op") == "upsert").alias("upserts"),
         (F.count_if(lacks) if old_values_may_lack else F.lit(0)).alias("overwrites"),
         F.count_if("handle_key_only").alias("key_only"),
+        (F.count("checksum") if has_checksums else F.lit(0)).alias("checksums"),
     )
     return sorted((_row_group(row.asDict()) for row in groups.collect()), key=_sort_key)
 

@@ -10,13 +10,21 @@ from ticdc_assets.errors import (
     CONTENT_ERRORS,
     InvalidValue,
     MalformedMessage,
+    RowChecksumMismatch,
     TicdcError,
     describe_content_error,
 )
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.apply.segment import Segment
-from ticdc_assets.lake.apply.typed_rows import FAULT, INVALID, KEY_ONLY, ORIGIN, UPSTREAM
+from ticdc_assets.lake.apply.typed_rows import (
+    FAULT,
+    INVALID,
+    KEY_ONLY,
+    MISMATCH,
+    ORIGIN,
+    UPSTREAM,
+)
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.contracts import QUARANTINE
@@ -69,7 +77,7 @@ def _select_quarantined(segment: Segment) -> DataFrame:
     names = reading.group.member_names
     origin = [F.col(f"⌗{name}").alias(name) for name in ORIGIN]
     rows = segment.typed.where(F.col(INVALID) | F.col(KEY_ONLY)).select(
-        *origin, KEY_ONLY, UPSTREAM, FAULT, "⌗before_text", "⌗after_text"
+        *origin, KEY_ONLY, UPSTREAM, FAULT, MISMATCH, "⌗before_text", "⌗after_text"
     )
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -121,4 +129,6 @@ def _explain(row: dict[str, str | None], read: RowReader, table: TableSchema) ->
     lacking = [name for name in table.key if any(row.get(name) is None for row in rows)]
     if lacking:
         return "MalformedMessage", f"the row lacks its key: {', '.join(lacking)}"
+    if (mismatch := row[MISMATCH]) is not None:
+        return RowChecksumMismatch.__name__, mismatch
     return "InvalidValue", "a value that Delta's type of the column cannot hold"

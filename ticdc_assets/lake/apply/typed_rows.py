@@ -21,6 +21,7 @@ from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.written import read_json, write_json
+from ticdc_assets.lake.apply.row_mismatches import find_mismatch
 from ticdc_assets.lake.columns.escaped_text import has_undecodable_text
 from ticdc_assets.lake.columns.expressions import any_of
 from ticdc_assets.lake.columns.reading import (
@@ -39,6 +40,7 @@ from ticdc_assets.lake.columns.types import (
     list_delta_columns,
     list_stored_columns,
 )
+from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.plan.steps import TypedRowGroup
 from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.schema.types.either_moment import list_identifying_timestamps
@@ -54,8 +56,10 @@ INVALID, KEY_ONLY = "⌗invalid", "⌗key_only"
 UPSTREAM = "⌗upstream"
 # Whether the images of a row had to be escaped (`columns.escaped_text`).
 _ESCAPED = "⌗escaped"
-# Why all rows of the group are invalid, if they are.
-FAULT = "⌗fault"
+# Why all rows of the group are invalid, if they are; and how a row differs from its checksum.
+FAULT, MISMATCH = "⌗fault", "⌗mismatch"
+# The new row's values and entries, under the Delta names of its own schema.
+_TYPED = "⌗typed"
 
 
 def get_position() -> Column:
@@ -102,6 +106,7 @@ class GroupReader:
         )
         # Inserts have no old row, and parsing for one costs as much as parsing the new one.
         self._has_old = not all(t.group.inserts == t.group.rows for t in groups)
+        self._has_checksums = any(t.group.checksums for t in groups)
         member_names = first.group.member_names
         escaped = F.col(_ESCAPED)
         self._new = type_columns(self._schema, F.col("⌗after"), escaped, member_names=member_names)
@@ -116,7 +121,7 @@ class GroupReader:
             rows = _redecode_rows(rows, self._schema, self._redecode)
         has_new, has_old = self._has_new_image(), self._has_old_image()
         old_columns = [c for c in self._columns if not self._key or c.name in self._key]
-        return self._parse(rows).select(
+        return self._verify(self._parse(rows)).select(
             *(F.col(name).alias(f"⌗{name}") for name in (*ORIGIN, *_ORDER)),
             KEY_ONLY,
             UPSTREAM,
@@ -125,6 +130,7 @@ class GroupReader:
             (F.coalesce(any_of(self._find_faults()), F.lit(True)) & F.col("op").isNotNull()).alias(
                 INVALID
             ),
+            MISMATCH,
             F.lit(self._fault).cast("string").alias(FAULT),
             has_new.alias("⌗new"),
             has_old.alias("⌗has_old"),
@@ -148,12 +154,20 @@ class GroupReader:
             for name, schema in sides
         ]
         return rows.withColumn(_ESCAPED, escaped).select(
-            *(*ORIGIN, *_ORDER, "op", "after", "before"),
+            *(*ORIGIN, *_ORDER, "op", "after", "before", "checksum"),
             self._has_key_only().alias(KEY_ONLY),
             F.col("statement").alias(UPSTREAM),
             _ESCAPED,
             *images,
         )
+
+    def _verify(self, parsed: DataFrame) -> DataFrame:
+        """Add how rows differ from their checksums, if any row of the group has one."""
+        if not self._has_checksums or self._fault is not None:
+            return parsed.withColumn(MISMATCH, F.lit(None).cast("string"))
+        typed = parsed.withColumn(_TYPED, F.struct(*name_values(self._new)))
+        written = write_images(self._schema, F.col(_TYPED).getField)
+        return typed.withColumn(MISMATCH, find_mismatch(self._schema, F.col(KEY_ONLY), written))
 
     def _has_new_image(self) -> Column:
         return F.col("after").isNotNull()
@@ -192,7 +206,7 @@ class GroupReader:
         sides = [(has_new, self._new, "after")]
         if self._has_old:
             sides.append((has_old, self._old, "before"))
-        faults = [~has_new & ~has_old]
+        faults = [~has_new & ~has_old, F.col(MISMATCH).isNotNull()]
         for has_image, columns, name in sides:
             faults.append(has_image & any_of(column.invalid for column in columns))
             faults.append(is_no_image(F.col(name), F.col(f"⌗{name}")))

@@ -61,13 +61,13 @@ def prepare_window(
     in_milliseconds = get_ordering(feed) == "milliseconds"
     rows = PendingRows(lake, window, in_milliseconds=in_milliseconds)
     rules = make_rules(feed)
-    inserts_are_certain = get_traits(feed).has_certain_inserts(feed)
     ddls = tuple(ddl for ddl in control.ddls if ddl.commit_ts <= ts)
     loads = tuple(load for load in control.loads if load.ts <= ts)
     groups = rows.group(
         find_cuts(ddls, start.ts, loads),
         old_values_may_lack=rules.old_values_may_lack,
-        inserts_are_certain=inserts_are_certain,
+        inserts_are_certain=get_traits(feed).has_certain_inserts(feed),
+        has_checksums=rules.has_checksums,
     )
     events = WindowEvents(
         ts=ts,

@@ -1,6 +1,7 @@
-"""Print rows of current tables from their Arrow columns, as `conversion.format_rows` does in Spark.
+"""Read rows of current tables from their Arrow columns, and print them as Spark does.
 
-`writing` states the same rules as Spark expressions; tests compare the two on every type.
+`writing` and `conversion.format_rows` state the same rules as Spark expressions; tests compare the
+two on every type.
 """
 
 import re
@@ -21,6 +22,7 @@ from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.schema.types.float_text import float32_digits, format_plain
 from ticdc_assets.schema.types.mysql_type import Kind, decimal_shape, describe, map_to_delta_type
 from ticdc_assets.schema.types.row import RowWriter
+from ticdc_assets.schema.types.value import Value
 from ticdc_assets.schema.types.value_reader import Reader, make_reader
 
 # What `escaped_text` writes for bytes that are not UTF-8, for lone surrogates, and for backslashes.
@@ -33,6 +35,15 @@ def format_blocks(
     blocks: Iterator[Mapping[str, pa.Array]], schema: TableSchema
 ) -> Iterator[list[bytes]]:
     """Format blocks of rows as JSON lines, in the order given."""
+    write = RowWriter(schema)
+    for rows in read_blocks(blocks, schema):
+        yield [dump(write(row)).encode() + b"\n" for row in rows]
+
+
+def read_blocks(
+    blocks: Iterator[Mapping[str, pa.Array]], schema: TableSchema
+) -> Iterator[list[dict[str, Value]]]:
+    """Read blocks of rows as typed rows, in the order given."""
     columns = [
         (delta, column.name, column.type)
         for delta, column in zip(
@@ -40,7 +51,6 @@ def format_blocks(
         )
     ]
     readers = {name: make_reader(type, member_names=True) for _, name, type in columns}
-    write = RowWriter(schema)
     for block in blocks:
         arrays = {fold_case(name): array for name, array in block.items()}
         exact_texts = _list_exact_texts(arrays)
@@ -56,10 +66,7 @@ def format_blocks(
             for delta, name, type in columns
         ]
         names = [name for _, name, _ in columns]
-        yield [
-            dump(write(dict(zip(names, row, strict=True)))).encode() + b"\n"
-            for row in zip(*values, strict=True)
-        ]
+        yield [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def _list_exact_texts(arrays: Mapping[str, pa.Array]) -> list[dict[str, str]] | None:

@@ -11,20 +11,24 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.events import ColumnType, TableSchema
 from ticdc_assets.lake.columns.escaped_text import escape_name, escape_text, unescape_image
-from ticdc_assets.lake.columns.inexact import can_be_inexact, get_exact_text
+from ticdc_assets.lake.columns.inexact import (
+    GetColumn,
+    can_be_inexact,
+    get_column,
+    get_exact_text,
+)
 from ticdc_assets.lake.columns.types import list_delta_columns, list_stored_columns
 from ticdc_assets.lake.store.contracts import INEXACT
-from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.schema.types.mysql_type import Kind, describe
 
 
-def write_images(schema: TableSchema) -> Column:
+def write_images(schema: TableSchema, get: GetColumn = get_column) -> Column:
     """Write each row of a current table as the text of a row image, with all of its columns."""
     deltas, columns = list_delta_columns(schema), list_stored_columns(schema)
     texts, exact_texts = [], []
-    entries = F.col(INEXACT)
+    entries = get(INEXACT)
     for delta, column in zip(deltas, columns, strict=True):
-        value = F.col(quote_identifier(delta.name))
+        value = get(delta.name)
         text = write_text(value, column.type)
         texts.append(text.alias(column.name))
         if can_be_inexact(delta):

@@ -82,7 +82,7 @@ _UNREADABLE = (RowsUnreadable, InvalidValue, MalformedMessage, ValueError)
 
 def find_obstacle(feed: Changefeed) -> str | None:
     """Return why the rows upstream are not those that the changefeed sends."""
-    if feed.selects_columns:
+    if feed.may_lack_columns:
         return OTHER_COLUMNS
     return OTHER_NAMES if any(rule.renames for rule in feed.dispatchers) else None
 

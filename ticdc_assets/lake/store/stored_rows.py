@@ -1,11 +1,13 @@
 """The rows of a Delta table at a version, read from its data files in this process."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from random import Random
 from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ticdc_assets.lake.store.deletion_vector import read_deleted_rows
@@ -61,13 +63,20 @@ class StoredRows:
         with self._reader.explained(self._reader.location.path(self._table)):
             for file in self.state.files:
                 for batch in _read_file(folder, file):
-                    found = dict(zip(batch.schema.names, batch.columns, strict=True))
-                    columns = {name: found.get(physical) for name, physical in names.items()}
-                    rows = batch.num_rows
-                    yield {
-                        name: pa.nulls(rows) if column is None else column
-                        for name, column in columns.items()
-                    }
+                    yield _name_columns(batch, names)
+
+    def sample(self, places: int, random: Random) -> Iterator[tuple[str, dict[str, pa.Array]]]:
+        """Yield blocks of some data files, one block each, with the file's path below the table.
+
+        Reads at most one row group of each file.
+        """
+        names = self._read_physical_names()
+        folder = self._reader.open_folder(self._table)
+        files = random.sample(self.state.files, min(places, len(self.state.files)))
+        with self._reader.explained(self._reader.location.path(self._table)):
+            for file in files:
+                for batch in _read_file(folder, file, random):
+                    yield file.path, _name_columns(batch, names)
 
     def _read_physical_names(self) -> dict[str, str]:
         """Return the names of the columns, in order, and those in the data files."""
@@ -77,13 +86,33 @@ class StoredRows:
         }
 
 
-def _read_file(folder: fs.FileSystem, file: DataFile) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a data file that are not deleted."""
+def _name_columns(batch: pa.RecordBatch, names: Mapping[str, str]) -> dict[str, pa.Array]:
+    """Return the columns of a table by name; `names` has their names in the file."""
+    found = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns = {name: found.get(physical) for name, physical in names.items()}
+    return {
+        name: pa.nulls(batch.num_rows) if column is None else column
+        for name, column in columns.items()
+    }
+
+
+def _read_file(
+    folder: fs.FileSystem, file: DataFile, random: Random | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a data file that are not deleted; with `random`, those of one batch."""
     deleted = None if file.deleted is None else read_deleted_rows(folder, file.deleted)
     first = 0
     with naming(file.path), folder.open_input_file(file.path) as opened:
-        for batch in open_parquet(opened).iter_batches(_ROWS_PER_BATCH, use_threads=False):
+        parquet = open_parquet(opened)
+        groups, chosen = range(parquet.num_row_groups), None
+        if random is not None:
+            chosen = random.randrange(max(parquet.metadata.num_rows, 1))
+            groups, first = _find_group(parquet.metadata, chosen)
+        for batch in parquet.iter_batches(_ROWS_PER_BATCH, groups, use_threads=False):
             last = first + batch.num_rows
+            if chosen is not None and not first <= chosen < last:
+                first = last
+                continue
             if deleted is not None:
                 kept = np.ones(batch.num_rows, bool)
                 kept[deleted[(deleted >= first) & (deleted < last)] - first] = False
@@ -91,3 +120,14 @@ def _read_file(folder: fs.FileSystem, file: DataFile) -> Iterator[pa.RecordBatch
             else:
                 yield batch
             first = last
+
+
+def _find_group(metadata: pq.FileMetaData, row: int) -> tuple[range, int]:
+    """Find the row group that has a row, and the number of the group's first row."""
+    first = 0
+    for group in range(metadata.num_row_groups):
+        rows = metadata.row_group(group).num_rows
+        if first <= row < first + rows:
+            return range(group, group + 1), first
+        first += rows
+    return range(0), 0
