@@ -1,22 +1,26 @@
-"""Measure how fast an export of Dumpling's is loaded into a current table.
+"""Measure how fast an export of Dumpling's, or a database, is loaded into a current table.
 
 Run as `python -m bench.load`; `--rows` sets the size.  A warm session loads one table of ten
 columns, as SQL and as CSV, in one file each.  For comparison, plain Spark reads the rows that were
 loaded, typed, from Parquet, and writes them to another Delta table: that is the part of a load in
-which no byte of the export is read, checked or typed.  Nothing passes or fails, but the output says
-if the rows differ.
+which no byte of the export is read, checked or typed.  With `--upstream`, it also loads such a
+table from a MariaDB, which needs mariadbd; for comparison, a Python client reads all its rows, and
+nothing more.  Nothing passes or fails, but the output says if the rows differ.
 """
 
 import argparse
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Literal
 
+import pymysql
+from pymysql.cursors import SSCursor
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -24,9 +28,12 @@ from bench.figure import Figure, read_load
 from bench.processes import Clock
 from resources.export import open_export
 from resources.spark import get_session
+from resources.upstream import UpstreamDatabase
+from tests.mariadb_server import MariaDb, run_mariadb
+from tests.servers import HOST
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.dumpling.dialect import Dialect
-from ticdc_assets.lake.load.load_export import load_export
+from ticdc_assets.lake.load.load import load_tables
 from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
@@ -116,7 +123,7 @@ def _load(spark: SparkSession, export: _Export, root: Path) -> tuple[Figure, str
     feed = changefeed_from_uri(_FEED, id="bench")
     lake = LakeSession(spark, Lake(str(root / "lake"), feed.id), feed)
     clock = Clock()
-    results = load_export(lake, open_export(str(export.folder)), Dialect(time_zone="UTC"))
+    results = load_tables(lake, open_export(str(export.folder), Dialect(time_zone="UTC")))
     run = clock.read_usage()
     (load,) = read_loads(LakeReader(lake.location))
     rows = lake.read(f"current/{load.incarnation}")
@@ -154,10 +161,66 @@ def _load(spark: SparkSession, export: _Export, root: Path) -> tuple[Figure, str
     return figure, fault
 
 
+_MYSQL_ROWS = """INSERT INTO orders
+    SELECT seq, CONCAT('customer ', seq MOD 9973), seq MOD 3 + 1, seq MOD 1000, seq MOD 99999,
+    seq / 7, IF(seq MOD 7 = 0, NULL, CONCAT('say ', seq, ' and more')),
+    DATE'2000-01-01' + INTERVAL seq MOD 9999 DAY,
+    TIMESTAMP'2024-01-01 00:00:00' + INTERVAL seq SECOND, '2026-11-21 02:26:31'
+    FROM seq_1_to_{rows}"""
+
+
+def _load_upstream(
+    spark: SparkSession, server: MariaDb, rows: int, root: Path
+) -> tuple[Figure, str]:
+    """Load a table of a database, and read it once more with a Python client."""
+    columns = ", ".join(f"`{name}` {kind}" for name, kind in _COLUMNS.items())
+    create = f"CREATE OR REPLACE TABLE orders ({columns}) CHARACTER SET utf8mb4"
+    server.run("CREATE DATABASE IF NOT EXISTS shop", "USE shop", create)
+    server.run("USE shop", _MYSQL_ROWS.format(rows=rows))
+    start = time.monotonic()
+    _read_all(server)
+    plain = time.monotonic() - start
+    feed = changefeed_from_uri(_FEED, id="bench")
+    lake = LakeSession(spark, Lake(str(root), feed.id), feed)
+    clock = Clock()
+    with UpstreamDatabase(feed.id, server.upstream).open_load(feed, _TSO) as source:
+        results = load_tables(lake, source, ["shop.orders"])
+    run = clock.read_usage()
+    (load,) = read_loads(LakeReader(lake.location))
+    loaded = lake.read(f"current/{load.incarnation}")
+    mine = loaded.agg(F.count("*"), F.sum("amount"), F.count("note")).collect()[0]
+    (theirs,) = server.run("SELECT COUNT(*), SUM(amount), COUNT(note) FROM shop.orders")
+    fault = "" if list(map(str, mine)) == list(map(str, theirs)) else f"  DIFFERENT: {mine}"
+    fault += "".join(f"  FAILED: {r.reason}" for r in results if r.outcome != "loaded")
+    figure = Figure(
+        group="export",
+        name=f"{rows:,} rows, from a database",
+        value=rows / run.seconds,
+        unit="rows/s",
+        baseline_name="SELECT * of the table",
+        baseline=rows / plain,
+        usage=run,
+    )
+    print(
+        f"  upstream{run.seconds:8.2f} s{rows / run.seconds:12,.0f} rows/s;"
+        f" SELECT * {plain:6.2f} s; {plain / run.seconds:.2f} x; load average {read_load()}"
+    )
+    return figure, fault
+
+
+def _read_all(server: MariaDb) -> None:
+    connection = pymysql.connect(host=HOST, port=server.port, user="root", database="shop")
+    with connection, connection.cursor(SSCursor) as cursor:
+        cursor.execute("SELECT * FROM orders")
+        while cursor.fetchmany(10_000):
+            pass
+
+
 def measure(*arguments: str) -> list[Figure]:
     """Measure, print and return the results."""
     parser = argparse.ArgumentParser(prog="python -m bench.load", description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--upstream", action="store_true", help="from a database, too")
     chosen = parser.parse_args(arguments)
     formats: Sequence[Format] = ("sql", "csv")
     figures = []
@@ -172,6 +235,13 @@ def measure(*arguments: str) -> list[Figure]:
         for format in formats:
             export = _write_export(root / format, format, chosen.rows)
             figure, fault = _load(spark, export, root / f"lake-{format}")
+            figures.append(figure)
+            if fault:
+                print(fault)
+        if chosen.upstream:
+            with run_mariadb(root / "mariadb") as server:
+                _load_upstream(spark, server, _WARM_UP_ROWS, root / "warm-upstream")
+                figure, fault = _load_upstream(spark, server, chosen.rows, root / "upstream")
             figures.append(figure)
             if fault:
                 print(fault)

@@ -5,14 +5,15 @@ from functools import partial
 
 from resources.storage import open_export_folder
 from ticdc_assets.changefeed.sink_uri import Options, parse_sink_uri
+from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.dumpling.export import list_export
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.load.load_export import ExportSource
+from ticdc_assets.lake.load.export_source import ExportSource
 
 _SETTING = "DIR"
 
 
-def open_export(place: str) -> ExportSource:
+def open_export(place: str, dialect: Dialect) -> ExportSource:
     """Open the export in a folder, or at a URI written like a sink URI, and list its files."""
     if "://" in place:
         uri = parse_sink_uri(place, setting=_SETTING)
@@ -26,4 +27,4 @@ def open_export(place: str) -> ExportSource:
     if not folder.exists():
         raise ConfigError(f"no such folder: {location}", setting=_SETTING)
     export = list_export((entry.path, entry.size, entry.problem) for entry in folder.entries())
-    return ExportSource(folder, open_folder, export, location)
+    return ExportSource(folder, open_folder, export, location, dialect)

@@ -2,27 +2,33 @@
 
 A connection only reads.  TiDB reads at a TSO with `tidb_snapshot`, with which it accepts no write;
 the others get a read-only transaction with a consistent snapshot.  All values come back as bytes.
+
+Where TiDB chooses the TSO, one more connection keeps the transaction open that has it: as long as
+that is open, TiDB's garbage collection keeps its rows (up to `tidb_gc_max_wait_time`).
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pymysql
-from pymysql.err import MySQLError
+from pymysql.cursors import SSCursor
+from pymysql.err import InterfaceError, MySQLError
 
 from resources.reference import read_reference
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.events.large_rows import RowsUnreadable, UpstreamRows
-from ticdc_assets.lake.verify.side import Value
-from ticdc_assets.lake.verify.upstream_side import (
+from ticdc_assets.lake.load.upstream_source import UpstreamSource
+from ticdc_assets.lake.upstream.snapshot import (
     Pace,
+    Row,
     SnapshotTooOld,
     TableUnreadable,
+    UpstreamError,
     UpstreamSnapshot,
 )
 from ticdc_assets.safe_text import describe_error
@@ -42,6 +48,10 @@ _UNREADABLE = (1142, 1143, 1054, 1146, 1356, 1412)
 _OF_ROWS = (1049, 1054, 1064, 1146, 1264, 1267, 1292, 1300, 1356, 1366, 3854, 3988)
 _FUTURE = "read timestamp to a future time"
 _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
+# Rows that a stream yields at a time: as many, or as many bytes.
+_ROWS_AT_A_TIME, _BYTES_AT_A_TIME = 10_000, 8 << 20
+# In seconds: a transaction that only keeps rows is idle, and a stream waits while Spark writes.
+_LONG = 7 * 24 * 3600
 # What every connection sets: values as the server has them, whatever its own settings are.
 _SESSION = (
     "SET SESSION sql_mode = ''",
@@ -60,18 +70,31 @@ class UpstreamDatabase:
     rows_per_second: int | None = None
 
     @contextmanager
-    def open_snapshot(self, ts: int) -> Iterator[UpstreamSnapshot]:
-        """Open the database as it was at a TSO, or as it is now if it is not TiDB."""
+    def open_snapshot(self, ts: int | None) -> Iterator[UpstreamSnapshot]:
+        """Open the database as it was at a TSO, by default the newest; without TiDB, as it is now.
+
+        Without TiDB, `ts` is what the caller says of this moment.
+        """
         with ExitStack() as connections:
             first = self._connect(connections)
             is_tidb = b"tidb" in self._ask_version(first).lower()
+            opened = [first]
+            if is_tidb and ts is None:
+                ts = _Reader(self, first).hold_newest()
+                opened = [self._connect(connections)]
             # Snapshots of two transactions differ; those of one TSO are the same.
             count = self.max_connections if is_tidb else 1
-            opened = [first, *(self._connect(connections) for _ in range(count - 1))]
-            readers = [_Reader(self, connection, is_tidb) for connection in opened]
+            opened += (self._connect(connections) for _ in range(count - 1))
+            readers = [_Reader(self, connection, ts if is_tidb else None) for connection in opened]
             for reader in readers:
-                reader.begin(ts)
-            yield UpstreamSnapshot(readers, Pace(self.rows_per_second), is_tidb=is_tidb)
+                reader.begin()
+            yield UpstreamSnapshot(readers, Pace(self.rows_per_second), is_tidb=is_tidb, ts=ts)
+
+    @contextmanager
+    def open_load(self, feed: Changefeed, ts: int | None) -> Iterator[UpstreamSource]:
+        """Open the database to load tables of a changefeed as of a TSO, by default the newest."""
+        with self.open_snapshot(ts) as snapshot:
+            yield UpstreamSource(snapshot, self.upstream.address, feed, takes_newest=ts is None)
 
     @contextmanager
     def open_rows(self) -> Iterator[UpstreamRows]:
@@ -125,55 +148,115 @@ class UpstreamDatabase:
         """Name a setting of the declaration."""
         return f"changefeed {self.feed}.upstream" + (f": {setting}" if setting else "")
 
-    def explain(self, error: Exception) -> ConfigError:
+    def explain(self, error: Exception) -> UpstreamError:
         """Make an error that names the setting and what to do."""
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         text = str(error.args[1]) if len(error.args) > 1 else str(error)
-        reason = describe_error(RuntimeError(text))
+        # What the client says of a connection that broke before is empty.
+        reason = describe_error(RuntimeError(text or "the connection is lost"))
+        if code in _TOO_OLD:
+            fix = "TiDB no longer has the rows of this TSO: take a newer one, or raise"
+            return SnapshotTooOld(f"{reason}; {fix} tidb_gc_life_time", setting=self.place())
         if code in _DENIED:
             fix = "check user and password, and grant it SELECT on the tables"
-            return ConfigError(f"{reason}; {fix}", setting=self.place("user"))
+            return UpstreamError(f"{reason}; {fix}", setting=self.place("user"))
         if code in _UNREADABLE:
             return TableUnreadable(reason, setting=self.place("user"))
-        if code in _LOST or isinstance(error, OSError):
-            fix = f"{self.upstream.address} must be reachable; then run it again to continue"
-            return ConfigError(f"{reason}; {fix}", setting=self.place("host"))
-        return ConfigError(reason, setting=self.place())
+        if code in _LOST or isinstance(error, OSError | InterfaceError):
+            fix = f"{self.upstream.address} must be reachable; run it again to continue"
+            return UpstreamError(f"{reason}; {fix}", setting=self.place("host"))
+        return UpstreamError(reason, setting=self.place())
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """One connection."""
+    """One connection: at a TSO of TiDB, or else in a transaction."""
 
     database: UpstreamDatabase
     connection: pymysql.Connection
-    is_tidb: bool = False
+    tso: int | None = None
 
-    def begin(self, ts: int) -> None:
+    def begin(self) -> None:
         for statement in _SESSION:
             self.query(statement)
-        if self.is_tidb:
-            self.query(f"SET @@tidb_snapshot = '{ts}'")
+        if self.tso is not None:
+            self.query(f"SET @@tidb_snapshot = '{self.tso}'")
             return
+        self.query(f"SET SESSION net_write_timeout = {_LONG}")
         self.query("SET SESSION TRANSACTION READ ONLY")
         self.query(_BEGIN)
 
+    def hold_newest(self) -> int:
+        """Begin a transaction of TiDB's that stays open, and return its TSO."""
+        self.query(f"SET SESSION wait_timeout = {_LONG}")
+        self.query("START TRANSACTION")
+        ((ts,),) = self.query("SELECT @@tidb_current_ts")
+        if not int(ts or 0):
+            raise UpstreamError("TiDB states no TSO: give --at", setting=self.database.place())
+        return int(ts or 0)
+
     def renew(self) -> None:
         # With `tidb_snapshot`, there is no transaction.
-        if not self.is_tidb:
+        if self.tso is None:
             self.query("COMMIT")
             self.query(_BEGIN)
 
-    def query(self, sql: str) -> Sequence[tuple[Value, ...]]:
+    def query(self, sql: str) -> Sequence[Row]:
+        self._revive()
         try:
             with self.connection.cursor() as cursor:
                 cursor.execute(sql)
                 rows: Any = cursor.fetchall()
         except (MySQLError, OSError) as error:
-            if error.args and error.args[0] in _TOO_OLD:
-                raise SnapshotTooOld(describe_error(error)) from None
             raise self.database.explain(error) from None
         return tuple(rows)
+
+    def stream(self, sql: str) -> Generator[Sequence[Row]]:
+        self._revive()
+        cursor = self.connection.cursor(SSCursor)
+        has_ended = False
+        try:
+            cursor.execute(sql)
+            yield from _fetch(cursor)
+            has_ended = True
+        except (MySQLError, OSError) as error:
+            raise self.database.explain(error) from None
+        finally:
+            if not has_ended and self._can_end():
+                # Else closing the cursor reads the rest, also of a connection that broke.
+                result: Any = cursor._result
+                if result is not None:
+                    result.unbuffered_active = False
+                _close(self.connection)
+            cursor.close()
+
+    def _can_end(self) -> bool:
+        """Whether closing the connection loses no transaction."""
+        return self.tso is not None or not self.connection.open
+
+    def _revive(self) -> None:
+        """Connect again, where a new connection reads the same rows."""
+        if self.tso is None or self.connection.open:
+            return
+        try:
+            self.connection.connect()
+        except (MySQLError, OSError) as error:
+            raise self.database.explain(error) from None
+        self.begin()
+
+
+def _fetch(cursor: SSCursor) -> Iterator[Sequence[Row]]:
+    """Yield rows as they come, in lists of bounded size."""
+    rows: list[Row] = []
+    size = 0
+    while (row := cursor.fetchone()) is not None:
+        rows.append(row)
+        size += sum(map(len, filter(None, row)))
+        if len(rows) >= _ROWS_AT_A_TIME or size >= _BYTES_AT_A_TIME:
+            yield rows
+            rows, size = [], 0
+    if rows:
+        yield rows
 
 
 @dataclass(frozen=True)
@@ -187,7 +270,7 @@ class _Rows:
     def read_at(self, ts: int) -> None:
         self.query(f"SET @@tidb_snapshot = '{ts}'")
 
-    def query(self, sql: str, values: Sequence[str] | None = None) -> Sequence[tuple[Value, ...]]:
+    def query(self, sql: str, values: Sequence[str] | None = None) -> Sequence[Row]:
         try:
             with self.connection.cursor() as cursor:
                 cursor.execute(sql, None if values is None else tuple(values))
@@ -196,8 +279,6 @@ class _Rows:
             code, text = error.args[0] if error.args else 0, describe_error(error)
             if code in _OF_ROWS or _FUTURE in text:
                 raise RowsUnreadable(text) from None
-            if code in _TOO_OLD:
-                raise SnapshotTooOld(text) from None
             raise self.database.explain(error) from None
         return tuple(rows)
 

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from tests.cli.conftest import Run, Shop
 from tests.cli.kills import run_killed
-from tests.cli.test_load import SCHEMA, declare
+from tests.cli.test_load import SCHEMA, declare, declare_upstream
 from tests.cli.test_snapshot import read_exported
-from tests.dumpling.exporter import Exporter, ExportOptions, Row
+from tests.dumpling.exporter import TSO, Exporter, ExportOptions, Row
 from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from tests.mariadb_server import MariaDb
 from ticdc_assets.changefeed import load_changefeeds
@@ -28,36 +28,59 @@ from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.views.asof import as_of
 
 _TABLES, _ROWS = 4, 300
+ROWS = [(str(n), f"text {n}") for n in range(_ROWS)]
+
+
+def make_export(folder: Path) -> list[object]:
+    """Write an export; each table has a row that is none."""
+    rows: list[Row] = [*ROWS, ("none", "bad")]
+    tables = {replace(SCHEMA, table=f"t{n}"): rows for n in range(_TABLES)}
+    Exporter(folder, ExportOptions("csv", rows_per_file=100)).write(tables)
+    return [folder]
+
+
+def fill_database(server: MariaDb) -> list[object]:
+    """Write the same to a database, but for the rows that are none."""
+    server.run("CREATE OR REPLACE DATABASE d CHARACTER SET utf8mb4")
+    values = ", ".join(f"({id}, '{text}')" for id, text in ROWS)
+    for number in range(_TABLES):
+        ddl = f"CREATE TABLE t{number} (id int NOT NULL PRIMARY KEY, v text)"
+        server.run("USE d", ddl, f"INSERT INTO t{number} VALUES {values}")
+    declare_upstream(server)
+    return ["--from-upstream", "--at", TSO]
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("source", ["export", "database"])
 def test_a_load_that_is_killed_anywhere_is_finished_by_the_next(
-    here: object, tmp_path: Path, seed: int
+    here: object, tmp_path: Path, seed: int, source: str, request: pytest.FixtureRequest
 ) -> None:
     declare(tmp_path)
-    random, export, lake = Random(seed), tmp_path / "export", tmp_path / "lake"
-    rows: list[Row] = [(str(n), f"text {n}") for n in range(_ROWS)]
-    tables = {replace(SCHEMA, table=f"t{n}"): [*rows, ("none", "bad")] for n in range(_TABLES)}
-    Exporter(export, ExportOptions("csv", rows_per_file=100)).write(tables)
+    lake, is_export = tmp_path / "lake", source == "export"
+    what = (
+        make_export(tmp_path / "export")
+        if is_export
+        else fill_database(request.getfixturevalue("mariadb"))
+    )
     lake.mkdir()
-    command = ["load", export, "--lake", lake]
-    kills, code = run_killed(command, lake, random, kills=8, most_files=30)
+    command = ["load", *what, "--lake", lake]
+    kills, code = run_killed(command, lake, Random(seed), kills=8, most_files=30)
     assert kills > 1
     # Rows in the quarantine make the exit code 1, unless all tables had been loaded before.
-    assert code in (0, 1)
+    assert code in ((0, 1) if is_export else (0,))
 
     reader = LakeReader(Lake(str(lake), "f"))
     loads = read_loads(reader)
     assert sorted(load.schema.table for load in loads) == [f"t{n}" for n in range(_TABLES)]
-    assert {(load.rows, load.quarantined) for load in loads} == {(_ROWS, 1)}
+    assert {(load.rows, load.quarantined) for load in loads} == {(_ROWS, int(is_export))}
     for load in loads:
         stored = StoredRows(reader, f"current/{load.incarnation}", load.version)
         lines = chain.from_iterable(format_blocks(stored.read(), load.schema))
         found = Counter(tuple(json.loads(line).values()) for line in lines)
-        assert found == Counter(rows)
+        assert found == Counter(ROWS)
     kept = reader.read(reader.open("quarantine"), ["table"])["table"].to_pylist()
-    assert sorted(kept) == [f"t{n}" for n in range(_TABLES)]
+    assert sorted(kept) == ([f"t{n}" for n in range(_TABLES)] if is_export else [])
 
 
 @pytest.mark.soak

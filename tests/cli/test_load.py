@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run
 from tests.cli.test_mending import dump
 from tests.dumpling.exporter import TSO, Exporter, format_metadata
 from tests.lake.canal import row, watermark
+from tests.mariadb_server import VARIABLE, MariaDb
 from ticdc_assets.cli.load import format_progress
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
-from ticdc_assets.lake.load.load_export import LoadProgress
+from ticdc_assets.lake.load.load import LoadProgress
 
 SCHEMA = TableSchema(
     "d",
@@ -87,3 +90,64 @@ def test_progress_says_how_long_the_rest_takes() -> None:
     assert format_progress(done, 60) == (
         "load: 3 of 12 tables, 1,000 rows, 1.0 GB of 5.0 GB, 60 s, 4 min left"
     )
+
+
+@pytest.fixture
+def database(mariadb: MariaDb) -> MariaDb:
+    mariadb.run(
+        "CREATE OR REPLACE DATABASE d CHARACTER SET utf8mb4",
+        "CREATE TABLE d.t (id int NOT NULL PRIMARY KEY, v text)",
+        "INSERT INTO d.t VALUES (1, 'a')",
+        "CREATE VIEW d.w AS SELECT 1",
+    )
+    return mariadb
+
+
+def declare_upstream(server: MariaDb) -> None:
+    text = (
+        f'[changefeed.upstream]\nhost = "127.0.0.1"\nport = {server.port}\n'
+        f'user = "verify"\npassword-env = "{VARIABLE}"\n'
+    )
+    with Path("changefeeds.toml").open("a") as file:
+        file.write(text)
+
+
+def test_rows_of_the_database_come_first_and_changes_follow(
+    here: object, run: Run, tmp_path: Path, database: MariaDb
+) -> None:
+    declare(tmp_path)
+    declare_upstream(database)
+
+    code, out, err = run("load", "--from-upstream", "--at", TSO, "--table", "D.T")
+    assert code == 0
+    lines = out.decode().splitlines()
+    assert lines[0].startswith(f"f: 127.0.0.1:{database.port} at {TSO}")
+    assert lines[2].split() == ["d.t", "1", "0", "loaded"]
+    assert "skipped: d.w: a view: it has no rows of its own" in err
+    assert run("advance")[0] == 0
+    assert run("show", "d.t", "--format", "jsonl")[1] == (
+        b'{"id":"1","v":"a"}\n{"id":"2","v":null}\n'
+    )
+
+
+def test_a_database_that_cannot_be_loaded_is_an_error_before_spark_starts(
+    here: object, run: Run, tmp_path: Path, database: MariaDb
+) -> None:
+    declare(tmp_path)
+
+    def fails_with(*words: object) -> str:
+        code, out, (line,) = run("load", *words)
+        assert (code, out) == (2, b"")
+        return line
+
+    assert "DIR: is missing: name an export, or give --from-upstream" in fails_with()
+    assert "--from-upstream: is needed for --at" in fails_with("x", "--at", TSO)
+    assert "--from-upstream: is needed for" in fails_with("x", "--max-connections", 2)
+    assert "declare the database in [changefeed.upstream]" in fails_with("--from-upstream")
+    declare_upstream(database)
+    assert "DIR: cannot be combined" in fails_with("x", "--from-upstream")
+    assert "cannot be combined" in fails_with("--from-upstream", "--no-header")
+    assert "--at: is missing: the server is not TiDB" in fails_with("--from-upstream")
+    at = ("--from-upstream", "--at", TSO)
+    assert "has no table d.none" in fails_with(*at, "--table", "d.none")
+    assert "has no table d.w" in fails_with(*at, "--table", "d.w")

@@ -10,7 +10,7 @@ from resources.upstream import UpstreamDatabase
 from tests.mariadb_server import MariaDb
 from ticdc_assets.events import Column, TableSchema
 from ticdc_assets.lake.events.large_rows import UpstreamRows
-from ticdc_assets.lake.verify.upstream_sql import quote, quote_text
+from ticdc_assets.lake.upstream.sql import quote, quote_text
 
 Row = dict[str, str | None]
 # TiDB keeps texts of all charsets but GBK as UTF-8.

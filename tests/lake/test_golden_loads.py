@@ -26,7 +26,7 @@ from tests.reference.golden_feeds import allowed, messages, replayed, replicated
 from tests.truth import truth
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import RecordSource, Source
-from ticdc_assets.lake.load.load_export import load_export
+from ticdc_assets.lake.load.load import load_tables
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.ledger import build_ledger
@@ -70,7 +70,7 @@ def export(dataset: str, ts: int, folder: Path, options: ExportOptions) -> None:
 
 def load(golden: GoldenLake, ts: int, root: Path, options: ExportOptions) -> None:
     export(golden.dataset, ts, root / "export", options)
-    results = load_export(golden.lake, open_export(str(root / "export")), options.dialect)
+    results = load_tables(golden.lake, open_export(str(root / "export"), options.dialect))
     assert [r for r in results if r.outcome != "loaded" or r.quarantined] == []
 
 

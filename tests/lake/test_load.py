@@ -21,9 +21,9 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.columns.stored_values import format_blocks
-from ticdc_assets.lake.load import load_export as load_export_module
+from ticdc_assets.lake.load import load as load_module
 from ticdc_assets.lake.load import load_table, parts
-from ticdc_assets.lake.load.load_export import LoadProgress, load_export
+from ticdc_assets.lake.load.load import LoadProgress, load_tables
 from ticdc_assets.lake.log.loads import append_load, read_loads
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
@@ -57,7 +57,7 @@ def test_golden_tables_come_into_the_lake(spark: SparkSession, tmp_path: Path, n
     Exporter(tmp_path / "export", options).write(tables)
     lake = open_lake(spark, tmp_path, ALL_TABLES)
 
-    results = load_export(lake, open_export(str(tmp_path / "export")), options.dialect)
+    results = load_tables(lake, open_export(str(tmp_path / "export"), options.dialect))
 
     assert [r for r in results if r.outcome != "loaded" or r.quarantined] == []
     points = truth("types")
@@ -122,11 +122,11 @@ def test_a_killed_load_is_done_again_and_changes_follow(
 ) -> None:
     write_export(tmp_path / "export")
     lake = open_lake(spark, tmp_path, replace(FEED, filter_rules=("*.*", "!d.hid*")))
-    source = open_export(str(tmp_path / "export"))
+    source = open_export(str(tmp_path / "export"), Dialect())
     (tmp_path / "export" / "d.gone.000000001.csv").unlink()
 
     def load() -> dict[str, tuple[str, int, int]]:
-        results = load_export(lake, source, Dialect())
+        results = load_tables(lake, source)
         return {r.name: (r.outcome, r.rows, r.quarantined) for r in results}
 
     def fail(lake: LakeSession, load: Load) -> Load:
@@ -136,7 +136,7 @@ def test_a_killed_load_is_done_again_and_changes_follow(
         return append_load(lake, load)
 
     with monkeypatch.context() as patch:
-        patch.setattr(load_export_module, "append_load", fail)
+        patch.setattr(load_module, "append_load", fail)
         with pytest.raises(Killed):
             load()
     assert [load.schema.table for load in read_loads(LakeReader(lake.location))] == ["inexact"]
@@ -149,7 +149,7 @@ def test_a_killed_load_is_done_again_and_changes_follow(
         "d.odd": ("failed", 0, 0),
         "d.t": ("loaded", 3, 2),
     }
-    gone, odd, table = load_export(lake, source, Dialect(), ["d.gone", "d.odd", "D.T"])
+    gone, odd, table = load_tables(lake, source, ["d.gone", "d.odd", "D.T"])
     assert gone.reason == "the file does not exist"
     assert "frobnicate" in (odd.reason or "")
     assert table.outcome == "already loaded"
@@ -204,7 +204,7 @@ def test_a_table_in_several_commits_may_get_its_first_inexact_value_in_any(
     lake = open_lake(spark, tmp_path)
     seen: list[LoadProgress] = []
 
-    load_export(lake, open_export(str(tmp_path / "export")), Dialect(), show=seen.append)
+    load_tables(lake, open_export(str(tmp_path / "export"), Dialect()), show=seen.append)
 
     (load,) = read_loads(LakeReader(lake.location))
     rows = [dict(zip(("id", "born", "t"), row, strict=True)) for row in INEXACT_ROWS]
@@ -220,7 +220,7 @@ def test_older_rows_of_a_load_that_maintenance_removed_are_named(
 ) -> None:
     Exporter(tmp_path / "export").write({SCHEMA: [("1", "a"), ("3", "c")]})
     lake = open_lake(spark, tmp_path)
-    load_export(lake, open_export(str(tmp_path / "export")), Dialect())
+    load_tables(lake, open_export(str(tmp_path / "export"), Dialect()))
     assert advance_with_changes(lake) == [
         b'{"id":"1","file":"new"}\n',
         b'{"id":"9","file":"z"}\n',

@@ -1,5 +1,6 @@
 """The load job: what became of each table, and that one which cannot be loaded stops no other."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -8,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from resources.deployment import LakeResource, SparkResource
 from tests.dumpling.exporter import Exporter
+from tests.mariadb_server import MariaDb
 from ticdc_assets.assets.load import load_job
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
@@ -30,9 +32,10 @@ def test_the_job_shows_what_became_of_every_table(
     )
     root = str(tmp_path / "lake")
 
-    def run(directory: Path) -> dg.ExecuteInProcessResult:
+    def run(directory: Path, **more: object) -> dg.ExecuteInProcessResult:
+        config = {"directory": str(directory), **more}
         return load_job(FEED).execute_in_process(
-            run_config={"ops": {"load_shop_tables": {"config": {"directory": str(directory)}}}},
+            run_config={"ops": {"load_shop_tables": {"config": config}}},
             resources={"spark": SparkResource(), "lake": LakeResource(root=root)},
             raise_on_error=False,
         )
@@ -56,3 +59,27 @@ def test_the_job_shows_what_became_of_every_table(
     result = run(tmp_path / "nowhere")
     (failure,) = result.filter_events(lambda event: event.is_step_failure)
     assert "no such folder" in str(failure.event_specific_data)
+
+    result = run(tmp_path / "export", from_upstream=True)
+    (failure,) = result.filter_events(lambda event: event.is_step_failure)
+    assert "directory: names an export: set it, or from_upstream" in str(
+        failure.event_specific_data
+    )
+
+
+def test_the_job_reads_the_database(
+    spark: SparkSession, tmp_path: Path, mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mariadb.run("CREATE OR REPLACE DATABASE d", "CREATE TABLE d.good (id int PRIMARY KEY)")
+    monkeypatch.setattr(
+        SparkResource, "open_lake", lambda self, lake, feed: LakeSession(spark, lake, feed)
+    )
+    root = str(tmp_path / "lake")
+    config = {"from_upstream": True, "at": 1 << 60, "tables": ["d.good"]}
+    result = load_job(replace(FEED, upstream=mariadb.upstream)).execute_in_process(
+        run_config={"ops": {"load_shop_tables": {"config": config}}},
+        resources={"spark": SparkResource(), "lake": LakeResource(root=root)},
+    )
+    assert result.success
+    (load,) = read_loads(LakeReader(Lake(root, FEED.id)))
+    assert (load.schema.table, load.ts, load.rows) == ("good", 1 << 60, 0)

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from tests.mariadb_server import MariaDb
+from ticdc_assets.lake.upstream.snapshot import Pace, SnapshotTooOld, UpstreamSnapshot
 from ticdc_assets.lake.verify.results import Results, TableVerification
-from ticdc_assets.lake.verify.upstream_side import Pace, SnapshotTooOld, UpstreamSnapshot
 
 
 @pytest.fixture(scope="module")
@@ -307,7 +307,7 @@ def test_what_cannot_be_compared_is_said(small: UpstreamCopy, server: MariaDb) -
 def open_too_late(ts: int) -> Iterator[UpstreamSnapshot]:
     """A fake TiDB whose garbage collection has passed the ts."""
     if ts:
-        raise SnapshotTooOld
+        raise SnapshotTooOld("GC life time is shorter")
     yield UpstreamSnapshot([], Pace(None), is_tidb=True)
 
 

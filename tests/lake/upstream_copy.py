@@ -26,8 +26,8 @@ from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.tables import create_tables
+from ticdc_assets.lake.upstream.sql import quote
 from ticdc_assets.lake.verify.results import TableVerification
-from ticdc_assets.lake.verify.upstream_sql import quote
 from ticdc_assets.lake.verify.verify import Environment, verify
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.schema.catalog import key_of

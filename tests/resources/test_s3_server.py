@@ -24,7 +24,6 @@ from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.dumpling.reader import read_rows
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, TableSchema
-from ticdc_assets.lake.load.load_export import read_tso
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
@@ -83,11 +82,11 @@ def test_an_export_reads_as_on_disk(server: str, tmp_path: Path, ending: str) ->
         f"s3://changes/exports/{ending}?endpoint={server}&region=us-east-1&secret-access-key=S3CRET"
     )
 
-    source = open_export(f"{uri}&access-key=AKIDTEST")
+    source = open_export(f"{uri}&access-key=AKIDTEST", options.dialect)
 
     assert source.origin == f"s3://changes/exports/{ending}"
-    assert source.export == open_export(str(tmp_path)).export
-    assert read_tso(source) == TSO
+    assert source.export == open_export(str(tmp_path), options.dialect).export
+    assert source.read_ts() == TSO
     texts = []
     for data in source.export.tables[0].data:
         with source.open_folder().open(data.file.path) as file:

@@ -1,8 +1,9 @@
-"""The load job of a changefeed: tables of an export of Dumpling's begin with the next run.
+"""The load job of a changefeed: tables of an export, or of upstream, begin with the next run.
 
 It writes Delta tables that nothing reads yet, so it takes no lock and runs beside advances.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import dagster as dg
@@ -10,10 +11,12 @@ from pydantic import Field
 
 from resources.deployment import LakeResource, SparkResource, lost_server_errors
 from resources.export import open_export
+from resources.upstream import find_upstream
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.dumpling.dialect import Dialect, find_zone
 from ticdc_assets.errors import ConfigError, MalformedMessage
-from ticdc_assets.lake.load.load_export import LoadProgress, TableResult, load_export
+from ticdc_assets.lake.load.load import LoadProgress, TableResult, load_tables
+from ticdc_assets.lake.load.source import LoadSource
 from ticdc_assets.naming import identifier
 from ticdc_assets.safe_text import redacted_errors
 
@@ -23,15 +26,20 @@ _FIRST = ("failed", "left out", "loaded", "already loaded")
 
 
 class Loading(dg.Config):
-    """The folder or URI of the export, and the tables to load: by default all.
+    """What to load, and the tables: by default all.
 
-    `time_zone` is the one in which Dumpling read TIMESTAMPs.  An export in another dialect than
-    Dumpling's default is loaded by the command `ticdc-assets load`.
+    Either the folder or URI of an export: `time_zone` is the one in which Dumpling read TIMESTAMPs,
+    and an export in another dialect than Dumpling's default is loaded by the command `ticdc-assets
+    load`.  Or the database that the changefeed declares: as of the TSO `at`, by default the newest.
     """
 
-    directory: str
-    tables: list[str] = Field(default_factory=list)
+    directory: str | None = None
     time_zone: str | None = None
+    from_upstream: bool = False
+    at: int | None = None
+    max_connections: int = 4
+    rows_per_second: int | None = None
+    tables: list[str] = Field(default_factory=list)
 
 
 def load_job(feed: Changefeed) -> dg.JobDefinition:
@@ -47,13 +55,8 @@ def load_job(feed: Changefeed) -> dg.JobDefinition:
     ) -> None:
         with redacted_errors(), lost_server_errors():
             opened = spark.open_lake(lake.for_changefeed(feed.id), feed)
-            results = load_export(
-                opened,
-                open_export(config.directory),
-                Dialect(time_zone=_find_zone(config.time_zone)),
-                config.tables,
-                _Progress(context).show,
-            )
+            with _open_source(feed, config) as source:
+                results = load_tables(opened, source, config.tables, _Progress(context).show)
         metadata: dict[str, Any] = {
             "ticdc/tables": len(results),
             "ticdc/rows": sum(result.rows for result in results),
@@ -69,7 +72,7 @@ def load_job(feed: Changefeed) -> dg.JobDefinition:
 
     @dg.job(
         name=f"load_{name}",
-        description=f"Start tables of changefeed {feed.id} with the rows of an export.",
+        description=f"Start tables of changefeed {feed.id} with rows of an export or of upstream.",
         # Without the tag of the changefeed, on which its other runs wait for each other.
         tags={"ticdc/loads": feed.id},
     )
@@ -77,6 +80,19 @@ def load_job(feed: Changefeed) -> dg.JobDefinition:
         _op()
 
     return _job
+
+
+def _open_source(feed: Changefeed, config: Loading) -> AbstractContextManager[LoadSource]:
+    if config.from_upstream == (config.directory is not None):
+        reason = "names an export: set it, or from_upstream = true"
+        raise ConfigError(reason, setting="directory")
+    if config.directory is not None:
+        dialect = Dialect(time_zone=_find_zone(config.time_zone))
+        return nullcontext(open_export(config.directory, dialect))
+    database = find_upstream(
+        feed, max_connections=config.max_connections, rows_per_second=config.rows_per_second
+    )
+    return database.open_load(feed, config.at)
 
 
 def _find_zone(name: str | None) -> str | None:

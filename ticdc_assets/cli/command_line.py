@@ -193,7 +193,7 @@ def _add_running(commands: "argparse._SubParsersAction[Parser]") -> None:
         action="store_true",
         help="go on without records of topics that are gone; tables that may lack them are partial",
     )
-    load = _add_command(commands, "load", "load", "start tables from an export of Dumpling's")
+    load = _add_command(commands, "load", "load", "start tables from an export, or from upstream")
     _add_lake(load)
     add_load_options(load)
     maintain = _add_command(commands, "lake", "maintain", "compact small files, remove old data")

@@ -1,22 +1,20 @@
-"""`load`: start tables from an export of Dumpling's."""
+"""`load`: start tables from an export of Dumpling's, or from the database upstream."""
 
 import argparse
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from resources.export import open_export
+from resources.upstream import find_upstream
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.progress import Progress
-from ticdc_assets.cli.source import format_command
+from ticdc_assets.cli.source import find_changefeed, format_command
 from ticdc_assets.dumpling.dialect import Dialect, find_zone, make_dialect
 from ticdc_assets.errors import ConfigError, MalformedMessage
-from ticdc_assets.lake.load.load_export import (
-    LoadProgress,
-    TableResult,
-    choose_tables,
-    load_export,
-    read_tso,
-)
+from ticdc_assets.lake.load.load import LoadProgress, TableResult, load_tables
+from ticdc_assets.lake.load.source import LoadSource
 from ticdc_assets.safe_text import escape_control
 
 _SIGNS = {r"\r\n": "\r\n", r"\n": "\n", r"\t": "\t"}
@@ -25,30 +23,51 @@ _HEAD = ["table", "rows", "quarantined", "result"]
 
 def load(options: argparse.Namespace) -> int:
     """Load tables."""
-    dialect = _make_dialect(options)
-    source = open_export(options.dir)
-    # Checked here because starting Spark takes seconds.
-    choose_tables(source.export, options.table)
-    ts = read_tso(source)
-    lake = open_lake(options, must_exist=False)
-    progress = Progress()
+    with _open_source(options) as source:
+        # Checked here because starting Spark takes seconds.
+        source.choose_tables(options.table)
+        ts = source.read_ts()
+        lake = open_lake(options, must_exist=False)
+        progress = Progress()
 
-    def show(done: LoadProgress) -> None:
-        progress.show(format_progress(done, progress.seconds))
+        def show(done: LoadProgress) -> None:
+            progress.show(format_progress(done, progress.seconds))
 
-    try:
-        results = load_export(lake, source, dialect, options.table, show)
-    finally:
-        progress.end()
-    say(f"{lake.feed.id}: {source.origin} at {texts.format_ts(ts)}")
+        say(f"{lake.feed.id}: {source.origin} at {texts.format_ts(ts)}")
+        try:
+            results = load_tables(lake, source, options.table, show)
+        finally:
+            progress.end()
     lines = [_HEAD, *map(_describe, results)]
     for line in texts.align_columns(lines, frozenset((1, 2))):
         say(line)
     say(f"  in {progress.seconds:.1f} s")
-    _warn(source.export.skipped, results)
+    _warn(source.skipped, results)
     if any(result.outcome == "loaded" for result in results):
         say(f"  the next run takes them up: {format_command(options, 'advance')}")
     return 1 if any(r.outcome == "failed" or r.quarantined for r in results) else 0
+
+
+def _open_source(options: argparse.Namespace) -> AbstractContextManager[LoadSource]:
+    """Open the export, or the database; raise a `ConfigError` for options of the other."""
+    dialect = _make_dialect(options)
+    limits = {"max_connections": options.max_connections}
+    limits["rows_per_second"] = options.rows_per_second
+    given = {name: value for name, value in limits.items() if value is not None}
+    if options.from_upstream:
+        if options.dir is not None:
+            raise ConfigError("cannot be combined with --from-upstream: omit one", setting="DIR")
+        if dialect != Dialect():
+            reason = "cannot be combined with options that an export was written with"
+            raise ConfigError(reason, setting="--from-upstream")
+        feed = find_changefeed(options)
+        return find_upstream(feed, **given).open_load(feed, options.at)
+    if options.dir is None:
+        raise ConfigError("is missing: name an export, or give --from-upstream", setting="DIR")
+    if given or options.at is not None:
+        reason = "is needed for --at, --max-connections and --rows-per-second"
+        raise ConfigError(reason, setting="--from-upstream")
+    return nullcontext(open_export(options.dir, dialect))
 
 
 def _make_dialect(options: argparse.Namespace) -> Dialect:
@@ -92,7 +111,7 @@ def _describe(result: TableResult) -> list[str]:
     return [name, f"{result.rows:,}", f"{result.quarantined:,}", result.outcome]
 
 
-def _warn(skipped: tuple[tuple[str, str], ...], results: list[TableResult]) -> None:
+def _warn(skipped: Sequence[tuple[str, str]], results: list[TableResult]) -> None:
     for name, reason in skipped:
         warn(f"skipped: {name}: {reason}")
     for result in results:

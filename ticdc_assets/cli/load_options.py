@@ -1,14 +1,19 @@
-"""The options of `load`, named as Dumpling names its own."""
+"""The options of `load`; those of an export are named as Dumpling names them."""
 
 import argparse
 
-from ticdc_assets.cli.option_values import parse_table
+from ticdc_assets.cli.option_values import parse_count, parse_table, parse_tso
 
 
 def add_load_options(command: argparse.ArgumentParser) -> None:
     """Add the options of `load`."""
     command.add_argument(
-        "dir", metavar="DIR", help="the export: a folder, or a URI like a sink URI"
+        "dir", metavar="DIR", nargs="?", help="the export: a folder, or a URI like a sink URI"
+    )
+    command.add_argument(
+        "--from-upstream",
+        action="store_true",
+        help="read the database that [changefeed.upstream] declares, in place of an export",
     )
     command.add_argument(
         "--table",
@@ -16,12 +21,28 @@ def add_load_options(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=parse_table,
-        help="load this table; may be repeated (default: all tables of the export)",
+        help="load this table; may be repeated (default: all tables)",
     )
     command.add_argument(
         "--time-zone",
         metavar="ZONE",
         help="the zone in which Dumpling read TIMESTAMPs: the server's, or its --params time_zone",
+    )
+    upstream = command.add_argument_group("with --from-upstream")
+    upstream.add_argument(
+        "--at",
+        metavar="TSO",
+        type=parse_tso,
+        help="load the rows as of this TSO (default: the newest); not TiDB: what TSO it is now",
+    )
+    upstream.add_argument(
+        "--max-connections",
+        metavar="N",
+        type=parse_count,
+        help="tables read at a time, TiDB only (default: 4)",
+    )
+    upstream.add_argument(
+        "--rows-per-second", metavar="N", type=parse_count, help="default: no limit"
     )
     given = command.add_argument_group("as given to dumpling")
     given.add_argument(

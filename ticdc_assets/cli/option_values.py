@@ -36,6 +36,14 @@ def parse_tsos(text: str) -> list[int]:
     return tsos
 
 
+def parse_tso(text: str) -> int:
+    """Parse one TSO."""
+    tsos = parse_tsos(text)
+    if len(tsos) > 1:
+        raise argparse.ArgumentTypeError("must be one TSO")
+    return tsos[0]
+
+
 def parse_seconds(text: str) -> float:
     """Parse a number of seconds, which may be 0."""
     return 0.0 if text == "0" else float(parse_count(text))

@@ -23,7 +23,7 @@ INTERRUPTED = "interrupted; everything committed so far is kept: run the command
 
 ALL = """\
 Turn the output of TiCDC into a lake of Delta tables that equal the upstream tables (advance), start
-them from an export (load), inspect it (tables, show, snapshot, events, why, schema, ledger),
+them with existing rows (load), inspect it (tables, show, snapshot, events, why, schema, ledger),
 compare it with upstream (verify) and repair it (resume, rebuild, maintain); or read a small
 changefeed without a lake (decode, replay).
 """
@@ -50,10 +50,10 @@ Where records of a topic are gone that were not read, nothing is read until --ac
 once: the run goes on without them, and tables that may lack rows because of it become partial.
 """,
     "load": """\
-Start tables from an export of Dumpling's: the rows that upstream had at the export's TSO, then the
-changes since.  A table that the lake knows already begins anew at that TSO.  A table that was
-loaded from this export is skipped, so run an interrupted load again.  The next `advance` shows the
-rows.  Rows that cannot be read are kept in `quarantine`.
+Start tables from an export of Dumpling's, or from the database that [changefeed.upstream] declares:
+the rows that upstream had at one TSO, then the changes since.  A table that the lake knows already
+begins anew at that TSO.  A table that was loaded before is skipped, so run an interrupted load
+again.  The next `advance` shows the rows.  Rows that cannot be read are kept in `quarantine`.
 """,
     "maintain": """\
 Compact small files of the lake's tables.  By default every snapshot stays as it is.  With

@@ -28,7 +28,9 @@ from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.protocols.payload import PayloadStore
 
 # A line of the traceback of a worker.
-_CONFIG_ERROR = re.compile(r"^ticdc_assets\.[\w.]+\.(?:ConfigError|TableUnreadable): (.+)$", re.M)
+_CONFIG_ERROR = re.compile(
+    r"^ticdc_assets\.[\w.]+\.(?:ConfigError|UpstreamError|TableUnreadable): (.+)$", re.M
+)
 
 
 def decode_topic(

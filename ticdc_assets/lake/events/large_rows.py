@@ -27,8 +27,7 @@ from ticdc_assets.lake.events.upstream_rows import (
     read_columns,
     write_columns_query,
 )
-from ticdc_assets.lake.verify.side import Texts
-from ticdc_assets.lake.verify.upstream_side import SnapshotTooOld
+from ticdc_assets.lake.upstream.snapshot import Row, SnapshotTooOld
 from ticdc_assets.safe_text import describe_error
 
 # Rows of this kind are large: so many are in memory together, and in one query.
@@ -61,7 +60,7 @@ class UpstreamRows(Protocol):
         """Let the next queries read at a TSO; raise as `query` does."""
         ...
 
-    def query(self, sql: str, values: Sequence[str] | None = None) -> Sequence[Texts]:
+    def query(self, sql: str, values: Sequence[str] | None = None) -> Sequence[Row]:
         """Run a query; with parameters, their places are %s, and %% is a percent sign.
 
         Raise `SnapshotTooOld`, `RowsUnreadable`, or a `ConfigError` if it may work later.

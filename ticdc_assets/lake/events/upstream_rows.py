@@ -15,9 +15,10 @@ from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType
 from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.lake.upstream.snapshot import Row
+from ticdc_assets.lake.upstream.sql import quote
 from ticdc_assets.lake.verify.canonical import fit_fraction
-from ticdc_assets.lake.verify.side import Texts
-from ticdc_assets.lake.verify.upstream_sql import ServerSql, quote
+from ticdc_assets.lake.verify.upstream_sql import ServerSql
 from ticdc_assets.schema.types.mysql_type import describe, parse_type
 from ticdc_assets.schema.types.value import Value
 from ticdc_assets.schema.types.value_reader import read_value
@@ -45,7 +46,7 @@ def write_columns_query(database: str, table: str) -> str:
     return f"SHOW FULL COLUMNS FROM {quote(database)}.{quote(table)}"
 
 
-def read_columns(rows: Sequence[Texts]) -> list[UpstreamColumn]:
+def read_columns(rows: Sequence[Row]) -> list[UpstreamColumn]:
     """Read the answer; leave virtual columns out, which are in no row of a changefeed."""
     columns = []
     for row in rows:
@@ -116,7 +117,7 @@ class UpstreamTable:
             case _:
                 return self._sql.write_canonical(column)
 
-    def read_row(self, row: Texts) -> dict[str, str | None]:
+    def read_row(self, row: Row) -> dict[str, str | None]:
         """Read a row of the answer as a row image."""
         return {
             column.name: None if value is None else _decode(value, column.type)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -9,8 +10,6 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from ticdc_assets.dumpling.dialect import Dialect
-from ticdc_assets.dumpling.export import ExportedTable
 from ticdc_assets.dumpling.rows import list_stored, unescape_text
 from ticdc_assets.errors import CONTENT_ERRORS, InvalidValue, MalformedMessage
 from ticdc_assets.errors import describe_content_error as describe
@@ -21,37 +20,26 @@ from ticdc_assets.lake.apply.typed_rows import find_key_faults, spell_key
 from ticdc_assets.lake.columns.expressions import any_of
 from ticdc_assets.lake.columns.reading import TypedColumn, name_fields, name_values, type_columns
 from ticdc_assets.lake.columns.types import choose_delta_names
-from ticdc_assets.lake.load.parts import FILE, ExportFolder, Part, read_parts, split_into_commits
+from ticdc_assets.lake.load.batches import SOURCE
+from ticdc_assets.lake.load.source import Portion, TableSource
 from ticdc_assets.lake.store.arrow import arrow_schema, replace_surrogates
 from ticdc_assets.lake.store.contracts import COMMIT_TS, QUARANTINE
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.sql import quote_literal
+from ticdc_assets.lake.store.work_size import expect_many_rows
 from ticdc_assets.plan.load import name_loaded_incarnation
 from ticdc_assets.schema.types.either_moment import check_identity, list_identifying_timestamps
 from ticdc_assets.schema.types.row import RowReader
 
 STAGE = "load"
 # No column of a table has such a name.
-_INVALID, _FILE = "⌗invalid", "⌗file"
+_INVALID, _SOURCE = "⌗invalid", "⌗source"
 # This process holds the rows of a table that is smaller.
 _FEW_BYTES = 1 << 20
+MANY_BYTES = 16 << 20
 _NO_VALUE = "a value that Delta's type of the column cannot hold"
-
-
-@dataclass(frozen=True)
-class TableToLoad:
-    """A table of an export, its schema, and the ts at which upstream had its rows."""
-
-    files: ExportedTable
-    schema: TableSchema
-    ts: int
-    dialect: Dialect
-
-    @property
-    def incarnation(self) -> str:
-        return name_loaded_incarnation(self.schema, self.ts)
 
 
 @dataclass(frozen=True)
@@ -63,93 +51,97 @@ class WrittenTable:
     quarantined: int
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Counts:
-    rows: int = 0
-    quarantined: int = 0
-    # The numbers of files with invalid rows.
-    files: frozenset[int] = frozenset()
+    """The rows of a portion."""
+
+    rows: int
+    quarantined: int
+    # The numbers of sources with invalid rows.
+    sources: frozenset[int]
 
 
 class TableLoader:
-    """Writes the rows of one table of an export."""
+    """Writes the rows of one table."""
 
-    def __init__(
-        self, lake: LakeSession, table: TableToLoad, open_folder: Callable[[], ExportFolder]
-    ) -> None:
+    def __init__(self, lake: LakeSession, table: TableSource, schema: TableSchema, ts: int) -> None:
+        """`ts`: when upstream had the rows."""
         self._lake = lake
         self._table = table
-        self._open_folder = open_folder
-        self._delta = CurrentTable(
-            lake, table.incarnation, writes_few=table.files.size < _FEW_BYTES
-        )
-        self._counts = _Counts()
+        self._schema = schema
+        self._ts = ts
+        self.incarnation = name_loaded_incarnation(schema, ts)
+        self._delta = CurrentTable(lake, self.incarnation)
 
     def write(self, done: Callable[[int, int], None]) -> WrittenTable:
         """Write all rows, in place of what a killed load left; `done` gets rows and bytes."""
-        is_new = True
-        for parts in split_into_commits(self._table.files, self._table.dialect):
-            before = self._counts.rows
-            self._write_exactly(parts, is_new)
-            is_new = False
-            done(self._counts.rows - before, sum(part.size for part in parts))
-        self._quarantine()
-        return WrittenTable(self._delta.version, self._counts.rows, self._counts.quarantined)
+        self._forget_quarantined()
+        rows = quarantined = 0
+        # The size of a table may be an estimate.
+        remaining = self._table.size
+        with closing(self._table.read_portions(self._schema)) as portions:
+            for number, portion in enumerate(portions):
+                if number == 0:
+                    few = max(portion.size, self._table.size) < _FEW_BYTES
+                    self._delta = CurrentTable(self._lake, self.incarnation, writes_few=few)
+                if portion.size >= MANY_BYTES:
+                    expect_many_rows(self._lake.spark)
+                counts = self._write_exactly(portion, is_new=number == 0)
+                if counts.quarantined:
+                    self._quarantine(portion.keep(counts.sources))
+                rows += counts.rows
+                quarantined += counts.quarantined
+                size = min(portion.size, remaining)
+                remaining -= size
+                done(counts.rows, size)
+        if remaining:
+            done(0, remaining)
+        return WrittenTable(self._delta.version, rows, quarantined)
 
-    def _write_exactly(self, parts: Sequence[Part], is_new: bool) -> None:
-        """Write parts, again with the map of inexact values if they have the first ones."""
+    def _write_exactly(self, portion: Portion, *, is_new: bool) -> _Counts:
+        """Write rows, again with the map of inexact values if they have the first ones."""
         version = 0 if is_new else self._delta.version
         try:
-            self._write(parts, is_new, with_map=False)
+            return self._write(portion, is_new=is_new, with_map=False)
         except InexactRows:
-            if is_new:
-                self._write(parts, is_new, with_map=True)
-                return
-            self._delta.restore(version)
-            self._delta.add_map()
-            self._write(parts, is_new, with_map=True)
+            if not is_new:
+                self._delta.restore(version)
+                self._delta.add_map()
+            return self._write(portion, is_new=is_new, with_map=True)
 
-    def _write(self, parts: Sequence[Part], is_new: bool, *, with_map: bool) -> None:
-        schema, seen = self._table.schema, Observation()
-        typed = self._read(parts).observe(
+    def _write(self, portion: Portion, *, is_new: bool, with_map: bool) -> _Counts:
+        seen = Observation()
+        typed = self._read(portion).observe(
             seen,
             F.count_if(~F.col(_INVALID)).alias("rows"),
             F.count_if(_INVALID).alias("invalid"),
-            F.collect_set(F.when(F.col(_INVALID), F.col(_FILE))).alias("files"),
+            F.collect_set(F.when(F.col(_INVALID), F.col(_SOURCE))).alias("sources"),
         )
-        valid = typed.where(~F.col(_INVALID)).drop(_INVALID, _FILE)
+        valid = typed.where(~F.col(_INVALID)).drop(_INVALID, _SOURCE)
         if is_new:
-            self._delta.create(valid, schema, with_map=with_map)
+            self._delta.create(valid, self._schema, with_map=with_map)
         else:
             self._delta.append(valid)
         found = read_metrics(seen)
-        counts = self._counts
-        self._counts = _Counts(
-            counts.rows + found.get("rows", 0),
-            counts.quarantined + found.get("invalid", 0),
-            counts.files.union(found.get("files", ())),
+        return _Counts(
+            found.get("rows", 0), found.get("invalid", 0), frozenset(found.get("sources", ()))
         )
 
-    def _read(self, parts: Sequence[Part]) -> DataFrame:
-        table = self._table
-        rows = self._read_parts(parts, typed=True)
-        columns = _type_columns(table.schema)
+    def _read(self, portion: Portion) -> DataFrame:
+        rows = portion.read(self._lake, typed=True)
+        columns = _type_columns(self._schema)
         return rows.select(
-            F.col(FILE).alias(_FILE),
-            _find_invalid(table.schema, columns).alias(_INVALID),
+            F.col(SOURCE).alias(_SOURCE),
+            _find_invalid(self._schema, columns).alias(_INVALID),
             *name_values(columns),
-            F.lit(table.ts).cast("bigint").alias(COMMIT_TS),
+            F.lit(self._ts).cast("bigint").alias(COMMIT_TS),
         )
-
-    def _read_parts(self, parts: Sequence[Part], *, typed: bool) -> DataFrame:
-        table, lake = self._table, self._lake
-        return read_parts(lake, parts, table.schema, table.dialect, self._open_folder, typed=typed)
 
     # Quarantine
 
-    def _quarantine(self) -> None:
-        """Keep the invalid rows, in place of those that a killed load kept."""
-        schema, ts = self._table.schema, self._table.ts
+    def _forget_quarantined(self) -> None:
+        """Remove the rows that a killed load kept."""
+        schema, ts = self._schema, self._ts
         database, name = (replace_surrogates(text) for text in (schema.database, schema.table))
         mine = (
             (pc.field("stage") == STAGE)
@@ -158,44 +150,31 @@ class TableLoader:
             & (pc.field("table") == name)
         )
         reader = LakeReader(self._lake.location)
-        has_old = reader.read(reader.open("quarantine"), ["stage"], mine).num_rows > 0
-        if not has_old and not self._counts.quarantined:
-            return
-        rows = self._select_invalid().coalesce(1).write.format("delta")
-        if has_old:
-            condition = (
-                f"stage = '{STAGE}' AND commit_ts = {ts} AND database = {quote_literal(database)}"
+        if reader.read(reader.open("quarantine"), ["stage"], mine).num_rows:
+            self._lake.spark.sql(
+                f"DELETE FROM {self._lake.sql('quarantine')} WHERE stage = '{STAGE}'"
+                f" AND commit_ts = {ts} AND database = {quote_literal(database)}"
                 f" AND `table` = {quote_literal(name)}"
-            )
-            rows = rows.mode("overwrite").option("replaceWhere", condition)
-        else:
-            rows = rows.mode("append")
-        rows.save(self._lake.path("quarantine"))
+            ).collect()
 
-    def _select_invalid(self) -> DataFrame:
-        table = self._table
-        files = self._counts.files
-        parts = [
-            part
-            for commit in split_into_commits(table.files, table.dialect)
-            for part in commit
-            if part.number in files
-        ]
-        texts = self._read_parts(parts, typed=False)
-        invalid = texts.where(_find_invalid(table.schema, _type_columns(table.schema)))
-        schema_json, ts = write_json(table.schema), table.ts
-        paths = [data.file.path for data in table.files.data]
+    def _quarantine(self, portion: Portion) -> None:
+        """Keep the invalid rows of a portion."""
+        schema, ts, sources = self._schema, self._ts, list(portion.sources)
+        texts = portion.read(self._lake, typed=False)
+        invalid = texts.where(_find_invalid(schema, _type_columns(schema)))
+        schema_json = write_json(schema)
 
         def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            schema = read_json(schema_json, TableSchema)
+            read_as = read_json(schema_json, TableSchema)
             for batch in batches:
-                yield quarantine_batch(batch, schema, ts, paths)
+                yield quarantine_batch(batch, read_as, ts, sources)
 
-        return invalid.mapInArrow(work, QUARANTINE)
+        rows = invalid.mapInArrow(work, QUARANTINE).coalesce(1)
+        rows.write.format("delta").mode("append").save(self._lake.path("quarantine"))
 
 
 def _type_columns(schema: TableSchema) -> list[TypedColumn]:
-    """Type the rows of `read_parts`: what the workers did not."""
+    """Type the rows of a portion: what Arrow did not."""
     texts = [F.col(f"c{place}").alias(name) for place, name in enumerate(name_fields(schema))]
     columns = type_columns(schema, F.struct(*texts), F.col("escaped"), member_names=True)
     return [
@@ -213,7 +192,7 @@ def _find_invalid(schema: TableSchema, columns: Sequence[TypedColumn]) -> Column
 
 
 def quarantine_batch(
-    batch: pa.RecordBatch, schema: TableSchema, ts: int, paths: Sequence[str]
+    batch: pa.RecordBatch, schema: TableSchema, ts: int, sources: Sequence[str]
 ) -> pa.RecordBatch:
     """Return quarantine rows of invalid rows: where each is, and why it is invalid."""
     names = [column.name for column in list_stored(schema)]
@@ -234,7 +213,7 @@ def quarantine_batch(
                 "database": schema.database,
                 "table": schema.table,
                 "commit_ts": ts,
-                "source": paths[row[FILE]],
+                "source": sources[row[SOURCE]],
                 "number": row["offset"],
                 "error": error,
                 "reason": reason,

@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 from pyspark.sql import DataFrame
 
@@ -14,21 +13,16 @@ from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.dumpling.export import ExportedTable
 from ticdc_assets.dumpling.path import ExportFile
 from ticdc_assets.dumpling.reader import Range, can_be_cut, read_rows
-from ticdc_assets.dumpling.rows import OWN_FIELDS, list_stored
 from ticdc_assets.dumpling.source import Source
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json, write_json
-from ticdc_assets.lake.load.typed_arrays import get_arrow_type, type_texts
+from ticdc_assets.lake.load.batches import add_typed, format_columns
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.schema.types.mysql_type import map_to_delta_type
 
-# The number of a row's file among those of the table.
-FILE = "file"
 _BYTES_PER_PART = 16 << 20
 # A Spark job reads no more than this, so that progress shows; each is a commit.
 _BYTES_PER_COMMIT = 4 << 30
 _TASKS = pa.schema([("task", pa.int32()), ("parts", pa.string())])
-_OWN_COLUMNS = "offset bigint, problem string, raw binary, escaped boolean"
 
 
 class ExportFolder(Protocol):
@@ -93,10 +87,7 @@ def read_parts(
     *,
     typed: bool,
 ) -> DataFrame:
-    """Return the rows of parts: the batches of `dumpling.rows`, and their file.
-
-    With `typed`, values as far as `typed_arrays` reads them, as `v0`, `v1`, …, in place of texts.
-    """
+    """Return the rows of parts, as `batches.add_typed` does."""
     tasks = list(_group_into_tasks(parts))
     frame = lake.make_frame(
         pa.table([[*range(len(tasks))], [write_json(_Task(task)) for task in tasks]], _TASKS)
@@ -114,30 +105,9 @@ def read_parts(
                     with folder.open(part.file.path) as source:
                         part_range = Range(part.start, part.end)
                         for rows in read_rows(source, part.file, read_as, dialect, part_range):
-                            yield _make_batch(rows, part.number, read_as, typed=typed)
+                            yield add_typed(rows, part.number, read_as, typed=typed)
 
-    types = [map_to_delta_type(column.type) for column in list_stored(schema)]
-    columns = [f"{FILE} int", _OWN_COLUMNS, *(f"c{place} string" for place in range(len(types)))]
-    return frame.mapInArrow(
-        work, ", ".join([*columns, *(f"v{n} {t}" for n, t in enumerate(types))])
-    )
-
-
-def _make_batch(
-    rows: pa.RecordBatch, number: int, schema: TableSchema, *, typed: bool
-) -> pa.RecordBatch:
-    """Return a batch with its file's number and the typed values."""
-    count, own = rows.num_rows, len(OWN_FIELDS)
-    # Escaped texts are for Spark to read.
-    typed = typed and not pc.any(rows.column("escaped"), min_count=0).as_py()
-    texts, values = [], []
-    for column, found in zip(list_stored(schema), rows.columns[own:], strict=True):
-        value = type_texts(found, column.type) if typed else None
-        texts.append(found if value is None else pa.nulls(count, pa.string()))
-        values.append(pa.nulls(count, get_arrow_type(column.type)) if value is None else value)
-    file = pa.repeat(pa.scalar(number, pa.int32()), count)
-    names = [FILE, *rows.schema.names, *(f"v{place}" for place in range(len(values)))]
-    return pa.RecordBatch.from_arrays([file, *rows.columns[:own], *texts, *values], names=names)
+    return frame.mapInArrow(work, format_columns(schema))
 
 
 def _group_into_tasks(parts: Sequence[Part]) -> Iterator[list[Part]]:

@@ -58,7 +58,7 @@ class LakeSession:
     def read(self, table: str) -> "DataFrame":
         return self.spark.read.format("delta").load(self.path(table))
 
-    def make_frame(self, rows: "pa.Table", schema: "StructType | None" = None) -> "DataFrame":
+    def make_frame(self, rows: "pa.Table", schema: "StructType | str | None" = None) -> "DataFrame":
         """Make a frame of rows that this process holds: on Spark Connect, of one row at least.
 
         Without a schema, Spark takes DATETIMEs for moments.

@@ -34,6 +34,11 @@ def sized_for(spark: SparkSession, *, small: bool) -> Iterator[None]:
         _configure(spark, before)
 
 
+def expect_many_rows(spark: SparkSession) -> None:
+    """Set the session up for many rows, within a `sized_for` that expected few."""
+    _configure(spark, _started_with[spark])
+
+
 def _configure(spark: SparkSession, settings: Mapping[str, str]) -> None:
     for name, value in settings.items():
         spark.conf.set(name, value)

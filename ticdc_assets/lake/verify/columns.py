@@ -9,10 +9,10 @@ from ticdc_assets.errors import InvalidValue, TicdcError
 from ticdc_assets.events import ColumnType, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.columns.types import list_delta_columns, list_stored_columns
+from ticdc_assets.lake.upstream.snapshot import UpstreamSnapshot
+from ticdc_assets.lake.upstream.sql import quote_text
 from ticdc_assets.lake.verify.canonical import ComparedColumn
 from ticdc_assets.lake.verify.side import Comparison
-from ticdc_assets.lake.verify.upstream_side import UpstreamSnapshot
-from ticdc_assets.lake.verify.upstream_sql import quote_text
 from ticdc_assets.schema.types.mysql_type import describe, parse_type
 
 # Kinds whose texts are the same: MariaDB says LONGTEXT of JSON.

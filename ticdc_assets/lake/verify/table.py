@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol
 
+from ticdc_assets.lake.upstream.snapshot import UpstreamSnapshot
 from ticdc_assets.lake.verify.canonical import ComparedColumn
 from ticdc_assets.lake.verify.columns import Match
 from ticdc_assets.lake.verify.narrowing import (
@@ -22,7 +23,7 @@ from ticdc_assets.lake.verify.narrowing import (
 )
 from ticdc_assets.lake.verify.results import TableProgress
 from ticdc_assets.lake.verify.side import Comparison, Digest, Measure, Side, Span
-from ticdc_assets.lake.verify.upstream_side import UpstreamSide, UpstreamSnapshot
+from ticdc_assets.lake.verify.upstream_side import UpstreamSide, estimate_rows
 from ticdc_assets.schema.types.mysql_type import integer_range
 
 # Rows that a verification lists per table; there may be more that differ.
@@ -93,7 +94,7 @@ def _plan(comparison: Comparison, measure: Measure, upstream: UpstreamSnapshot) 
     least, most = integer_range(comparison.lead.type)
     # What is below the first key of the lake, and behind its last, is only upstream.
     ends = {bound + (bound == max(measure.bounds)) for bound in measure.bounds}
-    theirs = upstream.estimate(comparison)
+    theirs = estimate_rows(upstream, comparison)
     if theirs.rows > 2 * (measure.rows + ROWS_PER_SPAN) and len(theirs.bounds) == 2:
         # The lake lacks most rows, so that its keys divide theirs into spans too long to read.
         whole = Span(theirs.bounds[0], theirs.bounds[1] + 1)

@@ -1,13 +1,11 @@
-"""Upstream's side of a comparison, by SQL on connections that `resources.upstream` opens."""
+"""Upstream's side of a comparison, by SQL."""
 
-import queue
 import threading
-import time
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.upstream.snapshot import UpstreamSnapshot
+from ticdc_assets.lake.upstream.sql import quote, quote_text
 from ticdc_assets.lake.verify.side import (
     ALL_HASHES,
     Comparison,
@@ -16,87 +14,27 @@ from ticdc_assets.lake.verify.side import (
     Measure,
     Span,
     Texts,
-    Value,
 )
-from ticdc_assets.lake.verify.upstream_sql import ServerSql, quote, quote_text
+from ticdc_assets.lake.verify.upstream_sql import ServerSql
 
 # Spans, and positions, that one query names at most: by an index each is a look-up of its own.
 _SPANS_PER_QUERY = 100
 _POSITIONS_PER_QUERY = 500
 
 
-class SnapshotTooOld(Exception):
-    """The server no longer keeps the rows of this TSO."""
-
-
-class TableUnreadable(ConfigError):
-    """A table that the user may not read, or whose definition has just changed."""
-
-
-class Reader(Protocol):
-    """A connection that only reads."""
-
-    def query(self, sql: str) -> Sequence[tuple[Value, ...]]: ...
-    def renew(self) -> None:
-        """Begin another transaction: a long one holds locks that make DDL upstream wait."""
-
-
-class Pace:
-    """Keeps the rows that upstream reads to a number per second, over all connections."""
-
-    def __init__(self, rows_per_second: int | None) -> None:
-        self._seconds_per_row = 1 / rows_per_second if rows_per_second else 0.0
-        self._lock = threading.Lock()
-        self._free_at = 0.0
-
-    def spend(self, rows: int) -> None:
-        """Wait until as much time has passed as these rows may take."""
-        with self._lock:
-            self._free_at = max(self._free_at, time.monotonic()) + rows * self._seconds_per_row
-            pause = self._free_at - time.monotonic()
-        if self._seconds_per_row and pause > 0:
-            time.sleep(pause)
-
-
-class UpstreamSnapshot:
-    """The database at one moment, on one or more connections."""
-
-    def __init__(self, readers: Sequence[Reader], pace: Pace, *, is_tidb: bool) -> None:
-        self.is_tidb = is_tidb
-        self.pace = pace
-        self.connections = len(readers)
-        self._free: queue.SimpleQueue[Reader] = queue.SimpleQueue()
-        for reader in readers:
-            self._free.put(reader)
-
-    def query(self, sql: str) -> Sequence[tuple[Value, ...]]:
-        """Run a query on a connection that is free."""
-        reader = self._free.get()
-        try:
-            return reader.query(sql)
-        finally:
-            self._free.put(reader)
-
-    def renew(self) -> None:
-        """Let go of what was read; no query may be running."""
-        for _ in range(self.connections):
-            reader = self._free.get()
-            reader.renew()
-            self._free.put(reader)
-
-    def estimate(self, comparison: Comparison) -> Measure:
-        """Estimate the rows of a table, and find its first and last position."""
-        lead = comparison.lead
-        assert lead is not None
-        name = f"{quote(comparison.database)}.{quote(comparison.table)}"
-        (ends,) = self.query(f"SELECT MIN({quote(lead.name)}), MAX({quote(lead.name)}) FROM {name}")
-        found = self.query(
-            "SELECT TABLE_ROWS FROM information_schema.TABLES"
-            f" WHERE TABLE_SCHEMA = {quote_text(comparison.database)}"
-            f" AND TABLE_NAME = {quote_text(comparison.table)}"
-        )
-        rows = sum(int(row[0] or 0) for row in found)
-        return Measure(rows, rows, tuple(int(end) for end in ends if end is not None))
+def estimate_rows(snapshot: UpstreamSnapshot, comparison: Comparison) -> Measure:
+    """Estimate the rows of a table, and find its first and last position."""
+    lead = comparison.lead
+    assert lead is not None
+    name = f"{quote(comparison.database)}.{quote(comparison.table)}"
+    (ends,) = snapshot.query(f"SELECT MIN({quote(lead.name)}), MAX({quote(lead.name)}) FROM {name}")
+    found = snapshot.query(
+        "SELECT TABLE_ROWS FROM information_schema.TABLES"
+        f" WHERE TABLE_SCHEMA = {quote_text(comparison.database)}"
+        f" AND TABLE_NAME = {quote_text(comparison.table)}"
+    )
+    rows = sum(int(row[0] or 0) for row in found)
+    return Measure(rows, rows, tuple(int(end) for end in ends if end is not None))
 
 
 class UpstreamSide:

@@ -6,6 +6,7 @@ Every expression is of bytes or ASCII, so that no collation and no charset of a 
 from collections.abc import Iterable
 
 from ticdc_assets.events import Column
+from ticdc_assets.lake.upstream.sql import quote, write_text
 from ticdc_assets.lake.verify.canonical import (
     HASH_DIGITS,
     MD5_MARK,
@@ -14,19 +15,6 @@ from ticdc_assets.lake.verify.canonical import (
     ComparedColumn,
 )
 from ticdc_assets.schema.types.mysql_type import describe
-
-# TiDB keeps the bytes of these charsets as it got them, and those of others encoded.
-_ENCODED_BY_TIDB = ("gbk", "gb18030")
-
-
-def quote(name: str) -> str:
-    """Quote an identifier."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def quote_text(text: str) -> str:
-    """Quote a text for a server whose `sql_mode` is empty."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 class ServerSql:
@@ -50,7 +38,7 @@ class ServerSql:
             case "float":
                 return _write_float(f"({name} + 0e0)")
             case "text":
-                return self._write_text(column)
+                return write_text(column.name, column.type, is_tidb=self._is_tidb)
             case "enum" | "set":
                 return f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
             case "json":
@@ -59,12 +47,6 @@ class ServerSql:
                 return name
             case _:
                 return f"CAST({name} AS CHAR)"
-
-    def _write_text(self, column: ComparedColumn | Column) -> str:
-        name = quote(column.name)
-        if self._is_tidb and column.type.charset not in _ENCODED_BY_TIDB:
-            return f"CAST({name} AS BINARY)"
-        return f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
 
     def write_hash(self, columns: Iterable[ComparedColumn]) -> str:
         """Write the hash of the values of columns, a BIGINT."""

@@ -22,6 +22,11 @@ from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.lake.upstream.snapshot import (
+    SnapshotTooOld,
+    TableUnreadable,
+    UpstreamSnapshot,
+)
 from ticdc_assets.lake.verify.canonical import ComparedColumn
 from ticdc_assets.lake.verify.columns import NotComparable, match_columns
 from ticdc_assets.lake.verify.narrowing import DifferentRow, compare_entries
@@ -41,12 +46,7 @@ from ticdc_assets.lake.verify.table import (
     compare_table,
     start_comparison,
 )
-from ticdc_assets.lake.verify.upstream_side import (
-    SnapshotTooOld,
-    TableUnreadable,
-    UpstreamSide,
-    UpstreamSnapshot,
-)
+from ticdc_assets.lake.verify.upstream_side import UpstreamSide
 from ticdc_assets.lake.views.tables_at import TablesAt
 from ticdc_assets.plan.state import Incarnation
 

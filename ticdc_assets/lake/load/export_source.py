@@ -1,0 +1,151 @@
+"""An export of Dumpling's as the source of a load: Spark's workers read its files."""
+
+from collections.abc import Callable, Collection, Generator, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+
+from ticdc_assets.dumpling.dialect import Dialect
+from ticdc_assets.dumpling.export import Export, ExportedTable
+from ticdc_assets.dumpling.metadata import METADATA, read_metadata
+from ticdc_assets.dumpling.path import ExportFile
+from ticdc_assets.dumpling.reader import read_head
+from ticdc_assets.dumpling.source import Readable, decompress
+from ticdc_assets.dumpling.table_schema import read_table_schema
+from ticdc_assets.errors import ConfigError, MalformedMessage
+from ticdc_assets.events import TableSchema
+from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.lake.load.parts import ExportFolder, Part, read_parts, split_into_commits
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.schema.catalog import SchemaCatalog
+
+# A schema file is larger than any that TiDB prints.
+_MOST_OF_A_SCHEMA = 64 << 20
+
+
+@dataclass(frozen=True)
+class ExportSource:
+    """An export: its folder, how a worker opens it, its inventory, and its name for people."""
+
+    folder: ExportFolder
+    open_folder: Callable[[], ExportFolder]
+    export: Export
+    origin: str
+    dialect: Dialect
+
+    takes_newest = False
+
+    @property
+    def skipped(self) -> Sequence[tuple[str, str]]:
+        return self.export.skipped
+
+    def read_ts(self) -> int:
+        """Return the TSO of the export; raise a `ConfigError` if it did not finish."""
+        try:
+            return read_metadata(self.folder.read(METADATA))
+        except FileNotFoundError:
+            reason = "the export did not finish, or this is not its folder: it has no metadata file"
+            raise ConfigError(reason, file=self.origin, setting="DIR") from None
+        except (MalformedMessage, OSError) as error:
+            raise ConfigError(str(error), file=f"{self.origin}/{METADATA}", setting="DIR") from None
+
+    def choose_tables(self, names: Sequence[str]) -> list["ExportTable"]:
+        """Return the tables of these names, or all; raise a `ConfigError` for an unknown one."""
+        export = self.export
+        if not export.tables:
+            raise ConfigError("the export has no tables", setting="DIR")
+        if not export.has_data:
+            raise ConfigError("the export has no rows: export without --no-data", setting="DIR")
+        tables = [ExportTable(self, table) for table in export.tables]
+        if not names:
+            return tables
+        by_name = {fold_name(table.name): table for table in tables}
+        chosen = {}
+        for name in names:
+            table = by_name.get(fold_name(name))
+            if table is None:
+                raise ConfigError(f"the export has no table {name}", setting="--table")
+            chosen[table.name] = table
+        return list(chosen.values())
+
+
+@dataclass(frozen=True)
+class ExportTable:
+    """A table of an export."""
+
+    source: ExportSource
+    files: ExportedTable
+
+    @property
+    def name(self) -> str:
+        return self.files.name
+
+    @property
+    def size(self) -> int:
+        return self.files.size
+
+    @property
+    def origin(self) -> str:
+        return self.source.origin
+
+    def read_schema(self, catalog: SchemaCatalog) -> TableSchema:
+        files = self.files
+        if files.problem is not None or files.schema_file is None:
+            raise MalformedMessage(files.problem or "it has no schema file")
+        database_file = self.source.export.databases.get(fold_name(files.database))
+        create_database = None if database_file is None else self._read_whole(database_file)
+        create_table = self._read_whole(files.schema_file)
+        return read_table_schema(
+            files.database, files.table, create_database, create_table, catalog
+        )
+
+    def _read_whole(self, file: ExportFile) -> bytes:
+        with self.source.folder.open(file.path) as opened:
+            content: Readable = decompress(opened, file.compression)
+            parts = []
+            size = 0
+            while part := content.read(1 << 20):
+                parts.append(part)
+                size += len(part)
+                if size > _MOST_OF_A_SCHEMA:
+                    raise MalformedMessage(f"{file.path} is too large for a schema")
+        return b"".join(parts)
+
+    def check(self, schema: TableSchema) -> None:
+        """Raise an error if the first data file is not as declared; each file is checked again."""
+        for data in self.files.data[:1]:
+            with self.source.folder.open(data.file.path) as opened:
+                try:
+                    read_head(opened, data.file, schema, self.source.dialect)
+                except MalformedMessage as error:
+                    raise MalformedMessage(f"{data.file.path}: {error.reason}") from None
+
+    def read_portions(self, schema: TableSchema) -> Generator["ExportPortion"]:
+        for parts in split_into_commits(self.files, self.source.dialect):
+            yield ExportPortion(self, schema, tuple(parts))
+
+
+@dataclass(frozen=True)
+class ExportPortion:
+    """Parts of data files."""
+
+    table: ExportTable
+    schema: TableSchema
+    parts: tuple[Part, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts)
+
+    @property
+    def sources(self) -> Sequence[str]:
+        return [data.file.path for data in self.table.files.data]
+
+    def read(self, lake: LakeSession, *, typed: bool) -> DataFrame:
+        source = self.table.source
+        return read_parts(
+            lake, self.parts, self.schema, source.dialect, source.open_folder, typed=typed
+        )
+
+    def keep(self, numbers: Collection[int]) -> "ExportPortion":
+        return replace(self, parts=tuple(part for part in self.parts if part.number in numbers))

@@ -1,0 +1,73 @@
+"""What a load reads: tables with their schemas and rows, of an export or of a database."""
+
+from collections.abc import Collection, Generator, Sequence
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.schema.catalog import SchemaCatalog
+
+
+class Portion(Protocol):
+    """The rows that one commit writes."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """Where rows are: the files or key ranges that the column `source` numbers."""
+
+    def read(self, lake: LakeSession, *, typed: bool) -> DataFrame:
+        """Return the rows as `batches.add_typed` does, the same each time."""
+
+    def keep(self, numbers: Collection[int]) -> "Portion":
+        """Return the same, but of sources with these numbers at least."""
+
+
+class TableSource(Protocol):
+    """A table to load; all errors but those of storage, Spark and settings are about it alone."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> int:
+        """About how many bytes its portions have."""
+
+    @property
+    def origin(self) -> str:
+        """Where it is, for people: without credentials."""
+
+    def read_schema(self, catalog: SchemaCatalog) -> TableSchema:
+        """Read its schema with an empty catalog."""
+
+    def check(self, schema: TableSchema) -> None:
+        """Raise `MalformedMessage` if its rows cannot be read."""
+
+    def read_portions(self, schema: TableSchema) -> Generator[Portion]:
+        """Yield all rows: one portion at least."""
+
+
+class LoadSource(Protocol):
+    """An export, or a database."""
+
+    @property
+    def origin(self) -> str: ...
+
+    @property
+    def skipped(self) -> Sequence[tuple[str, str]]:
+        """Files and objects that are not loaded, and why."""
+
+    @property
+    def takes_newest(self) -> bool:
+        """Whether each load has a ts of its own: one that no run took up yet is as good."""
+
+    def read_ts(self) -> int:
+        """Return the ts of the rows; raise a `ConfigError` if there is none."""
+
+    def choose_tables(self, names: Sequence[str]) -> Sequence[TableSource]:
+        """Return the tables of these names, or all; raise a `ConfigError` for an unknown one."""

@@ -1,0 +1,179 @@
+"""The database upstream as the source of a load: this process reads its tables, page by page.
+
+All connections read the same snapshot.  A table has one of them while it is read, so as many tables
+as there are connections are read at a time, and of each no more is held than a portion.
+"""
+
+from collections.abc import Collection, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.dumpling.table_schema import read_table_schema
+from ticdc_assets.errors import ConfigError, MalformedMessage
+from ticdc_assets.events import TableSchema
+from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.lake.load.batches import add_typed, format_columns
+from ticdc_assets.lake.load.upstream_pages import PageReader
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.upstream.snapshot import Reader, Row, UpstreamSnapshot
+from ticdc_assets.lake.upstream.sql import decode, quote
+from ticdc_assets.schema.catalog import SchemaCatalog
+from ticdc_assets.stream.routing import passes_filter
+
+# What this process holds of each table that is being read, as texts; each is a commit.
+_BYTES_PER_COMMIT = 32 << 20
+_BYTES_PER_TASK = 4 << 20
+# What no changefeed sends.
+_SYSTEM = (
+    *("mysql", "sys", "information_schema", "performance_schema", "metrics_schema"),
+    *("inspection_schema", "lightning_task_info", "tidb_cdc"),
+)
+_KINDS = {"VIEW": "a view: it has no rows of its own", "SEQUENCE": "a sequence"}
+
+
+class UpstreamSource:
+    """The tables of a changefeed on its database server, at one moment."""
+
+    def __init__(
+        self, snapshot: UpstreamSnapshot, address: str, feed: Changefeed, *, takes_newest: bool
+    ) -> None:
+        self.snapshot = snapshot
+        self._feed = feed
+        self.origin = address
+        self.takes_newest = takes_newest
+        self.skipped: list[tuple[str, str]] = []
+        self._tables: dict[str, UpstreamTable] = {}
+        listed = ", ".join(f"'{name}'" for name in _SYSTEM)
+        rows = snapshot.query(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, DATA_LENGTH"
+            " FROM information_schema.TABLES"
+            f" WHERE LOWER(TABLE_SCHEMA) NOT IN ({listed}) ORDER BY 1, 2"
+        )
+        for row in rows:
+            database, name, kind = (decode(value) for value in row[:3])
+            table = UpstreamTable(self, database, name, int(row[3] or 0))
+            if kind == "BASE TABLE":
+                self._tables[fold_name(table.name)] = table
+            elif passes_filter(feed, database, name):
+                self.skipped.append((table.name, _KINDS.get(kind, f"a {kind.lower()}")))
+
+    def read_ts(self) -> int:
+        """Return the TSO of the snapshot; raise a `ConfigError` if nobody states it."""
+        if self.snapshot.ts is None:
+            reason = (
+                "is missing: the server is not TiDB, so only you know the ts up to which it has"
+                " all changes of the changefeed"
+            )
+            raise ConfigError(reason, setting="--at")
+        return self.snapshot.ts
+
+    def choose_tables(self, names: Sequence[str]) -> list["UpstreamTable"]:
+        """Return the tables of these names; by default all that the changefeed's filter lets pass.
+
+        Raise a `ConfigError` for an unknown one.
+        """
+        if not names:
+            tables = self._tables.values()
+            passing = [t for t in tables if passes_filter(self._feed, t.database, t.table)]
+            if not passing:
+                reason = "has no table of the changefeed that the user may read: grant it SELECT"
+                raise ConfigError(reason, setting=self.origin)
+            return passing
+        chosen = {}
+        for name in names:
+            table = self._tables.get(fold_name(name))
+            if table is None:
+                reason = f"{self.origin} has no table {name}, or the user may not read it"
+                raise ConfigError(reason, setting="--table")
+            chosen[table.name] = table
+        return list(chosen.values())
+
+
+@dataclass(frozen=True)
+class UpstreamTable:
+    """A table of the database."""
+
+    source: UpstreamSource
+    database: str
+    table: str
+    # An estimate of the server's.
+    size: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.database}.{self.table}"
+
+    @property
+    def origin(self) -> str:
+        return f"{self.source.origin}/{self.database}"
+
+    def read_schema(self, catalog: SchemaCatalog) -> TableSchema:
+        with self.source.snapshot.borrow() as reader:
+            create_database = _show_create(reader, f"DATABASE {quote(self.database)}")
+            name = f"{quote(self.database)}.{quote(self.table)}"
+            create_table = _show_create(reader, f"TABLE {name}")
+        return read_table_schema(self.database, self.table, create_database, create_table, catalog)
+
+    def check(self, schema: TableSchema) -> None:
+        """Do nothing: the server prints rows as its own schema says."""
+
+    def read_portions(self, schema: TableSchema) -> Generator["UpstreamPortion"]:
+        snapshot = self.source.snapshot
+        portion = UpstreamPortion(schema)
+        has_any = False
+        with (
+            snapshot.borrow() as reader,
+            closing(PageReader(reader, schema, is_tidb=snapshot.is_tidb).read()) as pages,
+        ):
+            for page, batch in pages:
+                snapshot.pace.spend(batch.num_rows)
+                portion.add(f"{self.name}: {page}", batch)
+                if portion.size >= _BYTES_PER_COMMIT:
+                    yield portion
+                    has_any = True
+                    portion = UpstreamPortion(schema)
+        if portion.size or not has_any:
+            yield portion
+
+
+@dataclass
+class UpstreamPortion:
+    """Rows that were read."""
+
+    schema: TableSchema
+    size: int = 0
+    sources: list[str] = field(default_factory=list)
+    _batches: list[tuple[int, pa.RecordBatch]] = field(default_factory=list)
+
+    def add(self, source: str, batch: pa.RecordBatch) -> None:
+        """Add rows of a page."""
+        if self.sources[-1:] != [source]:
+            self.sources.append(source)
+        self._batches.append((len(self.sources) - 1, batch))
+        self.size += batch.nbytes
+
+    def read(self, lake: LakeSession, *, typed: bool) -> DataFrame:
+        columns = format_columns(self.schema)
+        if not self._batches:
+            # Spark Connect makes no frame of Arrow without rows.
+            return lake.spark.createDataFrame([], columns)
+        batches = [add_typed(rows, n, self.schema, typed=typed) for n, rows in self._batches]
+        frame = lake.make_frame(pa.Table.from_batches(batches), columns)
+        # Without an exchange, Spark's optimizer types the rows one by one, in the driver.
+        count = self.size // _BYTES_PER_TASK
+        return frame.repartition(count) if count else frame
+
+    def keep(self, numbers: Collection[int]) -> "UpstreamPortion":
+        return self
+
+
+def _show_create(reader: Reader, what: str) -> bytes:
+    """Return the statement that creates a table or a database."""
+    rows: Sequence[Row] = reader.query(f"SHOW CREATE {what}")
+    if not rows or len(rows[0]) < 2 or rows[0][1] is None:
+        raise MalformedMessage(f"the server does not show how to create {what[:80]}")
+    return rows[0][1]

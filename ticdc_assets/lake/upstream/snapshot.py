@@ -1,0 +1,92 @@
+"""The database upstream at one moment, on connections that `resources.upstream` opens."""
+
+import queue
+import threading
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from ticdc_assets.errors import ConfigError
+
+# The values of a row, each as the server wrote it.
+Row = tuple[bytes | None, ...]
+
+
+class UpstreamError(ConfigError):
+    """The database did not do what it had to; names the setting and what to do."""
+
+
+class SnapshotTooOld(UpstreamError):
+    """The server no longer keeps the rows of this TSO."""
+
+
+class TableUnreadable(UpstreamError):
+    """A table that the user may not read, or whose definition has just changed."""
+
+
+class Reader(Protocol):
+    """A connection that only reads."""
+
+    def query(self, sql: str) -> Sequence[Row]: ...
+    def stream(self, sql: str) -> Generator[Sequence[Row]]:
+        """Run a query and yield its rows as they come, some at a time; to be closed."""
+        ...
+
+    def renew(self) -> None:
+        """Begin another transaction: a long one holds locks that make DDL upstream wait."""
+
+
+class Pace:
+    """Keeps the rows that upstream reads to a number per second, over all connections."""
+
+    def __init__(self, rows_per_second: int | None) -> None:
+        self._seconds_per_row = 1 / rows_per_second if rows_per_second else 0.0
+        self._lock = threading.Lock()
+        self._free_at = 0.0
+
+    def spend(self, rows: int) -> None:
+        """Wait until as much time has passed as these rows may take."""
+        with self._lock:
+            self._free_at = max(self._free_at, time.monotonic()) + rows * self._seconds_per_row
+            pause = self._free_at - time.monotonic()
+        if self._seconds_per_row and pause > 0:
+            time.sleep(pause)
+
+
+class UpstreamSnapshot:
+    """The database at one moment, on one or more connections.
+
+    `ts` is the TSO of the moment; None where the server has none.
+    """
+
+    def __init__(
+        self, readers: Sequence[Reader], pace: Pace, *, is_tidb: bool, ts: int | None = None
+    ) -> None:
+        self.is_tidb = is_tidb
+        self.ts = ts
+        self.pace = pace
+        self.connections = len(readers)
+        self._free: queue.SimpleQueue[Reader] = queue.SimpleQueue()
+        for reader in readers:
+            self._free.put(reader)
+
+    @contextmanager
+    def borrow(self) -> Iterator[Reader]:
+        """Wait for a connection that is free, and keep it."""
+        reader = self._free.get()
+        try:
+            yield reader
+        finally:
+            self._free.put(reader)
+
+    def query(self, sql: str) -> Sequence[Row]:
+        """Run a query on a connection that is free."""
+        with self.borrow() as reader:
+            return reader.query(sql)
+
+    def renew(self) -> None:
+        """Let go of what was read; no query may be running."""
+        for _ in range(self.connections):
+            with self.borrow() as reader:
+                reader.renew()
