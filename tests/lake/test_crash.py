@@ -47,7 +47,7 @@ def kill_and_resume(
 
 @pytest.mark.slow
 def test_killed_runs_are_resumed(spark: SparkSession, tmp_path: Path) -> None:
-    stages = ["ingest", "apply", "decode", "apply"]
+    stages = ["ingest", "decode", "apply"]
     kill_and_resume(spark, tmp_path, SMALL, stages, seed=3)
 
 

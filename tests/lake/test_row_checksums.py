@@ -47,7 +47,6 @@ from ticdc_assets.stream.reading import read_topic_events
 
 # Of some of their values the messages hold the text as it is.
 TABLES = ("t_str", "t_json", "t_def", "t_cpk")
-ENCODINGS = ("json", "avro")
 
 
 class Flipped(NamedTuple):
@@ -110,7 +109,7 @@ def flip_one_row_per_table(encoding: str) -> tuple[list[Message], dict[TopicPosi
     return records, flipped
 
 
-@pytest.fixture(scope="module", params=ENCODINGS)
+@pytest.fixture(scope="module", params=["json", pytest.param("avro", marks=pytest.mark.all_golden)])
 def made(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Flipped:
