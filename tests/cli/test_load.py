@@ -28,6 +28,25 @@ def declare(tmp_path: Path) -> None:
     Path("changefeeds.toml").write_text(text)
 
 
+def test_a_load_replaces_a_partial_table_that_has_a_history(
+    here: object, run: Run, tmp_path: Path
+) -> None:
+    declare(tmp_path)
+    with Path("changefeeds.toml").open("a") as file:
+        file.write('history = ["d.*"]\n')
+    # The table is partial.
+    assert run("advance")[0] in (0, 1)
+    assert run("show", "d.t", "--format", "jsonl")[1] == b'{"id":"2"}\n'
+    folder = tmp_path / "export"
+    Exporter(folder).write({SCHEMA: [("1", "a")]})
+    assert run("load", folder)[0] == 0
+    code, _, err = run("advance")
+    assert code == 0, err
+    shown = b'{"id":"1","v":"a"}\n{"id":"2","v":null}\n'
+    assert run("show", "d.t", "--format", "jsonl") == (0, shown, [])
+    assert run("maintain")[0] == 0
+
+
 def test_rows_of_an_export_come_first_and_changes_follow(
     here: object, run: Run, tmp_path: Path
 ) -> None:
