@@ -45,6 +45,7 @@ def test_a_load_replaces_a_partial_table_that_has_a_history(
     shown = b'{"id":"1","v":"a"}\n{"id":"2","v":null}\n'
     assert run("show", "d.t", "--format", "jsonl") == (0, shown, [])
     assert run("maintain")[0] == 0
+    assert run("ledger")[0] == 0
 
 
 def test_rows_of_an_export_come_first_and_changes_follow(

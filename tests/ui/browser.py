@@ -1,6 +1,8 @@
 """A headless browser that sees the UI as a person does."""
 
 import shutil
+import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +13,8 @@ from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+
+from tests.servers import HOST
 
 # Screenshots of the last test run, for people.
 SHOTS = Path(__file__).parents[2] / "artefacts" / "ui"
@@ -58,6 +62,18 @@ class Page:
         SHOTS.mkdir(parents=True, exist_ok=True)
         time.sleep(1)
         assert self._driver.save_screenshot(str(SHOTS / f"{name}.png"))
+
+
+def wait_until_up(port: int, server: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Wait until the UI listens; raise an error with the server's log if it ends."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        assert server.poll() is None, log.read_text(errors="replace")
+        with socket.socket() as tried:
+            if tried.connect_ex((HOST, port)) == 0:
+                return
+        time.sleep(1)
+    raise AssertionError(log.read_text(errors="replace"))
 
 
 @contextmanager

@@ -1,9 +1,5 @@
 """`ticdc-assets dev`, started as in the README and seen in a browser."""
 
-import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,16 +7,10 @@ import pytest
 
 from tests.dev_loop import dev_loop
 from tests.servers import free_port
-from tests.ui.browser import SHOTS, Page, browser
+from tests.ui.browser import Page, browser, wait_until_up
 
 # Seconds to wait for a run: each starts Spark.
 RUN = 400
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _no_earlier_screenshots() -> None:
-    """Remove those of an earlier run, which would be mistaken for new ones."""
-    shutil.rmtree(SHOTS, ignore_errors=True)
 
 
 @pytest.fixture
@@ -31,19 +21,8 @@ def page(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Page]:
         browser(f"http://127.0.0.1:{port}") as page,
         dev_loop(tmp_path / "shop", port, log, sink=getattr(request, "param", None)) as dev,
     ):
-        _until_up(port, dev, log)
+        wait_until_up(port, dev, log)
         yield page
-
-
-def _until_up(port: int, dev: "subprocess.Popen[bytes]", log: Path) -> None:
-    until = time.monotonic() + 120
-    while time.monotonic() < until:
-        assert dev.poll() is None, log.read_text(errors="replace")
-        with socket.socket() as tried:
-            if tried.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(1)
-    raise AssertionError(log.read_text(errors="replace"))
 
 
 @pytest.mark.browser

@@ -15,14 +15,17 @@ from typing import Any
 
 import pytest
 
+from resources.catalog import read_catalog
 from tests.cli.test_mending import dump
 from tests.dev_loop import PROJECT
 from tests.lake.canal import change, watermark
 from tests.mariadb_server import MariaDb
 from tests.servers import free_port
 from tests.ui.browser import Page, browser, wait_until_up
+from ticdc_assets.lake.store.lake import Lake
 
-RUN = 400
+# Seconds to wait for a run: each starts Spark.
+RUN = 150
 LOADED, CHANGED = 470632715136794624, 470632715136894624
 _LAUNCH = """
 mutation ($given: ExecutionParams!) {
@@ -33,6 +36,8 @@ mutation ($given: ExecutionParams!) {
   }
 }
 """
+
+_RELOAD = 'mutation { reloadRepositoryLocation(repositoryLocationName: "ticdc") { __typename } }'
 
 
 def fill(server: MariaDb) -> None:
@@ -57,8 +62,9 @@ def declare(folder: Path, server: MariaDb) -> Path:
     topic = dump(folder / "records.jsonl", messages)
     file = server.declare(folder / "changefeeds.toml")
     uri = f"dump://{topic}?protocol=canal-json&enable-tidb-extension=true"
+    own = f'start-ts = {LOADED}\nhistory = ["shop.orders"]\n'
     text = file.read_text().replace("file:///nowhere?protocol=csv", uri)
-    file.write_text(text.replace("[changefeed.up", 'history = ["shop.orders"]\n[changefeed.up'))
+    file.write_text(text.replace("[changefeed.up", f"{own}[changefeed.up"))
     return file
 
 
@@ -94,14 +100,31 @@ def dagster(folder: Path, changefeeds: Path, port: int) -> Iterator[None]:
             process.wait(120)
 
 
+def wait_for_table(lake: Path) -> None:
+    """Wait until a run has applied the load of the orders."""
+    until = time.monotonic() + RUN
+    while ("shop", "orders") not in read_catalog(Lake(str(lake), "f")).named():
+        assert time.monotonic() < until
+        time.sleep(1)
+
+
+def reload_definitions(port: int) -> None:
+    """Reload the code location, as the button of the UI does."""
+    _query(port, _RELOAD, {})
+
+
+def _query(port: int, query: str, variables: dict[str, Any]) -> Any:
+    body = json.dumps({"query": query, "variables": variables}).encode()
+    url, headers = f"http://127.0.0.1:{port}/graphql", {"Content-Type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=60) as answer:
+        return json.load(answer)["data"]
+
+
 def launch(port: int, job: str, config: dict[str, Any]) -> str:
     """Launch a run as the launchpad does, and return its id."""
     selector = {"repositoryLocationName": "ticdc", "repositoryName": "__repository__"}
     given = {"selector": {**selector, "jobName": job}, "runConfigData": config}
-    body = json.dumps({"query": _LAUNCH, "variables": {"given": given}}).encode()
-    url, headers = f"http://127.0.0.1:{port}/graphql", {"Content-Type": "application/json"}
-    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=60) as answer:
-        found = json.load(answer)["data"]["launchRun"]
+    found = _query(port, _LAUNCH, {"given": given})["launchRun"]
     assert found["__typename"] == "LaunchRunSuccess", found
     return str(found["run"]["runId"])
 
@@ -119,6 +142,8 @@ def test_the_ui_shows_where_tables_began_and_whether_they_equal_upstream(
         page.shows("Success", "ticdc/rows", within=RUN)
         page.save_screenshot("10-load")
         # The sensor requests the run that takes the tables up.
+        wait_for_table(tmp_path / "lake")
+        reload_definitions(port)
         page.open("/asset-groups")
         page.shows("upstream", "source", "orders", "customers", "history", within=RUN, again=True)
         page.save_screenshot("11-lineage-from-upstream")
