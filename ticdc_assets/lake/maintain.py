@@ -107,15 +107,13 @@ class _Maintenance:
 
     def maintain_current(self) -> list[_Files]:
         """Maintain the current tables, then write a snapshot with their new versions."""
-        tables_by_id = self._applied.state.incarnations
-        # A version may be of a table that a replay found never to have been.
-        versions = {id: v for id, v in self._applied.versions.items() if id in tables_by_id}
+        versions = self._applied.versions
 
         def maintain_table(incarnation: str) -> tuple[str, int, _Files]:
             table = CurrentTable(self._lake, incarnation)
             table.restore(versions[incarnation])
             # Compaction clusters a large table by its key.
-            table.adapt_to_size(tables_by_id[incarnation].schema)
+            table.adapt_to_size(self._applied.state.incarnations[incarnation].schema)
             files = self._maintain(table.sql)
             return incarnation, table.version, files
 

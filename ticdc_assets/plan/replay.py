@@ -114,7 +114,7 @@ def choose_tables(replay: Replay, now: State, plan: Plan) -> set[str]:
     """Choose the tables whose work of a replay's plan is to be done.
 
     They are the tables that the replay is for, those that the plan knows otherwise than the
-    present does, and all that exchange rows with any of them.
+    present does or not at all, and all that exchange rows with any of them.
     """
     chosen = set(replay.incarnations)
     for name in replay.names:
@@ -124,6 +124,7 @@ def choose_tables(replay: Replay, now: State, plan: Plan) -> set[str]:
         chosen |= _tables_fed_by(plan, name, (rows.first_ts, Phase.ROWS))
     for ddl in replay.late_ddls:
         chosen |= _tables_changed_by(plan, ddl)
+    chosen |= now.incarnations.keys() - plan.state.incarnations.keys()
     for id, table in plan.state.incarnations.items():
         known = now.incarnations.get(id)
         if known is None or _without_history(table) != _without_history(known):

@@ -139,16 +139,13 @@ class _Applier:
         window = prepare_window(self._lake, base, past, snapshot.ts, snapshot.batch)
         chosen = choose_tables(replay, now, window.plan)
         work = self._apply_work(window, [id for id in window.plan.work if id in chosen])
-        state = join_replay(now, work.plan.state, chosen, snapshot.snapshot_id)
-        # A table that never was, as it turns out, has no counts any more.
-        gone = now.incarnations.keys() - state.incarnations.keys()
-        recounted = (chosen & now.incarnations.keys()) | gone
-        known = [now.incarnations[id] for id in sorted(recounted)]
+        known = [now.incarnations[id] for id in sorted(chosen & now.incarnations.keys())]
         work = dataclasses.replace(
             work,
             outcomes=work.outcomes | {t.id: _replace_counts(t, work, base) for t in known},
             replayed_from=base_id,
         )
+        state = join_replay(now, work.plan.state, chosen, snapshot.snapshot_id)
         history = [version for version in window.plan.history if version.incarnation in chosen]
         write_history(self._lake, history, base.ts)
         self._result = dataclasses.replace(

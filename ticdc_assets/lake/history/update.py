@@ -42,10 +42,8 @@ def update_histories(lake: LakeSession, progress: Progress | None = None) -> lis
     last = read_last_snapshot(lake)
     wanted = [
         table
-        for id, table in last.state.incarnations.items()
-        # A version may be of a table that a replay found never to have been.
-        if id in last.versions
-        and table.status in ("live", "dropped")
+        for id in last.versions
+        if (table := last.state.incarnations[id]).status in ("live", "dropped")
         and table.status_before_drop is None
         and match_table(lake.feed.history, table.schema.database, table.schema.table)
     ]

@@ -59,7 +59,12 @@ def write_snapshot(
     """Append the snapshot that follows `before`, and return it; `versions` are the new ones."""
     snapshot_id = before.snapshot_id + 1
     state = replace(state, snapshot_id=snapshot_id)
-    all_versions = {**before.versions, **versions}
+    # A replay may find that a table never was.
+    all_versions = {
+        id: version
+        for id, version in {**before.versions, **versions}.items()
+        if id in state.incarnations
+    }
     is_whole = (
         not before.snapshot_id
         or _lasting(state) != _lasting(before.state)
