@@ -37,7 +37,7 @@ from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.lake.verify.sampled_rows import verify_sample
+from ticdc_assets.lake.verify.sampled_rows import SampleVerifier
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import build_ledger
 from ticdc_assets.protocols.message import Message
@@ -165,9 +165,10 @@ def test_stored_rows_have_their_checksums_until_one_is_altered(made: Flipped) ->
     lake, snapshot = made.lake, read_last_snapshot(made.lake)
     tables = {table.schema.table: table for table in snapshot.state.incarnations.values()}
     chosen = [tables[name] for name in TABLES]
-    reader, changed = LakeReader(lake.location), SnapshotRange(0, snapshot.snapshot_id)
+    changed = SnapshotRange(0, snapshot.snapshot_id)
+    verifier = SampleVerifier(LakeReader(lake.location))
     samples = {
-        t.schema.table: verify_sample(reader, t.id, snapshot.versions[t.id], 1000, Random(1))
+        t.schema.table: verifier.verify(t.id, snapshot.versions[t.id], 1000, Random(1))
         for t in chosen
     }
     assert {name: sample.altered for name, sample in samples.items() if sample.altered} == {}
@@ -176,7 +177,7 @@ def test_stored_rows_have_their_checksums_until_one_is_altered(made: Flipped) ->
     assert sum(sample.right for sample in samples.values()) > 80
     table = tables["t_str"]
     version = snapshot.versions[table.id]
-    assert verify_sample(reader, table.id, version, 5, Random(1)).right <= 5
+    assert verifier.verify(table.id, version, 5, Random(1)).right <= 5
 
     name, row = alter(lake, table.id, version)
     with CheckContext(lake, changed) as context:

@@ -26,7 +26,7 @@ from ticdc_assets.lake.columns.types import DeltaColumn, choose_delta_names, lis
 from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.verify.sampled_rows import verify_sample
+from ticdc_assets.lake.verify.sampled_rows import SampleVerifier
 from ticdc_assets.lake.views.overview import find_blocking_ddl
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.safe_text import join_for_shell
@@ -239,7 +239,7 @@ def row_checksums_match(
     Checks a random sample of the table's rows as they are stored.  When rows are applied, all of
     them are verified: one that differs goes to the quarantine.
     """
-    reader = LakeReader(context.lake.location)
+    verifier = SampleVerifier(LakeReader(context.lake.location))
 
     def verify(table: Incarnation) -> Result | NotEvaluated:
         version = context.after.versions.get(table.id)
@@ -248,7 +248,7 @@ def row_checksums_match(
         is_full = context.range.is_full or table.id in context.replayed_tables
         rows = _SAMPLED_ROWS_IN_FULL if is_full else _SAMPLED_ROWS
         random = Random(f"{table.id} {context.range.through}")
-        sample = verify_sample(reader, table.id, version, rows, random)
+        sample = verifier.verify(table.id, version, rows, random)
         if not sample.right and not sample.altered:
             return NotEvaluated("no sampled row has an event with a checksum that can be verified")
         altered = [

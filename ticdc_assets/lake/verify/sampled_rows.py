@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events import RowChange, TableSchema
@@ -65,34 +66,40 @@ class _StoredRow:
     block: Mapping[str, pa.Array]
 
 
-def verify_sample(
-    reader: LakeReader, incarnation: str, version: int, rows: int, random: Random
-) -> VerifiedSample:
-    """Verify about so many rows of a table at a Delta version."""
-    history = _read_history(reader, incarnation)
-    stored = StoredRows(reader, f"current/{incarnation}", version)
-    if history is None or stored.unknown_features:
-        return VerifiedSample()
-    blocks = list(stored.sample(_PLACES, random))
-    chosen = [
-        row
-        for file, block in blocks
-        for row in _choose_rows(file, block, history.since, -(-rows // len(blocks)), random)
-    ]
-    events = _Events(reader, history, {row.commit_ts for row in chosen})
-    hasher = RowHasher(history.schema)
-    right, altered = 0, []
-    for row in chosen:
-        stated = events.stated.get(row.commit_ts)
-        if stated is None:
-            continue
-        values = _read_values(row, history.schema)
-        computed = None if values is None else hasher.hash_values(values)
-        if computed in stated:
-            right += 1
-        elif values is None or computed is not None:
-            altered.append(events.describe(row, values, computed))
-    return VerifiedSample(right, altered)
+class SampleVerifier:
+    """Verifies samples of the current tables of one lake, whose logs it opens once."""
+
+    def __init__(self, reader: LakeReader) -> None:
+        self._reader = reader
+        self._events = reader.open("events")
+        self._schema_history = reader.open("schema_history")
+
+    def verify(self, incarnation: str, version: int, rows: int, random: Random) -> VerifiedSample:
+        """Verify about as many rows of a table at a Delta version as `rows` says."""
+        history = _read_history(self._reader, self._schema_history, incarnation)
+        stored = StoredRows(self._reader, f"current/{incarnation}", version)
+        if history is None or stored.unknown_features:
+            return VerifiedSample()
+        blocks = list(stored.sample(_PLACES, random))
+        chosen = [
+            row
+            for file, block in blocks
+            for row in _choose_rows(file, block, history.since, -(-rows // len(blocks)), random)
+        ]
+        events = _Events(self._reader, self._events, history, {row.commit_ts for row in chosen})
+        hasher = RowHasher(history.schema)
+        right, altered = 0, []
+        for row in chosen:
+            stated = events.stated.get(row.commit_ts)
+            if stated is None:
+                continue
+            values = _read_values(row, history.schema)
+            computed = None if values is None else hasher.hash_values(values)
+            if computed in stated:
+                right += 1
+            elif values is None or computed is not None:
+                altered.append(events.describe(row, values, computed))
+        return VerifiedSample(right, altered)
 
 
 def _read_values(row: _StoredRow, schema: TableSchema) -> Mapping[str, Value] | None:
@@ -115,10 +122,12 @@ class _History:
     since: int
 
 
-def _read_history(reader: LakeReader, incarnation: str) -> _History | None:
+def _read_history(
+    reader: LakeReader, schema_history: DeltaTable, incarnation: str
+) -> _History | None:
     columns = ["valid_from", "origin", "sql", "schema"]
     where = pc.field("incarnation") == incarnation
-    rows = reader.read(reader.open("schema_history"), columns, where).to_pylist()
+    rows = reader.read(schema_history, columns, where).to_pylist()
     if not rows:
         return None
     versions = [
@@ -164,10 +173,12 @@ class _Events:
     A commit ts is left out if it has a row without one.
     """
 
-    def __init__(self, reader: LakeReader, history: _History, tsos: Collection[int]) -> None:
+    def __init__(
+        self, reader: LakeReader, table: DeltaTable, history: _History, tsos: Collection[int]
+    ) -> None:
         self._reader = reader
         self._history = history
-        self._table = reader.open("events")
+        self._table = table
         stated: dict[int, set[int]] = defaultdict(set)
         unknown = set()
         for event in self._read(_EVENT_COLUMNS, tsos) if tsos else ():
