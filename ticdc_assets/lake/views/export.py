@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 import msgspec
 from deltalake.exceptions import DeltaError
 from pyarrow import fs
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
@@ -107,22 +107,27 @@ class Exporter:
         return None
 
     def _write(self, view: AsOfView, table: Incarnation) -> ExportedTable:
-        schema, status = table.schema, table.shown_status
-        frame = view.frame(table)
-        if frame is None:
-            return ExportedTable(schema.database, schema.table, status, reason=table.shown_reason)
-        version = view.find_version(table) if self.format == "shallow" else None
+        schema = table.schema
         with view.sized_for(table):
-            if version is None:
-                rows = self._copy(frame, table)
+            version = view.find_version(table) if self.format == "shallow" else None
+            if version is not None:
+                rows: int | None = self._clone(view.lake, table, version)
             else:
-                rows = self._clone(view.lake, table, version)
+                rows = self._copy(view, table)
         return ExportedTable(
-            schema.database, schema.table, status, table.id, rows, table.shown_reason
+            schema.database,
+            schema.table,
+            table.shown_status,
+            None if rows is None else table.id,
+            rows,
+            table.shown_reason,
         )
 
-    def _copy(self, frame: DataFrame, table: Incarnation) -> int:
-        """Write the rows of a table, and count them."""
+    def _copy(self, view: AsOfView, table: Incarnation) -> int | None:
+        """Write the rows of a table, and count them; None if it is waiting or paused."""
+        frame = view.frame(table)
+        if frame is None:
+            return None
         counted = Observation()
         frame = frame.observe(counted, F.count(F.lit(1)).alias("rows"))
         writer = frame.write.mode("overwrite")
