@@ -77,7 +77,7 @@ class UpstreamDatabase:
         """
         with ExitStack() as connections:
             first = self._connect(connections)
-            is_tidb = b"tidb" in self._ask_version(first).lower()
+            is_tidb = self._is_tidb(first)
             opened = [first]
             if is_tidb and ts is None:
                 ts = _Reader(self, first).hold_newest()
@@ -101,7 +101,7 @@ class UpstreamDatabase:
         """Open a connection on which rows are read at one TSO after the other."""
         with ExitStack() as connections:
             connection = self._connect(connections)
-            rows = _Rows(self, connection, b"tidb" in self._ask_version(connection).lower())
+            rows = _Rows(self, connection, self._is_tidb(connection))
             reader = _Reader(self, connection)
             for statement in _SESSION:
                 reader.query(statement)
@@ -140,9 +140,9 @@ class UpstreamDatabase:
         connections.callback(_close, connection)
         return connection
 
-    def _ask_version(self, connection: pymysql.Connection) -> bytes:
-        rows = _Reader(self, connection).query("SELECT VERSION()")
-        return rows[0][0] or b""
+    def _is_tidb(self, connection: pymysql.Connection) -> bool:
+        ((version,),) = _Reader(self, connection).query("SELECT VERSION()")
+        return b"tidb" in (version or b"").lower()
 
     def place(self, setting: str = "") -> str:
         """Name a setting of the declaration."""
@@ -204,12 +204,9 @@ class _Reader:
     def query(self, sql: str) -> Sequence[Row]:
         self._revive()
         try:
-            with self.connection.cursor() as cursor:
-                cursor.execute(sql)
-                rows: Any = cursor.fetchall()
+            return _execute(self.connection, sql)
         except (MySQLError, OSError) as error:
             raise self.database.explain(error) from None
-        return tuple(rows)
 
     def stream(self, sql: str) -> Generator[Sequence[Row]]:
         self._revive()
@@ -272,15 +269,22 @@ class _Rows:
 
     def query(self, sql: str, values: Sequence[str] | None = None) -> Sequence[Row]:
         try:
-            with self.connection.cursor() as cursor:
-                cursor.execute(sql, None if values is None else tuple(values))
-                rows: Any = cursor.fetchall()
+            return _execute(self.connection, sql, None if values is None else tuple(values))
         except (MySQLError, OSError) as error:
             code, text = error.args[0] if error.args else 0, describe_error(error)
             if code in _OF_ROWS or _FUTURE in text:
                 raise RowsUnreadable(text) from None
             raise self.database.explain(error) from None
-        return tuple(rows)
+
+
+def _execute(
+    connection: pymysql.Connection, sql: str, values: tuple[str, ...] | None = None
+) -> Sequence[Row]:
+    """Run a query and return all of its rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        rows: Any = cursor.fetchall()
+    return tuple(rows)
 
 
 def _close(connection: pymysql.Connection) -> None:

@@ -6,7 +6,7 @@ workload, which has all of them.
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -86,7 +86,8 @@ def make_fake(dataset: str, server: MariaDb) -> FakeTidb:
 
 def complete(fake: FakeTidb, feed: Changefeed, events: Iterable[Event]) -> list[Event]:
     arrivals = [Arrival(1, seq, 0, event) for seq, event in enumerate(events)]
-    with LargeRows(feed, fake.open) as large_rows:
+    with ExitStack() as connections:
+        large_rows = LargeRows(feed, fake.open, connections)
         return [arrival.event for arrival in large_rows.complete(arrivals)]
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from contextlib import ExitStack
 from typing import Any, NoReturn
 
 import pytest
@@ -61,7 +62,8 @@ def make_database(mariadb: MariaDb) -> None:
 
 def ask(fake: FakeTidb, changes: list[RowChange]) -> list[RowChange]:
     arrivals = [Arrival(1, seq, 0, change) for seq, change in enumerate(changes)]
-    with LargeRows(FEED, fake.open) as large_rows:
+    with ExitStack() as connections:
+        large_rows = LargeRows(FEED, fake.open, connections)
         completed = large_rows.complete(arrivals)
     assert [arrival[:3] for arrival in completed] == [arrival[:3] for arrival in arrivals]
     return [arrival.event for arrival in completed if isinstance(arrival.event, RowChange)]
@@ -225,7 +227,8 @@ def test_rows_that_upstream_has_otherwise_are_not_fetched(feed: Changefeed, reas
     def open_upstream() -> NoReturn:
         raise AssertionError
 
-    with LargeRows(feed, open_upstream) as large_rows:
+    with ExitStack() as connections:
+        large_rows = LargeRows(feed, open_upstream, connections)
         (completed,) = large_rows.complete([arrival])
     assert isinstance(completed.event, RowChange)
     assert completed.event == replace(key_only("u", {"id": "1"}), upstream=reason)

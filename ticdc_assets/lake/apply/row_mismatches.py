@@ -6,12 +6,14 @@ A Python worker computes them, so only rows that came with one should get here: 
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
-from ticdc_assets.events import Checksum, FilePosition, Op, RowChange, TableSchema
+from ticdc_assets.events import Checksum, TableSchema
 from ticdc_assets.events.written import read_json, write_json
+from ticdc_assets.lake.events.event_rows import NO_CHANGE
 from ticdc_assets.schema.types.checksum import ChecksumVerifier
 
 
@@ -52,12 +54,8 @@ def _explain(
 ) -> str | None:
     if checksum is None:
         return None
-    change = RowChange(
-        op=Op.UPSERT,
-        commit_ts=0,
-        database="",
-        table="",
-        position=FilePosition(""),
+    change = replace(
+        NO_CHANGE,
         before=before,
         after=after,
         handle_key_only=bool(key_only),

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import CONTENT_ERRORS
-from ticdc_assets.events import FilePosition, Op, RowChange, TableSchema
+from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.apply.row_mismatches import find_mismatch
@@ -41,6 +41,7 @@ from ticdc_assets.lake.columns.types import (
     list_stored_columns,
 )
 from ticdc_assets.lake.columns.writing import write_images
+from ticdc_assets.lake.events.event_rows import NO_CHANGE
 from ticdc_assets.plan.steps import TypedRowGroup
 from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.schema.types.either_moment import list_identifying_timestamps
@@ -58,7 +59,7 @@ UPSTREAM = "⌗upstream"
 _ESCAPED = "⌗escaped"
 # Why all rows of the group are invalid, if they are; and how a row differs from its checksum.
 FAULT, MISMATCH = "⌗fault", "⌗mismatch"
-# The new row's values and entries, under the Delta names of its own schema.
+# The new row: its values and exact texts, named as in Delta by the schema it was written under.
 _TYPED = "⌗typed"
 
 
@@ -288,16 +289,7 @@ def redecode_batch(
     images: dict[str, list[str | None]] = {"before": [], "after": []}
     columns = (batch.column(name).to_pylist() for name in ("before", "after", "observed"))
     for before, after, observed in zip(*columns, strict=True):
-        change = RowChange(
-            op=Op.UPSERT,
-            commit_ts=0,
-            database="",
-            table="",
-            position=FilePosition(""),
-            before=before,
-            after=after,
-            observed=observed,
-        )
+        change = replace(NO_CHANGE, before=before, after=after, observed=observed)
         try:
             change = redecode(change, schema)
         except CONTENT_ERRORS:

@@ -6,6 +6,7 @@ Workers emit batches of bounded size, so a task needs little more memory than it
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from functools import lru_cache
 from typing import Any, Protocol, cast
 
@@ -162,7 +163,8 @@ def make_record_worker(
         if open_upstream is None:
             yield from decode(batches, _EventBuffer())
             return
-        with LargeRows(feed, open_upstream) as large_rows:
+        with ExitStack() as connections:
+            large_rows = LargeRows(feed, open_upstream, connections)
             yield from decode(batches, _EventBuffer(large_rows))
 
     def decode(batches: Iterable[pa.RecordBatch], buffer: _EventBuffer) -> Batches:

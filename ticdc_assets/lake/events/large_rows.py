@@ -11,8 +11,7 @@ answer fails the run, which changes nothing: the next one tries again.
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -30,7 +29,7 @@ from ticdc_assets.lake.events.upstream_rows import (
 from ticdc_assets.lake.upstream.snapshot import Row, SnapshotTooOld
 from ticdc_assets.safe_text import describe_error
 
-# Rows of this kind are large: so many are in memory together, and in one query.
+# At most so many are in memory together, and in one query: each is larger than a message may be.
 MOST_ROWS = 16
 
 _RELOAD = "load the table again to have the row"
@@ -94,22 +93,14 @@ def lacks_row(event: Event) -> bool:
 class LargeRows:
     """Completes events; connects to upstream when the first one needs it."""
 
-    def __init__(self, feed: Changefeed, open_upstream: OpenUpstream) -> None:
+    def __init__(
+        self, feed: Changefeed, open_upstream: OpenUpstream, connections: ExitStack
+    ) -> None:
+        """`connections` is to be closed when all events are complete."""
         self._open = open_upstream
         self._obstacle = find_obstacle(feed)
-        self._connections = ExitStack()
+        self._connections = connections
         self._upstream: UpstreamRows | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._connections.close()
 
     def complete(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
         """Return events with the rows that they lack, or with why upstream cannot show them."""

@@ -16,6 +16,7 @@ from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.load.parts import ExportFolder, Part, read_parts, split_into_commits
+from ticdc_assets.lake.load.source import choose_named
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.schema.catalog import SchemaCatalog
 
@@ -59,14 +60,7 @@ class ExportSource:
         tables = [ExportTable(self, table) for table in export.tables]
         if not names:
             return tables
-        by_name = {fold_name(table.name): table for table in tables}
-        chosen = {}
-        for name in names:
-            table = by_name.get(fold_name(name))
-            if table is None:
-                raise ConfigError(f"the export has no table {name}", setting="--table")
-            chosen[table.name] = table
-        return list(chosen.values())
+        return choose_named(tables, names, lambda name: f"the export has no table {name}")
 
 
 @dataclass(frozen=True)

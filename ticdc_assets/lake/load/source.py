@@ -1,11 +1,13 @@
 """What a load reads: tables with their schemas and rows, of an export or of a database."""
 
-from collections.abc import Collection, Generator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Generator, Sequence
+from typing import Protocol, TypeVar
 
 from pyspark.sql import DataFrame
 
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.schema.catalog import SchemaCatalog
 
@@ -52,6 +54,23 @@ class TableSource(Protocol):
         """Yield all rows: one portion at least."""
 
 
+_Table = TypeVar("_Table", bound=TableSource)
+
+
+def choose_named(
+    tables: Sequence[_Table], names: Sequence[str], explain: Callable[[str], str]
+) -> list[_Table]:
+    """Return the tables of these names, each once; raise a `ConfigError` for an unknown one."""
+    by_name = {fold_name(table.name): table for table in tables}
+    chosen = {}
+    for name in names:
+        table = by_name.get(fold_name(name))
+        if table is None:
+            raise ConfigError(explain(name), setting="--table")
+        chosen[table.name] = table
+    return list(chosen.values())
+
+
 class LoadSource(Protocol):
     """An export, or a database."""
 
@@ -64,7 +83,7 @@ class LoadSource(Protocol):
 
     @property
     def takes_newest(self) -> bool:
-        """Whether each load has a ts of its own: one that no run took up yet is as good."""
+        """Whether a load takes the newest ts; then one that no run took up yet is not repeated."""
 
     def read_ts(self) -> int:
         """Return the ts of the rows; raise a `ConfigError` if there is none."""

@@ -15,8 +15,8 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.dumpling.table_schema import read_table_schema
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import TableSchema
-from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.load.batches import add_typed, format_columns
+from ticdc_assets.lake.load.source import choose_named
 from ticdc_assets.lake.load.upstream_pages import PageReader
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.upstream.snapshot import Reader, Row, UpstreamSnapshot
@@ -46,7 +46,7 @@ class UpstreamSource:
         self.origin = address
         self.takes_newest = takes_newest
         self.skipped: list[tuple[str, str]] = []
-        self._tables: dict[str, UpstreamTable] = {}
+        self._tables: list[UpstreamTable] = []
         listed = ", ".join(f"'{name}'" for name in _SYSTEM)
         rows = snapshot.query(
             "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, DATA_LENGTH"
@@ -57,7 +57,7 @@ class UpstreamSource:
             database, name, kind = (decode(value) for value in row[:3])
             table = UpstreamTable(self, database, name, int(row[3] or 0))
             if kind == "BASE TABLE":
-                self._tables[fold_name(table.name)] = table
+                self._tables.append(table)
             elif passes_filter(feed, database, name):
                 self.skipped.append((table.name, _KINDS.get(kind, f"a {kind.lower()}")))
 
@@ -76,21 +76,17 @@ class UpstreamSource:
 
         Raise a `ConfigError` for an unknown one.
         """
-        if not names:
-            tables = self._tables.values()
-            passing = [t for t in tables if passes_filter(self._feed, t.database, t.table)]
-            if not passing:
-                reason = "has no table of the changefeed that the user may read: grant it SELECT"
-                raise ConfigError(reason, setting=self.origin)
-            return passing
-        chosen = {}
-        for name in names:
-            table = self._tables.get(fold_name(name))
-            if table is None:
-                reason = f"{self.origin} has no table {name}, or the user may not read it"
-                raise ConfigError(reason, setting="--table")
-            chosen[table.name] = table
-        return list(chosen.values())
+        if names:
+            return choose_named(
+                self._tables,
+                names,
+                lambda name: f"{self.origin} has no table {name}, or the user may not read it",
+            )
+        passing = [t for t in self._tables if passes_filter(self._feed, t.database, t.table)]
+        if not passing:
+            reason = "has no table of the changefeed that the user may read: grant it SELECT"
+            raise ConfigError(reason, setting=self.origin)
+        return passing
 
 
 @dataclass(frozen=True)
