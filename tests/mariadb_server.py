@@ -57,13 +57,18 @@ class MariaDb:
                 cursor.execute(sql, values)
             return list(cursor.fetchall())
 
-    def declare(self, file: Path) -> Path:
-        """Write the declaration of a changefeed `f` whose upstream this is."""
-        file.write_text(
-            '[[changefeed]]\nid = "f"\nsink-uri = "file:///nowhere?protocol=csv"\n'
+    @property
+    def declared(self) -> str:
+        """The declaration of this server, behind that of a changefeed."""
+        return (
             f'[changefeed.upstream]\nhost = "{HOST}"\nport = {self.port}\n'
             f'user = "{USER}"\npassword-env = "{VARIABLE}"\n'
         )
+
+    def declare(self, file: Path) -> Path:
+        """Write the declaration of a changefeed `f` whose upstream this is."""
+        changefeed = '[[changefeed]]\nid = "f"\nsink-uri = "file:///nowhere?protocol=csv"\n'
+        file.write_text(changefeed + self.declared)
         return file
 
 

@@ -35,7 +35,7 @@ def _start(command: list[object]) -> subprocess.Popen[bytes]:
 
 
 def _kill_after(run: subprocess.Popen[bytes], folder: Path, files: int) -> bool:
-    """Kill a run once it has added so many files; return False if it ended before."""
+    """Kill a run when it has added this many files; return False if the run ended earlier."""
     before = _count_files(folder)
     until = time.monotonic() + _TIMEOUT_SECONDS
     while run.poll() is None:

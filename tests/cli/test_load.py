@@ -8,7 +8,7 @@ from tests.cli.conftest import Run
 from tests.cli.test_mending import dump
 from tests.dumpling.exporter import TSO, Exporter, format_metadata
 from tests.lake.canal import row, watermark
-from tests.mariadb_server import VARIABLE, MariaDb
+from tests.mariadb_server import MariaDb
 from ticdc_assets.cli.load import format_progress
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.load.load import LoadProgress
@@ -124,12 +124,8 @@ def database(mariadb: MariaDb) -> MariaDb:
 
 
 def declare_upstream(server: MariaDb) -> None:
-    text = (
-        f'[changefeed.upstream]\nhost = "127.0.0.1"\nport = {server.port}\n'
-        f'user = "verify"\npassword-env = "{VARIABLE}"\n'
-    )
     with Path("changefeeds.toml").open("a") as file:
-        file.write(text)
+        file.write(server.declared)
 
 
 def test_rows_of_the_database_come_first_and_changes_follow(
