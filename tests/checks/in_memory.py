@@ -1,9 +1,12 @@
 """In-memory tables of a lake: a few valid rows, and whatever a test breaks."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
@@ -12,6 +15,7 @@ from ticdc_assets.checks.invariants import CheckContext, SnapshotRange
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.events.event_rows import make_table_name
+from ticdc_assets.lake.log.applied_row import RowCounts
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.plan.state import Incarnation, State
@@ -69,8 +73,9 @@ def line(snapshot_id: int, ts: int, batch: int, **more: Any) -> Row:
     return {**columns, "watermarks": {"t-0": ts, "t-1": ts}, **more}
 
 
-def count(name: str, read: int, applied: int, superseded: int) -> tuple[object, ...]:
-    return (f"{name}1", make_table_name("d", name), read, applied, superseded, 0, 0)
+def count(name: str, read: int, applied: int, superseded: int) -> Row:
+    names = {"incarnation": f"{name}1", "name": make_table_name("d", name)}
+    return {**names, **asdict(RowCounts(read, applied, superseded))}
 
 
 class InMemoryContext(CheckContext):
@@ -97,8 +102,18 @@ class InMemoryContext(CheckContext):
         self.after = Snapshot(after, batch=2, decoded_batch=decoded)
 
     def read(self, table: str) -> DataFrame:
-        columns = models.contract_schema(self.lake.spark, table, self.feed)
+        columns = models.contract_schema(table, self.feed)
         rows = [
             tuple(one.get(name) for name in columns.names) for one in self._tables.get(table, ())
         ]
         return self.lake.spark.createDataFrame(rows, columns)
+
+    def read_rows(
+        self, table: str, columns: Sequence[str], where: pc.Expression
+    ) -> list[dict[str, Any]]:
+        rows = [{name: one.get(name) for name in columns} for one in self._tables.get(table, ())]
+        # Conditions are on scalars.
+        scalars = [name for name in columns if name not in ("watermarks", "counts", "versions")]
+        found = pa.table({name: [row[name] for row in rows] for name in scalars})
+        numbered = found.append_column("⌗row", pa.array(range(len(rows)), pa.int64()))
+        return [rows[at] for at in numbered.filter(where)["⌗row"].to_pylist()]

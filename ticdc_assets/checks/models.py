@@ -6,10 +6,11 @@ them, and the model then describes a sample of those rows.
 """
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, get_args
 
 import pyspark.sql.types as T
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
@@ -82,16 +83,21 @@ Model = Any
 TABLES = tuple(_DOMAINS)
 
 
-def contract_schema(spark: SparkSession, table: str, feed: Changefeed) -> T.StructType:
+def contract_schema(table: str, feed: Changefeed) -> T.StructType:
     """Return the columns that the contract of a table of the lake states."""
     if table == "raw":
-        columns = RAW_FILES if feed.transport == "storage" else RAW_RECORDS
-    else:
-        columns = CONTRACTS[table]
-    return spark.createDataFrame([], columns).schema
+        return _parse(RAW_FILES if feed.transport == "storage" else RAW_RECORDS)
+    return _parse(CONTRACTS[table])
 
 
-def make_model(spark: SparkSession, table: str, feed: Changefeed) -> Model:
+@cache
+def _parse(columns: str) -> T.StructType:
+    schema = T.StructType.fromDDL(columns)
+    assert isinstance(schema, T.StructType)
+    return schema
+
+
+def make_model(table: str, feed: Changefeed) -> Model:
     """Make the model of a table of the lake."""
     # Imported late: it takes half a second, and the tables of a run are written before its checks.
     import pandera.pyspark as pa
@@ -99,10 +105,10 @@ def make_model(spark: SparkSession, table: str, feed: Changefeed) -> Model:
     domains = dict(_DOMAINS[table])
     if table == "raw":
         domains |= _FILE_DOMAINS if feed.transport == "storage" else _RECORD_DOMAINS
-    # pandera has no structs: `find_struct_faults` compares those.
+    # pandera has no structs, and they have no domain.
     columns = {
         field.name: field.dataType
-        for field in contract_schema(spark, table, feed)
+        for field in contract_schema(table, feed)
         if not isinstance(field.dataType, T.StructType)
     }
     fields = {name: pa.Field(**domains.get(name, {"nullable": True})) for name in columns}
@@ -110,19 +116,18 @@ def make_model(spark: SparkSession, table: str, feed: Changefeed) -> Model:
     return type(f"{table.title().replace('_', '')}Model", (pa.DataFrameModel,), body)
 
 
-def find_struct_faults(
-    spark: SparkSession, rows: DataFrame, table: str, feed: Changefeed
-) -> list[str]:
-    """Return differences between a table and its contract that pandera does not see."""
-    expected = {f.name: f.dataType for f in contract_schema(spark, table, feed)}
-    actual = {f.name: f.dataType for f in rows.schema.fields}
-    structs = [name for name, type in expected.items() if isinstance(type, T.StructType)]
-    faults = [
-        f"{name}: {actual[name].simpleString() if name in actual else 'missing'}"
-        for name in structs
-        if name not in actual or actual[name].simpleString() != expected[name].simpleString()
+def list_column_faults(schema: T.StructType, table: str, feed: Changefeed) -> list[str]:
+    """Return how the columns of a table of the lake differ from its contract."""
+    expected, actual = (
+        {field.name: field.dataType.simpleString() for field in each}
+        for each in (contract_schema(table, feed), schema)
+    )
+    differing = [
+        f"{name}: the type is {actual[name]}, not {type}" if name in actual else f"{name}: missing"
+        for name, type in expected.items()
+        if actual.get(name) != type
     ]
-    return faults + [f"{name}: not in the contract" for name in actual if name not in expected]
+    return differing + [f"{name}: not in the contract" for name in actual if name not in expected]
 
 
 def is_invalid(model: Model) -> Column:

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any, Protocol
 
 import dagster as dg
-import pyspark.sql.types as T
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
@@ -111,8 +110,11 @@ def evaluate_contracts(
     `new_rows` holds, by table, the SQL condition for the rows to check.
     """
     spark, feed = context.lake.spark, context.feed
-    table_models = {table: models.make_model(spark, table, feed) for table in checks}
-    faults = {table: _find_column_faults(context, table, m) for table, m in table_models.items()}
+    table_models = {table: models.make_model(table, feed) for table in checks}
+    faults = {
+        table: models.list_column_faults(context.read(table).schema, table, feed)
+        for table in checks
+    }
     invalid = {
         table: context.read(table)
         .where(new_rows[table])
@@ -155,18 +157,6 @@ def _sample(result: Result) -> tuple[list[Row], int]:
     limited = result if isinstance(result, Violations) else result.limit(SAMPLE_ROWS + 1)
     rows = limited.collect()
     return rows[:SAMPLE_ROWS], len(rows) if len(rows) <= SAMPLE_ROWS else result.count()
-
-
-def _find_column_faults(context: CheckContext, table: str, model: models.Model) -> list[str]:
-    """Return how a table's columns differ from its model."""
-    from pandera.config import ValidationDepth, config_context
-
-    spark, rows = context.lake.spark, context.read(table)
-    # An empty frame whose columns are not nullable is validated without a Spark job.
-    columns = T.StructType([T.StructField(f.name, f.dataType, False) for f in rows.schema.fields])
-    with config_context(validation_depth=ValidationDepth.SCHEMA_ONLY):
-        faults = list_errors(model.validate(spark.createDataFrame([], columns)))
-    return faults + models.find_struct_faults(spark, rows, table, context.feed)
 
 
 def list_errors(validated: Any) -> list[str]:

@@ -7,7 +7,7 @@ the lake promises of itself.
 """
 
 from ticdc_assets.checks.invariants import accounting, current, folder, order, rows
-from ticdc_assets.checks.invariants.context import CheckContext, SnapshotRange
+from ticdc_assets.checks.invariants.context import CheckContext
 from ticdc_assets.checks.invariants.invariant import (
     Invariant,
     Layer,
@@ -17,6 +17,7 @@ from ticdc_assets.checks.invariants.invariant import (
     TableInvariant,
     Violations,
 )
+from ticdc_assets.checks.invariants.range_log import SnapshotRange
 
 INVARIANTS: tuple[Invariant, ...] = (
     folder.data_file_numbers_have_no_gaps,

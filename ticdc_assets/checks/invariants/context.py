@@ -1,17 +1,17 @@
-"""What checks read: the snapshots that a run wrote, and frames that all checks share.
+"""The frames that all checks share.
 
 A check follows the change: it looks at rows when they become pending, at tables when they change.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from ticdc_assets.checks.invariants.range_log import RangeLog, SnapshotRange
 from ticdc_assets.checks.invariants.row_conditions import (
     NAME_INTERVALS,
     POSITION,
@@ -24,38 +24,15 @@ from ticdc_assets.checks.invariants.row_conditions import (
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.events.repetition import event_digest
-from ticdc_assets.lake.log.applied_files import read_snapshot
-from ticdc_assets.lake.log.applied_row import APPLIED_COLUMNS, AppliedRow, decode_applied_row
-from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.plan.state import Incarnation
 
 
-@dataclass(frozen=True)
-class SnapshotRange:
-    """The snapshots after `since`, up to and including `through`: what one or more runs applied.
-
-    A range since snapshot 0 covers everything and makes a full check.
-    """
-
-    since: int
-    through: int
-
-    @property
-    def is_full(self) -> bool:
-        return self.since == 0
-
-    @property
-    def is_empty(self) -> bool:
-        return self.through <= self.since
-
-
-class CheckContext:
+class CheckContext(RangeLog):
     """A range of snapshots with the frames that checks share; closing it frees cached frames.
 
-    `only` restricts it to some tables: `events` then has no events of others.
+    `only` restricts `events` too.
     """
 
     def __init__(
@@ -64,10 +41,7 @@ class CheckContext:
         snapshot_range: SnapshotRange,
         only: Collection[str] | None = None,
     ) -> None:
-        self.lake = lake
-        self.feed = lake.feed
-        self.range = snapshot_range
-        self._only = only
+        super().__init__(lake, snapshot_range, only)
         self._cached: list[DataFrame] = []
         self._frames: dict[str, DataFrame] = {}
 
@@ -94,57 +68,6 @@ class CheckContext:
     def make_frame(self, rows: Sequence[tuple[object, ...]], columns: str) -> DataFrame:
         """Make a frame from rows that the driver holds."""
         return self.lake.spark.createDataFrame(rows, columns)
-
-    # The snapshots
-
-    @cached_property
-    def before(self) -> Snapshot:
-        """The snapshot before the range."""
-        return read_snapshot(LakeReader(self.lake.location), self.range.since)
-
-    @cached_property
-    def after(self) -> Snapshot:
-        """The last snapshot of the range."""
-        return read_snapshot(LakeReader(self.lake.location), self.range.through)
-
-    @cached_property
-    def snapshots(self) -> list[AppliedRow]:
-        """The snapshots of the range and the one before it, in order."""
-        since, through = self.range.since, self.range.through
-        rows = self.read("applied").where(f"snapshot_id BETWEEN {since} AND {through}")
-        chosen = rows.select(*APPLIED_COLUMNS).orderBy("snapshot_id")
-        return [decode_applied_row(row.asDict(recursive=True)) for row in chosen.collect()]
-
-    @property
-    def new_snapshots(self) -> list[AppliedRow]:
-        return [row for row in self.snapshots if row.snapshot_id > self.range.since]
-
-    @cached_property
-    def replayed_tables(self) -> set[str]:
-        """Tables that the range replayed: their counts cover earlier windows too."""
-        rows = [row for row in self.new_snapshots if row.replayed_from is not None]
-        counted = {count.incarnation for row in rows for count in row.counts}
-        return counted | {incarnation for row in rows for incarnation in row.versions}
-
-    @property
-    def has_replays(self) -> bool:
-        return any(row.replayed_from is not None for row in self.new_snapshots)
-
-    @property
-    def in_new_batches(self) -> str:
-        """An SQL condition: ingested by the range."""
-        return f"batch > {self.before.batch} AND batch <= {self.after.batch}"
-
-    @property
-    def description(self) -> str:
-        """The range as a person reads it."""
-        before, after = self.before, self.after
-        if self.range.is_full:
-            return f"everything up to commit ts {after.ts}, batch {after.batch}"
-        return (
-            f"commit ts {before.ts} to {after.ts}, batches {before.batch + 1} to {after.batch}"
-            f" (snapshots {self.range.since + 1} to {self.range.through})"
-        )
 
     # Input and quarantine
 
@@ -245,24 +168,6 @@ class CheckContext:
     def pending_counts(self) -> list[Row]:
         return [row for row in self.event_counts if row["is_pending"]]
 
-    # Schemas
-
-    @cached_property
-    def schema_versions(self) -> list[Row]:
-        """Every schema version of every table, without the schema itself."""
-        rows = self.read("schema_history").where("incarnation <> ''")
-        return rows.select(
-            *("incarnation", "database", "table", "valid_from", "valid_to", "schema_version"),
-            *("origin", "sql", "key"),
-        ).collect()
-
-    @cached_property
-    def schema_versions_by_table(self) -> dict[str, list[Row]]:
-        versions: dict[str, list[Row]] = defaultdict(list)
-        for row in self.schema_versions:
-            versions[row["incarnation"]].append(row)
-        return dict(versions)
-
     def _make_name_intervals(self) -> DataFrame:
         """Return per name which incarnation bore it when, and its handle key.
 
@@ -282,23 +187,6 @@ class CheckContext:
             name = make_table_name(row["database"], row["table"])
             intervals[name].append((row["incarnation"], low, row["valid_to"], row["key"]))
         return self.make_frame(list(intervals.items()), NAME_INTERVALS)
-
-    @cached_property
-    def newest_schemas(self) -> dict[str, str]:
-        """The newest schema of every table that the range changed, as JSON."""
-        ids = [table.id for table in self.tables if self.has_changed(table)]
-        rows = self.read("schema_history").where(F.col("incarnation").isin(ids))
-        newest = F.max_by("schema", F.struct("valid_from", F.col("valid_to").isNull()))
-        return {row[0]: row[1] for row in rows.groupBy("incarnation").agg(newest).collect()}
-
-    # Tables
-
-    @cached_property
-    def tables(self) -> list[Incarnation]:
-        """The tables that exist after the range."""
-        state = self.after.state
-        ids = [id for _, id in state.names if self._only is None or id in self._only]
-        return [state.incarnations[id] for id in ids]
 
     @cached_property
     def inserts_and_deletes(self) -> dict[str, tuple[int, int]]:
@@ -325,10 +213,6 @@ class CheckContext:
         """Return whether rows of a table are, or may be, in the quarantine."""
         return bool(self._quarantined_names & {None, *self._names_of(table.id)})
 
-    def _names_of(self, incarnation: str) -> set[str | None]:
-        versions = self.schema_versions_by_table.get(incarnation, ())
-        return {make_table_name(row["database"], row["table"]) for row in versions}
-
     @cached_property
     def _quarantined_names(self) -> set[str | None]:
         tables = (
@@ -339,11 +223,3 @@ class CheckContext:
         return {
             database and table and make_table_name(database, table) for database, table in tables
         }
-
-    def has_changed(self, table: Incarnation) -> bool:
-        """Return whether the range changed a table's rows, schema or status."""
-        if self.range.is_full or table.id in self.replayed_tables:
-            return True
-        if self.before.state.incarnations.get(table.id) != table:
-            return True
-        return self.before.versions.get(table.id) != self.after.versions.get(table.id)

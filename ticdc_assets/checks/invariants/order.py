@@ -163,6 +163,6 @@ def schema_versions_increase(context: CheckContext) -> Result:
         for one, other in pairwise(numbered):
             before = one["schema_version"]
             if other["schema_version"] < before and other["valid_from"] >= context.before.ts:
-                values = {**other.asDict(), "version_before": before}
+                values = {**other, "version_before": before}
                 decreases.append(tuple(values[name] for name in _VERSION_DECREASE))
     return Violations(_VERSION_DECREASE, decreases)
