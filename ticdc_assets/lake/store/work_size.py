@@ -15,17 +15,21 @@ FEW_ROWS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
 
+# Settings by name; None is unset.
+_Settings = Mapping[str, str | None]
+
 # What each session was started with: the settings for many rows.
-_started_with: WeakKeyDictionary[SparkSession, Mapping[str, str]] = WeakKeyDictionary()
+_started_with: WeakKeyDictionary[SparkSession, _Settings] = WeakKeyDictionary()
 
 
 @contextmanager
 def sized_for(spark: SparkSession, *, small: bool) -> Iterator[None]:
     """Set the session up for small work, or for any other, and restore its settings afterwards."""
-    before = {name: str(spark.conf.get(name)) for name in FEW_ROWS}
+    before = {name: spark.conf.get(name, None) for name in FEW_ROWS}
     many_rows = _started_with.setdefault(spark, before)
     try:
         _configure(spark, FEW_ROWS if small else many_rows)
@@ -39,6 +43,9 @@ def expect_many_rows(spark: SparkSession) -> None:
     _configure(spark, _started_with[spark])
 
 
-def _configure(spark: SparkSession, settings: Mapping[str, str]) -> None:
+def _configure(spark: SparkSession, settings: _Settings) -> None:
     for name, value in settings.items():
-        spark.conf.set(name, value)
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
