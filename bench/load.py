@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 
 from bench.figure import Figure, read_load
 from bench.processes import Clock
-from resources.export import open_export
+from resources.load_source import open_database, open_export
 from resources.spark import get_session
 from resources.upstream import UpstreamDatabase
 from tests.mariadb_server import MariaDb, run_mariadb
@@ -183,7 +183,7 @@ def _load_upstream(
     feed = changefeed_from_uri(_FEED, id="bench")
     lake = LakeSession(spark, Lake(str(root), feed.id), feed)
     clock = Clock()
-    with UpstreamDatabase(feed.id, server.upstream).open_load(feed, _TSO) as source:
+    with open_database(UpstreamDatabase(feed.id, server.upstream), feed, _TSO) as source:
         results = load_tables(lake, source, ["shop.orders"])
     run = clock.read_usage()
     (load,) = read_loads(LakeReader(lake.location))

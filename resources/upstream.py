@@ -21,14 +21,14 @@ from resources.reference import read_reference
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.events.large_rows import RowsUnreadable, UpstreamRows
-from ticdc_assets.lake.load.upstream_source import UpstreamSource
 from ticdc_assets.lake.upstream.snapshot import (
     Pace,
     Row,
+    RowsUnreadable,
     SnapshotTooOld,
     TableUnreadable,
     UpstreamError,
+    UpstreamRows,
     UpstreamSnapshot,
 )
 from ticdc_assets.safe_text import describe_error
@@ -89,12 +89,6 @@ class UpstreamDatabase:
             for reader in readers:
                 reader.begin()
             yield UpstreamSnapshot(readers, Pace(self.rows_per_second), is_tidb=is_tidb, ts=ts)
-
-    @contextmanager
-    def open_load(self, feed: Changefeed, ts: int | None) -> Iterator[UpstreamSource]:
-        """Open the database to load tables of a changefeed as of a TSO, by default the newest."""
-        with self.open_snapshot(ts) as snapshot:
-            yield UpstreamSource(snapshot, self.upstream.address, feed, takes_newest=ts is None)
 
     @contextmanager
     def open_rows(self) -> Iterator[UpstreamRows]:

@@ -9,12 +9,17 @@ from typing import Any
 from resources.upstream import UpstreamDatabase
 from tests.mariadb_server import MariaDb
 from ticdc_assets.events import Column, TableSchema
-from ticdc_assets.lake.events.large_rows import UpstreamRows
+from ticdc_assets.lake.upstream.snapshot import UpstreamRows
 from ticdc_assets.lake.upstream.sql import quote, quote_text
 
 Row = dict[str, str | None]
 # TiDB keeps texts of all charsets but GBK as UTF-8.
 _TEXT = re.compile("CAST\\((`(?:[^`]|``)+`) AS BINARY\\)")
+# MariaDB's JSON is an alias.
+_JSON = re.compile(
+    rb"longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin((?: NOT| DEFAULT)? NULL)?"
+    rb" CHECK \(json_valid\(`(?:[^`]|``)+`\)\)"
+)
 
 
 @dataclass
@@ -55,9 +60,7 @@ class _Rows:
         rows = self.rows.query(sql, values)
         if not sql.startswith("SHOW"):
             return rows
-        # MariaDB's JSON is an alias.
-        json = (b"longtext", b"utf8mb4_bin")
-        return [(row[0], b"json", None, *row[3:]) if row[1:3] == json else row for row in rows]
+        return [(name, _JSON.sub(rb"json\1", create or b"")) for name, create, *_ in rows]
 
 
 def fill_table(server: MariaDb, schema: TableSchema, rows: Sequence[Row]) -> None:

@@ -21,7 +21,7 @@ from ticdc_assets.lake.verify.canonical import (
     make_canonical,
     shorten,
 )
-from ticdc_assets.lake.verify.upstream_sql import ServerSql
+from ticdc_assets.lake.verify.upstream_sql import HashSql
 from ticdc_assets.schema.types.float_text import round_to_float32
 from ticdc_assets.schema.types.mysql_type import parse_type
 
@@ -141,7 +141,7 @@ def test_the_server_computes_the_text_and_the_hash_that_we_compute(
     columns: MariaDb, declared: str, values: Values, write: Any
 ) -> None:
     column = compared(declared)
-    sql = ServerSql(is_tidb=False)
+    sql = HashSql(is_tidb=False)
     database = UpstreamDatabase("f", columns.upstream)
 
     @settings(max_examples=4)

@@ -38,9 +38,10 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import FETCHED, Event, RowChange, TableSchema
 from ticdc_assets.lake.advance import RecordSource, Source, replay_tables
 from ticdc_assets.lake.events.event_rows import Arrival
-from ticdc_assets.lake.events.large_rows import LargeRows, UpstreamRows, lacks_row
+from ticdc_assets.lake.events.large_rows import LargeRows, lacks_row
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.upstream.snapshot import UpstreamRows
 from ticdc_assets.lake.views.ledger import build_ledger
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.reference.replay import ModelReplay

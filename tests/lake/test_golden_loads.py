@@ -9,7 +9,7 @@ import pytest
 from msgspec import json
 from pyspark.sql import SparkSession
 
-from resources.export import open_export
+from resources.load_source import open_export
 from tests.dumpling.exporter import Exporter, ExportOptions, Row
 from tests.dumpling.test_round_trip import DIALECTS, images_of
 from tests.golden import datasets

@@ -15,11 +15,11 @@ from tests.mariadb_server import MariaDb
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
-from ticdc_assets.lake.events.large_rows import NOT_FOUND, TOO_OLD, OpenUpstream
+from ticdc_assets.lake.events.large_rows import NOT_FOUND, TOO_OLD
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.upstream.snapshot import SnapshotTooOld
+from ticdc_assets.lake.upstream.snapshot import OpenUpstream, SnapshotTooOld
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import build_ledger
 from ticdc_assets.plan.replay import ReplayRequest

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace as replace_struct
 from pyspark.sql import SparkSession
 
-from resources.export import open_export
+from resources.load_source import open_export
 from tests.dumpling.exporter import TSO, Exporter, ExportOptions
 from tests.dumpling.test_round_trip import DIALECTS, golden_tables
 from tests.lake.canal import FEED, change, placed, row, watermark

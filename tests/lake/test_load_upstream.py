@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace as replace_struct
 from pyspark.sql import SparkSession
 
+from resources.load_source import open_database
 from resources.upstream import UpstreamDatabase
 from tests.lake.canal import FEED, change, placed, row, watermark
 from tests.lake.reading import read_lines
@@ -52,7 +53,7 @@ def lake(spark: SparkSession, tmp_path: Path) -> LakeSession:
 
 
 def load(lake: LakeSession, server: MariaDb, *names: str) -> dict[str, TableResult]:
-    with UpstreamDatabase("f", server.upstream).open_load(lake.feed, TSO) as source:
+    with open_database(UpstreamDatabase("f", server.upstream), lake.feed, TSO) as source:
         return {result.name: result for result in load_tables(lake, source, names)}
 
 
@@ -157,7 +158,7 @@ def test_rows_are_of_one_moment_while_others_write_and_their_changes_follow(
         database = UpstreamDatabase("f", server.upstream, rows_per_second=300)
         with ExitStack() as stack:
             with writer.lock:
-                source = stack.enter_context(database.open_load(lake.feed, writer.ts))
+                source = stack.enter_context(open_database(database, lake.feed, writer.ts))
                 at, expected = writer.ts, dict(writer.rows)
             (result,) = load_tables(lake, source)
         assert writer.ts > at + 20
@@ -197,7 +198,7 @@ def test_a_connection_that_breaks_leaves_no_table_half_loaded(
         "l.odd": ("failed", "geometry"),
     }
     database = UpstreamDatabase("f", server.upstream)
-    with database.open_load(lake.feed, TSO) as source:
+    with open_database(database, lake.feed, TSO) as source:
         assert [name for name, _ in source.skipped] == ["l.s", "l.v"]
         spend, spent = source.snapshot.pace.spend, [0]
 
@@ -311,7 +312,7 @@ def test_a_load_that_waits_to_be_taken_up_is_as_good_as_a_newer_one(
     server.run("USE l", "CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)")
 
     def load_newest(ts: int) -> str:
-        with UpstreamDatabase("f", server.upstream).open_load(lake.feed, ts) as source:
+        with open_database(UpstreamDatabase("f", server.upstream), lake.feed, ts) as source:
             # As TiDB does, which chooses a ts by itself.
             source.takes_newest = True
             (result,) = load_tables(lake, source)

@@ -25,9 +25,9 @@ from ticdc_assets.lake.events.large_rows import (
     OTHER_COLUMNS,
     OTHER_NAMES,
     LargeRows,
-    RowsUnreadable,
 )
-from ticdc_assets.lake.verify.upstream_sql import quote
+from ticdc_assets.lake.upstream.snapshot import RowsUnreadable
+from ticdc_assets.lake.upstream.sql import quote
 from ticdc_assets.schema.types.row import RowReader
 
 # Columns of a key, and values that are hard to find.

@@ -12,7 +12,7 @@ import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from resources.catalog import read_catalog, read_last_row
-from resources.export import open_export
+from resources.load_source import open_export
 from resources.source import read_checkpoint
 from resources.storage import open_sink_folder
 from tests.dumpling.exporter import TSO, Exporter, ExportOptions

@@ -10,7 +10,7 @@ import dagster as dg
 from pydantic import Field
 
 from resources.deployment import LakeResource, SparkResource, lost_server_errors
-from resources.export import open_export
+from resources.load_source import open_database, open_export
 from resources.upstream import find_upstream
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.dumpling.dialect import Dialect, find_zone
@@ -92,7 +92,7 @@ def _open_source(feed: Changefeed, config: Loading) -> AbstractContextManager[Lo
     database = find_upstream(
         feed, max_connections=config.max_connections, rows_per_second=config.rows_per_second
     )
-    return database.open_load(feed, config.at)
+    return open_database(database, feed, config.at)
 
 
 def _find_zone(name: str | None) -> str | None:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from resources.export import open_export
+from resources.load_source import open_database, open_export
 from resources.upstream import find_upstream
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.lake import open_lake
@@ -61,7 +61,7 @@ def _open_source(options: argparse.Namespace) -> AbstractContextManager[LoadSour
             reason = "cannot be combined with options that an export was written with"
             raise ConfigError(reason, setting="--from-upstream")
         feed = find_changefeed(options)
-        return find_upstream(feed, **given).open_load(feed, options.at)
+        return open_database(find_upstream(feed, **given), feed, options.at)
     if options.dir is None:
         raise ConfigError("is missing: name an export, or give --from-upstream", setting="DIR")
     if given or options.at is not None:

@@ -19,12 +19,12 @@ from ticdc_assets.lake.events.event_commits import (
     DecodeResult,
     EventCommits,
 )
-from ticdc_assets.lake.events.large_rows import OpenUpstream
 from ticdc_assets.lake.events.quarantine import update_quarantine
 from ticdc_assets.lake.store.commits import group_by_size
 from ticdc_assets.lake.store.contracts import EVENTS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
+from ticdc_assets.lake.upstream.snapshot import OpenUpstream
 from ticdc_assets.protocols.payload import PayloadStore
 
 # A line of the traceback of a worker.

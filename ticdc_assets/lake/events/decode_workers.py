@@ -32,7 +32,8 @@ from ticdc_assets.lake.events.event_rows import (
     make_table_name,
     to_arrow,
 )
-from ticdc_assets.lake.events.large_rows import MOST_ROWS, LargeRows, OpenUpstream, lacks_row
+from ticdc_assets.lake.events.large_rows import MOST_ROWS, LargeRows, lacks_row
+from ticdc_assets.lake.upstream.snapshot import OpenUpstream
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore

@@ -9,9 +9,9 @@ answer fails the run, which changes nothing: the next one tries again.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -20,13 +20,14 @@ from ticdc_assets.errors import InvalidValue, MalformedMessage
 from ticdc_assets.events import FETCHED, Event, RowChange
 from ticdc_assets.events.row_image import dump, load
 from ticdc_assets.lake.events.event_rows import Arrival
-from ticdc_assets.lake.events.upstream_rows import (
-    Key,
-    UpstreamTable,
-    read_columns,
-    write_columns_query,
+from ticdc_assets.lake.events.upstream_rows import Key, UpstreamTable
+from ticdc_assets.lake.upstream.definition import read_definition
+from ticdc_assets.lake.upstream.snapshot import (
+    OpenUpstream,
+    RowsUnreadable,
+    SnapshotTooOld,
+    UpstreamRows,
 )
-from ticdc_assets.lake.upstream.snapshot import Row, SnapshotTooOld
 from ticdc_assets.safe_text import describe_error
 
 # At most so many are in memory together, and in one query: each is larger than a message may be.
@@ -48,30 +49,6 @@ OTHER_NAMES = (
     "it is not fetched from upstream, because target-schema or target-table of the changefeed"
     " renames tables"
 )
-
-
-class UpstreamRows(Protocol):
-    """A connection to the database upstream that only reads."""
-
-    @property
-    def is_tidb(self) -> bool: ...
-    def read_at(self, ts: int) -> None:
-        """Let the next queries read at a TSO; raise as `query` does."""
-        ...
-
-    def query(self, sql: str, values: Sequence[str] | None = None) -> Sequence[Row]:
-        """Run a query; with parameters, their places are %s, and %% is a percent sign.
-
-        Raise `SnapshotTooOld`, `RowsUnreadable`, or a `ConfigError` if it may work later.
-        """
-        ...
-
-
-OpenUpstream = Callable[[], AbstractContextManager[UpstreamRows]]
-
-
-class RowsUnreadable(Exception):
-    """Rows that the server cannot show, however often it is to."""
 
 
 # Errors of the rows and the table; any other fails the run.
@@ -158,8 +135,7 @@ def _fetch_group(
     upstream: UpstreamRows, group: _Group, changes: Sequence[RowChange]
 ) -> list[RowChange]:
     upstream.read_at(group.ts)
-    columns = read_columns(upstream.query(write_columns_query(group.database, group.table)))
-    table = UpstreamTable(group.database, group.table, columns, group.key)
+    table = UpstreamTable(read_definition(upstream.query, group.database, group.table), group.key)
     keys = [_read_key(table, change) for change in changes]
     wanted = list(dict.fromkeys(key for key in keys if not isinstance(key, str)))
     rows: dict[Key, str] = {}

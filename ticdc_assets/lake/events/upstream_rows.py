@@ -6,77 +6,41 @@ their column, binary values in hexadecimal, and all other texts are parameters.
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
 
 from ticdc_assets.errors import InvalidValue
-from ticdc_assets.events import Column, ColumnType
+from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.lake.columns.types import format_mysql_type, list_stored_columns
 from ticdc_assets.lake.upstream.snapshot import Row
-from ticdc_assets.lake.upstream.sql import quote
-from ticdc_assets.lake.verify.canonical import fit_fraction
-from ticdc_assets.lake.verify.upstream_sql import ServerSql
-from ticdc_assets.schema.types.mysql_type import describe, parse_type
+from ticdc_assets.lake.upstream.sql import ServerSql, fit_fraction, quote
+from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.schema.types.value import Value
 from ticdc_assets.schema.types.value_reader import read_value
 
 # The values of a row's key, which identify the rows of an answer.
 Key = tuple[Value, ...]
-_LONGEST_NAME = 64
 _BITS = (1 << 64) - 1
-
-
-@dataclass(frozen=True)
-class UpstreamColumn:
-    """A column as the database states it at one moment; `text` is its whole type."""
-
-    column: Column
-    text: str
-    is_indexed: bool
-
-
-def write_columns_query(database: str, table: str) -> str:
-    """Write the query for the columns of a table; raise `InvalidValue` if none is called so."""
-    for name in (database, table):
-        if not 0 < len(name) <= _LONGEST_NAME or "\0" in name:
-            raise InvalidValue(f"{name[:80]!r} is not the name of a table or database")
-    return f"SHOW FULL COLUMNS FROM {quote(database)}.{quote(table)}"
-
-
-def read_columns(rows: Sequence[Row]) -> list[UpstreamColumn]:
-    """Read the answer; leave virtual columns out, which are in no row of a changefeed."""
-    columns = []
-    for row in rows:
-        name, text, collation, null, key, _, extra, *_ = ((v or b"").decode() for v in row)
-        if "virtual" in extra.lower():
-            continue
-        type = parse_type(text)
-        if collation and type.charset is None:
-            type = replace(type, charset=collation.partition("_")[0])
-        columns.append(UpstreamColumn(Column(name, type, null != "NO"), text, bool(key)))
-    return columns
 
 
 class UpstreamTable:
     """A table upstream at one moment, and the key columns by which its rows are read."""
 
-    def __init__(
-        self, database: str, table: str, columns: Sequence[UpstreamColumn], key: Sequence[str]
-    ) -> None:
-        self._name = f"{quote(database)}.{quote(table)}"
-        self._columns = [upstream.column for upstream in columns]
-        self._texts = {upstream.column.name: upstream for upstream in columns}
-        by_name = {fold_name(upstream.column.name): upstream for upstream in columns}
-        found = [by_name.get(fold_name(name)) for name in key]
-        self._key = [upstream.column for upstream in found if upstream is not None]
+    def __init__(self, schema: TableSchema, key: Sequence[str]) -> None:
+        self._name = f"{quote(schema.database)}.{quote(schema.table)}"
+        self._columns = list_stored_columns(schema)
+        stored = {fold_name(column.name): column for column in self._columns}
+        found = [stored.get(fold_name(name)) for name in key]
+        self._key = [column for column in found if column is not None]
         if not key:
             raise InvalidValue("the message states no key")
         if len(self._key) < len(key):
             raise InvalidValue("the table has other columns at this commit ts than its key")
-        if not any(upstream.is_indexed for upstream in found if upstream is not None):
+        leading = {fold_name(name) for index in schema.indexes for name in index.columns[:1]}
+        if leading.isdisjoint(map(fold_name, key)):
             # Every row of the table would have to be read.
             raise InvalidValue(f"no index has the columns of its key: {', '.join(key)}")
         self._sql = ServerSql(is_tidb=True)
@@ -129,7 +93,7 @@ class UpstreamTable:
         # Open Protocol states NOT NULL, and the columns of a key are never NULL.
         suffix = " not null" if " not null" in stated else ""
         types = {
-            column.name: self._texts[column.name].text + ("" if column.nullable else suffix)
+            column.name: format_mysql_type(column.type) + ("" if column.nullable else suffix)
             for column in self._columns
         }
         return msgspec.json.encode(types).decode()

@@ -12,15 +12,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.dumpling.table_schema import read_table_schema
-from ticdc_assets.errors import ConfigError, MalformedMessage
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.load.batches import add_typed, format_columns
 from ticdc_assets.lake.load.source import choose_named
 from ticdc_assets.lake.load.upstream_pages import PageReader
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.upstream.snapshot import Reader, Row, UpstreamSnapshot
-from ticdc_assets.lake.upstream.sql import decode, quote
+from ticdc_assets.lake.upstream.definition import read_definition
+from ticdc_assets.lake.upstream.snapshot import UpstreamSnapshot
+from ticdc_assets.lake.upstream.sql import decode
 from ticdc_assets.schema.catalog import SchemaCatalog
 from ticdc_assets.stream.routing import passes_filter
 
@@ -108,11 +108,7 @@ class UpstreamTable:
         return f"{self.source.origin}/{self.database}"
 
     def read_schema(self, catalog: SchemaCatalog) -> TableSchema:
-        with self.source.snapshot.borrow() as reader:
-            create_database = _show_create(reader, f"DATABASE {quote(self.database)}")
-            name = f"{quote(self.database)}.{quote(self.table)}"
-            create_table = _show_create(reader, f"TABLE {name}")
-        return read_table_schema(self.database, self.table, create_database, create_table, catalog)
+        return read_definition(self.source.snapshot.query, self.database, self.table, catalog)
 
     def check(self, schema: TableSchema) -> None:
         """Do nothing: the server prints rows as its own schema says."""
@@ -165,11 +161,3 @@ class UpstreamPortion:
 
     def keep(self, numbers: Collection[int]) -> "UpstreamPortion":
         return self
-
-
-def _show_create(reader: Reader, what: str) -> bytes:
-    """Return the statement that creates a table or a database."""
-    rows: Sequence[Row] = reader.query(f"SHOW CREATE {what}")
-    if not rows or len(rows[0]) < 2 or rows[0][1] is None:
-        raise MalformedMessage(f"the server does not show how to create {what[:80]}")
-    return rows[0][1]

@@ -3,8 +3,8 @@
 import queue
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from ticdc_assets.errors import ConfigError
@@ -25,8 +25,32 @@ class TableUnreadable(UpstreamError):
     """A table that the user may not read, or whose definition has just changed."""
 
 
+class RowsUnreadable(Exception):
+    """What the server cannot show at any time: such a table, such rows."""
+
+
+class UpstreamRows(Protocol):
+    """A connection that only reads, at one TSO after the other."""
+
+    @property
+    def is_tidb(self) -> bool: ...
+    def read_at(self, ts: int) -> None:
+        """Let the next queries read at a TSO; raise as `query` does."""
+        ...
+
+    def query(self, sql: str, values: Sequence[str] | None = None) -> Sequence[Row]:
+        """Run a query; with parameters, their places are %s, and %% is a percent sign.
+
+        Raise `SnapshotTooOld`, `RowsUnreadable`, or a `ConfigError` if it may work later.
+        """
+        ...
+
+
+OpenUpstream = Callable[[], AbstractContextManager[UpstreamRows]]
+
+
 class Reader(Protocol):
-    """A connection that only reads."""
+    """A connection that only reads, at one moment."""
 
     def query(self, sql: str) -> Sequence[Row]: ...
     def stream(self, sql: str) -> Generator[Sequence[Row]]:

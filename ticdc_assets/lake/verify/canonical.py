@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ticdc_assets.events import ColumnType
-from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.lake.columns.types import DeltaColumn
+from ticdc_assets.lake.upstream.sql import fit_fraction
 from ticdc_assets.schema.types.float_text import format_plain, round_to_float32
 from ticdc_assets.schema.types.mysql_type import Kind, describe
 
@@ -65,15 +65,6 @@ def make_canonical(text: str | None, type: ColumnType) -> bytes | None:
             return fit_fraction(text, type).encode()
         case _:
             return text.encode("utf-8", "surrogateescape")
-
-
-def fit_fraction(text: str, type: ColumnType) -> str:
-    """Return a text of a DATETIME, TIMESTAMP or TIME with as many decimals as its type has."""
-    if EITHER in text:
-        return text
-    whole, _, fraction = text.partition(".")
-    fraction = fraction.rstrip("0").ljust(type.decimals or 0, "0")
-    return f"{whole}.{fraction}" if fraction else whole
 
 
 def _format_exactly(number: float, *, single: bool) -> str:

@@ -1,19 +1,16 @@
 """Match the columns of a current table with those of the table upstream."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
-from ticdc_assets.errors import InvalidValue, TicdcError
+from ticdc_assets.errors import CONTENT_ERRORS, TicdcError, describe_content_error
 from ticdc_assets.events import ColumnType, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.columns.types import list_delta_columns, list_stored_columns
-from ticdc_assets.lake.upstream.snapshot import UpstreamSnapshot
-from ticdc_assets.lake.upstream.sql import quote_text
+from ticdc_assets.lake.upstream.definition import read_definition
+from ticdc_assets.lake.upstream.snapshot import TableUnreadable, UpstreamSnapshot
 from ticdc_assets.lake.verify.canonical import ComparedColumn
 from ticdc_assets.lake.verify.side import Comparison
-from ticdc_assets.schema.types.mysql_type import describe, parse_type
+from ticdc_assets.schema.types.mysql_type import describe
 
 # Kinds whose texts are the same: MariaDB says LONGTEXT of JSON.
 _TEXTS = ("text", "enum", "set", "json")
@@ -34,8 +31,6 @@ class Match:
 def match_columns(schema: TableSchema, upstream: UpstreamSnapshot) -> Match:
     """Match columns by name; raise `NotComparable` if one side has others, or other types."""
     theirs = _read_columns(schema, upstream)
-    if not theirs:
-        raise NotComparable("upstream has no such table, or the user may not read it")
     columns = list_stored_columns(schema)
     ours = {fold_name(column.name) for column in columns}
     if missing := [name for name, _ in theirs.values() if fold_name(name) not in ours]:
@@ -66,27 +61,11 @@ def _read_columns(
     schema: TableSchema, upstream: UpstreamSnapshot
 ) -> dict[str, tuple[str, ColumnType]]:
     """Read the names and types of the columns that have data, by folded name."""
-    rows = upstream.query(
-        "SELECT COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME, EXTRA FROM information_schema.COLUMNS"
-        f" WHERE TABLE_SCHEMA = {quote_text(schema.database)}"
-        f" AND TABLE_NAME = {quote_text(schema.table)} ORDER BY ORDINAL_POSITION"
-    )
-    columns = {}
-    for name, declared, charset, extra in _decode(rows):
-        if "VIRTUAL" in extra.upper():
-            continue
-        try:
-            type = parse_type(declared)
-        except InvalidValue as error:
-            raise NotComparable(f"column {name}: {error.reason}") from None
-        columns[fold_name(name)] = (name, replace(type, charset=charset or None))
-    return columns
-
-
-def _decode(rows: Sequence[tuple[bytes | None, ...]]) -> list[tuple[str, str, str, str]]:
-    return [
-        (name, declared, charset, extra)
-        for name, declared, charset, extra in (
-            [(value or b"").decode(errors="surrogateescape") for value in row] for row in rows
-        )
-    ]
+    try:
+        definition = read_definition(upstream.query, schema.database, schema.table)
+    except TableUnreadable:
+        raise NotComparable("upstream has no such table, or the user may not read it") from None
+    except CONTENT_ERRORS as error:
+        raise NotComparable(describe_content_error(error)) from None
+    columns = list_stored_columns(definition)
+    return {fold_name(column.name): (column.name, column.type) for column in columns}

@@ -15,7 +15,7 @@ from ticdc_assets.lake.verify.side import (
     Span,
     Texts,
 )
-from ticdc_assets.lake.verify.upstream_sql import ServerSql
+from ticdc_assets.lake.verify.upstream_sql import HashSql
 
 # Spans, and positions, that one query names at most: by an index each is a look-up of its own.
 _SPANS_PER_QUERY = 100
@@ -43,7 +43,7 @@ class UpstreamSide:
     def __init__(self, snapshot: UpstreamSnapshot, comparison: Comparison) -> None:
         self._snapshot = snapshot
         self._comparison = comparison
-        self._sql = ServerSql(is_tidb=snapshot.is_tidb)
+        self._sql = HashSql(is_tidb=snapshot.is_tidb)
         self._table = f"{quote(comparison.database)}.{quote(comparison.table)}"
         lead = comparison.lead
         self._position = quote(lead.name) if lead else self._sql.write_hash(comparison.identity)

@@ -1,14 +1,19 @@
-"""Open an export of Dumpling's: a folder on disk, or in a bucket."""
+"""Open what a load reads: an export of Dumpling's, on disk or in a bucket, or the database."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from resources.storage import open_export_folder
+from resources.upstream import UpstreamDatabase
+from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.sink_uri import Options, parse_sink_uri
 from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.dumpling.export import list_export
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.load.export_source import ExportSource
+from ticdc_assets.lake.load.upstream_source import UpstreamSource
 
 _SETTING = "DIR"
 
@@ -28,3 +33,12 @@ def open_export(place: str, dialect: Dialect) -> ExportSource:
         raise ConfigError(f"no such folder: {location}", setting=_SETTING)
     export = list_export((entry.path, entry.size, entry.problem) for entry in folder.entries())
     return ExportSource(folder, open_folder, export, location, dialect)
+
+
+@contextmanager
+def open_database(
+    database: UpstreamDatabase, feed: Changefeed, ts: int | None
+) -> Iterator[UpstreamSource]:
+    """Open the tables of a changefeed as of a TSO, by default the newest."""
+    with database.open_snapshot(ts) as snapshot:
+        yield UpstreamSource(snapshot, database.upstream.address, feed, takes_newest=ts is None)

@@ -1,0 +1,35 @@
+"""How upstream defines a table: its SHOW CREATE TABLE, by the reader of all DDL."""
+
+from collections.abc import Callable, Sequence
+
+from ticdc_assets.dumpling.table_schema import read_table_schema
+from ticdc_assets.errors import InvalidValue, MalformedMessage
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.upstream.snapshot import Row
+from ticdc_assets.lake.upstream.sql import quote
+from ticdc_assets.schema.catalog import SchemaCatalog
+from ticdc_assets.schema.types.mysql_type import require_known_types
+
+_LONGEST_NAME = 64
+
+
+def read_definition(
+    query: Callable[[str], Sequence[Row]],
+    database: str,
+    table: str,
+    catalog: SchemaCatalog | None = None,
+) -> TableSchema:
+    """Read the schema of a table, with an empty catalog if that has settings.
+
+    Raise `InvalidValue` or another error of its content if it cannot be read, or what the query
+    raises.
+    """
+    for name in (database, table):
+        if not 0 < len(name) <= _LONGEST_NAME or "\0" in name:
+            raise InvalidValue(f"{name[:80]!r} is not the name of a table or database")
+    rows = query(f"SHOW CREATE TABLE {quote(database)}.{quote(table)}")
+    if not rows or len(rows[0]) < 2 or rows[0][1] is None:
+        raise MalformedMessage(f"the server does not show how to create {table[:80]!r}")
+    # It states charset and collation, whatever those of the database are.
+    schema = read_table_schema(database, table, None, rows[0][1], catalog or SchemaCatalog())
+    return require_known_types(schema)
