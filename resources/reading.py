@@ -18,11 +18,11 @@ def open_source(feed: Changefeed, *, accept_gaps: bool = False) -> Source:
     `accept_gaps`: go on where records of topics are gone that were not read.
     """
     require_readable(feed)
+    upstream = None if feed.upstream is None else find_upstream(feed).open_rows
     if feed.transport == "storage":
         open_folder = partial(open_sink_folder, feed)
-        return FolderSource(open_folder(), open_folder)
+        return FolderSource(open_folder(), open_folder, upstream)
     claims = None if feed.claim_check_storage is None else partial(open_claim_checks, feed)
-    upstream = None if feed.upstream is None else find_upstream(feed).open_rows
     return RecordSource(partial(read_records, feed, accept_gaps=accept_gaps), claims, upstream)
 
 

@@ -14,9 +14,9 @@ from ticdc_assets.lake.store.contracts import (
     CONTRACTS,
     HISTORY,
     INEXACT,
+    LATER_CONTRACTS,
     RAW_FILES,
     RAW_RECORDS,
-    VERIFICATION_CONTRACTS,
 )
 from ticdc_assets.lake.verify.narrowing import What
 from ticdc_assets.lake.verify.results import Verdict
@@ -29,7 +29,7 @@ SECTIONS = dict(re.findall(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", DOCUMENT))
 TABLES = {
     "`raw` of a topic": RAW_RECORDS,
     "`raw` of a folder": RAW_FILES,
-    **{f"`{name}`": contract for name, contract in (CONTRACTS | VERIFICATION_CONTRACTS).items()},
+    **{f"`{name}`": contract for name, contract in (CONTRACTS | LATER_CONTRACTS).items()},
     "Histories": ", ".join(f"{name} {type}" for name, type in HISTORY.items()),
     "Current tables": f"{COMMIT_TS} bigint, {INEXACT} map<string, string>",
 }

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from tests.plan.arrived import EventLog, group_key, group_rows
 from tests.plan.work_in_memory import WorkInMemory, copied
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.events import Event, Quarantined, RowChange, SchemaChange
+from ticdc_assets.events import Event, Quarantined, RowChange, SchemaChange, TableSchema
 from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.plan.ddl_cuts import find_cuts
+from ticdc_assets.plan.definitions import Definition
 from ticdc_assets.plan.load import Load, name_loaded_incarnation
 from ticdc_assets.plan.plan import (
     Plan,
@@ -36,6 +37,7 @@ from ticdc_assets.plan.replay import (
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.state import DdlName, State
 from ticdc_assets.reference.table import ModelTable
+from ticdc_assets.schema.catalog import key_of
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker
 from ticdc_assets.stream.rules import StreamRules, make_rules
@@ -63,6 +65,7 @@ class Engine:
     loads: list[Load] = field(default_factory=list)
     # The rows of each load, by its incarnation.
     loaded: dict[str, ModelTable] = field(default_factory=dict)
+    definitions: list[Definition] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.log = EventLog()
@@ -109,7 +112,13 @@ class Engine:
         ts, more_may_come = max(ts, self.now.ts), more_may_come is not False
         arrivals = self.log.arrivals(self.now, self._batch, self.undecoded_files)
         late = self._pending_loads(self.now, 0, self.now.ts)
-        arrivals = replace(arrivals, late_loads=late)
+        defined = self._pending_definitions(self.now, self.resolved_ts or ts)
+        arrivals = replace(
+            arrivals,
+            late_loads=late,
+            late_definitions=tuple(d for d in defined if d.ts < self.now.ts),
+            stated=arrivals.stated | {key_of(d.schema) for d in defined},
+        )
         self._replay(choose_replay(self.now, arrivals, None), more_may_come and ts == self.now.ts)
         if needs_window_at_start(self.now, self.log.pending_ddls(self.now), ts):
             self._apply_window(self.now.ts, self._batch, False)
@@ -145,12 +154,15 @@ class Engine:
 
         in_time = tuple(ddl for ddl in ddls if ddl.commit_ts <= ts)
         loads = self._pending_loads(start, start.ts, ts)
+        defined = self._pending_definitions(start, ts)
+        cuts = find_cuts(in_time, start.ts, (*loads, *defined))
         window = WindowEvents(
             ts=ts,
             ddls=in_time,
             bootstraps=self.log.pending_bootstraps(start, since),
-            row_groups=tuple(group_rows(rows, start.ts, find_cuts(in_time, start.ts, loads))),
+            row_groups=tuple(group_rows(rows, start.ts, cuts)),
             loads=loads,
+            definitions=defined,
             undecoded_files=tuple(self.undecoded_files),
             more_may_come=more_may_come,
         )
@@ -186,6 +198,17 @@ class Engine:
         rows = copied(table)
         rows.alter(schema, (), ts)
         self.loaded[load.incarnation] = rows
+
+    def define(self, ts: int, schema: TableSchema, version: int | None = None) -> None:
+        """Register how upstream defined a table at a ts."""
+        schema = replace(schema, origin="replayed", version=version, table_id=None)
+        id = len(self.definitions) + 1
+        defined = Definition(id=id, ts=ts, schema=schema, read_at=datetime.now(UTC))
+        self.definitions.append(defined)
+
+    def _pending_definitions(self, start: State, ts: int) -> tuple[Definition, ...]:
+        new = [d for d in self.definitions if d.id not in start.definitions and d.ts <= ts]
+        return tuple(new)
 
     def _pending_loads(self, start: State, after_ts: int, ts: int) -> tuple[Load, ...]:
         return tuple(

@@ -1,8 +1,9 @@
 """The table `[changefeed.upstream]`: the database whose changes the changefeed carries.
 
 Connections only read: those of `verify` and `load`, and those that fetch rows whose messages have
-a key only.  The password is never in the file: `password-env` names a variable of the environment,
-`password-file` a file.  It is read when a client connects.
+a key only, and definitions of tables that are older than the changefeed.  The password is never in
+the file: `password-env` names a variable of the environment, `password-file` a file.  It is read
+when a client connects.
 """
 
 import os

@@ -10,7 +10,6 @@ from ticdc_assets.lake.events.decode_folder import decode_folder
 from ticdc_assets.lake.events.decode_topic import decode_topic
 from ticdc_assets.lake.events.decode_workers import FolderReader
 from ticdc_assets.lake.events.event_commits import DecodeResult
-from ticdc_assets.lake.events.large_rows import OpenUpstream
 from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.schema_history import SchemasFor
@@ -21,6 +20,7 @@ from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import MANY_ROWS
 from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.lake.store.work_size import sized_for
+from ticdc_assets.lake.upstream.snapshot import OpenUpstream
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore
@@ -39,7 +39,7 @@ class RecordSource:
 
     records: Callable[[ReadOffsets], Iterable[Message | Quarantined]]
     open_payloads: Callable[[], PayloadStore] | None = None
-    # Where rows are fetched of which the stream holds only the key.
+    # Where rows are fetched of which the stream holds only the key, and definitions of tables.
     open_upstream: OpenUpstream | None = None
 
 
@@ -49,6 +49,8 @@ class FolderSource:
 
     folder: SourceFolder
     open_folder: Callable[[], FolderReader]
+    # Where definitions of tables are fetched.
+    open_upstream: OpenUpstream | None = None
 
 
 Source = RecordSource | FolderSource
@@ -100,6 +102,7 @@ def advance(
                 lake,
                 before,
                 DecodedBatches(decoded.newest, decoded.done_through, decoded.waiting),
+                open_upstream=source.open_upstream,
                 progress=None if progress is None else lambda n, of: progress("apply", n, of),
             )
             applied = _update_histories(lake, applied, progress)

@@ -27,7 +27,7 @@ from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.log.applied import write_snapshot
 from ticdc_assets.lake.log.schema_history import write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.contracts import CONTRACTS, LAYOUT, VERIFICATION_CONTRACTS
+from ticdc_assets.lake.store.contracts import CONTRACTS, LATER_CONTRACTS, LAYOUT
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.lake.store.writer import LakeWriter
@@ -66,9 +66,8 @@ def maintain(
     maintenance = _Maintenance(lake, applied, retain_days, min_files)
     expired = 0 if expire_days is None else _expire(lake, applied, expire_days)
     writer = LakeWriter(lake.location)
-    # Only the first verification creates these.
-    verified = [name for name in VERIFICATION_CONTRACTS if writer.find(name) is not None]
-    own = maintenance.maintain_own(["raw", *CONTRACTS, *verified])
+    later = [name for name in LATER_CONTRACTS if writer.find(name) is not None]
+    own = maintenance.maintain_own(["raw", *CONTRACTS, *later])
     files = own + maintenance.maintain_current() + maintenance.maintain_histories()
     return MaintainResult(
         compacted=sum(compacted for compacted, _, _ in files),

@@ -129,7 +129,7 @@ class DdlApplier:
             effect.schema, effect.partitioning, effect.names, ts, sql, effect.context
         )
         self._tables.add_step(table.id, step)
-        self._tables.set_schema(table.id, effect.schema)
+        self._tables.change(table.id, schema=effect.schema)
 
     # Exchanges
 
@@ -158,7 +158,7 @@ class DdlApplier:
                 context=effect.context,
             )
             tables.add_step(table.id, step)
-            tables.set_schema(table.id, schema)
+            tables.change(table.id, schema=schema)
         tables.exchange_partial(*(tables.incarnations[t.id] for t in (partitioned, other)))
 
     def _can_exchange(self, partitioned: Incarnation, other: Incarnation) -> bool:

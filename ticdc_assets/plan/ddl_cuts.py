@@ -1,4 +1,4 @@
-"""Where DDLs and loads cut the rows of each table: no row group spans one of its table."""
+"""Where DDLs, loads and definitions cut the rows of a table: no row group spans one of them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from ticdc_assets.events import SchemaChange
+from ticdc_assets.plan.definitions import Definition
 from ticdc_assets.plan.load import Load
-from ticdc_assets.schema.catalog import TableKey, table_key
+from ticdc_assets.schema.catalog import TableKey, key_of
 from ticdc_assets.schema.name_resolution import touched_tables
 
 
@@ -22,8 +23,10 @@ class DdlCuts(Struct, frozen=True):
         return tuple(sorted({*self.everywhere, *self.by_table.get(table, ())}))
 
 
-def find_cuts(ddls: Iterable[SchemaChange], after_ts: int, loads: Iterable[Load] = ()) -> DdlCuts:
-    """Find where DDLs and loads after a ts cut the rows of their tables."""
+def find_cuts(
+    ddls: Iterable[SchemaChange], after_ts: int, others: Iterable[Load | Definition] = ()
+) -> DdlCuts:
+    """Find where DDLs, loads and definitions after a ts cut the rows of their tables."""
     by_table: dict[TableKey, set[int]] = defaultdict(set)
     everywhere: set[int] = set()
     for change in ddls:
@@ -33,8 +36,8 @@ def find_cuts(ddls: Iterable[SchemaChange], after_ts: int, loads: Iterable[Load]
                 everywhere.add(change.commit_ts)
             for table in tables or ():
                 by_table[table].add(change.commit_ts)
-    for load in loads:
-        by_table[table_key(load.schema.database, load.schema.table)].add(load.ts)
+    for other in others:
+        by_table[key_of(other.schema)].add(other.ts)
     return DdlCuts(
         {table: tuple(sorted(times)) for table, times in by_table.items()},
         tuple(sorted(everywhere)),

@@ -11,8 +11,10 @@ from itertools import groupby
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ticdc_assets.errors import CONTENT_ERRORS, describe_content_error
 from ticdc_assets.events import Bootstrap, SchemaChange
 from ticdc_assets.plan.ddl import DdlApplier
+from ticdc_assets.plan.definitions import Definition
 from ticdc_assets.plan.load import Load
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.row_planner import RowPlanner
@@ -22,10 +24,10 @@ from ticdc_assets.plan.steps import SchemaVersion, TableWork
 from ticdc_assets.plan.table_tracker import TableTracker
 from ticdc_assets.stream.ddl_order import order_ddls
 from ticdc_assets.stream.ordering import OrderKey, Phase
-from ticdc_assets.stream.problem import NOT_COVERED, ROWS_NOT_LOADED, Problem
+from ticdc_assets.stream.problem import NOT_COVERED, NOT_DEFINED, ROWS_NOT_LOADED, Problem
 from ticdc_assets.stream.rules import StreamRules
 
-_Item = Bootstrap | UndecodedFiles | SchemaChange | RowGroup | Load
+_Item = Bootstrap | UndecodedFiles | SchemaChange | RowGroup | Load | Definition
 _SKIPPED = "skipped by a person's decision"
 
 
@@ -39,6 +41,8 @@ class WindowEvents(Struct, frozen=True, kw_only=True):
     undecoded_files: tuple[UndecodedFiles, ...] = ()
     # After the window's start, and not after its end.
     loads: tuple[Load, ...] = ()
+    # Not before the window's start, and not after its end.
+    definitions: tuple[Definition, ...] = ()
     # The changefeed has every change after this ts.
     covered_from: int = 0
     # DDLs of `ts` itself may still arrive.
@@ -110,7 +114,7 @@ class _Planner:
             self._applied_ddls += self._start.applied_ddls
 
     def plan(self) -> Plan:
-        window, tables, rows = self._window, self._tables, self._rows
+        window, tables, rows, start = self._window, self._tables, self._rows, self._start
         for (ts, phase), group in groupby(sorted(self._place_events(), key=_place), key=_place):
             items = [item for _, item in group]
             if phase == Phase.DDLS:
@@ -126,6 +130,8 @@ class _Planner:
                         rows.add_undecoded_files(item, (ts, phase))
                     case Load():
                         self._load(item)
+                    case Definition():
+                        self._define(item)
         rows.close_all_segments((window.ts, Phase.AFTER_DDLS))
         state = replace(
             tables.state_at(window.ts),
@@ -133,6 +139,7 @@ class _Planner:
             bootstraps=[(ts, later) for ts, later in self._all_bootstraps() if ts > window.ts],
             columns_with_unknown_members=rows.columns_with_unknown_members,
             undecoded_files=[f for f in window.undecoded_files if f.version <= window.ts],
+            definitions=[*start.definitions, *(each.id for each in window.definitions)],
         )
         return Plan(state, tables.work(), tables.history, tables.problems)
 
@@ -151,6 +158,8 @@ class _Planner:
                 yield (max(files.version, start.ts), Phase.AFTER_DDLS), files
         for load in window.loads:
             yield (load.ts, Phase.LOADS), load
+        for definition in window.definitions:
+            yield (definition.ts, Phase.LOADS), definition
 
     def _new_ddls(self) -> list[SchemaChange]:
         """Return each DDL of the window once, without those that `start` has applied."""
@@ -187,6 +196,27 @@ class _Planner:
         if replaced is not None:
             tables.record_version(replaced.id, load.ts, "load", ends=True)
         tables.record_version(load.incarnation, load.ts, "load")
+
+    def _define(self, definition: Definition) -> None:
+        """Register a table by its definition, or complete what is known of its schema.
+
+        A stopped table stopped at something before: only a replay from there helps it.
+        """
+        tables, schema, place = self._tables, definition.schema, (definition.ts, Phase.AFTER_DDLS)
+        known = tables.find(schema.database, schema.table)
+        if known is not None and not known.lacks_definition:
+            return
+        try:
+            if known is None:
+                known = tables.discover(schema, place, "upstream")
+            elif not known.is_stopped:
+                self._rows.adopt_definition(known, schema, place)
+        except CONTENT_ERRORS as error:
+            name = schema.database, schema.table
+            reason = NOT_DEFINED.format(describe_content_error(error))
+            tables.problems.append(Problem("definition", reason, *name, place[0]))
+        if known is not None:
+            tables.change(known.id, is_defined=True)
 
     def _apply_ddls(self, ts: int, changes: list[SchemaChange]) -> None:
         at_end = ts == self._window.ts

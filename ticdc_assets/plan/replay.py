@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ticdc_assets.events import Bootstrap, SchemaChange
+from ticdc_assets.plan.definitions import Definition
 from ticdc_assets.plan.load import Load
 from ticdc_assets.plan.plan import Plan
 from ticdc_assets.plan.row_group import UndecodedFiles
@@ -40,11 +41,12 @@ class LateRows(NamedTuple):
 class Arrivals(Struct, frozen=True, kw_only=True):
     """What arrived since the last snapshot and may concern earlier windows."""
 
-    # Tables that new DDLs or bootstraps state a schema of.
+    # Tables that new DDLs, bootstraps or definitions state a schema of.
     stated: frozenset[TableKey] = frozenset()
     late_rows: tuple[LateRows, ...] = ()
     late_ddls: tuple[SchemaChange, ...] = ()
     late_loads: tuple[Load, ...] = ()
+    late_definitions: tuple[Definition, ...] = ()
     # Files that still cannot be decoded.
     undecoded_files: tuple[UndecodedFiles, ...] = ()
 
@@ -83,6 +85,8 @@ def choose_replay(now: State, arrivals: Arrivals, request: ReplayRequest | None)
     late = [rows.first_ts for rows in arrivals.late_rows]
     late += [ddl.commit_ts for ddl in arrivals.late_ddls]
     late += [load.ts for load in arrivals.late_loads]
+    # A definition comes behind everything of its ts, so a snapshot of that ts will do.
+    late += [definition.ts + 1 for definition in arrivals.late_definitions]
     if not starts and not late:
         return None
     return Replay(

@@ -10,6 +10,7 @@ from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.steps import ApplyRows
 from ticdc_assets.plan.table_tracker import TableTracker
 from ticdc_assets.schema.catalog import TableKey, table_key
+from ticdc_assets.schema.definition import complete_schema
 from ticdc_assets.schema.inference import find_type_changes
 from ticdc_assets.stream.ordering import OrderKey, Phase, point_before
 from ticdc_assets.stream.problem import OLD_ROW_MISSING, UNKNOWN_MEMBERS, Problem
@@ -70,6 +71,15 @@ class RowPlanner:
         self.close_segment(table.id, point_before(group.first))
         self._tables.alter(table.id, confirmed, steps, group.first_ts, "")
         self._tables.record_version(table.id, group.first_ts, "rows")
+
+    def adopt_definition(self, table: Incarnation, definition: TableSchema, end: OrderKey) -> None:
+        """Complete the schema of a table by its definition, for the rows behind `end`."""
+        self.close_segment(table.id, end)
+        completed, steps = complete_schema(
+            table.schema, definition, has_member_names=self._rules.has_member_names
+        )
+        self._tables.alter(table.id, self._tables.catalog.replace(completed), steps, end[0], "")
+        self._tables.record_version(table.id, end[0], "upstream")
 
     def add_bootstrap(self, bootstrap: Bootstrap, place: OrderKey) -> None:
         """Register the table of a bootstrap, unless the schema is one it had in the past."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ticdc_assets.events import Bootstrap, SchemaChange, TableSchema
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.schema.catalog import CatalogState, TableKey
+from ticdc_assets.stream.problem import CREATE_NOT_SENT
 from ticdc_assets.stream.resolved_ts import WatermarkState
 
 # "live"     up to date
@@ -46,6 +47,8 @@ class Incarnation(Struct, frozen=True, kw_only=True):
     is_replaced: bool = False
     # Why rows are missing, from the start of this life; whatever arrives is applied all the same.
     partial_reason: str | None = None
+    # Its definition was read upstream, and adopted unless it contradicts the stream.
+    is_defined: bool = False
 
     @property
     def is_stopped(self) -> bool:
@@ -60,6 +63,12 @@ class Incarnation(Struct, frozen=True, kw_only=True):
     @property
     def shown_reason(self) -> str | None:
         return self.partial_reason if self.status == "live" else self.reason
+
+    @property
+    def lacks_definition(self) -> bool:
+        """Whether neither a CREATE nor the database has stated everything of the schema."""
+        is_older = CREATE_NOT_SENT in (self.partial_reason or "")
+        return not self.is_defined and (is_older or self.schema.origin == "inferred")
 
     @property
     def is_waiting(self) -> bool:
@@ -116,6 +125,8 @@ class State(Struct, frozen=True):
     columns_with_unknown_members: list[tuple[str, str, str]] = []
     undecoded_files: list[UndecodedFiles] = []
     gaps: list[Gap] = []
+    # The numbers of definitions up to `ts`.
+    definitions: list[int] = []
 
     def has_applied(self, change: SchemaChange) -> bool:
         """Whether the windows up to this state applied a DDL that had arrived in time."""

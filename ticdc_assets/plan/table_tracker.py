@@ -5,6 +5,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -245,9 +246,9 @@ class TableTracker:
         misplaced = table.rows_in_wrong_partitions and not repartitions
         self.incarnations[id] = replace(table, schema=schema, rows_in_wrong_partitions=misplaced)
 
-    def set_schema(self, id: str, schema: TableSchema) -> None:
-        """Set the schema that a table has after the step added last."""
-        self.incarnations[id] = replace(self.incarnations[id], schema=schema)
+    def change(self, id: str, **fields: Any) -> None:
+        """Change fields of a table, as they are after the step added last."""
+        self.incarnations[id] = replace(self.incarnations[id], **fields)
 
     # Status
 
@@ -328,10 +329,8 @@ class TableTracker:
     ) -> None:
         """Record a DDL for each table it concerns, or once if there is none."""
         for id in sorted(ids) or [""]:
-            if id:
-                schema = self.incarnations[id].schema
-            else:
-                schema = TableSchema(change.database, change.table, ())
+            known = self.incarnations.get(id)
+            schema = known.schema if known else TableSchema(change.database, change.table, ())
             version = SchemaVersion(
                 incarnation=id,
                 schema=schema,

@@ -53,6 +53,8 @@ class ProtocolTraits:
     may_mix_up_columns: Callable[[Changefeed], bool] = lambda feed: False
     # Whether rows may carry checksums.
     has_checksums: bool = False
+    # Whether rows name the members of ENUM and SET; otherwise they have numbers for them.
+    has_member_names: bool = False
     redecode: Redecode | None = None
     file_extension: Literal[".csv", ".json"] = ".json"
     make_topic_decoder: Callable[[Changefeed, PayloadStore | None], TopicDecoder] | None = None
@@ -122,6 +124,7 @@ PROTOCOLS: Mapping[ProtocolName, ProtocolTraits] = {
         ordering=lambda feed: "commit_ts" if feed.csv.include_commit_ts else "table_version",
         has_old_values=lambda feed: feed.csv.output_old_value,
         has_certain_inserts=lambda feed: feed.writes_updates_as_inserts is False,
+        has_member_names=True,
         file_extension=".csv",
         make_file_decoder=lambda feed: CsvDecoder(
             dialect=feed.csv,

@@ -16,6 +16,7 @@ from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverte
 # "paused"      a table that applies no more events until an operator resumes it
 # "checksum"    a schema file that does not match its checksum
 # "history"     a history that could not be updated; its table was
+# "definition"  a table whose definition could not be read upstream, or contradicts the stream
 # "corrupted"   a row that TiCDC itself marked as corrupted; it is applied all the same
 Kind = Literal[
     "quarantined",
@@ -25,6 +26,7 @@ Kind = Literal[
     "paused",
     "history",
     "checksum",
+    "definition",
     "corrupted",
 ]
 
@@ -76,6 +78,10 @@ NOT_COVERED = (
     " then rebuild the table"
 )
 ROWS_NOT_LOADED = "{} rows of the load as of {} are in the quarantine"
+NOT_DEFINED = (
+    "its definition upstream contradicts what the changefeed sent, so its schema stays as the"
+    " stream shows it: {}"
+)
 REPLACED_BY_LOAD = "replaced by the load as of {}"
 UNKNOWN_MEMBERS = (
     "no DDL or schema has named the members of this {}, so its values stay numbers: column {}"
@@ -100,7 +106,7 @@ class Problem(Struct, frozen=True):
     @property
     def data_may_differ(self) -> bool:
         """Whether a table may differ from TiDB's because of this problem."""
-        return self.kind != "corrupted"
+        return self.kind not in ("corrupted", "definition")
 
     def describe(self) -> str:
         """Describe the problem on one line: kind, table, commit ts, position and reason."""

@@ -24,6 +24,8 @@ class StreamRules(Struct, frozen=True, kw_only=True):
     has_old_values: bool = True
     # Rows may carry checksums, of just the columns that they have.
     has_checksums: bool = True
+    # Rows name the members of ENUM and SET; otherwise they have numbers for them.
+    has_member_names: bool = False
     # TiCDC replicates tables without a key.
     force_replicate: bool = False
     # What DDLs take from their sessions and databases.
@@ -62,6 +64,7 @@ def make_rules(feed: Changefeed) -> StreamRules:
         updates_split=not feed.output_raw_change_event,
         has_old_values=traits.has_old_values(feed),
         has_checksums=traits.has_checksums and not feed.may_lack_columns,
+        has_member_names=traits.has_member_names,
         force_replicate=feed.force_replicate,
         context=DdlContext(feed.ddl_time_zone, feed.default_collation),
     )

@@ -3,7 +3,7 @@
 The order of one window:
 
 1. read the control events since the last snapshot (DDL, schemas, watermarks); compute the resolved
-   ts (`control_events`);
+   ts (`control_events`), and fetch the definitions of tables that lack one (`definitions`);
 2. replay the tables that can continue now, or were applied without events that arrived late, from
    the snapshot before that (`apply`; `plan.replay` chooses which tables, and from where);
 3. select the rows that no window has applied yet, and describe them in row groups (`pending_rows`);

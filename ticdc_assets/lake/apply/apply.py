@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from ticdc_assets.lake.apply.control_events import ControlEvents, read_control_events
+from ticdc_assets.lake.apply.control_events import (
+    ControlEvents,
+    find_definitions,
+    read_control_events,
+)
+from ticdc_assets.lake.apply.definitions import fetch_definitions
 from ticdc_assets.lake.apply.pending_rows import find_late_rows
 from ticdc_assets.lake.apply.quarantined_rows import write_quarantined_rows
 from ticdc_assets.lake.apply.table_features import read_table_detail
@@ -25,6 +30,7 @@ from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.lake.store.work_size import sized_for
+from ticdc_assets.lake.upstream.snapshot import OpenUpstream
 from ticdc_assets.plan.gaps import mark_gaps
 from ticdc_assets.plan.plan import Plan, needs_window_at_start, record_outcomes
 from ticdc_assets.plan.replay import (
@@ -38,6 +44,7 @@ from ticdc_assets.plan.replay import (
 )
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.plan.state import Incarnation, State
+from ticdc_assets.schema.catalog import key_of
 from ticdc_assets.stream.problem import Problem
 
 # Called after each table with how many are done, and how many there are.
@@ -67,16 +74,21 @@ class ApplyResult:
     problems: list[Problem] = field(default_factory=list)
 
 
+# Parameters: the lake, where it is, what is there; what a person or the owner adds, is optional.
 def apply(
     lake: LakeSession,
     snapshot: Snapshot,
     batches: DecodedBatches,
     *,
+    open_upstream: OpenUpstream | None = None,
     replay: ReplayRequest | None = None,
     progress: Progress | None = None,
 ) -> ApplyResult:
-    """Bring the current tables from the last snapshot to the resolved ts of the batches."""
-    return _Applier(lake, batches, progress).run(snapshot, replay)
+    """Bring the current tables from the last snapshot to the resolved ts of the batches.
+
+    `open_upstream` opens the database upstream, where it is declared.
+    """
+    return _Applier(lake, batches, progress).run(snapshot, replay, open_upstream)
 
 
 class _Applier:
@@ -88,9 +100,19 @@ class _Applier:
         self._progress = progress
         self._result = ApplyResult(0)
 
-    def run(self, snapshot: Snapshot, request: ReplayRequest | None) -> ApplyResult:
+    def run(
+        self,
+        snapshot: Snapshot,
+        request: ReplayRequest | None,
+        open_upstream: OpenUpstream | None,
+    ) -> ApplyResult:
         newest = self._batches.newest
         control = read_control_events(self._lake, snapshot, newest, self._batches.undecoded_files)
+        if open_upstream is not None:
+            problems = fetch_definitions(self._lake, snapshot, control, open_upstream)
+            self._result.problems.extend(problems)
+            new = find_definitions(self._lake, snapshot.state)
+            control = dataclasses.replace(control, **new)
         snapshot = self._replay(snapshot, control, request)
         ts = control.resolved_ts
         if needs_window_at_start(snapshot.state, control.ddls, ts):
@@ -157,10 +179,12 @@ class _Applier:
         is_first = not snapshot.snapshot_id
         newest = self._batches.newest
         return Arrivals(
-            stated=stated_tables(control.ddls, (b for _, b in control.bootstraps)),
+            stated=stated_tables(control.ddls, (b for _, b in control.bootstraps))
+            | {key_of(each.schema) for each in (*control.definitions, *control.late_definitions)},
             late_rows=() if is_first else tuple(find_late_rows(self._lake, snapshot, newest)),
             late_ddls=control.late_ddls,
             late_loads=control.late_loads,
+            late_definitions=control.late_definitions,
             undecoded_files=control.undecoded_files,
         )
 

@@ -18,11 +18,13 @@ from ticdc_assets.events import (
     Watermark,
 )
 from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
+from ticdc_assets.lake.log.definitions import read_definitions
 from ticdc_assets.lake.log.loads import find_covered_ts, read_loads
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_records import read_known_partitions
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader, OpenTables
+from ticdc_assets.plan.definitions import Definition
 from ticdc_assets.plan.gaps import end_gap
 from ticdc_assets.plan.load import Load
 from ticdc_assets.plan.row_group import UndecodedFiles
@@ -58,6 +60,9 @@ class ControlEvents:
     loads: tuple[Load, ...] = ()
     # Loads of a ts that was applied already.
     late_loads: tuple[Load, ...] = ()
+    # At the snapshot's ts or later, and before; those that it has not got yet.
+    definitions: tuple[Definition, ...] = ()
+    late_definitions: tuple[Definition, ...] = ()
     # The changefeed has every change after this ts, as far as loads need to know.
     covered_from: int = 0
 
@@ -98,6 +103,7 @@ def read_control_events(
         undecoded_files=tuple(undecoded_files),
         gaps=_find_gaps(rows, since.state.gaps),
         **_read_loads(LakeReader(lake.location), lake.feed, since),
+        **find_definitions(lake, since.state),
     )
 
 
@@ -107,6 +113,15 @@ def _read_loads(reader: LakeReader, feed: Changefeed, since: Snapshot) -> dict[s
         "loads": tuple(load for load in loads if load.ts > since.ts),
         "late_loads": tuple(load for load in loads if load.ts <= since.ts),
         "covered_from": find_covered_ts(reader, feed) if loads else 0,
+    }
+
+
+def find_definitions(lake: LakeSession, state: State) -> dict[str, Any]:
+    """Find the definitions that a state has not got yet."""
+    new = read_definitions(LakeReader(lake.location), state.definitions)
+    return {
+        "definitions": tuple(each for each in new if each.ts >= state.ts),
+        "late_definitions": tuple(each for each in new if each.ts < state.ts),
     }
 
 

@@ -63,8 +63,9 @@ def prepare_window(
     rules = make_rules(feed)
     ddls = tuple(ddl for ddl in control.ddls if ddl.commit_ts <= ts)
     loads = tuple(load for load in control.loads if load.ts <= ts)
+    definitions = tuple(each for each in control.definitions if each.ts <= ts)
     groups = rows.group(
-        find_cuts(ddls, start.ts, loads),
+        find_cuts(ddls, start.ts, (*loads, *definitions)),
         old_values_may_lack=rules.old_values_may_lack,
         inserts_are_certain=get_traits(feed).has_certain_inserts(feed),
         has_checksums=rules.has_checksums,
@@ -76,6 +77,7 @@ def prepare_window(
         row_groups=tuple(groups),
         undecoded_files=control.undecoded_files,
         loads=loads,
+        definitions=definitions,
         covered_from=control.covered_from,
         more_may_come=control.more_may_come and ts == control.resolved_ts,
     )

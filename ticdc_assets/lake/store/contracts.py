@@ -9,6 +9,7 @@ Each changefeed has a folder in the lake with one folder per table:
     LAKE/<changefeed>/tables                   the catalog: where each table is, and its status
     LAKE/<changefeed>/applied                  the applied log: one snapshot per resolved ts
     LAKE/<changefeed>/loads                    tables that began with rows from elsewhere
+    LAKE/<changefeed>/definitions              how upstream defines tables that are older
     LAKE/<changefeed>/current/<incarnation>    the rows of one table, from CREATE to DROP
     LAKE/<changefeed>/history/<incarnation>    every version of these rows, where it is switched on
     LAKE/<changefeed>/verifications            what `verify` found: one row per table and run
@@ -181,6 +182,16 @@ LOADS = """
     schema string          -- the whole `events.TableSchema` as JSON
 """
 
+# One row per definition of a table (`plan.definitions.Definition`).
+DEFINITIONS = """
+    id bigint,             -- numbers the definitions
+    ts bigint,             -- the ts at which upstream defined the table so
+    database string,
+    table string,
+    read_at timestamp,
+    schema string          -- the whole `events.TableSchema` as JSON
+"""
+
 VERIFICATIONS = """
     verification string,   -- the run and the incarnation
     run string,
@@ -223,12 +234,14 @@ VERIFICATION_PROGRESS = """
     state string           -- `verify.results.TableProgress` or `RunProgress` as JSON
 """
 
-# Created by the first verification, and not with the lake.
 VERIFICATION_CONTRACTS = {
     "verifications": VERIFICATIONS,
     "differences": DIFFERENCES,
     "verification_progress": VERIFICATION_PROGRESS,
 }
+
+# Created when they are needed, and not with the lake.
+LATER_CONTRACTS = {"definitions": DEFINITIONS, **VERIFICATION_CONTRACTS}
 
 CONTRACTS = {
     "events": EVENTS,

@@ -1,0 +1,155 @@
+"""A lake fetches how upstream defines tables that are older than the changefeed, and uses it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from resources.upstream import UpstreamDatabase
+from tests.lake.canal import FEED, change, ddl, placed, watermark
+from tests.lake.fake_tidb import FakeTidb
+from tests.mariadb_server import MariaDb
+from ticdc_assets.changefeed.upstream import Upstream
+from ticdc_assets.lake.advance import AdvanceResult, RecordSource, advance, replay_tables
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.log.definitions import read_definitions
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.upstream.snapshot import OpenUpstream, SnapshotTooOld
+from ticdc_assets.lake.views.asof import as_of
+from ticdc_assets.lake.views.ledger import build_ledger
+from ticdc_assets.plan.replay import ReplayRequest
+from ticdc_assets.protocols.message import Message
+
+# What upstream keeps is younger.
+OLDEST = 30
+DEFINED = (
+    "CREATE OR REPLACE TABLE d.t (id int NOT NULL, v varchar(20) DEFAULT 'x', n decimal(10,2),"
+    " UNIQUE KEY k (id)) CHARSET utf8mb4 COLLATE utf8mb4_bin PARTITION BY RANGE (id)"
+    " (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))"
+)
+TYPES = {"n": "decimal", "w": "int"}
+SENT = [
+    change("INSERT", "d", "t", 40, {"id": "1", "v": "low", "n": "1.50"}, **TYPES),
+    change("INSERT", "d", "t", 41, {"id": "11", "v": "high", "n": "2.50"}, **TYPES),
+    watermark(50),
+]
+NEW = {"id": "11", "v": "new", "n": "3.50", "w": "8"}
+MORE = [
+    ddl("d", "t", 60, "ALTER", "ALTER TABLE `t` ADD COLUMN `w` INT NOT NULL DEFAULT 7"),
+    ddl("d", "t", 61, "ALTER", "ALTER TABLE `t` DROP PARTITION `p0`"),
+    change("UPDATE", "d", "t", 62, NEW, {"v": "high", "n": "2.50", "w": "7"}, **TYPES),
+    watermark(70),
+]
+
+
+@pytest.fixture
+def fake(mariadb: MariaDb) -> FakeTidb:
+    def fill(ts: int) -> None:
+        if ts < OLDEST:
+            raise SnapshotTooOld("GC life time is shorter than …", setting="upstream")
+        mariadb.run("CREATE DATABASE IF NOT EXISTS d", DEFINED)
+
+    return FakeTidb(mariadb, fill)
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> LakeSession:
+    return LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
+
+
+def run(
+    lake: LakeSession, messages: Sequence[Message], open_upstream: OpenUpstream | None
+) -> AdvanceResult:
+    return advance(lake, RecordSource(lambda _: placed(messages), open_upstream=open_upstream))
+
+
+def show(lake: LakeSession, ts: int | None = None) -> list[Any]:
+    seen = as_of(lake, ts)
+    return sorted(map(msgspec.json.decode, seen.lines(seen.find("d.t")[0])), key=str)
+
+
+def status(lake: LakeSession) -> str:
+    (table,) = read_last_snapshot(lake).state.incarnations.values()
+    return table.shown_status
+
+
+def test_a_table_is_defined_just_before_its_first_event(lake: LakeSession, fake: FakeTidb) -> None:
+    done = run(lake, SENT, fake.open)
+    assert done.applied.problems == []
+    assert fake.read == [39]
+    (definition,) = read_definitions(LakeReader(lake.location))
+    assert (definition.id, definition.ts, definition.schema.table) == (1, 39, "t")
+    (version,) = lake.read("schema_history").collect()
+    assert (version["origin"], version["key"]) == ("upstream", ["id"])
+    assert version["columns"][1]["default"] == "x"
+
+    done = run(lake, [*SENT, *MORE], fake.open)
+    assert (done.applied.problems, status(lake)) == ([], "partial")
+    assert show(lake) == [NEW]
+    # Between two snapshots, the definition counts as well.
+    assert len(show(lake, 45)) == 2
+    ledger = build_ledger(LakeReader(lake.location), read_last_snapshot(lake))
+    assert ledger.adds_up
+
+    # Neither the next run nor a rebuild reads upstream again.
+    last = read_last_snapshot(lake)
+    replay_tables(lake, last, ReplayRequest(frozenset(last.state.incarnations), 0), lambda *_: None)
+    assert show(lake) == [NEW]
+    assert (fake.connections, fake.read) == (1, [39])
+
+
+def test_a_run_without_upstream_goes_on_and_the_next_one_completes_the_table(
+    lake: LakeSession, fake: FakeTidb
+) -> None:
+    gone = UpstreamDatabase(FEED.id, Upstream("127.0.0.1", "u", port=1))
+    done = run(lake, [*SENT, *MORE], gone.open_rows)
+    texts = [problem.describe() for problem in done.applied.problems]
+    assert [text.partition(":")[0] for text in texts] == ["definition", "paused"]
+    assert "must be reachable" in texts[0]
+    assert "partitions are unknown" in texts[1]
+    assert status(lake) == "paused"
+
+    assert run(lake, [*SENT, *MORE], fake.open).applied.problems == []
+    assert (status(lake), show(lake)) == ("partial", [NEW])
+
+
+def test_a_table_that_is_followed_is_completed_where_it_is(
+    lake: LakeSession, fake: FakeTidb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.lake.test_definitions.OLDEST", 45)
+    # What precedes the first event is gone: that is no problem yet.
+    assert run(lake, SENT, fake.open).applied.problems == []
+    assert read_definitions(LakeReader(lake.location)) == []
+    names = dict(lake.read("current/" + find_id(lake)).dtypes)
+    assert names["n"] == "string"
+
+    assert run(lake, [*SENT, *MORE], fake.open).applied.problems == []
+    assert (fake.read, status(lake), show(lake)) == ([39, 50], "partial", [NEW])
+    names = dict(lake.read("current/" + find_id(lake)).dtypes)
+    assert names["n"] == "decimal(10,2)"
+
+
+def find_id(lake: LakeSession) -> str:
+    (id,) = read_last_snapshot(lake).state.incarnations
+    return id
+
+
+def test_what_cannot_be_read_is_reported_and_nothing_waits_for_it(
+    lake: LakeSession, fake: FakeTidb, mariadb: MariaDb
+) -> None:
+    fake.fill = lambda ts: mariadb.run("CREATE OR REPLACE DATABASE d") and None
+    (problem,) = run(lake, SENT, fake.open).applied.problems
+    assert (problem.kind, problem.table) == ("definition", "t")
+    assert "doesn't exist" in problem.reason
+    # Only TiDB shows a definition at a ts; of other columns or names, there is none.
+    fake.is_tidb = False
+    assert run(lake, SENT, fake.open).applied.problems == []
+    selecting = replace(FEED, may_lack_columns=True)
+    assert run(replace(lake, feed=selecting), SENT, fake.open).applied.problems == []
+    assert fake.connections == 2
+    assert len(show(lake)) == 2

@@ -1,0 +1,115 @@
+"""Fetch how upstream defines the tables of which the changefeed sent no CREATE.
+
+`plan.definitions` says which, and at which ts.  Whoever applies them from the lake's `definitions`
+needs no upstream.
+
+A run never fails for want of a definition: it goes on as without, and the next one tries again.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+import pyarrow.compute as pc
+from msgspec.structs import replace
+
+from ticdc_assets.errors import CONTENT_ERRORS, ConfigError, describe_content_error
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.apply.control_events import ControlEvents
+from ticdc_assets.lake.events.event_rows import make_table_name
+from ticdc_assets.lake.events.large_rows import find_obstacle
+from ticdc_assets.lake.log.definitions import append_definitions
+from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.upstream.definition import read_definition
+from ticdc_assets.lake.upstream.snapshot import (
+    OpenUpstream,
+    RowsUnreadable,
+    SnapshotTooOld,
+    TableUnreadable,
+    UpstreamRows,
+)
+from ticdc_assets.plan.definitions import Definition, Wanted, find_wanted
+from ticdc_assets.protocols.registry import get_ordering
+from ticdc_assets.schema.catalog import key_of
+from ticdc_assets.stream.problem import Problem
+from ticdc_assets.stream.routing import passes_filter
+
+_NOT_READ = "its definition could not be read upstream, so its schema is what the stream shows: "
+_NONE_READ = "definitions of tables could not be read upstream; the next run tries again: "
+_LOGICAL = (1 << 18) - 1
+
+
+def fetch_definitions(
+    lake: LakeSession, since: Snapshot, control: ControlEvents, open_upstream: OpenUpstream
+) -> list[Problem]:
+    """Read the definitions that a window needs and the lake lacks, and keep them."""
+    feed, end = lake.feed, control.resolved_ts
+    if find_obstacle(feed) is not None:
+        return []
+    pending = {key_of(d.schema) for d in (*control.definitions, *control.late_definitions)}
+    changes = [c for c in (*control.ddls, *control.late_ddls) if c.commit_ts <= end]
+    found = find_wanted(since.state, changes, _find_first_rows(lake, since, end))
+    wanted = [
+        each
+        for key, each in sorted(found.items())
+        if key not in pending and passes_filter(feed, each.database, each.table)
+    ]
+    return _fetch(lake, wanted, open_upstream) if wanted else []
+
+
+def _fetch(
+    lake: LakeSession, wanted: Iterable[Wanted], open_upstream: OpenUpstream
+) -> list[Problem]:
+    # An event that states milliseconds may be of any moment in them.
+    within = _LOGICAL if get_ordering(lake.feed) == "milliseconds" else 0
+    definitions: list[Definition] = []
+    problems: list[Problem] = []
+    try:
+        with open_upstream() as upstream:
+            # No other database shows a definition at a ts.
+            for each in wanted if upstream.is_tidb else ():
+                read = _read(upstream, each, each.ts | within)
+                if isinstance(read, TableSchema):
+                    schema, now = replace(read, version=each.version), datetime.now(UTC)
+                    definitions.append(Definition(id=0, ts=each.ts, schema=schema, read_at=now))
+                elif read is not None:
+                    name = each.database, each.table
+                    problems.append(Problem("definition", _NOT_READ + read, *name, each.ts))
+    except ConfigError as error:
+        problems.append(Problem("definition", _NONE_READ + str(error)))
+    if definitions:
+        append_definitions(lake, definitions)
+    return problems
+
+
+def _read(upstream: UpstreamRows, wanted: Wanted, ts: int) -> TableSchema | str | None:
+    """Read a definition, or say why it cannot be read; None if it is gone and may be."""
+    try:
+        upstream.read_at(ts)
+        return read_definition(upstream.query, wanted.database, wanted.table)
+    except SnapshotTooOld as error:
+        # A table that only this window shows is followed from the next one on.
+        return str(error) if wanted.is_followed else None
+    except (RowsUnreadable, TableUnreadable) as error:
+        return str(error)
+    except CONTENT_ERRORS as error:
+        return describe_content_error(error)
+
+
+def _find_first_rows(lake: LakeSession, since: Snapshot, ts: int) -> Iterator[Wanted]:
+    """Find the first row of each table among those that the next window, or a replay, applies."""
+    events = LakeReader(lake.location).open_all(["events"])
+    commit_ts = pc.field("commit_ts")
+    is_new = (pc.field("batch") > since.batch) | (commit_ts > since.ts)
+    unknown = [make_table_name(u.database, u.table) for u in since.state.unknown_tables]
+    if unknown:
+        is_new |= pc.field("name").isin(unknown)
+    columns = ("database", "table", "schema_version")
+    where = (pc.field("kind") == "row") & (commit_ts <= ts) & is_new
+    rows = events.read("events", *columns, "commit_ts", where=where)
+    # In a folder, a schema file states each version.
+    states_version = lake.feed.transport != "storage"
+    for row in rows.group_by(columns).aggregate([("commit_ts", "min")]).to_pylist():
+        version = row["schema_version"] if states_version else None
+        yield Wanted(row["commit_ts_min"] - 1, row["database"], row["table"], version)
