@@ -21,6 +21,6 @@ def read_wanted(engine: Engine, upstream: Upstream, sent: list[Event], ts: int) 
     ]
     changes = [e for e in ready if isinstance(e, SchemaChange) and e.commit_ts >= engine.now.ts]
     for key, wanted in find_wanted(engine.now, changes, rows).items():
-        for schema in upstream(wanted.ts):
+        for schema in upstream(wanted.ts) if wanted.ts < ts else ():
             if key_of(schema) == key:
                 engine.define(wanted.ts, schema, wanted.version)

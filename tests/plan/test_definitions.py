@@ -213,7 +213,7 @@ def test_a_changefeed_that_begins_anywhere_holds_rows_that_upstream_has(
             read_wanted(engine, defined, sent, here)
         engine.advance(here, more_may_come=True)
     for _ in range(2):
-        read_wanted(engine, defined, sent, engine.now.ts)
+        read_wanted(engine, defined, sent, engine.now.ts + 1)
         engine.advance(engine.now.ts + 1, more_may_come=True)
     allowed = (RECOVERED,) if reached == 1 else NOT_IN_TIME
     stopped = engine.stopped()

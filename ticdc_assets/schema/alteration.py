@@ -306,7 +306,9 @@ def drop_partitions(schema: TableSchema, names: tuple[str, ...]) -> TableSchema:
 def get_partitioning(schema: TableSchema) -> Partitioning:
     """Return a table's partitioning; raise `UnsupportedDdl` if no observed DDL defined it."""
     if schema.partitioning is None:
-        raise UnsupportedDdl("the table's partitions are unknown: no observed DDL defines them")
+        raise UnsupportedDdl(
+            "the table's partitions are unknown: neither a DDL nor upstream defines them"
+        )
     return schema.partitioning
 
 

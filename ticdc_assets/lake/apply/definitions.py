@@ -53,7 +53,8 @@ def fetch_definitions(
     wanted = [
         each
         for key, each in sorted(found.items())
-        if key not in pending and passes_filter(feed, each.database, each.table)
+        # DDLs of the resolved ts itself may still arrive, and come before a definition of that ts.
+        if each.ts < end and key not in pending and passes_filter(feed, each.database, each.table)
     ]
     return _fetch(lake, wanted, open_upstream) if wanted else []
 

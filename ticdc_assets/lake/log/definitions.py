@@ -50,5 +50,5 @@ def append_definitions(lake: LakeSession, definitions: Sequence[Definition]) -> 
         )
         for number, each in enumerate(definitions, 1)
     ]
-    mark = StageMark("definition", last + len(rows))
+    mark = StageMark("definition", last + 1)
     commit_rows(lake, _TABLE, make_table(DEFINITIONS, rows), mark)
