@@ -148,8 +148,9 @@ def test_what_cannot_be_read_is_reported_and_nothing_waits_for_it(
     assert "doesn't exist" in problem.reason
     # Only TiDB shows a definition at a ts; of other columns or names, there is none.
     fake.is_tidb = False
-    assert run(lake, SENT, fake.open).applied.problems == []
+    assert run(lake, [*SENT, watermark(60)], fake.open).applied.problems == []
     selecting = replace(FEED, may_lack_columns=True)
-    assert run(replace(lake, feed=selecting), SENT, fake.open).applied.problems == []
+    lake = replace(lake, feed=selecting)
+    assert run(lake, [*SENT, watermark(60), watermark(70)], fake.open).applied.problems == []
     assert fake.connections == 2
     assert len(show(lake)) == 2

@@ -38,10 +38,10 @@ class MemoryTidb:
         self.ts = ts
 
     def query(self, sql: str, values: Sequence[str] | None = None) -> Sequence[Row]:
-        asked = _SHOW.fullmatch(sql)
-        assert asked is not None
+        wanted = _SHOW.fullmatch(sql)
+        assert wanted is not None
         for schema in schemas_at(self.ts):
-            if (schema.database, schema.table) == asked.groups():
+            if (schema.database, schema.table) == wanted.groups():
                 return [(schema.table.encode(), format_create_table(schema).encode())]
         raise RowsUnreadable("no such table")
 
