@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.checks.test_golden_checks import failed
 from tests.dumpling.exporter import format_create_table
 from tests.lake.golden_runs import Cut, cuts, list_truth_points
 from tests.lake.reading import read_lines
@@ -18,6 +19,7 @@ from tests.lake.test_golden_loads import USUAL, LaterLake
 from tests.plan.test_golden_definitions import WHOLE, schemas_at
 from tests.reference.golden_feeds import keys, replicated, rows_before, schema_difference
 from tests.truth import truth
+from ticdc_assets.checks import SnapshotRange
 from ticdc_assets.lake.advance import RecordSource, Source
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.definitions import read_definitions
@@ -75,6 +77,7 @@ def test_tables_that_are_older_hold_rows_that_tidb_had(spark: SparkSession, tmp_
     ledger = build_ledger(reader, read_existing_snapshot(reader))
     assert ledger.adds_up
     assert ledger.partial
+    assert failed(golden, SnapshotRange(0, read_existing_snapshot(reader).snapshot_id)) == []
     before = rows_before(WHOLE, start)
     for ts in (*chosen, points[-1]):
         shown = golden.as_of(ts)

@@ -21,7 +21,7 @@ from ticdc_assets.plan.state import ShownStatus
 
 KINDS = ("row", "ddl", "bootstrap", "watermark", "quarantined", "file", "batch")
 ROLES = ("data", "changed data", "schema", "changed schema", "same schema", "metadata", "stray")
-ORIGINS = ("ddl", "bootstrap", "load", "rows")
+ORIGINS = ("ddl", "bootstrap", "load", "upstream", "rows")
 STAGES = ("decode", "apply", "load")
 
 _POSITIVE = {"gt": 0, "nullable": False}

@@ -181,9 +181,9 @@ class CheckContext(RangeLog):
                 continue
             if row["valid_to"] is not None and row["valid_to"] <= self.before.ts:
                 continue
-            # Rows at the commit ts of a DDL or load precede it; otherwise a table's first known
-            # version begins with its first row.
-            low = row["valid_from"] - (row["origin"] not in ("ddl", "load"))
+            # Rows at the commit ts of a DDL, a load or a definition precede it; otherwise a table's
+            # first known version begins with its first row.
+            low = row["valid_from"] - (row["origin"] not in ("ddl", "load", "upstream"))
             name = make_table_name(row["database"], row["table"])
             intervals[name].append((row["incarnation"], low, row["valid_to"], row["key"]))
         return self.make_frame(list(intervals.items()), NAME_INTERVALS)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import pyarrow.compute as pc
@@ -108,17 +109,17 @@ def write_history(lake: LakeSession, versions: Sequence[SchemaVersion], after_ts
     reader = LakeReader(lake.location)
     is_known = pc.field("incarnation").isin(incarnations) & (pc.field("valid_from") <= after_ts)
     known = reader.read(reader.open("schema_history"), _FIELDS, is_known)
-    # A window of `after_ts` itself adds versions of that very ts; their statements tell them apart.
+    # A window of `after_ts` itself adds versions of that very ts: what they come from, and their
+    # statements, tell them apart.
     new_lines = [_line(version) for version in versions]
-    new = {(line["incarnation"], line["valid_from"], line["sql"]) for line in new_lines}
-    lines = [
-        row
-        for row in known.sort_by("valid_from").to_pylist()
-        if (row["incarnation"], row["valid_from"], row["sql"]) not in new
-    ]
+    new = set(map(_identify, new_lines))
+    lines = [row for row in known.sort_by("valid_from").to_pylist() if _identify(row) not in new]
     lines += new_lines
     rows = make_table(SCHEMA_HISTORY, _with_ends(lines))
     LakeWriter(lake.location).replace_where("schema_history", "incarnation", incarnations, rows)
+
+
+_identify = itemgetter("incarnation", "valid_from", "origin", "sql")
 
 
 def _line(version: SchemaVersion) -> dict[str, Any]:
