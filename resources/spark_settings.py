@@ -113,6 +113,8 @@ def _choose_driver_settings(master: str) -> dict[str, str]:
         "spark.sql.ui.explainMode": "simple",
         # Recording the Python call site takes a quarter of the time that building a plan takes.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # Of a cluster's Python, too: it has this package.
+        "spark.python.daemon.module": "resources.spark_worker",
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": _locate_file("fairscheduler.xml"),
         "spark.driver.memory": os.environ.get(MEMORY) or f"{_choose_memory() >> 20}m",

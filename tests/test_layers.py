@@ -52,7 +52,8 @@ WITH_PANDAS = {"definitions", "sensors", "assets", "checks"}
 # Modules that may import Spark themselves: the lake, its checks, and the session's resources.
 IMPORTS_SPARK = (
     *("ticdc_assets.lake", "ticdc_assets.checks"),
-    *("resources.spark", "resources.shared_session", "resources.exercise", "resources.deployment"),
+    *("resources.spark", "resources.spark_worker", "resources.shared_session"),
+    *("resources.exercise", "resources.deployment"),
 )
 
 

@@ -81,14 +81,17 @@ spark = get_session(lake, master="local[2]")
 assert get_session(lake, master="local[2]") is spark
 
 def workers(batches):
-    import pyarrow, sys, ticdc_assets.events
-    yield pyarrow.record_batch({"python": [sys.executable] * sum(map(len, batches))})
+    import gc, pyarrow, sys, ticdc_assets.events
+    yield pyarrow.record_batch(
+        {"python": [sys.executable], "frozen": [gc.get_freeze_count()]}
+    ).take([0] * sum(map(len, batches)))
 
 [made] = os.listdir(tempfile.gettempdir())
 assert stat.S_IMODE(os.stat(f"{tempfile.gettempdir()}/{made}").st_mode) == 0o700
 
-found = spark.range(1).mapInArrow(workers, "python string").collect()
-assert [row.python for row in found] == [sys.executable], found
+for task in range(2):
+    found = spark.range(1).mapInArrow(workers, "python string, frozen bigint").collect()
+    assert [(row.python, row.frozen > 0) for row in found] == [(sys.executable, task > 0)], found
 
 table = f"delta.`{lake}/t`"
 spark.sql(f"CREATE TABLE {table} (at timestamp) USING delta CLUSTER BY (at)")
