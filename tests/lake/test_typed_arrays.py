@@ -20,7 +20,7 @@ TYPES = [
     *(ColumnType(name, unsigned=u) for name in ("tinyint", "int", "bigint") for u in (False, True)),
     *(ColumnType("bit", length=n) for n in (1, 63, 64)),
     *(ColumnType(name) for name in ("year", "float", "double", "date", "time", "text", "blob")),
-    *(ColumnType("decimal", length=p, decimals=s) for p, s in ((5, 2), (38, 30), (65, 0))),
+    *(ColumnType("decimal", length=p, decimals=s) for p, s in ((5, 2), (38, 1), (38, 30), (65, 0))),
     *(ColumnType(name, decimals=6) for name in ("datetime", "timestamp")),
     ColumnType("enum", elements=("a", "b c")),
     ColumnType("set", elements=("a", "b")),
@@ -35,6 +35,8 @@ TEXTS = st.one_of(
     MOMENTS.map(lambda text: text[:10]),
     MOMENTS.map(lambda text: text[11:]),
     st.integers(-(1 << 64), 1 << 65).map(str),
+    # A multiple of 2^128 in units of the last place, nearly.
+    st.sampled_from(["340282367", "-340282367", "3402823669209384634633746074317682114.6"]),
     st.floats(allow_nan=False).map(str),
     st.decimals(allow_nan=False, allow_infinity=False, places=2).map(str),
     st.binary(max_size=6).map(lambda b: b.hex()),

@@ -46,6 +46,8 @@ _SIGNS: dict[Kind, bytes] = {
     "date": b"0123456789-",
     "datetime": b"0123456789-:. ",
 }
+# Of a decimal of 128 bits.
+_MOST_DIGITS = 38
 _DAY, _SECONDS, _MOST = len("YYYY-MM-DD"), len("YYYY-MM-DD HH:MM:SS"), len(".ffffff")
 # A day, or a moment, in the first year that every engine counts alike.
 _FIRST_DAY = pa.scalar(-719162, pa.int32())
@@ -97,7 +99,9 @@ def _read(texts: pa.Array, type: ColumnType, kind: Kind) -> pa.Array | None:
             return numbers if _holds(pc.is_finite(numbers)) else None
         case "decimal":
             # Without a Delta decimal of its width, it stays an exact text.
-            return None if pa.types.is_string(target) else texts.cast(target)
+            if pa.types.is_string(target) or not _fit(texts, target):
+                return None
+            return texts.cast(target)
         case "date" | "datetime":
             return _read_moments(texts, target)
         case "time":
@@ -121,6 +125,17 @@ def _read_integers(texts: pa.Array, low: int, high: int, target: pa.DataType) ->
     numbers = texts.cast(pa.uint64() if high >= 1 << 63 else pa.int64())
     limits = pc.min_max(numbers).as_py()
     return numbers.cast(target) if low <= limits["min"] and limits["max"] <= high else None
+
+
+def _fit(texts: pa.Array, target: pa.DataType) -> bool:
+    """Return whether no number has too many digits before the point: Arrow counts modulo 2^128."""
+    if pc.max(pc.binary_length(texts)).as_py() + target.scale <= _MOST_DIGITS:
+        # The cast finds out itself.
+        return True
+    digits = pc.ascii_ltrim(texts, "-")
+    points = pc.find_substring(digits, ".")
+    lengths = pc.if_else(pc.less(points, 0), pc.binary_length(digits), points)
+    return bool(pc.max(lengths).as_py() <= target.precision - target.scale)
 
 
 def _read_moments(texts: pa.Array, target: pa.DataType) -> pa.Array | None:
