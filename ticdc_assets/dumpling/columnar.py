@@ -4,8 +4,8 @@
 values must give the very bytes that they were read from.  A block that fails is left to a scanner.
 
 With backslash escapes, a block is first rewritten so that no quote is escaped, and every byte keeps
-its place: two backslashes become NUL STX and, in SQL, an escaped `"` becomes NUL ETX.  A NUL of a
-value is always escaped.
+its place: two backslashes become NUL STX, and an escaped quote two quotes.  A NUL of a value is
+always escaped.
 """
 
 from binascii import a2b_hex
@@ -20,7 +20,7 @@ from ticdc_assets.dumpling.rows import Converter, make_batch_schema
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.protocols.csv.written_rows import RowWriter, get_content
 
-_BACKSLASH, _DOUBLE_QUOTE, _NUL = b"\0\2", b"\0\3", b"\0\1"
+_BACKSLASH, _NUL = b"\0\2", b"\0\1"
 _LITERAL = r"\A[+-]?[0-9.][0-9.eE+-]*\z"
 _HEX_VALUE = r"\Ax'(?:[0-9a-fA-F]{2})*'\z"
 # Their texts are checked when they are typed.
@@ -88,22 +88,22 @@ class ColumnarReader:
         if b"\0" in block:
             raise Disproof("a NUL that is not escaped")
         block = block.replace(b"\\\\", _BACKSLASH)
-        block = block.replace(b"\\" + notation.quote, notation.quote * 2)
-        return block.replace(b'\\"', _DOUBLE_QUOTE) if notation.is_sql else block
+        return block.replace(b"\\" + notation.quote, notation.quote * 2)
 
     def _parse(self, prepared: bytes) -> pa.RecordBatch:
         notation = self.notation
-        text = prepared
+        text = pa.py_buffer(prepared)
         if notation.opening:
-            if not (text.startswith(notation.opening) and text.endswith(notation.closing)):
+            if not (prepared.startswith(notation.opening) and prepared.endswith(notation.closing)):
                 raise Disproof("no rows")
-            text = text[len(notation.opening) : -len(notation.closing)]
             between = notation.closing + notation.joint + notation.opening
-            text = text.replace(between, b"\n") + b"\n"
+            text = pa.py_buffer(prepared.replace(between, b"\n"))
+            start = len(notation.opening)
+            text = text.slice(start, text.size - start - len(notation.closing))
         reader = arrow_csv.open_csv(
-            pa.py_buffer(text),
+            text,
             read_options=arrow_csv.ReadOptions(
-                use_threads=False, block_size=len(text) + 1, column_names=self._names
+                use_threads=False, block_size=text.size + 1, column_names=self._names
             ),
             parse_options=arrow_csv.ParseOptions(
                 delimiter=notation.separator.decode(),
@@ -193,7 +193,7 @@ class ColumnarReader:
             if b"\\" in content:
                 raise Disproof("an unknown escape")
         if b"\0" in content:
-            for sign, meaning in ((_BACKSLASH, b"\\"), (_DOUBLE_QUOTE, b'"'), (_NUL, b"\0")):
+            for sign, meaning in ((_BACKSLASH, b"\\"), (_NUL, b"\0")):
                 if sign in content:
                     column = pc.replace_substring(column, sign, meaning)
         return column

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ticdc_assets.dumpling.path import Compression
 from ticdc_assets.errors import MalformedMessage
 
-_CHUNK, _SMALL_READ = 1 << 20, 1 << 16
+_CHUNK, _SMALL_READ = 1 << 22, 1 << 16
 # A TiDB transaction is at most 120 MB, and hexadecimal digits double it.
 MAX_ROW = 256 << 20
 

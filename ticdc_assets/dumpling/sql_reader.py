@@ -67,6 +67,7 @@ class SqlReader:
         self._adder = RowAdder(self._builder, places, converters, _BARE)
         letters = b"0nrZtb"
         escapes = {letter: ESCAPES[letter] for n in letters if (letter := bytes([n]))}
+        escapes[b'"'] = b'"'
         notation = Notation(
             opening=b"(",
             separator=b",",
