@@ -13,7 +13,9 @@ import pyarrow as pa
 from ticdc_assets.dumpling.path import Compression
 from ticdc_assets.errors import MalformedMessage
 
-_CHUNK, _SMALL_READ = 1 << 22, 1 << 16
+_CHUNK, _SMALL_READ = 1 << 20, 1 << 16
+# The head of a file, which is read apart, needs little; blocks of rows are the faster the larger.
+_FIRST_WINDOW, _WINDOW = 1 << 18, 1 << 22
 # A TiDB transaction is at most 120 MB, and hexadecimal digits double it.
 MAX_ROW = 256 << 20
 
@@ -184,6 +186,7 @@ class Window:
         """`end`: lines that start there or later belong to the next range."""
         self._source = source
         self._end = end
+        self._step = _FIRST_WINDOW
         self.data = b""
         self.offset = offset
         self.has_ended = False
@@ -200,7 +203,8 @@ class Window:
             self.has_ended = True
             self.problem = f"a row is larger than {MAX_ROW >> 20} MiB, which TiDB does not allow"
             return False
-        wanted = max(_CHUNK, len(self.data))
+        wanted = max(self._step, len(self.data))
+        self._step = min(4 * self._step, _WINDOW)
         parts = [self.data]
         try:
             while wanted > 0:
