@@ -20,7 +20,8 @@ from ticdc_assets.lake.apply.typed_rows import find_key_faults, spell_key
 from ticdc_assets.lake.columns.expressions import any_of
 from ticdc_assets.lake.columns.reading import TypedColumn, name_fields, name_values, type_columns
 from ticdc_assets.lake.columns.types import choose_delta_names
-from ticdc_assets.lake.load.batches import SOURCE
+from ticdc_assets.lake.load.batches import SOURCE, UNTYPED
+from ticdc_assets.lake.load.read_ahead import read_ahead
 from ticdc_assets.lake.load.source import Portion, TableSource
 from ticdc_assets.lake.store.arrow import arrow_schema, replace_surrogates
 from ticdc_assets.lake.store.contracts import COMMIT_TS, QUARANTINE
@@ -79,7 +80,7 @@ class TableLoader:
         rows = quarantined = 0
         # The size of a table may be an estimate.
         remaining = self._table.size
-        with closing(self._table.read_portions(self._schema)) as portions:
+        with closing(read_ahead(self._table.read_portions(self._schema))) as portions:
             for number, portion in enumerate(portions):
                 if number == 0:
                     few = max(portion.size, self._table.size) < _FEW_BYTES
@@ -169,14 +170,18 @@ class TableLoader:
             for batch in batches:
                 yield quarantine_batch(batch, read_as, ts, sources)
 
-        rows = invalid.mapInArrow(work, QUARANTINE).coalesce(1)
+        rows = invalid.select(SOURCE, f"{UNTYPED}.*").mapInArrow(work, QUARANTINE).coalesce(1)
         rows.write.format("delta").mode("append").save(self._lake.path("quarantine"))
 
 
 def _type_columns(schema: TableSchema) -> list[TypedColumn]:
     """Type the rows of a portion: what Arrow did not."""
-    texts = [F.col(f"c{place}").alias(name) for place, name in enumerate(name_fields(schema))]
-    columns = type_columns(schema, F.struct(*texts), F.col("escaped"), member_names=True)
+    untyped = F.col(UNTYPED)
+    texts = [
+        untyped.getField(f"c{place}").alias(name) for place, name in enumerate(name_fields(schema))
+    ]
+    escaped = F.coalesce(untyped.getField("escaped"), F.lit(False))
+    columns = type_columns(schema, F.struct(*texts), escaped, member_names=True)
     return [
         dataclasses.replace(column, value=F.coalesce(F.col(f"v{place}"), column.value))
         for place, column in enumerate(columns)
@@ -187,7 +192,8 @@ def _find_invalid(schema: TableSchema, columns: Sequence[TypedColumn]) -> Column
     names = choose_delta_names(schema)
     key = {names[column] for column in spell_key(schema)}
     moments = {names[column] for column in list_identifying_timestamps(schema)}
-    faults = [F.col("problem").isNotNull(), *(column.invalid for column in columns)]
+    is_problem = F.col(UNTYPED).getField("problem").isNotNull()
+    faults = [is_problem, *(column.invalid for column in columns)]
     return F.coalesce(any_of([*faults, *find_key_faults(columns, key, moments)]), F.lit(True))
 
 

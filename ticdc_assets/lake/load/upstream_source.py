@@ -1,7 +1,8 @@
 """The database upstream as the source of a load: this process reads its tables, page by page.
 
 All connections read the same snapshot.  A table has one of them while it is read, so as many tables
-as there are connections are read at a time, and of each no more is held than a portion.
+as there are connections are read at a time, and of each no more is held than two portions: one is
+read while Spark writes the one before it.
 """
 
 from collections.abc import Collection, Generator, Sequence
@@ -24,7 +25,7 @@ from ticdc_assets.lake.upstream.sql import decode
 from ticdc_assets.schema.catalog import SchemaCatalog
 from ticdc_assets.stream.routing import passes_filter
 
-# What this process holds of each table that is being read, as texts; each is a commit.
+# Of rows as texts; each portion is a commit.
 _BYTES_PER_COMMIT = 32 << 20
 _BYTES_PER_TASK = 4 << 20
 # What no changefeed sends.
