@@ -123,7 +123,9 @@ def test_the_inventory_says_what_is_left_out() -> None:
         ]
     )
 
-    tables = {table.name: (len(table.data), table.size, table.problem) for table in export.tables}
+    tables = {
+        table.name: (len(table.data), table.text_size, table.problem) for table in export.tables
+    }
     assert tables == {
         "d.t": (2, 20, None),
         "d.x": (1, 1, "the export has no schema file of it: export without --no-schemas"),
@@ -163,3 +165,13 @@ def test_a_schema_is_read_in_the_context_of_its_database() -> None:
 def test_a_schema_that_cannot_be_read_is_an_error(sql: bytes, reason: str) -> None:
     with pytest.raises(MalformedMessage, match=reason):
         read_table_schema("d", "t", None, sql, SchemaCatalog())
+
+
+def test_the_rows_of_a_dense_file_are_taken_for_longer_than_the_file() -> None:
+    names = ("d.t.0.csv", "d.t.1.parquet", "d.t.2.sql.gz")
+    (table,) = list_export([("d.t-schema.sql", 1, None), *((n, 10, None) for n in names)]).tables
+
+    sizes = [data.text_size for data in table.data]
+    assert sizes[0] == 10
+    assert min(sizes[1:]) > 10
+    assert table.text_size == sum(sizes)

@@ -17,11 +17,21 @@ _KINDS = {
 }
 
 
+# How many times as long as a Parquet file or a compressed one the same rows are as text, about.
+_DENSITY = 8
+
+
 class DataFile(Struct, frozen=True):
     """A file with rows, and its size in bytes."""
 
     file: ExportFile
     size: int
+
+    @property
+    def text_size(self) -> int:
+        """About how many bytes its rows have as text."""
+        is_dense = self.file.format == "parquet" or self.file.compression != "none"
+        return self.size * _DENSITY if is_dense else self.size
 
 
 class ExportedTable(Struct, frozen=True):
@@ -38,8 +48,9 @@ class ExportedTable(Struct, frozen=True):
         return f"{self.database}.{self.table}"
 
     @property
-    def size(self) -> int:
-        return sum(data.size for data in self.data)
+    def text_size(self) -> int:
+        """About how many bytes its rows have as text."""
+        return sum(data.text_size for data in self.data)
 
 
 class Export(Struct, frozen=True):

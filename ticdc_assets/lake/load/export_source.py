@@ -76,7 +76,7 @@ class ExportTable:
 
     @property
     def size(self) -> int:
-        return self.files.size
+        return self.files.text_size
 
     @property
     def origin(self) -> str:

@@ -38,7 +38,10 @@ class ExportFolder(Protocol):
 
 
 class Part(Struct, frozen=True):
-    """A range of a data file; `number` is the file's among those of the table."""
+    """A range of a data file; `number` is the file's among those of the table.
+
+    `size` is about that of its rows as text.
+    """
 
     number: int
     file: ExportFile
@@ -67,7 +70,7 @@ def split_into_commits(table: ExportedTable, dialect: Dialect) -> Iterator[list[
 def _split_files(table: ExportedTable, dialect: Dialect) -> Iterator[Part]:
     for number, data in enumerate(table.data):
         if not can_be_cut(data.file, dialect) or data.size <= _BYTES_PER_PART:
-            yield Part(number, data.file, size=data.size)
+            yield Part(number, data.file, size=data.text_size)
             continue
         count = -(-data.size // _BYTES_PER_PART)
         bounds = [data.size * place // count for place in range(count + 1)]

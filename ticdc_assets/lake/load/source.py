@@ -17,7 +17,7 @@ class Portion(Protocol):
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """About how many bytes its rows have as text."""
 
     @property
     def sources(self) -> Sequence[str]:
