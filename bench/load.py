@@ -1,9 +1,9 @@
 """Measure how fast an export of Dumpling's, or a database, is loaded into a current table.
 
 Run as `python -m bench.load`; `--rows` sets the size.  A warm session loads one table of ten
-columns, as SQL and as CSV, in one file each.  For comparison, plain Spark reads the rows that were
-loaded, typed, from Parquet, and writes them to another Delta table: that is the part of a load in
-which no byte of the export is read, checked or typed.  With `--upstream`, it also loads such a
+columns, as SQL, CSV and Parquet, in one file each.  For comparison, plain Spark reads the rows that
+were loaded, typed, from Parquet, and writes them to another Delta table: that is the part of a load
+in which no byte of the export is read, checked or typed.  With `--upstream`, it also loads such a
 table from a MariaDB, which needs mariadbd; for comparison, a Python client reads all its rows, and
 nothing more.  Nothing passes or fails, but the output says if the rows differ.
 """
@@ -16,9 +16,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pymysql
 from pymysql.cursors import SSCursor
 from pyspark.sql import SparkSession
@@ -38,7 +41,7 @@ from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 
-Format = Literal["sql", "csv"]
+Format = Literal["sql", "csv", "parquet"]
 
 _TSO = 470608231338082304
 _FEED = "dump:///nowhere.jsonl?protocol=canal-json&enable-tidb-extension=true"
@@ -60,6 +63,17 @@ _COLUMNS = {
 _STATUS = ("new", "paid", "sent")
 
 
+# Dumpling writes all other types as bytes.
+_PARQUET_TYPES = {
+    "id": pa.int64(),
+    "quantity": pa.int64(),
+    "amount": pa.decimal128(12, 2),
+    "ratio": pa.float64(),
+    "created_at": pa.timestamp("us"),
+    "updated_at": pa.timestamp("us"),
+}
+
+
 @dataclass(frozen=True)
 class _Export:
     folder: Path
@@ -79,8 +93,11 @@ def _write_export(folder: Path, format: Format, rows: int) -> _Export:
     (folder / "shop-schema-create.sql").write_text("CREATE DATABASE `shop`;\n")
     (folder / "shop.orders-schema.sql").write_text(f"CREATE TABLE `orders` (\n{columns}\n);\n")
     path = folder / f"shop.orders.000000000.{format}"
-    with path.open("w", newline="") as file:
-        file.writelines(_format_sql(rows) if format == "sql" else _format_csv(rows))
+    if format == "parquet":
+        _write_parquet(path, rows)
+    else:
+        with path.open("w", newline="") as file:
+            file.writelines(_format_sql(rows) if format == "sql" else _format_csv(rows))
     return _Export(folder, format, rows, path.stat().st_size)
 
 
@@ -118,6 +135,22 @@ def _format_csv(rows: int) -> Iterator[str]:
         yield f'{id},"{name}","{status}",{quantity},{amount},{ratio},{text},{times}\r\n'
 
 
+def _write_parquet(path: Path, rows: int) -> None:
+    types = [_PARQUET_TYPES.get(name, pa.binary()) for name in _COLUMNS]
+    schema = pa.schema(zip(_COLUMNS, types, strict=True))
+    made = _make_rows(rows)
+    with pq.ParquetWriter(path, schema, compression="zstd", store_schema=False) as writer:
+        while some := list(islice(made, 100_000)):
+            texts = [pa.array([_unescape(value) for value in c]) for c in zip(*some, strict=True)]
+            arrays = [c.cast(type) for c, type in zip(texts, types, strict=True)]
+            writer.write_table(pa.table(arrays, schema=schema))
+
+
+def _unescape(value: object) -> str | None:
+    text = str(value).replace('\\"', '"').replace("\\n", "\n")
+    return None if text == "NULL" else text
+
+
 def _load(spark: SparkSession, export: _Export, root: Path) -> tuple[Figure, str]:
     """Load an export, and write its rows once more with plain Spark; compare the times."""
     feed = changefeed_from_uri(_FEED, id="bench")
@@ -153,7 +186,7 @@ def _load(spark: SparkSession, export: _Export, root: Path) -> tuple[Figure, str
         usage=run,
     )
     print(
-        f"  {export.format:4}{export.size / 1e6:6.0f} MB{run.seconds:8.2f} s"
+        f"  {export.format:8}{export.size / 1e6:6.0f} MB{run.seconds:8.2f} s"
         f"{export.rows / run.seconds:12,.0f} rows/s; Spark alone {plain.seconds:6.2f} s;"
         f" {plain.seconds / run.seconds:.2f} x, CPU {plain.cpu / run.cpu:.2f} x"
         f" ({run.cpu:.1f} s); load average {read_load()}"
@@ -222,7 +255,7 @@ def measure(*arguments: str) -> list[Figure]:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--upstream", action="store_true", help="from a database, too")
     chosen = parser.parse_args(arguments)
-    formats: Sequence[Format] = ("sql", "csv")
+    formats: Sequence[Format] = ("sql", "csv", "parquet")
     figures = []
     with tempfile.TemporaryDirectory(prefix="bench-load-") as made:
         root = Path(made)
