@@ -6,9 +6,10 @@ needs no upstream.
 A run never fails for want of a definition: it goes on as without, and the next one tries again.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
@@ -100,17 +101,25 @@ def _read(upstream: UpstreamRows, wanted: Wanted, ts: int) -> TableSchema | str 
 
 def _find_first_rows(lake: LakeSession, since: Snapshot, ts: int) -> Iterator[Wanted]:
     """Find the first row of each table among those that the next window, or a replay, applies."""
-    events = LakeReader(lake.location).open_all(["events"])
+    reader = LakeReader(lake.location)
     commit_ts = pc.field("commit_ts")
     is_new = (pc.field("batch") > since.batch) | (commit_ts > since.ts)
     unknown = [make_table_name(u.database, u.table) for u in since.state.unknown_tables]
     if unknown:
         is_new |= pc.field("name").isin(unknown)
-    columns = ("database", "table", "schema_version")
+    names = ("database", "table", "schema_version")
     where = (pc.field("kind") == "row") & (commit_ts <= ts) & is_new
-    rows = events.read("events", *columns, "commit_ts", where=where)
+    blocks = reader.read_blocks(reader.open("events"), (*names, "commit_ts"), where)
+    # There may be many rows of few tables.
+    firsts = pa.concat_tables(_find_least(block, names, "commit_ts") for block in blocks)
     # In a folder, a schema file states each version.
     states_version = lake.feed.transport != "storage"
-    for row in rows.group_by(columns).aggregate([("commit_ts", "min")]).to_pylist():
+    for row in _find_least(firsts, names, "commit_ts").to_pylist():
         version = row["schema_version"] if states_version else None
-        yield Wanted(row["commit_ts_min"] - 1, row["database"], row["table"], version)
+        yield Wanted(row["commit_ts"] - 1, row["database"], row["table"], version)
+
+
+def _find_least(rows: pa.Table, names: Sequence[str], number: str) -> pa.Table:
+    """Return the least number of every combination of other columns."""
+    found = rows.group_by(names).aggregate([(number, "min")])
+    return found.rename_columns({f"{number}_min": number})

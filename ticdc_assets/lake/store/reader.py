@@ -67,13 +67,19 @@ class LakeReader:
         self, table: DeltaTable, columns: Sequence[str], condition: pc.Expression | None = None
     ) -> pa.Table:
         """Read the rows that meet a condition; files whose statistics exclude it are not opened."""
+        return pa.concat_tables(self.read_blocks(table, columns, condition))
+
+    def read_blocks(
+        self, table: DeltaTable, columns: Sequence[str], condition: pc.Expression | None = None
+    ) -> Iterator[pa.Table]:
+        """Read rows as `read` does, file by file, behind a block without rows."""
         with self.explained(_find_path(table)):
             dataset = table.to_pyarrow_dataset()
             schema = pa.schema([dataset.schema.field(name) for name in columns])
+            yield schema.empty_table()
             read_file = partial(_read_file, schema=schema, rest=dataset.schema, where=condition)
             with ThreadPoolExecutor(_FILES_AT_ONCE) as threads:
-                blocks = list(threads.map(read_file, dataset.get_fragments(filter=condition)))
-        return pa.concat_tables([schema.empty_table(), *blocks])
+                yield from threads.map(read_file, dataset.get_fragments(filter=condition))
 
     def open_all(self, tables: Sequence[str]) -> "OpenTables":
         """Open the newest Delta versions of some tables."""
