@@ -47,6 +47,8 @@ SESSION_SETTINGS = {
     # A record may be a message of several megabytes.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Frames of more rows reach the tasks as Arrow; of fewer, the plan itself holds the rows.
+    "spark.sql.execution.arrow.localRelationThreshold": "1m",
     # The new rows of a replaceWhere commit, such as batch markers, need not match its condition.
     "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
     # Delta's default of 50 partitions for the state of a table's log costs seconds per commit.

@@ -19,7 +19,7 @@ from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.load.batches import add_typed, format_columns
 from ticdc_assets.lake.store.lake import LakeSession
 
-_BYTES_PER_PART = 16 << 20
+_BYTES_PER_PART = 32 << 20
 # A Spark job reads no more than this, so that progress shows; each is a commit.
 _BYTES_PER_COMMIT = 4 << 30
 _TASKS = pa.schema([("task", pa.int32()), ("parts", pa.string())])
