@@ -5,6 +5,7 @@ from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
 
+from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.lake.apply.control_events import ControlEvents, StatedSchemas
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.frames import Frames
@@ -102,8 +103,11 @@ def read_rows(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> DataFr
     return read_entries(CurrentTable(lake, incarnation).rows(version))
 
 
-class FilesGone(Exception):
+class FilesGone(TableCannotContinue):
     """Maintenance has removed files of a table's version."""
+
+    def __init__(self, incarnation: str, version: int) -> None:
+        super().__init__(f"maintenance has removed files of current/{incarnation} @ {version}")
 
 
 def read_old_rows(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> DataFrame | None:
@@ -112,7 +116,7 @@ def read_old_rows(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> Da
     if version is not None:
         stored = StoredRows(LakeReader(lake.location), f"current/{incarnation}", version)
         if not stored.has_files:
-            raise FilesGone
+            raise FilesGone(incarnation, version)
     return read_rows(lake, snapshot, incarnation)
 
 
