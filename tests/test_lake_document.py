@@ -10,6 +10,7 @@ from ticdc_assets.checks.models import KINDS, ORIGINS, ROLES, STAGES
 from ticdc_assets.events import Op
 from ticdc_assets.events.table_schema import ColumnType
 from ticdc_assets.lake.store.contracts import (
+    CHANGES,
     COMMIT_TS,
     CONTRACTS,
     HISTORY,
@@ -31,6 +32,7 @@ TABLES = {
     "`raw` of a folder": RAW_FILES,
     **{f"`{name}`": contract for name, contract in (CONTRACTS | LATER_CONTRACTS).items()},
     "Histories": ", ".join(f"{name} {type}" for name, type in HISTORY.items()),
+    "Changes": ", ".join(f"{name} {type}" for name, type in CHANGES.items()),
     "Current tables": f"{COMMIT_TS} bigint, {INEXACT} map<string, string>",
 }
 

@@ -20,7 +20,9 @@ SOURCE, RAW, EVENTS, QUARANTINE, CHECKPOINTS = LAYERS = (
 )
 # The database, where it is declared.
 UPSTREAM = "upstream"
-SCHEMA_HISTORY, CURRENT, HISTORY = ("schema_history", "current", "history")
+SCHEMA_HISTORY, CURRENT = ("schema_history", "current")
+# Of tables for which the changefeed declares them; in the lake, their folders have these names.
+HISTORY, CHANGES = ("history", "changes")
 
 _ESCAPED = re.compile(r"~([0-9a-f]+)~")
 _UNSAFE = re.compile(r"[^A-Za-z0-9]+")

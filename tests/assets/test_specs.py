@@ -24,10 +24,12 @@ from ticdc_assets.stream.limits import describe_limits
 FEED = replace(
     changefeed_from_uri("s3://bucket/prefix?protocol=csv&flush-interval=1m", id="shop"),
     history=("shop.ord*",),
+    changes=("shop.ord*",),
 )
 
 # Asset key <- dependencies [kinds].
 GRAPH = """
+shop/changes/shop/orders <- shop/current/shop/orders [deltalake spark table]
 shop/checkpoints <- shop/events [deltalake spark]
 shop/current/a~20~b/x~2f~y <- shop/events shop/schema_history/a~20~b/x~2f~y [deltalake spark table]
 shop/current/shop/orders <- shop/events shop/schema_history/shop/orders [deltalake spark table]

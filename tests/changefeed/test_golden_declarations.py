@@ -68,6 +68,7 @@ DEFAULTS: dict[str, Any] = {
     "start_ts": None,
     "filter_rules": (),
     "history": (),
+    "changes": (),
     "omissions": (),
 }
 CHANGES_NO_BYTE_WE_READ = {

@@ -220,14 +220,15 @@ def test_what_one_window_reads_of_topics(tmp_path: Path) -> None:
     assert (stated.max_records, stated.max_bytes) == (10, 4096)
 
 
-def test_the_tables_with_a_history_are_listed_as_in_a_filter(
-    declare: Callable[..., Changefeed],
+@pytest.mark.parametrize("name", ["history", "changes"])
+def test_the_tables_with_a_history_or_changes_are_listed_as_in_a_filter(
+    declare: Callable[..., Changefeed], name: str
 ) -> None:
-    assert declare(CSV).history == ()
-    declared = declare(CSV, entry='history = ["shop.*", "!shop.carts"]').history
+    assert getattr(declare(CSV), name) == ()
+    declared = getattr(declare(CSV, entry=f'{name} = ["shop.*", "!shop.carts"]'), name)
     assert match_table(declared, "Shop", "orders")
     assert not match_table(declared, "shop", "carts")
     for wrong in ('"shop.*"', "[1]", '["shop"]', '["shop./(/"]'):
         with pytest.raises(ConfigError) as caught:
-            declare(CSV, entry=f"history = {wrong}")
-        assert caught.value.setting == "changefeed feed.history"
+            declare(CSV, entry=f"{name} = {wrong}")
+        assert caught.value.setting == f"changefeed feed.{name}"

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from tests.cli.conftest import Run
 from tests.cli.test_mending import dump
@@ -28,12 +29,12 @@ def declare(tmp_path: Path) -> None:
     Path("changefeeds.toml").write_text(text)
 
 
-def test_a_load_replaces_a_partial_table_that_has_a_history(
+def test_a_load_replaces_a_partial_table_that_has_a_history_and_changes(
     here: object, run: Run, tmp_path: Path
 ) -> None:
     declare(tmp_path)
     with Path("changefeeds.toml").open("a") as file:
-        file.write('history = ["d.*"]\n')
+        file.write('history = ["d.*"]\nchanges = ["d.*"]\n')
     # The table is partial.
     assert run("advance")[0] in (0, 1)
     assert run("show", "d.t", "--format", "jsonl")[1] == b'{"id":"2"}\n'
@@ -44,6 +45,9 @@ def test_a_load_replaces_a_partial_table_that_has_a_history(
     assert code == 0, err
     shown = b'{"id":"1","v":"a"}\n{"id":"2","v":null}\n'
     assert run("show", "d.t", "--format", "jsonl") == (0, shown, [])
+    kept = [DeltaTable(str(log.parent)) for log in Path().rglob("changes/*/_delta_log")]
+    operations = [table.to_pyarrow_table()["operation"].to_pylist() for table in kept]
+    assert sorted(map(sorted, operations)) == [["insert"], ["insert", "load"]]
     assert run("maintain")[0] == 0
     assert run("ledger")[0] == 0
 

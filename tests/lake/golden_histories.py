@@ -1,9 +1,9 @@
-"""Keep histories of golden datasets, and compare them with TiDB at every truth point."""
+"""Keep histories and changes of golden datasets; compare them with TiDB at every truth point."""
 
 import dataclasses
 
 from tests.lake.golden_runs import GoldenLake, list_truth_points
-from tests.lake.versions_at import print_images, read_histories
+from tests.lake.versions_at import Kind, print_images, read_histories
 from tests.reference.golden_feeds import (
     EARLIER_ROWS,
     PARTITIONED_DIFFER,
@@ -16,21 +16,32 @@ from tests.reference.golden_feeds import (
 from tests.truth import TrueTable, truth
 from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.history.changes_table import ChangesTable
+from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
 
 
 def keep_histories(golden: GoldenLake, *patterns: str) -> None:
-    """Declare histories, before anything is applied."""
-    golden.feed = dataclasses.replace(golden.feed, history=patterns)
+    """Declare histories and changes, before anything is applied."""
+    golden.feed = dataclasses.replace(golden.feed, history=patterns, changes=patterns)
     golden.lake = dataclasses.replace(golden.lake, feed=golden.feed)
 
 
 def compare_histories(golden: GoldenLake) -> int:
-    """Compare all histories; return how many tables were compared, at all truth points together."""
+    """Compare all histories, and folded changes.
+
+    Return how many tables were compared, at all truth points together.
+    """
     problems = [problem for run in golden.runs for problem in run.applied.problems]
-    assert [p.describe() for p in problems if p.kind == "history"] == []
+    assert [p.describe() for p in problems if p.kind in ("history", "changes")] == []
+    counts = {_compare_kind(golden, kind) for kind in (HistoryTable, ChangesTable)}
+    (count,) = counts
+    return count
+
+
+def _compare_kind(golden: GoldenLake, kind: Kind) -> int:
     dataset, last = golden.dataset, read_last_snapshot(golden.lake)
-    rows_at, count = read_histories(golden.lake), 0
+    rows_at, count = read_histories(golden.lake, kind), 0
     for ts in list_truth_points(dataset):
         if ts > last.ts:
             continue

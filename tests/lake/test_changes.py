@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -13,6 +13,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tests.lake.changes_tables import (
+    compare_readers,
+    compare_with_function,
+    compare_with_histories,
+)
 from tests.lake.histories import History, histories
 from tests.lake.history_lake import FEED, HistoryLake
 from tests.reference.changefeeds import Ddl, Step, Teller, cut, edit, put, rename
@@ -24,13 +29,15 @@ from ticdc_assets.lake.apply.apply import DecodedBatches, apply
 from ticdc_assets.lake.columns.conversion import format_mysql_lines
 from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.columns.writing import write_images
+from ticdc_assets.lake.history import versions_table
+from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.views.changes import changes
 
-WITH_HISTORY = dataclasses.replace(FEED, history=("shop.*",))
+WITH_HISTORY = dataclasses.replace(FEED, history=("shop.*",), changes=("shop.*",))
 NEVER = 1 << 63
 
 WITH_D = "id int primary key, v int, s varchar(10), d int default 5"
@@ -61,9 +68,14 @@ def take(lake: HistoryLake, batch: int, events: list[Event], ts: int) -> None:
     assert update_histories(lake.lake) == []
 
 
+def find_incarnation(lake: HistoryLake, created_ts: int) -> str:
+    (id,) = (id for id in read_last_snapshot(lake.lake).versions if f"-{created_ts}-" in id)
+    return id
+
+
 def read_history(lake: HistoryLake, created_ts: int) -> list[dict[str, Any]]:
     """Read the history of the incarnation that began at a ts, NULLs and times left out."""
-    (id,) = (id for id in read_last_snapshot(lake.lake).versions if f"-{created_ts}-" in id)
+    id = find_incarnation(lake, created_ts)
     rows = HistoryTable(lake.lake, id).read().orderBy("_valid_from", "id")
     times = ("_valid_from_time", "_valid_to_time")
     return [
@@ -129,6 +141,12 @@ def test_a_history_has_the_columns_of_every_time(spark: SparkSession, tmp_path: 
         (230, "insert", None, {"id": 3, "w": "12", "d": 5}),
     ]
     assert list_changes(lake.lake, "shop.u", 230, 300)[0][0] == 250
+    # The table of changes has the columns of every time, so five rows more: DDLs rename, convert
+    # and drop one.
+    assert compare_with_histories(lake.lake) == len(rows) + 5 + 1
+    assert compare_with_function(lake.lake, "shop.t", 100, 149) == 3
+    assert compare_with_function(lake.lake, "shop.u", 200, 239) == 3
+    assert compare_readers(lake.lake, find_incarnation(lake, 110)) == len(rows) + 5
     row = changes(lake.lake, "shop.t", 205, 215).first()
     assert row is not None
     assert (row["source"], row["partition"]) == ("topic", 0)
@@ -141,14 +159,16 @@ def test_late_and_repeated_events_change_what_they_concern(
 ) -> None:
     lake = HistoryLake(spark, tmp_path, [], WITH_HISTORY)
     events = Teller("canal").tell(STEPS)
-    in_time = [event for event in events if getattr(event, "commit_ts", 0) not in (140, 170)]
-    take(lake, 1, [event for event in in_time if getattr(event, "commit_ts", 0) <= 140], 145)
+    in_time = [event for event in events if getattr(event, "commit_ts", 0) != 170]
+    # The replay starts at 150, and keeps what the DDL of that ts changed.
+    take(lake, 1, [event for event in in_time if getattr(event, "commit_ts", 0) < 150], 150)
     take(lake, 2, [event for event in in_time if getattr(event, "commit_ts", 0) > 130], 205)
     assert read_history(lake, 110) != EXPECTED
-    assert len(list_changes(lake.lake, "shop.t", 100, 160)) == 4
+    assert len(list_changes(lake.lake, "shop.t", 100, 160)) == 5
     take(lake, 3, events, 300)
 
     assert read_history(lake, 110) == EXPECTED
+    assert compare_with_histories(lake.lake) == 16
 
 
 class Killed(Exception):
@@ -166,33 +186,46 @@ def test_a_killed_update_leaves_nothing(
         put("t", id=2, v=2),
         edit("t", {"id": 1, "v": 1}, v=10),
         cut("t", id=2, v=2),
-        put("t", id=3, v=3),
+        Ddl("ALTER TABLE `t` ADD COLUMN w int", "t", "id int primary key, v int, w int"),
+        put("t", id=3, v=3, w=33),
+        put("t", id=4, v=4, w=44),
     ]
-    events = Teller("canal").tell(steps)
+    *events, late = Teller("canal").tell(steps)
     take(lake, 1, [e for e in events if getattr(e, "commit_ts", 0) <= 130], 130)
-    before = read_history(lake, 110)
+    before = read_history(lake, 110), read_changes(lake, 110)
 
     def kill(*args: object) -> None:
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(HistoryTable, "advance", kill)
+        # Each has made commits by then: a MERGE, and new columns in two structs.
+        for commit in ("commit_rows", "commit_frame"):
+            patch.setattr(versions_table, commit, kill)
         with pytest.raises(Killed):
-            take(lake, 2, events, 170)
-    assert read_history(lake, 110) == before
+            take(lake, 2, events, 190)
+    assert (read_history(lake, 110), read_changes(lake, 110)) == before
     assert update_histories(lake.lake) == []
     assert read_history(lake, 110) == [
         version(120, 140, "insert", id=1, v=1),
         version(130, 150, "insert", id=2, v=2),
         version(140, None, "update", id=1, v=10),
-        version(160, None, "insert", id=3, v=3),
+        version(170, None, "insert", id=3, v=3, w=33),
     ]
-    operations = spark.sql(f"DESCRIBE HISTORY {next(_list_histories(lake))}").select("operation")
-    assert {"MERGE", "RESTORE"} <= {row[0] for row in operations.collect()}
+    assert compare_with_histories(lake.lake) == 5
+    for kind, expected in (("history", {"MERGE", "RESTORE"}), ("changes", {"RESTORE"})):
+        table = lake.lake.sql(f"{kind}/{find_incarnation(lake, 110)}")
+        operations = spark.sql(f"DESCRIBE HISTORY {table}").select("operation").collect()
+        assert expected <= {row[0] for row in operations}
+    # A replay removes the changes since its start, and leaves the others.
+    take(lake, 3, [late], 200)
+    assert compare_with_histories(lake.lake) == 6
+    (row,) = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").collect()
+    assert "commit_ts > 130" in row["operationParameters"]["predicate"]
 
 
-def _list_histories(lake: HistoryLake) -> Iterator[str]:
-    return (lake.lake.sql(f"history/{id}") for id in read_last_snapshot(lake.lake).versions)
+def read_changes(lake: HistoryLake, created_ts: int) -> list[Any]:
+    rows = ChangesTable(lake.lake, find_incarnation(lake, created_ts)).read()
+    return sorted(rows.collect(), key=str)
 
 
 # Random workloads

@@ -1,4 +1,7 @@
-"""Histories: at every ts, the versions that were open are the rows that upstream had."""
+"""Histories: at every ts, the versions that were open are the rows that upstream had.
+
+Changes are what begins and ends these versions.
+"""
 
 import dataclasses
 from pathlib import Path
@@ -7,6 +10,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.lake.changes_tables import compare_with_histories
 from tests.lake.histories import histories
 from tests.lake.history_lake import FEED, HistoryLake, shown
 from tests.lake.versions_at import read_histories
@@ -16,7 +20,7 @@ from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.plan.state import Incarnation
 
-WITH_HISTORY = dataclasses.replace(FEED, history=("*.*",))
+WITH_HISTORY = dataclasses.replace(FEED, history=("*.*",), changes=("*.*",))
 
 
 def keep_histories(history_lake: HistoryLake, random: Random, windows: int) -> None:
@@ -41,6 +45,7 @@ def compare(history_lake: HistoryLake) -> None:
             for id, (schema, images) in rows_at(ts).items()
         ]
         history_lake.check(ts, shown(found))
+    assert compare_with_histories(history_lake.lake)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
+from tests.lake.changes_tables import compare_with_histories
 from tests.lake.reading import read_lines
 from tests.lake.versions_at import print_images, read_histories
 from ticdc_assets.errors import CONTENT_ERRORS, TableCannotContinue
@@ -53,7 +54,7 @@ def test_columns_of_any_name_survive_every_kind_of_change(
 ) -> None:
     # A large table is changed by statements.
     monkeypatch.setattr(table_features, "LARGE_TABLE", -1)
-    feed = dataclasses.replace(FEED, history=("*.*",))
+    feed = dataclasses.replace(FEED, history=("*.*",), changes=("*.*",))
     lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), feed)
 
     def values(id: int, text: str) -> dict[str, str]:
@@ -114,6 +115,7 @@ def test_columns_of_any_name_survive_every_kind_of_change(
         ],
     }
     kept_at = read_histories(lake)
+    assert compare_with_histories(lake)
     for ts, rows in expected.items():
         (kept,) = kept_at(ts).values()
         assert sorted(print_images(*kept), key=lambda row: str(row["id"])) == rows

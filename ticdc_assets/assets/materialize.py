@@ -7,6 +7,7 @@ import dagster as dg
 
 from ticdc_assets import naming
 from ticdc_assets.assets import metadata
+from ticdc_assets.assets.specs import list_versions_layers
 from ticdc_assets.lake.log.catalog import TableChange
 from ticdc_assets.lake.views.preview import Preview
 from ticdc_assets.naming import layer_asset_key, table_asset_key
@@ -59,9 +60,12 @@ class Materializer:
             values = metadata.current_metadata(self._report, change, preview)
             version = metadata.current_version(self._report.after.ts)
             yield self._table_materialization(key, change, values, version)
-            if (stored := metadata.history_metadata(self._report, change)) is not None:
-                key = self._table_key(naming.HISTORY, change)
-                yield self._table_materialization(key, change, stored, version)
+            table = change.table
+            for layer in list_versions_layers(self._report.feed, table.database, table.table):
+                stored = metadata.versions_metadata(self._report, change, layer)
+                if stored is not None:
+                    key = self._table_key(layer, change)
+                    yield self._table_materialization(key, change, stored, version)
 
     def _table_key(self, layer: str, change: TableChange) -> dg.AssetKey:
         return table_asset_key(self._report.feed, layer, change.table.database, change.table.table)

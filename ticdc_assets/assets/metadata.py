@@ -11,7 +11,6 @@ from resources.catalog import count_files
 from ticdc_assets import naming
 from ticdc_assets.assets.markdown import code, code_block, format_preview
 from ticdc_assets.assets.specs import columns_metadata, lineage_metadata
-from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.log.applied_row import RowCounts
 from ticdc_assets.lake.log.catalog import LakeCatalog, SchemaVersionEntry, TableChange
@@ -178,12 +177,10 @@ def schema_history_metadata(change: TableChange) -> Metadata:
     }
 
 
-def history_metadata(report: RunReport, change: TableChange) -> Metadata | None:
-    """Return the metadata of a table's history; None if there is none."""
+def versions_metadata(report: RunReport, change: TableChange, layer: str) -> Metadata | None:
+    """Return the metadata of a table's history or changes; None if there are none."""
     table = change.table
-    if not match_table(report.feed.history, table.database, table.table):
-        return None
-    name, reader = f"history/{table.incarnation}", LakeReader(report.lake)
+    name, reader = f"{layer}/{table.incarnation}", LakeReader(report.lake)
     try:
         stored = reader.open(name)
     except LakeNotFound:

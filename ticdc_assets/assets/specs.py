@@ -40,6 +40,10 @@ _LAYERS = {
     naming.CHECKPOINTS: "The applied log: one snapshot per resolved ts, with the Delta version of"
     " every table. Read all tables at these versions to see them at one ts.",
 }
+_VERSIONS = {
+    naming.HISTORY: "Every version of every row of {}, with the time in which it was valid.",
+    naming.CHANGES: "Every change of every row of {}, with the row before and after it.",
+}
 _UPSTREAM = {
     naming.RAW: naming.SOURCE,
     naming.EVENTS: naming.RAW,
@@ -135,7 +139,7 @@ def table_specs(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> list[dg.A
         for spec in (
             _schema_history_spec(feed, lake, table),
             _current_spec(feed, lake, table),
-            *_history_specs(feed, lake, table),
+            *_versions_specs(feed, lake, table),
         )
     ]
 
@@ -180,26 +184,29 @@ def _current_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpe
     )
 
 
-def _history_specs(feed: Changefeed, lake: Lake, table: LakeTable) -> list[dg.AssetSpec]:
-    """Describe the history of a table, if the changefeed declares one."""
-    if not match_table(feed.history, table.database, table.table):
-        return []
-    description = (
-        f"Every version of every row of {code(table.name)}, with the time in which it was valid."
-    )
-    spec = dg.AssetSpec(
-        table_asset_key(feed, naming.HISTORY, table.database, table.table),
-        deps=[table_asset_key(feed, naming.CURRENT, table.database, table.table)],
-        description=description,
-        kinds={*_KINDS, "table"},
-        group_name=naming.asset_group(feed),
-        owners=owners(),
-        metadata={
-            "dagster/table_name": table.name,
-            "dagster/uri": lake.path(f"history/{table.incarnation}"),
-        },
-    )
-    return [spec]
+def _versions_specs(feed: Changefeed, lake: Lake, table: LakeTable) -> list[dg.AssetSpec]:
+    """Describe the history and the changes of a table, where the changefeed declares them."""
+    return [
+        dg.AssetSpec(
+            table_asset_key(feed, layer, table.database, table.table),
+            deps=[table_asset_key(feed, naming.CURRENT, table.database, table.table)],
+            description=_VERSIONS[layer].format(code(table.name)),
+            kinds={*_KINDS, "table"},
+            group_name=naming.asset_group(feed),
+            owners=owners(),
+            metadata={
+                "dagster/table_name": table.name,
+                "dagster/uri": lake.path(f"{layer}/{table.incarnation}"),
+            },
+        )
+        for layer in list_versions_layers(feed, table.database, table.table)
+    ]
+
+
+def list_versions_layers(feed: Changefeed, database: str, table: str) -> list[str]:
+    """List the layers made of versions that the changefeed declares for a table."""
+    declared = {naming.HISTORY: feed.history, naming.CHANGES: feed.changes}
+    return [layer for layer, names in declared.items() if match_table(names, database, table)]
 
 
 def _freshness(feed: Changefeed) -> dg.FreshnessPolicy:

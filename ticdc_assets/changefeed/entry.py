@@ -40,6 +40,7 @@ _NAMES = (
     "keys",
     "start-ts",
     "history",
+    "changes",
     "start",
     "max-records",
     "max-bytes",
@@ -75,8 +76,9 @@ class OwnSettings(TypedDict):
     default_collation: str | None
     server_version: ServerVersion | None
     keys: dict[str, tuple[str, ...]]
-    # Patterns of the tables whose history is kept.
+    # Patterns of the tables whose history is kept, and of those whose changes are.
     history: tuple[str, ...]
+    changes: tuple[str, ...]
     # The changefeed's own.
     start_ts: int | None
     upstream: Upstream | None
@@ -140,7 +142,8 @@ class ChangefeedEntry:
             default_collation=self._default_collation(),
             server_version=self.server_version(),
             keys=self._keys(),
-            history=self._history(),
+            history=self._patterns("history"),
+            changes=self._patterns("changes"),
             start_ts=self._limit("start-ts", 1) if "start-ts" in self._content else None,
             upstream=self._upstream(),
         )
@@ -189,16 +192,16 @@ class ChangefeedEntry:
                 raise self.error("must be a list of different column names", f'keys."{table}"')
         return {table: tuple(columns) for table, columns in tables.items()}
 
-    def _history(self) -> tuple[str, ...]:
-        """Return the patterns of the tables whose history is kept."""
-        patterns = self._content.get("history", [])
+    def _patterns(self, name: str) -> tuple[str, ...]:
+        """Return a list of patterns of tables."""
+        patterns = self._content.get(name, [])
         if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
-            raise self.error('must be a list such as ["database.*"]', "history")
+            raise self.error('must be a list such as ["database.*"]', name)
         for pattern in patterns:
             try:
                 parse_pattern(pattern)
             except ValueError as error:
-                raise self.error(str(error), "history") from None
+                raise self.error(str(error), name) from None
         return tuple(patterns)
 
     def topic_settings(self, transport: Transport) -> TopicSettings:

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.log.applied import write_snapshot
 from ticdc_assets.lake.log.schema_history import write_tables
@@ -124,17 +125,19 @@ class _Maintenance:
         return [files for _, _, files in tables]
 
     def maintain_histories(self) -> list[_Files]:
-        """Maintain the histories; only their newest versions are read."""
+        """Maintain histories and changes; only their newest versions are read."""
 
-        def maintain_history(incarnation: str) -> list[_Files]:
-            history = HistoryTable(self._lake, incarnation)
-            if history.version is None:
-                return []
-            history.undo_strays()
-            return [self._maintain(self._lake.sql(history.name))]
+        def maintain_tables(incarnation: str) -> list[_Files]:
+            files = []
+            for kind in (HistoryTable, ChangesTable):
+                table = kind(self._lake, incarnation)
+                if table.version is not None:
+                    table.undo_strays()
+                    files.append(self._maintain(self._lake.sql(table.name)))
+            return files
 
         with ThreadPoolExecutor() as pool:
-            found = pool.map(maintain_history, self._applied.versions)
+            found = pool.map(maintain_tables, self._applied.versions)
         return [files for each in found for files in each]
 
     def _write_snapshot(self, new_versions: dict[str, int]) -> None:

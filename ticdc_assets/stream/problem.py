@@ -17,6 +17,7 @@ from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverte
 # "checksum"    a schema file that does not match its checksum
 # "history"     a history that could not be updated; its table was
 # "definition"  a table whose definition could not be read upstream, or contradicts the stream
+# "changes"     changes that could not be updated; their table was
 # "corrupted"   a row that TiCDC itself marked as corrupted; it is applied all the same
 Kind = Literal[
     "quarantined",
@@ -25,6 +26,7 @@ Kind = Literal[
     "approximate",
     "paused",
     "history",
+    "changes",
     "checksum",
     "definition",
     "corrupted",

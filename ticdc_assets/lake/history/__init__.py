@@ -1,5 +1,6 @@
-"""The history of tables: every version of every row, in a Delta table per incarnation.
+"""The histories and changes of tables: every version and every change of every row.
 
-Rules: one commit, with the stage's mark, makes an update count; whatever follows the last mark is
-undone.  A history is computed from `events` and the applied log alone, as current tables are.
+A Delta table per incarnation and kind.  Rules: one commit, with the stage's mark, makes an update
+count; whatever follows the last mark is undone.  Tables are computed from `events`, the applied log
+and current tables alone, as current tables are.
 """

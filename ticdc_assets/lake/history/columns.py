@@ -1,4 +1,4 @@
-"""The columns of a history: those that its table had at any time, and the times of a version.
+"""The columns of values of a history, and of images: those that the table had at any time.
 
 A version has the values of the columns that its table had while it was open.  A column keeps its
 name and takes the wider type if a DDL widens it.  Where a DDL gives a name to values of a type that
@@ -9,13 +9,14 @@ version has a value in one at most.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.column_moves import can_widen
-from ticdc_assets.lake.columns.inexact import get_column
+from ticdc_assets.lake.columns.inexact import GetColumn, get_column
 from ticdc_assets.lake.columns.types import DeltaColumn, fold_case, list_delta_columns
 from ticdc_assets.lake.store.contracts import HISTORY
 
@@ -69,14 +70,44 @@ def _name_aside(name: str, type: str) -> str:
     return f"{name}@{re.sub('[^a-z0-9]+', '_', type).strip('_')}"
 
 
-def store_columns(columns: Sequence[HistoryColumn], schema: TableSchema) -> dict[str, Column]:
+def fit_all(stored: Iterable[HistoryColumn], schemas: Iterable[TableSchema]) -> list[HistoryColumn]:
+    """Return the columns of a history once it has rows of some schemas."""
+    return reduce(fit_columns, schemas, list(stored))
+
+
+def only_adds(stored: Iterable[HistoryColumn], fitted: Iterable[HistoryColumn]) -> bool:
+    """Whether a history gets its new columns without a change to those that it has."""
+    by_name = {column.name: column for column in fitted}
+    return all(
+        column.name in by_name
+        and (by_name[column.name].type, by_name[column.name].sources)
+        == (column.type, column.sources)
+        for column in stored
+    )
+
+
+def store_columns(
+    columns: Sequence[HistoryColumn], schema: TableSchema, get: GetColumn = get_column
+) -> dict[str, Column]:
     """Return the values of a history's columns for rows of a schema."""
     values = {}
     for delta in list_delta_columns(schema):
         place = _find_places(columns, delta)[0]
-        values[place.name] = get_column(delta.name)
+        values[place.name] = get(delta.name)
     return {
         column.name: values.get(column.name, F.lit(None)).cast(column.type) for column in columns
+    }
+
+
+def take_over_columns(
+    columns: Iterable[HistoryColumn], get: GetColumn = get_column
+) -> dict[str, Column]:
+    """Return the values of a history's columns from what is stored."""
+    return {
+        column.name: F.coalesce(*map(get, column.sources)).cast(column.type)
+        if column.sources
+        else F.lit(None).cast(column.type)
+        for column in columns
     }
 
 

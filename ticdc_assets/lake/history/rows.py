@@ -9,10 +9,16 @@ from pyspark.sql import functions as F
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.versions import UNTIL, VersionFrame, mark_start
 from ticdc_assets.lake.columns.expressions import combine_pairwise
-from ticdc_assets.lake.columns.inexact import get_column, read_entries
-from ticdc_assets.lake.history.columns import HistoryColumn, read_columns, store_columns
+from ticdc_assets.lake.columns.inexact import read_entries
+from ticdc_assets.lake.history.columns import (
+    HistoryColumn,
+    read_columns,
+    store_columns,
+    take_over_columns,
+)
 from ticdc_assets.lake.store.contracts import (
     COMMIT_TS,
+    HISTORY,
     INEXACT,
     OPERATION,
     VALID_FROM,
@@ -63,15 +69,8 @@ def read_versions(
 
 def take_over(rows: DataFrame, columns: Sequence[HistoryColumn]) -> DataFrame:
     """Return stored rows of a history with the columns that it gets."""
-    values = [
-        F.coalesce(*map(get_column, column.sources)).cast(column.type)
-        if column.sources
-        else F.lit(None).cast(column.type)
-        for column in columns
-    ]
-    named = (value.alias(column.name) for value, column in zip(values, columns, strict=True))
-    own = (VALID_FROM, VALID_FROM_TIME, VALID_TO, VALID_TO_TIME, OPERATION, INEXACT)
-    return rows.select(*named, *own)
+    named = (value.alias(name) for name, value in take_over_columns(columns).items())
+    return rows.select(*named, *HISTORY)
 
 
 def make_rows(frames: Sequence[VersionFrame], columns: Sequence[HistoryColumn]) -> DataFrame:

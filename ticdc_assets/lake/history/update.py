@@ -1,9 +1,9 @@
-"""Bring the histories of a lake to its last snapshot, from the events since they were updated.
+"""Bring the histories and changes of a lake to its last snapshot, from the events since.
 
-A history follows its current table: it is updated when a snapshot names another Delta version of
-that table or counts events of it, or the table was dropped or has come back.  It starts from the
-last snapshot that it shows; after a replay of its table, from the snapshot where the replay
-started: then what it knows of later times is computed again.
+Each follows its current table: it is updated when a snapshot names another Delta version of that
+table or counts events of it, or the table was dropped or has come back.  It starts from the last
+snapshot that it shows; after a replay of its table, from the snapshot where the replay started:
+then what it knows of later times is computed again.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,9 +15,11 @@ from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.table_work import TABLE_ERRORS, find_pause_reason
 from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, prepare_reading
-from ticdc_assets.lake.history.history_table import HistoryMark, HistoryTable
-from ticdc_assets.lake.history.table_update import TableUpdate
-from ticdc_assets.lake.history.write_update import merge_versions, write_whole
+from ticdc_assets.lake.history.changes_table import ChangesTable
+from ticdc_assets.lake.history.changes_update import ChangesUpdate
+from ticdc_assets.lake.history.history_table import HistoryTable
+from ticdc_assets.lake.history.history_update import HistoryUpdate
+from ticdc_assets.lake.history.versions_table import UpdateMark
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_rows, read_snapshot
 from ticdc_assets.lake.log.applied_row import AppliedRow
@@ -28,29 +30,36 @@ from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.stream.problem import Problem
 
-# Called after each history with how many are done, and how many there are.
+_Update = HistoryUpdate | ChangesUpdate
+# Called after each table with how many are done, and how many there are.
 Progress = Callable[[int, int], None]
-# A history of a table without changes is marked anew after this many snapshots: each update reads
-# those since the oldest mark.
+# A table without changes is marked anew after this many snapshots: each update reads those since
+# the oldest mark.
 _MOST_SNAPSHOTS = 1_000
 
 
 def update_histories(lake: LakeSession, progress: Progress | None = None) -> list[Problem]:
-    """Update the histories that the changefeed declares; return why others are not complete."""
-    if not lake.feed.history:
+    """Update the tables that the changefeed declares; return why others are not complete."""
+    feed = lake.feed
+    if not feed.history and not feed.changes:
         return []
     last = read_last_snapshot(lake)
-    wanted = [
+    tables = [
         table
         for id in last.versions
         if (table := last.state.incarnations[id]).status in ("live", "dropped")
         and table.status_before_drop is None
-        and match_table(lake.feed.history, table.schema.database, table.schema.table)
+    ]
+    wanted = [
+        (table, kind)
+        for kind, patterns in ((HistoryTable, feed.history), (ChangesTable, feed.changes))
+        for table in tables
+        if match_table(patterns, table.schema.database, table.schema.table)
     ]
     with ThreadPoolExecutor() as pool:
-        histories = list(pool.map(lambda table: HistoryTable(lake, table.id), wanted))
-    updates = _Updates(lake, last, [history.mark for history in histories])
-    planned = [updates.plan(*each) for each in zip(wanted, histories, strict=True)]
+        stored = list(pool.map(lambda each: each[1](lake, each[0].id), wanted))
+    updates = _Updates(lake, last, [each.mark for each in stored])
+    planned = [updates.plan(table, each) for (table, _), each in zip(wanted, stored, strict=True)]
     outdated = [update for update in planned if update is not None]
     problems = []
     small = all(update.is_small for update in outdated)
@@ -64,7 +73,7 @@ def update_histories(lake: LakeSession, progress: Progress | None = None) -> lis
 
 class _Updates:
     def __init__(
-        self, lake: LakeSession, last: Snapshot, marks: Iterable[HistoryMark | None]
+        self, lake: LakeSession, last: Snapshot, marks: Iterable[UpdateMark | None]
     ) -> None:
         self._lake = lake
         self._last = last
@@ -74,13 +83,13 @@ class _Updates:
         oldest = min((mark.snapshot_id for mark in marks if mark), default=last.snapshot_id)
         self._rows = read_rows(reader, reader.open("applied"), oldest)
 
-    def plan(self, table: Incarnation, history: HistoryTable) -> TableUpdate | None:
+    def plan(self, table: Incarnation, stored: HistoryTable | ChangesTable) -> _Update | None:
         """Choose the snapshot to start from, and prepare the window from there, once for all.
 
-        None if the history is that of the last snapshot.
+        None if the table shows the last snapshot.
         """
-        last, mark = self._last, history.mark
-        goal = HistoryMark(last.snapshot_id, last.ts, last.versions[table.id], table.dropped_ts)
+        last, mark = self._last, stored.mark
+        goal = UpdateMark(last.snapshot_id, last.ts, last.versions[table.id], table.dropped_ts)
         base_id = 0
         if mark is not None:
             base_id = self._find_base(table.id, mark)
@@ -88,10 +97,13 @@ class _Updates:
             if is_same and last.snapshot_id - mark.snapshot_id < _MOST_SNAPSHOTS:
                 return None
             base_id = find_valid_snapshot(self._lake, base_id)
-        return TableUpdate(table, history, goal, *self._open_window(base_id))
+        window = self._open_window(base_id)
+        if isinstance(stored, HistoryTable):
+            return HistoryUpdate(table, stored, goal, *window)
+        return ChangesUpdate(table, stored, goal, *window)
 
-    def _find_base(self, id: str, mark: HistoryMark) -> int:
-        """Return the last snapshot that a history shows, or from which a replay has led off."""
+    def _find_base(self, id: str, mark: UpdateMark) -> int:
+        """Return the last snapshot that a table shows, or from which a replay has led off."""
         base_id, is_same = mark.snapshot_id, True
         for row in self._rows:
             if row.snapshot_id <= mark.snapshot_id:
@@ -121,35 +133,26 @@ class _Updates:
         control = replace(control, ddls=ddls)
         return base, prepare_reading(lake, base, control, last.ts, last.batch)
 
-    def run(self, update: TableUpdate) -> Problem | None:
-        """Update one history; return why that is not possible."""
+    def run(self, update: _Update) -> Problem | None:
+        """Update one table; return why that is not possible."""
+        stored, schema = update.stored, update.table.schema
         try:
-            update.history.undo_strays()
+            stored.undo_strays()
             try:
-                _write(update)
+                update.write()
             except FilesGone:
-                # Maintenance has removed files of another table, which EXCHANGE PARTITION needs.
+                # Maintenance has removed files of a current table, which older events make again.
                 base, window = self._open_window(0)
-                write_whole(replace(update, base=base, window=window))
+                replace(update, base=base, window=window).write()
         except TABLE_ERRORS as error:
             reason = find_pause_reason(error)
             if reason is None:
                 raise
-            schema = update.table.schema
-            return Problem("history", reason, schema.database, schema.table, update.start.ts)
+            return Problem(stored.folder, reason, schema.database, schema.table, update.base.ts)
         return None
 
 
-def _write(update: TableUpdate) -> None:
-    if update.changes_nothing:
-        update.history.advance(update.goal)
-    elif update.is_mergeable:
-        merge_versions(update)
-    else:
-        write_whole(update)
-
-
-def _changes(row: AppliedRow, id: str, mark: HistoryMark) -> bool:
+def _changes(row: AppliedRow, id: str, mark: UpdateMark) -> bool:
     """Whether a table changed in a snapshot; rows that came and went leave the Delta version."""
     is_other = row.versions.get(id, mark.version) != mark.version
     return is_other or any(count.incarnation == id and count.rows.read for count in row.counts)

@@ -12,6 +12,7 @@ Each changefeed has a folder in the lake with one folder per table:
     LAKE/<changefeed>/definitions              how upstream defines tables that are older
     LAKE/<changefeed>/current/<incarnation>    the rows of one table, from CREATE to DROP
     LAKE/<changefeed>/history/<incarnation>    every version of these rows, where it is switched on
+    LAKE/<changefeed>/changes/<incarnation>    every change of these rows, where it is switched on
     LAKE/<changefeed>/verifications            what `verify` found: one row per table and run
     LAKE/<changefeed>/differences              the rows that it found to differ
     LAKE/<changefeed>/verification_progress    what a verification that has not ended has done
@@ -286,4 +287,20 @@ HISTORY = {
     VALID_TO_TIME: "timestamp",
     OPERATION: "string",
     INEXACT: "map<string, string>",
+}
+
+# The columns of changes.  An image is a row before or after one, as a struct with the columns that
+# the table had at any time, and `_inexact`; so no name of a column clashes with one of these.
+IMAGES = BEFORE, AFTER = ("before", "after")
+CHANGES = {
+    "commit_ts": "bigint",
+    "time": "timestamp",
+    "operation": "string",
+    BEFORE: "struct",
+    AFTER: "struct",
+    "ddl": "string",
+    "source": "string",
+    "partition": "int",
+    "number": "bigint",
+    "index": "bigint",
 }

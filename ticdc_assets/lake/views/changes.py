@@ -1,9 +1,9 @@
 """The changes of a table between two ts: each with the row before and after it.
 
-They are computed from a snapshot and the events since; no history has to be switched on.
+They are computed from a snapshot and the events since; no table of them has to be switched on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -12,28 +12,17 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.column_moves import can_widen, map_columns
 from ticdc_assets.lake.apply.control_events import read_control_events
-from ticdc_assets.lake.apply.versions import (
-    BEFORE,
-    DELETE,
-    IS_NEW,
-    NO_ROW,
-    UNTIL,
-    VersionFrame,
-    list_versions,
-    mark_start,
-)
+from ticdc_assets.lake.apply.versions import VersionFrame, list_versions, mark_start
 from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, prepare_reading
-from ticdc_assets.lake.columns.expressions import combine_pairwise
-from ticdc_assets.lake.columns.inexact import ENTRIES, get_column
+from ticdc_assets.lake.columns.inexact import ENTRIES, GetColumn
 from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
-from ticdc_assets.lake.history.rows import get_time
+from ticdc_assets.lake.history.change_rows import format_image_type, make_changes
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.steps import TableWork
@@ -73,30 +62,17 @@ def _list_changes(
     work = window.plan.work.get(table.id, TableWork(table.id, table.schema, False, ()))
     frames = list_versions(window.frames, work, start)
     columns = list_delta_columns(table.schema)
-    parts = [
-        part
+    type = format_image_type((column.name, column.type) for column in columns)
+    readers = [
+        (
+            frame,
+            _ImageReader(frame.before, frames[number:], columns, type).read,
+            _ImageReader(frame.schema, frames[number + 1 :], columns, type).read,
+        )
         for number, frame in enumerate(frames)
-        for part in _read_frame(frame, frames[number + 1 :], columns)
     ]
-    found = combine_pairwise(DataFrame.unionByName, parts)
-    mark, before, after = map(F.col, ("mark", "before", "after"))
-    # A DDL that changes no value of these columns, such as a RENAME of one, is no change of a row.
-    is_change = mark["ddl"].isNull() | ~before.eqNullSafe(after)
-    seen = found.where((mark["ts"] > span[0]) & (mark["ts"] <= span[1]) & is_change)
-    return seen.select(
-        mark["ts"].alias("commit_ts"),
-        get_time(mark["ts"]).alias("time"),
-        mark["operation"].alias("operation"),
-        *(
-            _store_image(image).alias(name)
-            for image, name in ((before, "before"), (after, "after"))
-        ),
-        mark["ddl"].alias("ddl"),
-        *(
-            mark["position"][name].alias(name)
-            for name in ("source", "partition", "number", "index")
-        ),
-    )
+    ts = F.col("commit_ts")
+    return make_changes(readers, type).where((ts > span[0]) & (ts <= span[1]))
 
 
 def _prepare(lake: LakeSession, base: Snapshot, last: Snapshot, ts: int) -> PreparedWindow:
@@ -120,31 +96,15 @@ def _find_table(tables: TablesAt, name: str) -> Incarnation:
     return found[0]
 
 
-def _read_frame(
-    frame: VersionFrame, later: Sequence[VersionFrame], columns: Sequence[DeltaColumn]
-) -> list[DataFrame]:
-    """Return the changes of one frame: rows that came or were changed, and rows that went."""
-    after = _ImageReader(frame.schema, later, columns)
-    old = _ImageReader(frame.before, [frame, *later], columns)
-    rows, before = frame.rows, F.col(BEFORE)
-    nothing = F.lit(None).cast(after.type)
-    row, since, until = after.read(get_column), F.col(COMMIT_TS), F.col(UNTIL)
-    came = rows.where(F.col(IS_NEW))
-    has_before = rows.schema[BEFORE].dataType.simpleString() != NO_ROW
-    old_row = F.when(before.isNotNull(), old.read(before.getField)) if has_before else nothing
-    return [
-        came.select(since.alias("mark"), old_row.alias("before"), row.alias("after")),
-        rows.where(until["operation"] == DELETE).select(
-            until.alias("mark"), row.alias("before"), nothing.alias("after")
-        ),
-    ]
-
-
 class _ImageReader:
     """Reads rows of an older schema as rows with the columns that the table has at the end."""
 
     def __init__(
-        self, schema: TableSchema, later: Sequence[VersionFrame], columns: Sequence[DeltaColumn]
+        self,
+        schema: TableSchema,
+        later: Sequence[VersionFrame],
+        columns: Sequence[DeltaColumn],
+        type: str,
     ) -> None:
         moves = {column.name: column.name for column in list_delta_columns(schema)}
         for frame in later:
@@ -157,17 +117,15 @@ class _ImageReader:
             if column.name in moves
         }
         self._columns = columns
-        fields = [f"{quote_identifier(c.name)}: {c.type}" for c in columns]
-        self.type = f"struct<{', '.join([*fields, f'{INEXACT}: {ENTRIES}'])}>"
+        self._type = type
 
-    def read(self, get: Callable[[str], Column]) -> Column:
-        """Return a row as one column, its inexact values as entries."""
+    def read(self, get: GetColumn) -> Column:
         values = []
         for column in self._columns:
             source = self._sources.get(column.name)
             value = F.lit(None) if source is None else _cast(get(source.name), source.type, column)
             values.append(value.cast(column.type).alias(column.name))
-        return F.struct(*values, self._move(get(INEXACT)).alias(INEXACT)).cast(self.type)
+        return F.struct(*values, self._move(get(INEXACT)).alias(INEXACT)).cast(self._type)
 
     def _move(self, entries: Column) -> Column:
         """Return entries under the new names of their columns."""
@@ -189,8 +147,3 @@ def _cast(value: Column, type: str, column: DeltaColumn) -> Column:
     if column.type.startswith(_WITHOUT_TEXT) or type.startswith(_WITHOUT_TEXT):
         return F.lit(None)
     return value.cast("string").try_cast(column.type)
-
-
-def _store_image(image: Column) -> Column:
-    """Return an image with the exact texts of its inexact values in a map, as tables have them."""
-    return F.when(image.isNotNull(), image.withField(INEXACT, F.map_from_entries(image[INEXACT])))

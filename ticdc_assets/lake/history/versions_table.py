@@ -1,0 +1,222 @@
+"""A Delta table made of the versions of a table's rows: its history, or its changes.
+
+Every update ends with a commit that has the stage's mark: how far the table has got.  Readers use
+the newest version with a mark; an update first undoes whatever follows it.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from ticdc_assets.lake.apply.current_table import make_nullable
+from ticdc_assets.lake.apply.table_features import (
+    PLAIN_PROPERTIES,
+    TableDetail,
+    list_needed_properties,
+    read_table_detail,
+)
+from ticdc_assets.lake.columns.inexact import get_column
+from ticdc_assets.lake.columns.types import DeltaColumn
+from ticdc_assets.lake.history.columns import HistoryColumn, read_stored_columns
+from ticdc_assets.lake.store.commits import decode_metadata, read_newest_commits
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import read_table
+from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
+from ticdc_assets.lake.store.stage_commits import StageMark, commit_frame, commit_rows
+from ticdc_assets.lake.store.writer import LakeWriter, is_writable
+
+# One update makes a few commits at most, and maintenance a few more.
+_COMMITS_TO_SEARCH = 50
+_KEEP_ROWS = {"OPTIMIZE", "VACUUM START", "VACUUM END"}
+
+
+@dataclass(frozen=True)
+class UpdateMark:
+    """How far a table has got: the snapshot and ts, and the state of its table that it shows."""
+
+    snapshot_id: int
+    ts: int
+    # The Delta version of the current table.
+    version: int
+    # Of a history, whose versions a DROP ends.
+    dropped_ts: int | None
+
+
+class VersionsTable(ABC):
+    """The table of one incarnation, as it was when this was made."""
+
+    # The folder of such tables; their stage has this name, too.
+    folder: ClassVar[Literal["history", "changes"]]
+    # Where the columns of values are: on top, or in each of some struct columns.
+    structs: ClassVar[Sequence[str]] = ()
+    properties: ClassVar[Mapping[str, str]] = PLAIN_PROPERTIES
+
+    def __init__(self, lake: LakeSession, incarnation: str) -> None:
+        self.lake = lake
+        self.name = f"{self.folder}/{incarnation}"
+        self.reader = LakeReader(lake.location)
+        self._writer = LakeWriter(lake.location)
+        self._newest = -1
+        self._has_strays = False
+        # The Delta version with the newest mark, and the mark.
+        self.version: int | None = None
+        self.mark: UpdateMark | None = None
+        self._find_mark()
+
+    def _find_mark(self) -> None:
+        if self._writer.find(self.name) is None:
+            return
+        path = self.lake.path(self.name)
+        commits = read_newest_commits(self.lake.spark, path, _COMMITS_TO_SEARCH)
+        self._newest = commits[0].version
+        for commit in commits:
+            metadata = decode_metadata(commit.metadata)
+            if metadata.get("stage") == self.folder:
+                self.version = self._newest if not self._has_strays else commit.version
+                self.mark = UpdateMark(
+                    *(metadata[name] for name in ("snapshot_id", "ts", "version", "dropped_ts"))
+                )
+                return
+            self._has_strays = self._has_strays or commit.operation not in _KEEP_ROWS
+
+    @abstractmethod
+    def list_types(self, columns: Sequence[HistoryColumn]) -> Mapping[str, str]:
+        """Return all columns of the table and their types."""
+
+    @cached_property
+    def columns(self) -> list[HistoryColumn]:
+        """The columns of values."""
+        if self.version is None:
+            return []
+        stored = StructType.fromJson(
+            json.loads(self.reader.open(self.name, self.version).schema().to_json())
+        )
+        for name in self.structs[-1:]:
+            inner = stored[name].dataType
+            assert isinstance(inner, StructType)
+            stored = inner
+        types = {field.name: field.dataType.simpleString() for field in stored.fields}
+        return read_stored_columns(types)
+
+    def read(self) -> DataFrame:
+        """Read all rows, at the newest mark."""
+        return read_table(self.lake, self.name, self.version)
+
+    @cached_property
+    def _detail(self) -> TableDetail:
+        return read_table_detail(self.lake.spark, self.lake.path(self.name))
+
+    @property
+    def is_large(self) -> bool:
+        return self.version is not None and self._detail.is_large
+
+    def undo_strays(self) -> None:
+        """Undo what a killed run wrote after the mark."""
+        if self._has_strays and self.version is not None:
+            sql = self.lake.sql(self.name)
+            self.lake.spark.sql(f"RESTORE TABLE {sql} TO VERSION AS OF {self.version}").collect()
+            self._newest += 1
+
+    def _stage_mark(self, mark: UpdateMark) -> StageMark:
+        # Numbers grow, and 0 is none: no commit has a number greater than its version and one.
+        return StageMark(self.folder, self._newest + 2, asdict(mark))
+
+    def replace(
+        self,
+        rows: DataFrame,
+        columns: Sequence[HistoryColumn],
+        mark: UpdateMark,
+        *,
+        writes_few: bool,
+    ) -> None:
+        """Replace all rows and columns in one commit."""
+        types = self.list_types(columns)
+        comments = {} if self.structs else {column.name: column.comment for column in columns}
+        typed = rows.select(*(get_column(n).cast(type).alias(n) for n, type in types.items()))
+        needed = _list_needed(columns)
+        properties = dict(self.properties)
+        for each in needed:
+            properties |= each
+        existing = self._writer.find(self.name)
+        is_plain = "delta.columnMapping.mode" not in properties
+        if writes_few and is_plain and (existing is None or is_writable(existing)):
+            found = typed.toArrow()
+            fields = [
+                pa.field(f.name, make_nullable(f.type), metadata={"comment": comments[f.name]})
+                if f.name in comments
+                else pa.field(f.name, make_nullable(f.type))
+                for f in found.schema
+            ]
+            commit = self._stage_mark(mark).properties
+            created = self.properties if existing is None else {}
+            self._writer.replace(self.name, found.cast(pa.schema(fields)), created, commit)
+            return
+        if existing is not None:
+            self._switch_on(needed)
+        commented = typed.select(
+            *(get_column(n).alias(n, metadata={"comment": comments.get(n, "")}) for n in types)
+        )
+        writer = commented.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        if existing is None:
+            writer = writer.options(**properties)
+        writer.options(**self._stage_mark(mark).options).save(self.lake.path(self.name))
+
+    def append(
+        self,
+        rows: DataFrame,
+        columns: Sequence[HistoryColumn],
+        mark: UpdateMark,
+        *,
+        writes_few: bool = False,
+        replaced: str | None = None,
+    ) -> None:
+        """Add rows, and columns that are new, and remove the rows with the condition `replaced`."""
+        self.add_columns(columns)
+        stored = self.reader.open(self.name)
+        rows = rows.select(*map(get_column, self.list_types(columns)))
+        if writes_few and replaced is None and is_writable(stored):
+            found = rows.toArrow().cast(pa.schema(stored.schema().to_arrow()))
+            commit_rows(self.lake, self.name, found, self._stage_mark(mark))
+        else:
+            commit_frame(self.lake, self.name, rows, self._stage_mark(mark), replaced)
+
+    def add_columns(self, columns: Sequence[HistoryColumn]) -> None:
+        """Add the columns that the table lacks."""
+        self._switch_on(_list_needed(columns))
+        known = {column.name for column in self.columns}
+        places = [f"{struct}." for struct in self.structs] or [""]
+        for column in columns:
+            if column.name not in known:
+                comment = quote_literal(column.comment)
+                for place in places:
+                    name = place + quote_identifier(column.name)
+                    self._alter(f"ADD COLUMNS ({name} {column.type} COMMENT {comment})")
+
+    def _switch_on(self, needed: Iterable[Mapping[str, str]]) -> None:
+        """Set the properties that the table lacks."""
+        for properties in needed:
+            if not self._detail.has(properties):
+                listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+                self._alter(f"SET TBLPROPERTIES ({listed})")
+
+    def _alter(self, action: str) -> None:
+        self.lake.spark.sql(f"ALTER TABLE {self.lake.sql(self.name)} {action}")
+        self._newest += 1
+
+    def advance(self, mark: UpdateMark) -> None:
+        """Mark what the table has now as what it has up to another snapshot."""
+        empty = pa.schema(self.reader.open(self.name).schema().to_arrow()).empty_table()
+        commit_rows(self.lake, self.name, empty, self._stage_mark(mark))
+
+
+def _list_needed(columns: Iterable[HistoryColumn]) -> list[Mapping[str, str]]:
+    """List the properties that Delta requires for columns."""
+    return list_needed_properties(DeltaColumn(c.name, c.type, "", "") for c in columns)
