@@ -16,6 +16,8 @@ import re
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
 from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -137,6 +139,7 @@ def describe_failure(error: BaseException) -> str | None:
 
 def _connect(url: str, settings: Mapping[str, str], *, is_shared: bool) -> SparkSession:
     _require_server(url)
+    _allow_deep_plans()
     try:
         spark = SparkSession.builder.remote(url).getOrCreate()
         atexit.register(close_session, spark)
@@ -151,6 +154,16 @@ def _connect(url: str, settings: Mapping[str, str], *, is_shared: bool) -> Spark
     reason = "the Spark Connect server lacks Delta Lake; it must be started with"
     _require_delta(spark, reason, probe=True)
     return spark
+
+
+def _allow_deep_plans() -> None:
+    """Let plans nest as deeply as a server accepts: in Python, protobuf stops at 100 levels.
+
+    A new table that a window takes through some DDLs has more.
+    """
+    with suppress(ImportError):
+        # Protobuf written in Python has no such limit.
+        import_module("google._upb._message").SetAllowOversizeProtos(True)
 
 
 def _apply(spark: SparkSession, settings: Mapping[str, str]) -> None:

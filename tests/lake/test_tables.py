@@ -56,3 +56,10 @@ def test_changefeeds_share_no_folder() -> None:
     names = ["shop", "shop/eu", "shop_eu", "shop.eu", "..", "表"]
     assert len({Lake("/lake", name).path("raw") for name in names}) == len(names)
     assert all(Lake("/lake", name).path("raw").count("/") == 3 for name in names)
+
+
+def test_a_plan_may_be_deep(spark: SparkSession) -> None:
+    frame = spark.range(1)
+    for number in range(60):
+        frame = frame.where(f"id < {number + 1}")
+    assert frame.localCheckpoint().count() == 1
