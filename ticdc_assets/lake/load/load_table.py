@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from threading import Lock
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,6 +42,9 @@ _INVALID, _SOURCE = "⌗invalid", "⌗source"
 _FEW_BYTES = 1 << 20
 MANY_BYTES = 16 << 20
 _NO_VALUE = "a value that Delta's type of the column cannot hold"
+
+# Delta refuses a DELETE from `quarantine` beside which another table's rows come or go.
+_QUARANTINE_LOCK = Lock()
 
 
 @dataclass(frozen=True)
@@ -152,11 +156,12 @@ class TableLoader:
         )
         reader = LakeReader(self._lake.location)
         if reader.read(reader.open("quarantine"), ["stage"], mine).num_rows:
-            self._lake.spark.sql(
-                f"DELETE FROM {self._lake.sql('quarantine')} WHERE stage = '{STAGE}'"
-                f" AND commit_ts = {ts} AND database = {quote_literal(database)}"
-                f" AND `table` = {quote_literal(name)}"
-            ).collect()
+            with _QUARANTINE_LOCK:
+                self._lake.spark.sql(
+                    f"DELETE FROM {self._lake.sql('quarantine')} WHERE stage = '{STAGE}'"
+                    f" AND commit_ts = {ts} AND database = {quote_literal(database)}"
+                    f" AND `table` = {quote_literal(name)}"
+                ).collect()
 
     def _quarantine(self, portion: Portion) -> None:
         """Keep the invalid rows of a portion."""
@@ -171,7 +176,8 @@ class TableLoader:
                 yield quarantine_batch(batch, read_as, ts, sources)
 
         rows = invalid.select(SOURCE, f"{UNTYPED}.*").mapInArrow(work, QUARANTINE).coalesce(1)
-        rows.write.format("delta").mode("append").save(self._lake.path("quarantine"))
+        with _QUARANTINE_LOCK:
+            rows.write.format("delta").mode("append").save(self._lake.path("quarantine"))
 
 
 def _type_columns(schema: TableSchema) -> list[TypedColumn]:
