@@ -191,6 +191,24 @@ def advance_with_changes(lake: LakeSession) -> list[bytes]:
     return read_lines(lake, shown, tables["t"])
 
 
+def test_tables_of_which_a_killed_load_quarantined_rows_are_loaded_side_by_side(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    tables = {replace_struct(GONE, table=f"t{n}"): [("1",), ("none",)] for n in range(4)}
+    Exporter(tmp_path / "export", ExportOptions("csv")).write(tables)
+    lake = open_lake(spark, tmp_path)
+    source = open_export(str(tmp_path / "export"), Dialect())
+    everything = [(f"d.t{n}", "loaded", 1, 1) for n in range(4)]
+    for _ in range(2):
+        results = load_tables(lake, source)
+        assert sorted((r.name, r.outcome, r.rows, r.quarantined) for r in results) == everything
+        # As if it had been killed when all rows were written, and no load had taken effect.
+        for commit in Path(lake.path("loads"), "_delta_log").glob("*[1-9].json"):
+            commit.unlink()
+    kept = lake.read("quarantine").select("table").collect()
+    assert sorted(row[0] for row in kept) == [f"t{n}" for n in range(4)]
+
+
 @pytest.mark.parametrize("few", [True, False])
 def test_a_table_in_several_commits_may_get_its_first_inexact_value_in_any(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: bool
