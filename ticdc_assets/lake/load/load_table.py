@@ -43,7 +43,7 @@ _FEW_BYTES = 1 << 20
 MANY_BYTES = 16 << 20
 _NO_VALUE = "a value that Delta's type of the column cannot hold"
 
-# Delta refuses a DELETE from `quarantine` beside which another table's rows come or go.
+# A DELETE from `quarantine` fails if rows of another table are written there meanwhile.
 _QUARANTINE_LOCK = Lock()
 
 
