@@ -1,6 +1,5 @@
 """What the lake promises of every current table: its status, its columns, its keys, its rows."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +8,6 @@ from random import Random
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from resources.catalog import count_files
 from ticdc_assets.checks.invariants.context import CheckContext
@@ -28,6 +26,7 @@ from ticdc_assets.lake.columns.types import DeltaColumn, choose_delta_names, lis
 from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import read_schema
 from ticdc_assets.lake.verify.sampled_rows import SampleVerifier
 from ticdc_assets.lake.views.overview import find_blocking_ddl
 from ticdc_assets.plan.state import Incarnation
@@ -101,8 +100,7 @@ def _compare_columns(context: CheckContext, table: Incarnation) -> Violations | 
         return NotEvaluated("the schema history has no version of the table")
     schema = read_json(context.newest_schemas[table.id], TableSchema)
     expected = [f"{c.name} {c.type}" for c in list_delta_columns(schema)] + [f"{COMMIT_TS} bigint"]
-    stored = LakeReader(context.lake.location).open(f"current/{table.id}", version).schema()
-    types = StructType.fromJson(json.loads(stored.to_json()))
+    types = read_schema(LakeReader(context.lake.location).open(f"current/{table.id}", version))
     if INEXACT in types.names:
         expected.append(f"{INEXACT} map<string,string>")
     actual = [f"{field.name} {field.dataType.simpleString()}" for field in types]

@@ -4,7 +4,6 @@ Every update ends with a commit that has the stage's mark: how far the table has
 the newest version with a mark; an update first undoes whatever follows it.
 """
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,7 +27,7 @@ from ticdc_assets.lake.history.columns import HistoryColumn, read_stored_columns
 from ticdc_assets.lake.store.commits import decode_metadata, read_newest_commits
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_table
+from ticdc_assets.lake.store.small_tables import read_schema, read_table
 from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
 from ticdc_assets.lake.store.stage_commits import StageMark, commit_frame, commit_rows
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
@@ -96,9 +95,7 @@ class VersionsTable(ABC):
         """The columns of values."""
         if self.version is None:
             return []
-        stored = StructType.fromJson(
-            json.loads(self.reader.open(self.name, self.version).schema().to_json())
-        )
+        stored = read_schema(self.reader.open(self.name, self.version))
         for name in self.structs[-1:]:
             inner = stored[name].dataType
             assert isinstance(inner, StructType)

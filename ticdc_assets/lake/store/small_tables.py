@@ -8,6 +8,7 @@ import json
 from typing import NamedTuple
 
 import pyarrow as pa
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -39,10 +40,15 @@ def read_table(lake: LakeSession, table: str, version: int | None = None) -> Dat
     opened = reader.open(table, version)
     # The features that delta-rs writes are those that it reads, too.
     if is_writable(opened) and reader.is_small(opened):
-        schema = StructType.fromJson(json.loads(opened.schema().to_json()))
+        schema = read_schema(opened)
         rows = reader.read(opened, schema.names)
         # Spark Connect makes no frame without rows.
         if rows.num_rows:
             return lake.make_frame(rows, schema)
     stored = lake.spark.read.format("delta").option("versionAsOf", opened.version())
     return stored.load(lake.path(table))
+
+
+def read_schema(table: DeltaTable) -> StructType:
+    """Return the columns of an open Delta table as Spark knows them."""
+    return StructType.fromJson(json.loads(table.schema().to_json()))
