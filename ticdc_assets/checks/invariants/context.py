@@ -4,14 +4,15 @@ A check follows the change: it looks at rows when they become pending, at tables
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from ticdc_assets.checks.invariants.range_log import RangeLog, SnapshotRange
+from ticdc_assets.checks.invariants.range_log import RangeLog
 from ticdc_assets.checks.invariants.row_conditions import (
     NAME_INTERVALS,
     POSITION,
@@ -24,26 +25,19 @@ from ticdc_assets.checks.invariants.row_conditions import (
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.events.repetition import event_digest
-from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.plan.state import Incarnation
 
 
+@dataclass(eq=False)
 class CheckContext(RangeLog):
     """A range of snapshots with the frames that checks share; closing it frees cached frames.
 
     `only` restricts `events` too.
     """
 
-    def __init__(
-        self,
-        lake: LakeSession,
-        snapshot_range: SnapshotRange,
-        only: Collection[str] | None = None,
-    ) -> None:
-        super().__init__(lake, snapshot_range, only)
-        self._cached: list[DataFrame] = []
-        self._frames: dict[str, DataFrame] = {}
+    _cached: list[DataFrame] = field(default_factory=list, init=False)
+    _frames: dict[str, DataFrame] = field(default_factory=dict, init=False)
 
     def __enter__(self) -> "CheckContext":
         return self
@@ -106,9 +100,9 @@ class CheckContext(RangeLog):
         chosen = self.read("events").where(
             (F.col("batch") <= after.batch) & (is_new | ts.between(before.ts, after.ts))
         )
-        if self._only is not None:
+        if self.only is not None:
             versions = (
-                row for id in self._only for row in self.schema_versions_by_table.get(id, ())
+                row for id in self.only for row in self.schema_versions_by_table.get(id, ())
             )
             names = {make_table_name(row["database"], row["table"]) for row in versions}
             chosen = chosen.where(F.col("name").isin(names))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.applied_row import APPLIED_COLUMNS, AppliedRow, decode_applied_row
@@ -41,22 +42,20 @@ class SnapshotRange:
         return self.through <= self.since
 
 
+@dataclass(eq=False)
 class RangeLog:
     """A range of snapshots: the lake before and after it, and the schemas of its tables.
 
     `only` restricts it to some tables.
     """
 
-    def __init__(
-        self,
-        lake: LakeSession,
-        snapshot_range: SnapshotRange,
-        only: Collection[str] | None = None,
-    ) -> None:
-        self.lake = lake
-        self.feed = lake.feed
-        self.range = snapshot_range
-        self._only = only
+    lake: LakeSession
+    range: SnapshotRange
+    only: Collection[str] | None = None
+
+    @property
+    def feed(self) -> Changefeed:
+        return self.lake.feed
 
     def read_rows(
         self, table: str, columns: Sequence[str], where: pc.Expression
@@ -161,7 +160,7 @@ class RangeLog:
     def tables(self) -> list[Incarnation]:
         """The tables that exist after the range."""
         state = self.after.state
-        ids = [id for _, id in state.names if self._only is None or id in self._only]
+        ids = [id for _, id in state.names if self.only is None or id in self.only]
         return [state.incarnations[id] for id in ids]
 
     def has_changed(self, table: Incarnation) -> bool:
