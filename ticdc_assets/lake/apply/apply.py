@@ -10,11 +10,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from ticdc_assets.lake.apply.control_events import (
-    ControlEvents,
-    find_definitions,
-    read_control_events,
-)
+from ticdc_assets.lake.apply.control_events import ControlEvents, read_control_events
 from ticdc_assets.lake.apply.definitions import fetch_definitions
 from ticdc_assets.lake.apply.pending_rows import find_late_rows
 from ticdc_assets.lake.apply.quarantined_rows import write_quarantined_rows
@@ -109,10 +105,8 @@ class _Applier:
         newest = self._batches.newest
         control = read_control_events(self._lake, snapshot, newest, self._batches.undecoded_files)
         if open_upstream is not None:
-            problems = fetch_definitions(self._lake, snapshot, control, open_upstream)
+            control, problems = fetch_definitions(self._lake, snapshot, control, open_upstream)
             self._result.problems.extend(problems)
-            new = find_definitions(self._lake, snapshot.state)
-            control = dataclasses.replace(control, **new)
         snapshot = self._replay(snapshot, control, request)
         ts = control.resolved_ts
         if needs_window_at_start(snapshot.state, control.ddls, ts):

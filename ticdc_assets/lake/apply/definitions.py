@@ -6,6 +6,7 @@ needs no upstream.
 A run never fails for want of a definition: it goes on as without, and the next one tries again.
 """
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from ticdc_assets.errors import CONTENT_ERRORS, ConfigError, describe_content_error
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.control_events import ControlEvents
+from ticdc_assets.lake.apply.control_events import ControlEvents, find_definitions
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.events.large_rows import find_obstacle
 from ticdc_assets.lake.log.definitions import append_definitions
@@ -43,11 +44,11 @@ _LOGICAL = (1 << 18) - 1
 
 def fetch_definitions(
     lake: LakeSession, since: Snapshot, control: ControlEvents, open_upstream: OpenUpstream
-) -> list[Problem]:
-    """Read the definitions that a window needs and the lake lacks, and keep them."""
+) -> tuple[ControlEvents, list[Problem]]:
+    """Read the definitions that a window needs and the lake lacks, keep them, and add them."""
     feed, end = lake.feed, control.resolved_ts
     if find_obstacle(feed) is not None:
-        return []
+        return control, []
     pending = {key_of(d.schema) for d in (*control.definitions, *control.late_definitions)}
     changes = [c for c in (*control.ddls, *control.late_ddls) if c.commit_ts <= end]
     found = find_wanted(since.state, changes, _find_first_rows(lake, since, end))
@@ -57,7 +58,10 @@ def fetch_definitions(
         # DDLs of the resolved ts itself may still arrive, and come before a definition of that ts.
         if each.ts < end and key not in pending and passes_filter(feed, each.database, each.table)
     ]
-    return _fetch(lake, wanted, open_upstream) if wanted else []
+    if not wanted:
+        return control, []
+    problems = _fetch(lake, wanted, open_upstream)
+    return dataclasses.replace(control, **find_definitions(lake, since.state)), problems
 
 
 def _fetch(
