@@ -1,9 +1,9 @@
 """Bring the histories and changes of a lake to its last snapshot, from the events since.
 
-Each follows its current table: it is updated when a snapshot names another Delta version of that
-table or counts events of it, or the table was dropped or has come back.  It starts from the last
-snapshot that it shows; after a replay of its table, from the snapshot where the replay started:
-then what it knows of later times is computed again.
+Each follows its current table.  This stage updates it when a snapshot names another Delta version
+of the current table or counts events of it, and when that table was dropped or recovered.  An
+update starts from the last snapshot that the history or the changes show; after a replay, from the
+snapshot where the replay started, and it computes again what came later.
 """
 
 from collections.abc import Callable, Iterable
