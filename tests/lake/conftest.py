@@ -1,7 +1,7 @@
 """The session of the lake's tests, and how they share it.
 
-It takes seconds to start and gigabytes to run, so there are no more test processes than a few, each
-with one at most.
+All test processes have theirs in one Java machine (`shared_java`), which takes seconds to start and
+gigabytes to run.
 
 With `TICDC_TEST_SPARK` (a master's or a server's URL) the tests run there instead.
 `tests/resources/test_spark.py` does so with those marked `any_spark`.
@@ -15,21 +15,25 @@ import pytest
 from pyspark.sql import SparkSession
 
 from resources.spark import get_session
+from tests.lake import shared_java
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.store.work_size import FEW_ROWS
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    small = {
-        "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "1",
-    }
-    master = os.environ.get("TICDC_TEST_SPARK", "local[2]")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    master = os.environ.get("TICDC_TEST_SPARK")
+    if master is None:
+        of_process = tmp_path_factory.getbasetemp()
+        has_others = "PYTEST_XDIST_WORKER" in os.environ
+        folder = (of_process.parent if has_others else of_process) / "shared-java"
+        folder.mkdir(exist_ok=True)
+        yield shared_java.open_session(folder, tests=os.getppid() if has_others else os.getpid())
+        return
+    small = {"spark.sql.shuffle.partitions": "2", "spark.databricks.delta.snapshotPartitions": "1"}
     if not master.startswith("sc://"):
-        # Here are many plans and few rows; on Spark Connect plans are compiled, as users have it.
-        small |= FEW_ROWS
-        small["spark.driver.memory"] = "2g"
+        # On Spark Connect plans are compiled, as users have it.
+        small |= FEW_ROWS | {"spark.driver.memory": "2g"}
     spark = get_session(master=master, settings=small)
     yield spark
     spark.stop()

@@ -1,0 +1,78 @@
+"""One Java machine for all test processes: it loads and compiles the code of Spark once.
+
+`python -m tests.lake.shared_java FOLDER PID` runs it until the process PID, which runs the tests,
+has ended.  FOLDER says how to reach it.  Every test process has a session of its own there, with
+its own settings and temporary views.
+"""
+
+import fcntl
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from resources.spark import get_session
+from ticdc_assets.lake.store.work_size import FEW_ROWS
+
+# Plans are many and rows are few.
+_SETTINGS = FEW_ROWS | {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "4g"}
+
+
+@cache
+def open_session(folder: Path, tests: int) -> SparkSession:
+    """Return a session in the Java machine of a folder, which the first test process starts."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "address").exists():
+            _start(folder, tests)
+    port, secret = json.loads((folder / "address").read_text())
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # How spark-submit tells Python of a machine that is running.
+    os.environ |= {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    connect: Callable[[], Any] = launch_gateway
+    try:
+        gateway = connect()
+    finally:
+        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+    java = gateway.jvm.org.apache.spark
+    running = java.sql.SparkSession.builder().getOrCreate()
+    of_java = java.api.java.JavaSparkContext(running.sparkContext())
+    conf = SparkConf(_jconf=of_java.getConf())
+    return SparkSession(SparkContext(gateway=gateway, jsc=of_java, conf=conf), running.newSession())
+
+
+def _start(folder: Path, tests: int) -> None:
+    log = folder / "log"
+    command = [sys.executable, "-m", "tests.lake.shared_java", str(folder), str(tests)]
+    written = (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    actions = [written, (os.POSIX_SPAWN_DUP2, 1, 2)]
+    process = os.posix_spawn(sys.executable, command, os.environ, file_actions=actions, setsid=True)
+    while not (folder / "address").exists():
+        if os.waitpid(process, os.WNOHANG)[0]:
+            raise RuntimeError(log.read_text())
+        time.sleep(0.05)
+
+
+def _run(folder: Path, tests: int) -> None:
+    spark = get_session(master="local[2]", settings=_SETTINGS)
+    gateway: Any = spark.sparkContext._gateway
+    parameters = gateway.gateway_parameters
+    written = folder / "new-address"
+    written.touch(0o600)
+    written.write_text(json.dumps([parameters.port, parameters.auth_token]))
+    written.rename(folder / "address")
+    while Path(f"/proc/{tests}").exists():
+        time.sleep(0.5)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    _run(Path(sys.argv[1]), int(sys.argv[2]))
