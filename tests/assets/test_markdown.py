@@ -10,7 +10,7 @@ from tests.made_lake import schema
 from ticdc_assets.assets.markdown import code, code_block
 from ticdc_assets.assets.metadata import note_on_definition
 from ticdc_assets.assets.specs import columns_metadata
-from ticdc_assets.checks.invariants.invariant import Violations
+from ticdc_assets.checks.invariants import KnownRows
 from ticdc_assets.checks.results import CONTRACT, make_status_evaluation
 from ticdc_assets.lake.log.applied_row import RowCounts
 from ticdc_assets.lake.log.catalog import LakeTable, TableChange
@@ -43,7 +43,7 @@ def test_dagsters_pages_show_hostile_names_as_text(name: str) -> None:
 
     key = dg.AssetCheckKey(dg.AssetKey("a"), "table_is_live")
     columns = ("status", "stopped_ts", "reason", "ddl", "resume_command", "skip_ddl_command")
-    stopped = Violations(columns, [("paused", 1, name, None, None, None)])
+    stopped = KnownRows(columns, [("paused", 1, name, None, None, None)])
     evaluation = make_status_evaluation(key, stopped, CONTRACT, "1 to 2")
     described = unescape_markdown(evaluation.description or "")
     assert text_of(evaluation.description) == described

@@ -7,16 +7,20 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.checks import models
 from ticdc_assets.checks.invariants import CheckContext, SnapshotRange
+from ticdc_assets.checks.invariants.queries import Rows, choose_rows, is_above
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts
 from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.store.arrow import make_table
+from ticdc_assets.lake.store.contracts import CONTRACTS, RAW_FILES, RAW_RECORDS
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.plan.state import Incarnation, State
 
@@ -79,7 +83,10 @@ def count(name: str, read: int, applied: int, superseded: int) -> Row:
 
 
 class InMemoryContext(CheckContext):
-    """A range from ts 100, batch 1 to ts 200, batch 2 over tables that a test makes up."""
+    """A range from ts 100, batch 1 to ts 200, batch 2 over tables that a test makes up.
+
+    With `few`, this process holds their rows; otherwise Spark does.
+    """
 
     def __init__(
         self,
@@ -90,10 +97,12 @@ class InMemoryContext(CheckContext):
         since: int = 1,
         incarnations: Sequence[Incarnation] = (),
         decoded: int = 2,
+        few: bool = True,
     ) -> None:
         lake = LakeSession(spark, Lake("/nowhere", feed.id), feed)
         super().__init__(lake, SnapshotRange(since, 2))
         self._tables = dict(tables)
+        self._few = few
         known = {one.id: one for one in incarnations or [table()]}
         before = State(ts=100, snapshot_id=1, incarnations=known)
         # Properties that are computed once can be set instead.
@@ -101,12 +110,26 @@ class InMemoryContext(CheckContext):
         after = State(ts=200, snapshot_id=2, incarnations=known)
         self.after = Snapshot(after, batch=2, decoded_batch=decoded)
 
-    def read(self, table: str) -> DataFrame:
-        columns = models.contract_schema(table, self.feed)
-        rows = [
-            tuple(one.get(name) for name in columns.names) for one in self._tables.get(table, ())
+    def read(
+        self, table: str, columns: Sequence[str], above: Mapping[str, int] | None = None
+    ) -> Rows:
+        stored = [
+            tuple(one.get(name) for name in self._contract(table).names)
+            for one in self._tables.get(table, ())
         ]
-        return self.lake.spark.createDataFrame(rows, columns)
+        rows: Rows = (
+            make_table(CONTRACTS.get(table) or self._raw_contract(), stored)
+            if self._few
+            else self.lake.spark.createDataFrame(stored, self._contract(table))
+        )
+        chosen = choose_rows(rows, lambda get: is_above(above, get)) if above else rows
+        return chosen.select(list(columns))
+
+    def _contract(self, table: str) -> StructType:
+        return models.contract_schema(table, self.feed)
+
+    def _raw_contract(self) -> str:
+        return RAW_FILES if self.feed.transport == "storage" else RAW_RECORDS
 
     def read_rows(
         self, table: str, columns: Sequence[str], where: pc.Expression

@@ -159,7 +159,7 @@ def test_a_corrupted_table_fails_its_checks(
                 assert not isinstance(violations, NotEvaluated)
                 found.append([tuple(line.asDict().values()) for line in violations.collect()])
             # Large tables take another path.
-            monkeypatch.setattr(current, "_SMALL_TABLE_BYTES", 0)
+            monkeypatch.setattr(current, "MANY_ROWS", 0)
             violations = keys_are_unique.find(context, [applied.state.incarnations[id]])[id]
             assert not isinstance(violations, NotEvaluated)
             assert [tuple(line.asDict().values()) for line in violations.collect()] == found[0]

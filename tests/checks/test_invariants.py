@@ -122,15 +122,21 @@ FILES = {
 }
 
 
+@pytest.fixture(scope="module", params=[True, False], ids=["few", "many"])
+def few(request: pytest.FixtureRequest) -> bool:
+    """Whether the driver holds the rows, or Spark."""
+    return bool(request.param)
+
+
 @pytest.fixture(scope="module")
-def simple(spark: SparkSession) -> Iterator[CheckContext]:
-    with InMemoryContext(spark, SIMPLE, VALID) as context:
+def simple(spark: SparkSession, few: bool) -> Iterator[CheckContext]:
+    with InMemoryContext(spark, SIMPLE, VALID, few=few) as context:
         yield context
 
 
 @pytest.fixture(scope="module")
-def folder(spark: SparkSession) -> Iterator[CheckContext]:
-    with InMemoryContext(spark, FOLDER, FILES) as context:
+def folder(spark: SparkSession, few: bool) -> Iterator[CheckContext]:
+    with InMemoryContext(spark, FOLDER, FILES, few=few) as context:
         yield context
 
 
@@ -178,7 +184,7 @@ BROKEN_FOLDER = {
 
 
 @pytest.fixture(scope="module")
-def broken(spark: SparkSession) -> Iterator[CheckContext]:
+def broken(spark: SparkSession, few: bool) -> Iterator[CheckContext]:
     history = [*HISTORY, version("b", 160, 5)]
     lines = [
         line(1, 100, 1, watermarks={"t-0": 190, "t-1": 100}),
@@ -189,13 +195,13 @@ def broken(spark: SparkSession) -> Iterator[CheckContext]:
     old = {**quarantined, "batch": 1}
     tables = {**VALID, "events": [*EVENTS, *BROKEN_ROWS], "schema_history": history}
     tables |= {"applied": lines, "quarantine": [quarantined, checksum_mismatch, old]}
-    with InMemoryContext(spark, SIMPLE, tables) as context:
+    with InMemoryContext(spark, SIMPLE, tables, few=few) as context:
         yield context
 
 
 @pytest.fixture(scope="module")
-def broken_folder(spark: SparkSession) -> Iterator[CheckContext]:
-    with InMemoryContext(spark, FOLDER, BROKEN_FOLDER, decoded=1) as context:
+def broken_folder(spark: SparkSession, few: bool) -> Iterator[CheckContext]:
+    with InMemoryContext(spark, FOLDER, BROKEN_FOLDER, decoded=1, few=few) as context:
         yield context
 
 

@@ -2,7 +2,7 @@
 
 `check_specs` declares a changefeed's checks; `evaluate_checks` evaluates them over a range of
 snapshots (`SnapshotRange`).  Rules of this room: a check reads what the range changed, and a range
-since snapshot 0 checks everything; frames are read once and shared; a result shows where a row is
+since snapshot 0 checks everything; rows are read once and shared; a result shows where a row is
 and what is wrong with it, never its values.
 """
 

@@ -74,19 +74,28 @@ def _evaluate_layers(
         if _is_selected(key, selected)
     }
     if contracts:
-        new_rows = {table: _new_rows_condition(context, table) for table in contracts}
+        new_rows = {table: _find_new_rows(context, table) for table in contracts}
         yield from results.evaluate_contracts(context, contracts, new_rows)
 
 
-def _new_rows_condition(context: CheckContext, table: str) -> str:
-    """Return the SQL condition for the rows that the range wrote to a table of the lake."""
-    if context.range.is_full or table == "tables":
-        return "true"
-    if table == "applied":
-        return f"snapshot_id > {context.range.since} AND snapshot_id <= {context.range.through}"
-    if table == "schema_history":
-        return f"valid_from >= {context.before.ts} OR valid_from IS NULL"
-    return f"batch > {context.before.batch} OR batch IS NULL"
+def _find_new_rows(context: CheckContext, table: str) -> results.NewRows:
+    """Return which rows the range wrote to a table of the lake."""
+    before, changed = context.before, context.range
+    if changed.is_full:
+        return results.NewRows()
+    match table:
+        case "raw" | "events":
+            return results.NewRows(above={"batch": before.batch})
+        case "applied":
+            return results.NewRows(
+                {"snapshot_id": changed.since}, f"snapshot_id <= {changed.through}"
+            )
+        case "schema_history":
+            return results.NewRows(condition=f"valid_from >= {before.ts} OR valid_from IS NULL")
+        case "quarantine":
+            return results.NewRows(condition=f"batch > {before.batch} OR batch IS NULL")
+        case _:
+            return results.NewRows()
 
 
 class _TableCheck(NamedTuple):

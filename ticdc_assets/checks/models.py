@@ -1,7 +1,7 @@
 """Models of the lake's own tables: the columns of their contracts, and the domain of every column.
 
 Each value check of pandera is a Spark job of its own that keeps neither count nor sample.  So a
-model's checks are also combined into one condition: one job finds all rows that violate any of
+model's checks are also combined into one condition: one query finds all rows that violate any of
 them, and the model then describes a sample of those rows.
 """
 
@@ -10,12 +10,9 @@ from functools import cache
 from typing import Any, get_args
 
 import pyspark.sql.types as T
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Op, Ordering
-from ticdc_assets.lake.columns.expressions import any_of
 from ticdc_assets.lake.store.contracts import CONTRACTS, RAW_FILES, RAW_RECORDS
 from ticdc_assets.plan.state import ShownStatus
 
@@ -99,16 +96,21 @@ def _parse(columns: str) -> T.StructType:
 
 def make_model(table: str, feed: Changefeed) -> Model:
     """Make the model of a table of the lake."""
+    return _make_model(table, contract_schema(table, feed), feed.transport == "storage")
+
+
+@cache
+def _make_model(table: str, contract: T.StructType, is_folder: bool) -> Model:
     # Imported late: it takes half a second, and the tables of a run are written before its checks.
     import pandera.pyspark as pa
 
     domains = dict(_DOMAINS[table])
     if table == "raw":
-        domains |= _FILE_DOMAINS if feed.transport == "storage" else _RECORD_DOMAINS
+        domains |= _FILE_DOMAINS if is_folder else _RECORD_DOMAINS
     # pandera has no structs, and they have no domain.
     columns = {
         field.name: field.dataType
-        for field in contract_schema(table, feed)
+        for field in contract
         if not isinstance(field.dataType, T.StructType)
     }
     fields = {name: pa.Field(**domains.get(name, {"nullable": True})) for name in columns}
@@ -130,26 +132,35 @@ def list_column_faults(schema: T.StructType, table: str, feed: Changefeed) -> li
     return differing + [f"{name}: not in the contract" for name in actual if name not in expected]
 
 
-def is_invalid(model: Model) -> Column:
-    """Return the condition that a row violates any value check of a model."""
-    return any_of(_violations(model))
+def list_checked_columns(model: Model) -> list[str]:
+    """List the columns whose values a model checks."""
+    columns = model.to_schema().columns
+    return [name for name, column in columns.items() if column.checks or not column.nullable]
 
 
-def _violations(model: Model) -> Iterator[Column]:
+def format_violation(model: Model) -> str:
+    """Format the condition that a row, `r`, violates any value check of a model."""
+    return " OR ".join(_violations(model))
+
+
+def _violations(model: Model) -> Iterator[str]:
     for name, column in model.to_schema().columns.items():
-        value = F.col(f"`{name}`")
         if not column.nullable:
-            yield value.isNull()
+            yield f"r.{name} IS NULL"
         for check in column.checks:
-            parameters = check.statistics
-            match check.name:
-                case "isin":
-                    holds = value.isin(list(parameters["allowed_values"]))
-                case "greater_than":
-                    holds = value > parameters["min_value"]
-                case "greater_than_or_equal_to":
-                    holds = value >= parameters["min_value"]
-                case _:
-                    raise NotImplementedError(f"{name}: {check.name}")
             # A NULL violates no value check.
-            yield F.coalesce(~holds, F.lit(False))
+            yield f"r.{name} {_format_opposite(name, check)}"
+
+
+def _format_opposite(name: str, check: Model) -> str:
+    parameters = check.statistics
+    match check.name:
+        case "isin":
+            values = ", ".join(f"'{value}'" for value in parameters["allowed_values"])
+            return f"NOT IN ({values})"
+        case "greater_than":
+            return f"<= {parameters['min_value']}"
+        case "greater_than_or_equal_to":
+            return f"< {parameters['min_value']}"
+        case _:
+            raise NotImplementedError(f"{name}: {check.name}")

@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import dagster as dg
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
+from pyspark.sql import Row
 
 from ticdc_assets.checks import models
-from ticdc_assets.checks.invariants import CheckContext, NotEvaluated, Result, Severity, Violations
-from ticdc_assets.lake.columns.expressions import combine_pairwise
+from ticdc_assets.checks.invariants import CheckContext, KnownRows, NotEvaluated, Result, Severity
+from ticdc_assets.lake.store.small_tables import read_schema
 from ticdc_assets.safe_text import escape_markdown
 
 SAMPLE_ROWS = 10
@@ -102,50 +101,55 @@ def make_status_evaluation(
     return _evaluation(check, _GOES_ON if goes_on else weight, False, metadata, text)
 
 
-def evaluate_contracts(
-    context: CheckContext, checks: Mapping[str, dg.AssetCheckKey], new_rows: Mapping[str, str]
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Compare tables of the lake with their models: their columns, and the values of new rows.
+class NewRows(NamedTuple):
+    """Which rows a range wrote to a table: those above some values, and of these, exactly."""
 
-    `new_rows` holds, by table, the SQL condition for the rows to check.
-    """
-    spark, feed = context.lake.spark, context.feed
-    table_models = {table: models.make_model(table, feed) for table in checks}
-    faults = {
-        table: models.list_column_faults(context.read(table).schema, table, feed)
-        for table in checks
-    }
-    invalid = {
-        table: context.read(table)
-        .where(new_rows[table])
-        .where(models.is_invalid(table_models[table]))
-        for table in checks
-        if not faults[table]
-    }
-    # One job finds which tables have invalid rows; only those are read again.
-    marked = [frame.select(F.lit(table).alias("table")) for table, frame in invalid.items()]
-    tables_with_faults = set()
-    if marked:
-        found = combine_pairwise(DataFrame.union, marked).distinct().collect()
-        tables_with_faults = {row[0] for row in found}
+    above: Mapping[str, int] | None = None
+    condition: str = "true"
+
+
+def evaluate_contracts(
+    context: CheckContext, checks: Mapping[str, dg.AssetCheckKey], new_rows: Mapping[str, NewRows]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Compare tables of the lake with their models: their columns, and the values of new rows."""
     for table, check in checks.items():
         metadata: dict[str, Any] = {"ticdc/checked_range": context.description}
-        if faults[table]:
-            errors = [format_cell(fault) for fault in faults[table]]
+        schema = read_schema(context.open(table))
+        if faults := models.list_column_faults(schema, table, context.feed):
+            errors = [format_cell(fault) for fault in faults]
             metadata |= {"ticdc/violations": len(errors), "ticdc/errors": errors}
             yield _evaluation(check, CONTRACT, False, metadata, "columns differ from the contract")
-        elif table not in tables_with_faults:
-            yield _evaluation(check, CONTRACT, True, {**metadata, "ticdc/violations": 0})
-        else:
-            rows, count = _sample(invalid[table])
-            sample = spark.createDataFrame(rows, invalid[table].schema)
-            errors = [format_cell(e) for e in list_errors(table_models[table].validate(sample))]
-            metadata |= {
-                "ticdc/violations": count,
-                "ticdc/errors": errors,
-                "ticdc/sample": make_table(rows, [c for c in _IDENTIFYING if c in sample.columns]),
-            }
-            yield _evaluation(check, CONTRACT, False, metadata, _count_violations(count))
+            continue
+        model = models.make_model(table, context.feed)
+        identifying = [name for name in _IDENTIFYING if name in schema.names]
+        rows, count = _sample(_find_invalid_rows(context, table, model, new_rows[table]))
+        metadata["ticdc/violations"] = count
+        if not count:
+            yield _evaluation(check, CONTRACT, True, metadata)
+            continue
+        values = [tuple(row.asDict().get(name) for name in schema.names) for row in rows]
+        sample = context.lake.spark.createDataFrame(values, schema)
+        metadata |= {
+            "ticdc/errors": [format_cell(e) for e in list_errors(model.validate(sample))],
+            "ticdc/sample": make_table(rows, identifying),
+        }
+        yield _evaluation(check, CONTRACT, False, metadata, _count_violations(count))
+
+
+def _find_invalid_rows(
+    context: CheckContext, table: str, model: models.Model, new: NewRows
+) -> Result:
+    """Return the new rows of a table that violate its model: what it checks, and whose they are."""
+    checked = models.list_checked_columns(model)
+    names = read_schema(context.open(table)).names
+    columns = [name for name in names if name in checked or name in _IDENTIFYING]
+    needed = dict.fromkeys([*columns, *checked, *(new.above or ())])
+    shown = ", ".join(f"r.{name}" for name in columns)
+    return context.query(
+        f"SELECT {shown} FROM {{rows}} r"
+        f" WHERE ({new.condition}) AND ({models.format_violation(model)})",
+        rows=context.read(table, list(needed), new.above),
+    )
 
 
 def _count_violations(count: int) -> str:
@@ -154,7 +158,7 @@ def _count_violations(count: int) -> str:
 
 def _sample(result: Result) -> tuple[list[Row], int]:
     """Return a few of the violations and their count; where the few are all, without counting."""
-    limited = result if isinstance(result, Violations) else result.limit(SAMPLE_ROWS + 1)
+    limited = result if isinstance(result, KnownRows) else result.limit(SAMPLE_ROWS + 1)
     rows = limited.collect()
     return rows[:SAMPLE_ROWS], len(rows) if len(rows) <= SAMPLE_ROWS else result.count()
 

@@ -1,7 +1,8 @@
 """The promises: functions that return what violates them.
 
-Rules of this room: Spark, never Dagster; an invariant reads the frames of its `CheckContext` and
-counts before it scans; what corrupts tables blocks, what is only suspicious warns.
+Rules of this room: Spark, never Dagster; an invariant queries the rows of its `CheckContext`, few
+or many, in the same SQL, and counts before it scans; what corrupts tables blocks, what is only
+suspicious warns.
 `folder`, `rows` and `order` hold what TiCDC promises of its output, `accounting` and `current` what
 the lake promises of itself.
 """
@@ -15,8 +16,8 @@ from ticdc_assets.checks.invariants.invariant import (
     Result,
     Severity,
     TableInvariant,
-    Violations,
 )
+from ticdc_assets.checks.invariants.queries import KnownRows
 from ticdc_assets.checks.invariants.range_log import SnapshotRange
 
 INVARIANTS: tuple[Invariant, ...] = (
@@ -51,11 +52,11 @@ __all__ = [
     "TABLE_INVARIANTS",
     "CheckContext",
     "Invariant",
+    "KnownRows",
     "Layer",
     "NotEvaluated",
     "Result",
     "Severity",
     "SnapshotRange",
     "TableInvariant",
-    "Violations",
 ]

@@ -2,10 +2,9 @@
 
 from collections import defaultdict
 
-from pyspark.sql import functions as F
-
 from ticdc_assets.checks.invariants.context import CheckContext
-from ticdc_assets.checks.invariants.invariant import Result, Violations, promise
+from ticdc_assets.checks.invariants.invariant import Result, promise
+from ticdc_assets.checks.invariants.queries import KnownRows
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.store.reader import LakeReader
@@ -13,6 +12,7 @@ from ticdc_assets.lake.views.ledger import build_ledger
 
 _LEDGER = ("what", "table", "expected", "counted")
 _QUARANTINED = ("stage", "database", "table", "commit_ts", "error", "reason", "position")
+_POSITION = ("source", "partition", "number")
 _Rows = list[tuple[object, ...]]
 
 
@@ -25,11 +25,14 @@ def quarantine_is_empty(context: CheckContext) -> Result:
     """
     checksum = ChecksumMismatch.__name__
     if not any(row["in_range"] and row["error"] != checksum for row in context.quarantine_counts):
-        return Violations(_QUARANTINED)
-    rows = context.read("quarantine").where(F.col("error") != checksum)
-    position = F.concat_ws("-", "source", "partition", "number")
-    new = rows.where(context.in_new_quarantine)
-    return new.withColumn("position", position).select(*_QUARANTINED)
+        return KnownRows(_QUARANTINED)
+    columns = (*(name for name in _QUARANTINED if name != "position"), "batch", *_POSITION)
+    shown = ", ".join(f"q.{name}" for name in _QUARANTINED if name != "position")
+    return context.query(
+        f"SELECT {shown}, concat_ws('-', q.source, q.partition, q.number) AS position"
+        f" FROM {{quarantine}} q WHERE q.error <> '{checksum}' AND ({context.in_new_quarantine})",
+        quarantine=context.read("quarantine", columns),
+    )
 
 
 @promise("checkpoints", "ERROR", blocking=True)
@@ -41,8 +44,8 @@ def ledger_balances(context: CheckContext) -> Result:
     replayed, are paused or are waiting.
     """
     if context.range.is_full:
-        return Violations(_LEDGER, _recount_everything(context))
-    return Violations(
+        return KnownRows(_LEDGER, _recount_everything(context))
+    return KnownRows(
         _LEDGER, [*_check_counts(context), *_check_rows(context), *_check_batches(context)]
     )
 

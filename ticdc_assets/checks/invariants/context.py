@@ -1,43 +1,53 @@
-"""The frames that all checks share.
+"""The rows that all checks share.
 
 A check follows the change: it looks at rows when they become pending, at tables when they change.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
+from typing import Any
 
+import pyarrow.compute as pc
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from ticdc_assets.checks.invariants.range_log import RangeLog
-from ticdc_assets.checks.invariants.row_conditions import (
-    NAME_INTERVALS,
-    POSITION,
-    column_counts_differ,
-    contains,
-    ddl_order,
-    fault_conditions,
-    missing_key_columns,
+from ticdc_assets.checks.invariants.event_facts import (
+    EVENT_COLUMNS,
+    EVENT_FACTS,
+    FactReader,
+    NameInterval,
 )
+from ticdc_assets.checks.invariants.queries import (
+    GetColumn,
+    KnownRows,
+    Queries,
+    Rows,
+    choose_rows,
+    is_above,
+    map_rows,
+)
+from ticdc_assets.checks.invariants.range_log import RangeLog
+from ticdc_assets.checks.invariants.row_faults import FAULTS, list_faults
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.events.repetition import event_digest
-from ticdc_assets.lake.store.small_tables import read_table
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.writer import is_writable
 from ticdc_assets.plan.state import Incarnation
 
 
 @dataclass(eq=False)
 class CheckContext(RangeLog):
-    """A range of snapshots with the frames that checks share; closing it frees cached frames.
+    """A range of snapshots with the rows that checks share; closing it frees cached frames.
 
     `only` restricts `events` too.
     """
 
     _cached: list[DataFrame] = field(default_factory=list, init=False)
-    _frames: dict[str, DataFrame] = field(default_factory=dict, init=False)
+    _opened: dict[str, DeltaTable] = field(default_factory=dict, init=False)
 
     def __enter__(self) -> "CheckContext":
         return self
@@ -51,17 +61,39 @@ class CheckContext(RangeLog):
         for frame in self._cached:
             frame.unpersist()
         self._cached.clear()
-        self._frames.clear()
 
-    def read(self, table: str) -> DataFrame:
-        """Read one of the lake's own tables, once for all checks: no run writes meanwhile."""
-        if table not in self._frames:
-            self._frames[table] = read_table(self.lake, table)
-        return self._frames[table]
+    def open(self, table: str) -> DeltaTable:
+        """Open one of the lake's own tables, once for all checks: no run writes meanwhile."""
+        if table not in self._opened:
+            self._opened[table] = LakeReader(self.lake.location).open(table)
+        return self._opened[table]
 
-    def make_frame(self, rows: Sequence[tuple[object, ...]], columns: str) -> DataFrame:
-        """Make a frame from rows that the driver holds."""
-        return self.lake.spark.createDataFrame(rows, columns)
+    def read(
+        self, table: str, columns: Sequence[str], above: Mapping[str, int] | None = None
+    ) -> Rows:
+        """Read one of the lake's own tables: all rows, or those with a greater value in a column.
+
+        Of several columns, it may be any.
+        """
+        reader, opened = LakeReader(self.lake.location), self.open(table)
+
+        def is_read(get: GetColumn) -> Any:
+            return is_above(above or {}, get)
+
+        # The features that delta-rs writes are those that it reads, too.
+        if is_writable(opened) and reader.is_small(opened, above):
+            return reader.read(opened, columns, is_read(pc.field) if above else None)
+        stored = self.lake.spark.read.format("delta").option("versionAsOf", opened.version())
+        frame = stored.load(self.lake.path(table))
+        return (frame.where(is_read(F.col)) if above else frame).select(*columns)
+
+    @cached_property
+    def _queries(self) -> Queries:
+        return Queries(self.lake)
+
+    def query(self, sql: str, **rows: Rows) -> DataFrame | KnownRows:
+        """Run a query over rows by name."""
+        return self._queries.run(sql, **rows)
 
     # Input and quarantine
 
@@ -69,7 +101,11 @@ class CheckContext(RangeLog):
     def ingested_counts(self) -> list[Row]:
         """What the range ingested, counted by batch, and for a folder by role."""
         keys = ("batch", "role") if self.feed.transport == "storage" else ("batch",)
-        return self.read("raw").where(self.in_new_batches).groupBy(*keys).count().collect()
+        return self.query(
+            f"SELECT {', '.join(keys)}, count(*) AS count FROM {{raw}} r"
+            f" WHERE {self.in_new_batches} GROUP BY ALL",
+            raw=self.read("raw", keys, {"batch": self.before.batch}),
+        ).collect()
 
     @property
     def in_new_quarantine(self) -> str:
@@ -79,61 +115,44 @@ class CheckContext(RangeLog):
     @cached_property
     def quarantine_counts(self) -> list[Row]:
         """The whole quarantine, counted by table, stage and error, and whether it is new."""
-        groups = self.read("quarantine").groupBy(
-            *("database", "table", "stage", "error"),
-            F.expr(self.in_new_batches).alias("in_new_batches"),
-            F.expr(f"coalesce({self.in_new_quarantine}, false)").alias("in_range"),
-        )
-        return groups.count().collect()
+        columns = ("database", "table", "stage", "error", "batch", "commit_ts")
+        return self.query(
+            "SELECT q.database, q.table, q.stage, q.error, count(*) AS count,"
+            f" {self.in_new_batches} AS in_new_batches,"
+            f" coalesce({self.in_new_quarantine}, false) AS in_range"
+            " FROM {quarantine} q GROUP BY ALL",
+            quarantine=self.read("quarantine", columns),
+        ).collect()
 
     # Events
 
     @cached_property
-    def events(self) -> DataFrame:
-        """The events that the range ingested or applied, without their row images.
+    def events(self) -> Rows:
+        """The facts of the events that the range ingested or applied."""
+        before, after = self.before, self.after
+        names = None if self.only is None else [n for id in self.only for n in self._names_of(id)]
 
-        Conditions on images are computed here, in the one scan that reads them.  `is_pending` says
-        that the range had the row to apply, `incarnation` to which table.
-        """
-        ts, before, after = F.col("commit_ts"), self.before, self.after
-        is_new = F.col("batch") > before.batch
-        chosen = self.read("events").where(
-            (F.col("batch") <= after.batch) & (is_new | ts.between(before.ts, after.ts))
-        )
-        if self.only is not None:
-            versions = (
-                row for id in self.only for row in self.schema_versions_by_table.get(id, ())
+        def is_of_range(get: GetColumn) -> Any:
+            ts = get("commit_ts")
+            is_new = get("batch") > before.batch
+            chosen = (get("batch") <= after.batch) & (
+                is_new | ((ts >= before.ts) & (ts <= after.ts))
             )
-            names = {make_table_name(row["database"], row["table"]) for row in versions}
-            chosen = chosen.where(F.col("name").isin(names))
-        named = chosen.join(F.broadcast(self._make_name_intervals()), "name", "left")
-        is_row = F.col("kind") == "row"
-        is_pending = is_row & (ts <= after.ts) & (is_new | (ts > before.ts))
-        interval = F.get(F.filter("intervals", contains(ddl_order())), F.lit(0))
-        frame = named.withColumn("interval", F.when(is_row, interval)).select(
-            *("batch", "seq", "index", "kind", "name", "database", "table", "op", "commit_ts"),
-            *("ordering", "schema_version", "source", "partition", "number", "error"),
-            F.expr(POSITION),
-            F.coalesce(is_pending, F.lit(False)).alias("is_pending"),
-            F.col("interval.incarnation").alias("incarnation"),
-            F.col("before").isNotNull().alias("has_old"),
-            F.col("after").isNotNull().alias("has_new"),
-            F.col("observed").isNotNull().alias("has_observed"),
-            F.when(is_pending, missing_key_columns()).alias("missing_key_columns"),
-            F.when(is_pending & (F.col("op") == "update"), column_counts_differ()).alias(
-                "column_counts_differ"
-            ),
-            F.when(is_row, event_digest()).alias("digest"),
-            F.expr("if(kind = 'ddl', get_json_object(statement, '$.sql'), NULL) AS sql"),
-        )
-        cached = frame.persist()
-        self._cached.append(cached)
-        return cached
+            return chosen if names is None else chosen & get("name").isin(names)
 
-    @cached_property
-    def pending_rows(self) -> DataFrame:
-        """Rows that the range applied, quarantined, or recognized as repetitions."""
-        return self.events.where("is_pending")
+        stored = self.read(
+            "events", EVENT_COLUMNS, {"batch": before.batch, "commit_ts": before.ts - 1}
+        )
+        reader = FactReader(before.batch, before.ts, after.ts, self._find_name_intervals())
+        facts = map_rows(choose_rows(stored, is_of_range), reader, EVENT_FACTS)
+        if isinstance(facts, DataFrame):
+            facts = facts.persist()
+            self._cached.append(facts)
+        return facts
+
+    def query_events(self, sql: str) -> DataFrame | KnownRows:
+        """Run a query over the facts of events, `{events}`."""
+        return self.query(sql, events=self.events)
 
     @cached_property
     def event_counts(self) -> list[Row]:
@@ -141,34 +160,33 @@ class CheckContext(RangeLog):
 
         `is_late` says that a row's commit ts had been applied before the range.
         """
-        is_row = F.col("kind") == "row"
-        is_in_time = (F.col("commit_ts") > self.before.ts) | (F.col("ordering") == "table_version")
-        groups = self.events.groupBy(
-            *("kind", "name", "incarnation", "schema_version", "has_observed"),
-            *("ordering", "is_pending"),
-            F.when(~is_row, F.col("batch")).alias("batch"),
-            F.when(is_row, ~F.coalesce(is_in_time, F.lit(False))).alias("is_late"),
-            F.when(is_row, F.col("op") == "upsert").alias("is_upsert"),
-        )
-        faults = fault_conditions(self.feed)
-        return groups.agg(
-            F.count(F.lit(1)).alias("count"),
-            F.min("commit_ts").alias("first_commit_ts"),
-            F.min_by("position", "commit_ts").alias("position"),
-            *(F.count_if(F.expr(sql)).alias(fault) for fault, sql in faults.items()),
+        is_in_time = f"commit_ts > {self.before.ts} OR ordering = 'table_version'"
+        faults = list_faults(self.feed)
+        return self.query_events(
+            "SELECT kind, name, incarnation, schema_version, has_observed, ordering, is_pending,"
+            " CASE WHEN kind <> 'row' THEN batch END AS batch,"
+            f" CASE WHEN kind = 'row' THEN NOT coalesce({is_in_time}, false) END AS is_late,"
+            " CASE WHEN kind = 'row' THEN op = 'upsert' END AS is_upsert,"
+            " count(*) AS count, min(commit_ts) AS first_commit_ts,"
+            " min_by(position, commit_ts) AS position, "
+            + ", ".join(
+                f"CAST(count_if(is_pending AND ({faults[fault]})) AS BIGINT) AS {fault}"
+                for fault in FAULTS
+            )
+            + " FROM {events} e GROUP BY ALL"
         ).collect()
 
     @property
     def pending_counts(self) -> list[Row]:
         return [row for row in self.event_counts if row["is_pending"]]
 
-    def _make_name_intervals(self) -> DataFrame:
-        """Return per name which incarnation bore it when, and its handle key.
+    def _find_name_intervals(self) -> dict[str, list[NameInterval]]:
+        """Return per name which incarnation bore it when.
 
         Stopped tables are left out: what their later rows belong to is not known.
         """
         state = self.after.state
-        intervals = defaultdict(list)
+        intervals: dict[str, list[NameInterval]] = defaultdict(list)
         for row in self.schema_versions:
             table = state.incarnations.get(row["incarnation"])
             if table is None or table.is_stopped or table.status_before_drop is not None:
@@ -178,19 +196,20 @@ class CheckContext(RangeLog):
             # Rows at the commit ts of a DDL, a load or a definition precede it; otherwise a table's
             # first known version begins with its first row.
             low = row["valid_from"] - (row["origin"] not in ("ddl", "load", "upstream"))
-            name = make_table_name(row["database"], row["table"])
-            intervals[name].append((row["incarnation"], low, row["valid_to"], row["key"]))
-        return self.make_frame(list(intervals.items()), NAME_INTERVALS)
+            name = make_table_name(row["database"], row["table"]) or ""
+            key = tuple(row["key"] or ())
+            intervals[name].append(NameInterval(row["incarnation"], low, row["valid_to"], key))
+        return dict(intervals)
 
     @cached_property
     def inserts_and_deletes(self) -> dict[str, tuple[int, int]]:
         """By table, how many rows were inserted and deleted; a repeated row counts once."""
-        by_commit_ts = f"ordering = 'commit_ts' AND commit_ts > {self.before.ts}"
-        rows = self.pending_rows.where(f"{by_commit_ts} AND incarnation IS NOT NULL")
-        once = rows.select("incarnation", "name", "op", "digest").distinct()
-        counted = once.groupBy("incarnation").agg(
-            F.count_if(F.col("op") == "insert").alias("inserts"),
-            F.count_if(F.col("op") == "delete").alias("deletes"),
+        counted = self.query_events(
+            "SELECT incarnation, CAST(count_if(op = 'insert') AS BIGINT) AS inserts,"
+            " CAST(count_if(op = 'delete') AS BIGINT) AS deletes"
+            " FROM (SELECT DISTINCT incarnation, name, op, digest FROM {events} e"
+            f" WHERE is_pending AND ordering = 'commit_ts' AND commit_ts > {self.before.ts}"
+            " AND incarnation IS NOT NULL) once GROUP BY incarnation"
         )
         return {row[0]: (row[1], row[2]) for row in counted.collect()}
 

@@ -1,22 +1,20 @@
 """What the lake promises of every current table: its status, its columns, its keys, its rows."""
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import and_
 from random import Random
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from resources.catalog import count_files
 from ticdc_assets.checks.invariants.context import CheckContext
-from ticdc_assets.checks.invariants.invariant import (
-    NotEvaluated,
-    Result,
-    Violations,
-    promise_per_table,
-)
+from ticdc_assets.checks.invariants.invariant import NotEvaluated, Result, promise_per_table
+from ticdc_assets.checks.invariants.queries import KnownRows
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json
 from ticdc_assets.lake.apply.current_table import CurrentTable
@@ -25,8 +23,9 @@ from ticdc_assets.lake.columns.inexact import get_column, has_value, identify, r
 from ticdc_assets.lake.columns.types import DeltaColumn, choose_delta_names, list_delta_columns
 from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.delta_log import count_rows
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.lake.store.small_tables import read_schema
+from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.verify.sampled_rows import SampleVerifier
 from ticdc_assets.lake.views.overview import find_blocking_ddl
 from ticdc_assets.plan.state import Incarnation
@@ -40,9 +39,6 @@ _ALTERED = ("commit_ts", "position", "file", "delta_version", "stated", "compute
 # How many rows of a table have their checksums verified, at most about.
 _SAMPLED_ROWS, _SAMPLED_ROWS_IN_FULL = 100, 10_000
 _ROW_COUNT = ("rows_before", "inserts", "deletes", "expected", "actual")
-# One Spark job checks the keys of this many tables, if each has at most this many bytes.
-_TABLES_PER_JOB = 20
-_SMALL_TABLE_BYTES = 32 << 20
 _CREATES_TABLE = re.compile(r"\s*(?:CREATE\s|TRUNCATE\s)", re.IGNORECASE)
 _CHANGES_PARTITIONS = re.compile(r"\s*ALTER\s.*\bPARTITION", re.IGNORECASE | re.DOTALL)
 _NO_ROWS = "the table has no rows yet"
@@ -58,9 +54,7 @@ def table_is_live(context: CheckContext, tables: Sequence[Incarnation]) -> Mappi
     changefeed does not send; whatever it sends is applied.
     """
     return {
-        t.id: Violations(
-            _STATUS, [] if t.shown_status == "live" else [_describe_status(context, t)]
-        )
+        t.id: KnownRows(_STATUS, [] if t.shown_status == "live" else [_describe_status(context, t)])
         for t in tables
     }
 
@@ -92,7 +86,7 @@ def columns_match_schema_history(
     return {table.id: _compare_columns(context, table) for table in tables}
 
 
-def _compare_columns(context: CheckContext, table: Incarnation) -> Violations | NotEvaluated:
+def _compare_columns(context: CheckContext, table: Incarnation) -> KnownRows | NotEvaluated:
     version = context.after.versions.get(table.id)
     if version is None or table.is_stopped:
         return NotEvaluated(_NO_ROWS if version is None else _STOPPED)
@@ -106,7 +100,7 @@ def _compare_columns(context: CheckContext, table: Incarnation) -> Violations | 
     actual = [f"{field.name} {field.dataType.simpleString()}" for field in types]
     width = max(len(expected), len(actual))
     pairs = zip(_pad(expected, width), _pad(actual, width), strict=True)
-    return Violations(
+    return KnownRows(
         _COLUMNS, [(at, one, other) for at, (one, other) in enumerate(pairs, 1) if one != other]
     )
 
@@ -123,12 +117,19 @@ def keys_are_unique(
 
     Only keys of rows that changed are compared with all others, except in a full check.
     """
-    results = {table.id: _read_keys(context, table) for table in tables}
-    keys = {id: frame for id, frame in results.items() if isinstance(frame, DataFrame)}
-    unique: dict[str, Result | NotEvaluated] = dict.fromkeys(keys, Violations(_DUPLICATES))
-    suspects = _find_tables_with_equal_hashes(context, keys)
-    duplicates = {id: _find_duplicates(keys[id], _changed_since(context, id)) for id in suspects}
-    return results | unique | duplicates
+    results: dict[str, Result | NotEvaluated] = {}
+    for table in tables:
+        key = _find_key(context, table)
+        if isinstance(key, NotEvaluated):
+            results[table.id] = key
+            continue
+        version, since = context.after.versions[table.id], _changed_since(context, table.id)
+        stored = StoredRows(LakeReader(context.lake.location), f"current/{table.id}", version)
+        if not stored.unknown_features and stored.count() <= MANY_ROWS:
+            results[table.id] = _find_few_duplicates(stored, key, since)
+        else:
+            results[table.id] = _find_duplicates(_read_keys(context, table, key), since)
+    return results
 
 
 def _changed_since(context: CheckContext, incarnation: str) -> int:
@@ -137,55 +138,62 @@ def _changed_since(context: CheckContext, incarnation: str) -> int:
     return -1 if is_full else context.before.ts
 
 
-def _find_tables_with_equal_hashes(
-    context: CheckContext, keys: Mapping[str, DataFrame]
-) -> set[str]:
-    """Return tables in which two keys have the same hash; small tables share a Spark job."""
-    after = context.after.versions
-    sizes = {id: count_files(context.lake.location, id, after[id])[1] for id in keys}
-    small = [id for id in keys if sizes[id] < _SMALL_TABLE_BYTES]
-    jobs = [small[i : i + _TABLES_PER_JOB] for i in range(0, len(small), _TABLES_PER_JOB)]
-    jobs += [[id] for id in keys if sizes[id] >= _SMALL_TABLE_BYTES]
-    suspects: set[str] = set()
-    for ids in jobs:
-        since = [_changed_since(context, id) for id in ids]
-        hashes = [
-            keys[id].select(
-                F.lit(number).alias("table"),
-                F.xxhash64("key").alias("hash"),
-                (F.col("ts") > since[number]).alias("is_new"),
-            )
-            for number, id in enumerate(ids)
-        ]
-        hashed = combine_pairwise(DataFrame.union, hashes)
-        if sizes[ids[0]] >= _SMALL_TABLE_BYTES and since[0] >= 0:
-            # Reading a large table twice is cheaper than sorting all of it.
-            new = hashed.where("is_new").select("table", "hash")
-            hashed = hashed.join(new, ["table", "hash"], "left_semi")
-        counted = hashed.groupBy("table", "hash").agg(
-            F.count(F.lit(1)).alias("count"), F.max("is_new").alias("is_new")
-        )
-        equal = counted.where("count > 1 AND is_new").select("table").distinct()
-        suspects |= {ids[row[0]] for row in equal.collect()}
-    return suspects
-
-
-def _read_keys(context: CheckContext, table: Incarnation) -> DataFrame | NotEvaluated:
-    """Return the handle keys of a table's rows, and the commit ts at which each last changed."""
+def _find_key(context: CheckContext, table: Incarnation) -> list[DeltaColumn] | NotEvaluated:
+    """Return the columns of a table's handle key."""
     names = choose_delta_names(table.schema)
     columns = [table.schema.column(name) for name in table.schema.key]
     key = [names[column.name] for column in columns if column is not None and column.name in names]
     if not key:
         return NotEvaluated("the table has no handle key: its rows have no identity")
-    rows = _read_rows(context, table)
-    if rows is None:
+    version = context.after.versions.get(table.id)
+    if version is None:
         return NotEvaluated(_NO_ROWS)
-    types = dict(rows.dtypes)
+    fields = read_schema(LakeReader(context.lake.location).open(f"current/{table.id}", version))
+    types = {field.name: field.dataType.simpleString() for field in fields}
     if missing := set(key) - set(types):
         return NotEvaluated(f"the table lacks handle key columns: {', '.join(sorted(missing))}")
-    key_columns = [DeltaColumn(name, types[name], comment="", column=name) for name in key]
-    complete = combine_pairwise(and_, (has_value(column, get_column) for column in key_columns))
-    values = identify(key_columns, get_column)
+    return [DeltaColumn(name, types[name], comment="", column=name) for name in key]
+
+
+def _find_few_duplicates(stored: StoredRows, key: Sequence[DeltaColumn], since: int) -> KnownRows:
+    """Return what `_find_duplicates` does, of a table that this process reads."""
+    times: Counter[tuple[tuple[Any, Any], ...]] = Counter()
+    last: dict[tuple[tuple[Any, Any], ...], int] = defaultdict(int)
+    for block in stored.read():
+        texts = [dict(entries or ()) for entries in _read_column(block, INEXACT)]
+        parts = (
+            [(value, text.get(name)) for value, text in zip(values, texts, strict=True)]
+            for name in (column.name for column in key)
+            for values in [_read_column(block, name)]
+        )
+        keys = zip(*parts, strict=True)
+        for row, ts in zip(keys, _read_column(block, COMMIT_TS), strict=True):
+            if all(part != (None, None) for part in row):
+                times[row] += 1
+                last[row] = max(last[row], ts)
+    duplicates = [
+        (", ".join(str(value if text is None else text) for value, text in row), count, last[row])
+        for row, count in times.items()
+        if count > 1 and last[row] > since
+    ]
+    return KnownRows(_DUPLICATES, duplicates)
+
+
+def _read_column(block: Mapping[str, pa.Array], name: str) -> list[Any]:
+    """Return the values of a column; a DATE that has become a DATETIME is one."""
+    column = block.get(name)
+    if column is None:
+        return [None] * len(block[COMMIT_TS])
+    is_date = pa.types.is_date(column.type)
+    values: list[Any] = (column.cast(pa.timestamp("us")) if is_date else column).to_pylist()
+    return values
+
+
+def _read_keys(context: CheckContext, table: Incarnation, key: Sequence[DeltaColumn]) -> DataFrame:
+    """Return the handle keys of a table's rows, and the commit ts at which each last changed."""
+    rows = CurrentTable(context.lake, table.id).rows(context.after.versions[table.id])
+    complete = combine_pairwise(and_, (has_value(column, get_column) for column in key))
+    values = identify(key, get_column)
     fields = (value.alias(f"k{number}") for number, value in enumerate(values))
     return (
         read_entries(rows)
@@ -196,8 +204,16 @@ def _read_keys(context: CheckContext, table: Incarnation) -> DataFrame | NotEval
 
 def _find_duplicates(keys: DataFrame, since: int) -> DataFrame:
     """Return keys that several rows have, one of which changed after a ts."""
-    counted = keys.groupBy("key").agg(
-        F.count(F.lit(1)).alias("times"), F.max("ts").alias("last_commit_ts")
+    hashed = suspects = keys.withColumn("hash", F.xxhash64("key"))
+    if since >= 0:
+        # Reading a large table twice is cheaper than sorting all of it.
+        new = hashed.where(F.col("ts") > since).select("hash")
+        suspects = hashed.join(new, "hash", "left_semi")
+    equal = suspects.groupBy("hash").count().where("count > 1").select("hash")
+    counted = (
+        hashed.join(equal, "hash", "left_semi")
+        .groupBy("key")
+        .agg(F.count(F.lit(1)).alias("times"), F.max("ts").alias("last_commit_ts"))
     )
     duplicates = counted.where(f"times > 1 AND last_commit_ts > {since}")
     parts = [f"key.{name}" for name in keys.select("key.*").columns]
@@ -227,7 +243,7 @@ def row_count_matches_events(
         actual = count(table.id, context.after.versions)
         expected = start + inserts - deletes
         rows = [(start, inserts, deletes, expected, actual)]
-        return Violations(_ROW_COUNT, [] if actual == expected else rows)
+        return KnownRows(_ROW_COUNT, [] if actual == expected else rows)
 
     return {table.id: compare(table) for table in tables}
 
@@ -257,7 +273,7 @@ def row_checksums_match(
             (row.commit_ts, row.position, row.file, version, row.stated, row.computed)
             for row in sample.altered
         ]
-        return Violations(_ALTERED, altered)
+        return KnownRows(_ALTERED, altered)
 
     with ThreadPoolExecutor() as pool:
         return dict(zip([t.id for t in tables], pool.map(verify, tables), strict=True))
@@ -294,10 +310,3 @@ def _why_not_countable(context: CheckContext, table: Incarnation) -> str | None:
     if table.id in context.uncountable_tables:
         return "events have no commit ts, or do not distinguish inserts from updates"
     return None
-
-
-def _read_rows(context: CheckContext, table: Incarnation) -> DataFrame | None:
-    version = context.after.versions.get(table.id)
-    if version is None:
-        return None
-    return CurrentTable(context.lake, table.id).rows(version)

@@ -1,15 +1,22 @@
 """What the storage sink promises of its folder: file numbers, immutable files, schema files."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Window as SparkWindow
-from pyspark.sql import functions as F
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.invariants.context import CheckContext
-from ticdc_assets.checks.invariants.invariant import Result, Violations, promise
+from ticdc_assets.checks.invariants.invariant import Result, promise
+from ticdc_assets.checks.invariants.queries import (
+    GetColumn,
+    KnownRows,
+    choose_rows,
+    is_null,
+    map_rows,
+)
 from ticdc_assets.errors import DecodeError
+from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.storage_sink.schema_file import read_schema_file
 
 _DATA = ("data", "changed data")
@@ -18,14 +25,7 @@ _GAP = ("directory", "first_missing", "last_missing", "path")
 _CHANGED = ("path", "size", "modified")
 _WAITING = ("path", "database", "table", "version", "size")
 _PROBLEM = "path string, version bigint, checksum bigint, reason string"
-_PROBLEM_ARROW = pa.schema(
-    [
-        ("path", pa.string()),
-        ("version", pa.int64()),
-        ("checksum", pa.int64()),
-        ("reason", pa.string()),
-    ]
-)
+_PROBLEM_ARROW = arrow_schema(_PROBLEM)
 
 
 def _is_folder(feed: Changefeed) -> bool:
@@ -44,32 +44,36 @@ def data_file_numbers_have_no_gaps(context: CheckContext) -> Result:
     A gap means that a file is lost, was deleted before it was read, or has not been listed yet.
     """
     if not _has_new_files(context, *_DATA):
-        return Violations(_GAP)
-    directory = F.regexp_extract("path", "^(.*)/[^/]*$", 1).alias("directory")
-    columns = (directory, "dispatcher", "number", "path", "batch")
-    files = context.read("raw").where(F.col("role").isin(*_DATA)).select(*columns)
+        return KnownRows(_GAP)
+    files = context.read("raw", ("path", "role", "dispatcher", "number", "batch"))
+    named = (
+        "SELECT regexp_extract(path, '^(.*)/[^/]*$', 1) AS directory, dispatcher, number, path,"
+        f" batch FROM {{files}} f WHERE role IN {_DATA}"
+    )
+    before = context.before.batch
     # Counting shows whether any number is missing; only then is it worth sorting to find which.
-    numbers = F.collect_set(F.when(F.col("number") > 0, F.col("number")))
-    counted = files.groupBy("directory", "dispatcher").agg(
-        F.size(numbers).alias("present"),
-        F.max("number").alias("last"),
-        F.max("batch").alias("batch"),
+    incomplete = context.query(
+        f"SELECT directory FROM ({named}) n GROUP BY directory, dispatcher"
+        " HAVING count(DISTINCT CASE WHEN number > 0 THEN number END) < max(number)"
+        f" AND max(batch) > {before} LIMIT 1",
+        files=files,
     )
-    if counted.where(f"present < last AND batch > {context.before.batch}").isEmpty():
-        return Violations(_GAP)
+    if not incomplete.collect():
+        return KnownRows(_GAP)
     if not context.range.is_full:
-        new = files.where(context.in_new_batches).select("directory").distinct()
-        files = files.join(F.broadcast(new), "directory", "left_semi")
-    first = files.groupBy("directory", "dispatcher", "number", "path").agg(
-        F.min("batch").alias("batch")
+        named = (
+            f"SELECT * FROM ({named}) n WHERE directory IN"
+            f" (SELECT directory FROM ({named}) o WHERE {context.in_new_batches})"
+        )
+    return context.query(
+        "SELECT directory, number_before + 1 AS first_missing, number - 1 AS last_missing, path"
+        " FROM (SELECT *, coalesce(lag(number) OVER"
+        " (PARTITION BY directory, dispatcher ORDER BY number), 0) AS number_before"
+        " FROM (SELECT directory, dispatcher, number, path, min(batch) AS batch"
+        f" FROM ({named}) m GROUP BY ALL) first) ordered"
+        f" WHERE number > number_before + 1 AND batch > {before}",
+        files=files,
     )
-    in_order = SparkWindow.partitionBy("directory", "dispatcher").orderBy("number")
-    numbered = first.withColumn(
-        "number_before", F.coalesce(F.lag("number").over(in_order), F.lit(0))
-    )
-    gaps = numbered.where(f"number > number_before + 1 AND batch > {context.before.batch}")
-    missing = ("number_before + 1 AS first_missing", "number - 1 AS last_missing")
-    return gaps.selectExpr("directory", *missing, "path")
 
 
 @promise("raw", "WARN", applies_to=_is_folder)
@@ -79,9 +83,13 @@ def data_files_are_immutable(context: CheckContext) -> Result:
     When a file changes, its new content replaces the old one and its table is replayed.
     """
     if not _has_new_files(context, "changed data"):
-        return Violations(_CHANGED)
-    changed = context.read("raw").where("role = 'changed data'").where(context.in_new_batches)
-    return changed.withColumn("modified", F.col("modified").cast("string")).select(*_CHANGED)
+        return KnownRows(_CHANGED)
+    columns = ("path", "role", "size", "modified", "batch")
+    return context.query(
+        "SELECT path, size, CAST(modified AS STRING) AS modified FROM {raw} r"
+        f" WHERE role = 'changed data' AND {context.in_new_batches}",
+        raw=context.read("raw", columns, {"batch": context.before.batch}),
+    )
 
 
 @promise("raw", "WARN", applies_to=_is_folder)
@@ -91,15 +99,17 @@ def data_files_are_readable(context: CheckContext) -> Result:
     A CSV file without its schema file waits, and so does a file that the storage fails to return.
     """
     if context.after.decoded_batch == context.after.batch:
-        return Violations(_WAITING)
-    batches = f"batch > {context.after.decoded_batch} AND batch <= {context.after.batch}"
-    files = context.read("raw").where(F.col("role").isin(*_DATA)).where(batches)
-    decoded = context.read("events").where(
-        f"kind = 'file' AND batch > {context.after.decoded_batch}"
+        return KnownRows(_WAITING)
+    new = {"batch": context.after.decoded_batch}
+    shown = ", ".join(f"f.{name}" for name in _WAITING)
+    return context.query(
+        f"SELECT {shown} FROM {{files}} f WHERE f.role IN {_DATA}"
+        f" AND f.batch > {context.after.decoded_batch} AND f.batch <= {context.after.batch}"
+        " AND NOT EXISTS (SELECT 1 FROM {decoded} d"
+        " WHERE d.kind = 'file' AND d.source = f.path AND d.seq = f.seq)",
+        files=context.read("raw", (*_WAITING, "role", "seq", "batch"), new),
+        decoded=context.read("events", ("kind", "source", "seq"), new),
     )
-    same = F.expr("file.path = decoded.source AND file.seq = decoded.seq")
-    waiting = files.alias("file").join(decoded.alias("decoded"), same, "left_anti")
-    return waiting.select(*_WAITING)
 
 
 @promise("raw", "WARN", applies_to=_is_folder)
@@ -109,10 +119,16 @@ def schema_file_checksums_match(context: CheckContext) -> Result:
     A mismatch only warns: a TiCDC server may have formatted an unusual default differently.
     """
     if not _has_new_files(context, *_SCHEMA):
-        return Violations(tuple(_PROBLEM_ARROW.names))
-    files = context.read("raw").where(F.col("role").isin(*_SCHEMA) & F.col("problem").isNull())
-    new = files.where(context.in_new_batches).select("path", "version", "checksum", "content")
-    return new.mapInArrow(_find_problems, _PROBLEM)
+        return KnownRows(tuple(_PROBLEM_ARROW.names))
+    columns = ("path", "version", "checksum", "content", "role", "problem", "batch")
+    raw = context.read("raw", columns, {"batch": context.before.batch})
+
+    def is_checked(get: GetColumn) -> Any:
+        is_new = (get("batch") > context.before.batch) & (get("batch") <= context.after.batch)
+        return get("role").isin(list(_SCHEMA)) & is_null(get("problem")) & is_new
+
+    problems = map_rows(choose_rows(raw, is_checked), _find_problems, _PROBLEM)
+    return context.query("SELECT * FROM {problems} p", problems=problems)
 
 
 def _find_problems(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.invariants.context import CheckContext
+from ticdc_assets.checks.invariants.queries import KnownRows
 from ticdc_assets.plan.state import Incarnation
 
 Layer = Literal["raw", "events", "quarantine", "checkpoints"]
@@ -22,22 +23,8 @@ class NotEvaluated:
     reason: str
 
 
-@dataclass(frozen=True)
-class Violations:
-    """Violations that are known on the driver: they need no Spark job."""
-
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[object, ...]] = ()
-
-    def collect(self) -> list[Row]:
-        return [Row(*self.columns)(*row) for row in self.rows]
-
-    def count(self) -> int:
-        return len(self.rows)
-
-
 # One row per violation; a DataFrame where there may be many.
-Result = DataFrame | Violations
+Result = DataFrame | KnownRows
 Find = Callable[[CheckContext], Result]
 # Evaluates several tables at once, by incarnation, so that they can share a Spark job.
 FindPerTable = Callable[[CheckContext, Sequence[Incarnation]], Mapping[str, Result | NotEvaluated]]

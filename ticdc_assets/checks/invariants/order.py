@@ -1,17 +1,23 @@
 """What the protocols promise of order: watermarks that only grow, and what precedes what."""
 
 from bisect import bisect_left
+from collections import defaultdict
 from itertools import pairwise
+from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import Window as SparkWindow
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks.invariants.context import CheckContext
-from ticdc_assets.checks.invariants.invariant import Result, Violations, promise
+from ticdc_assets.checks.invariants.event_facts import (
+    DIGEST_COLUMNS,
+    EVENT_DIGESTS,
+    read_digests,
+)
+from ticdc_assets.checks.invariants.invariant import Result, promise
+from ticdc_assets.checks.invariants.queries import GetColumn, KnownRows, Rows, choose_rows, map_rows
 from ticdc_assets.checks.invariants.rows import ROW_COLUMNS
-from ticdc_assets.lake.events.repetition import event_digest
+from ticdc_assets.lake.store.arrow import make_table
 from ticdc_assets.protocols.registry import get_ordering, get_traits
 
 _DECREASE = ("snapshot_id", "partition", "ts_before", "ts")
@@ -37,7 +43,7 @@ def resolved_ts_is_monotonic(context: CheckContext) -> Result:
             for partition, ts in sorted(one.watermarks.items())
             if watermarks.get(partition, -1) < ts
         ]
-    return Violations(_DECREASE, decreases)
+    return KnownRows(_DECREASE, decreases)
 
 
 def _has_commit_ts(feed: Changefeed) -> bool:
@@ -55,32 +61,40 @@ def no_new_rows_below_resolved_ts(context: CheckContext) -> Result:
     if is_one_snapshot and not any(
         row["kind"] == "row" and row["is_late"] for row in context.event_counts
     ):
-        return Violations(_LATE)
-    rows = context.events.where("kind = 'row' AND ordering = 'commit_ts'")
-    resolved = F.broadcast(_resolved_ts_before_batches(context))
-    late = rows.join(resolved, "batch").where("commit_ts <= resolved_before")
-    bounds = late.agg(F.min("commit_ts"), F.max("commit_ts"), F.max("batch")).collect()[0]
-    if bounds[0] is None:
-        return Violations(_LATE)
+        return KnownRows(_LATE)
+    rows = {"events": context.events, "resolved": _resolved_ts_before_batches(context)}
+    late = (
+        "FROM {events} e JOIN {resolved} r ON e.batch = r.batch"
+        " WHERE e.kind = 'row' AND e.ordering = 'commit_ts' AND e.commit_ts <= r.resolved_before"
+    )
+    bounds = "SELECT min(e.commit_ts), max(e.commit_ts), max(e.batch) "
+    ((first, last, batch),) = context.query(bounds + late, **rows).collect()
+    if first is None:
+        return KnownRows(_LATE)
     if context.feed.transport == "storage":
         # A file that waited for its schema file arrived in time: its rows are not late.
-        files = context.read("raw").selectExpr("seq", "batch AS ingested")
-        late = late.join(files, "seq").where("ingested = batch")
-    known = (
-        context.read("events")
-        .where(f"kind = 'row' AND commit_ts BETWEEN {bounds[0]} AND {bounds[1]}")
-        .where(f"batch < {bounds[2]}")
-        .select("name", "commit_ts", "batch", event_digest().alias("digest"))
+        late += " AND EXISTS (SELECT 1 FROM {files} f WHERE f.seq = e.seq AND f.batch = e.batch)"
+        rows["files"] = context.read("raw", ("seq", "batch"), {"batch": context.before.batch})
+    late += (
+        " AND NOT EXISTS (SELECT 1 FROM {known} k WHERE k.name = e.name"
+        " AND k.commit_ts = e.commit_ts AND k.digest = e.digest AND k.batch < e.batch)"
     )
-    same = F.expr(
-        "late.name = known.name AND late.commit_ts = known.commit_ts"
-        " AND late.digest = known.digest AND known.batch < late.batch"
-    )
-    new = late.alias("late").join(known.alias("known"), same, "left_anti")
-    return new.select(*_LATE)
+    rows["known"] = _read_known_rows(context, first, last, batch)
+    columns = ", ".join(f"e.{name}" for name in ROW_COLUMNS)
+    return context.query(f"SELECT {columns}, r.resolved_before {late}", **rows)
 
 
-def _resolved_ts_before_batches(context: CheckContext) -> DataFrame:
+def _read_known_rows(context: CheckContext, first: int, last: int, batch: int) -> Rows:
+    """Read the digests of rows between two commit ts that arrived before a batch."""
+    stored = context.read("events", ("kind", *DIGEST_COLUMNS), {"commit_ts": first - 1})
+
+    def is_chosen(get: GetColumn) -> Any:
+        return (get("kind") == "row") & (get("commit_ts") <= last) & (get("batch") < batch)
+
+    return map_rows(choose_rows(stored, is_chosen), read_digests, EVENT_DIGESTS)
+
+
+def _resolved_ts_before_batches(context: CheckContext) -> pa.Table:
     """Return the resolved ts that was applied when each batch was ingested."""
     snapshots = sorted((row.batch, row.ts) for row in context.snapshots)
     batches = [batch for batch, _ in snapshots]
@@ -92,7 +106,7 @@ def _resolved_ts_before_batches(context: CheckContext) -> DataFrame:
         position = bisect_left(batches, batch)
         if position:
             rows.append((batch, greatest[position - 1]))
-    return context.make_frame(rows, "batch bigint, resolved_before bigint")
+    return make_table("batch bigint, resolved_before bigint", rows)
 
 
 def _has_ordered_files(feed: Changefeed) -> bool:
@@ -107,10 +121,12 @@ def commit_ts_is_monotonic_per_file(context: CheckContext) -> Result:
     From one file to the next they may, as rows are repeated after a restart; and within one file
     where several nodes write a table.
     """
-    in_file = SparkWindow.partitionBy("source", "seq").orderBy("number")
-    rows = context.pending_rows.where("ordering = 'commit_ts'")
-    ordered = rows.withColumn("commit_ts_before", F.lag("commit_ts").over(in_file))
-    return ordered.where("commit_ts < commit_ts_before").select(*ROW_COLUMNS, "commit_ts_before")
+    columns = ", ".join(f"e.{name}" for name in (*ROW_COLUMNS, "commit_ts_before"))
+    return context.query_events(
+        f"SELECT {columns} FROM (SELECT *, lag(commit_ts) OVER"
+        " (PARTITION BY source, seq ORDER BY number) AS commit_ts_before FROM {events} o"
+        " WHERE is_pending AND ordering = 'commit_ts') e WHERE commit_ts < commit_ts_before"
+    )
 
 
 @promise("events", "WARN", applies_to=lambda feed: get_traits(feed).sends_ddl_to_all_partitions)
@@ -121,25 +137,25 @@ def ddl_reaches_all_partitions(context: CheckContext) -> Result:
     the DDL's commit ts; at exactly that ts the two come in either order.
     """
     if not any(row["kind"] == "ddl" for row in context.event_counts):
-        return Violations(_MISSING_DDL)
-    watermarks = context.snapshots[-1].watermarks if context.snapshots else {}
-    places = [(*name.rpartition("-")[::2], ts) for name, ts in watermarks.items()]
-    partitions = context.make_frame(
-        [(topic, int(number), ts) for topic, number, ts in places],
-        "source string, partition int, watermark bigint",
+        return KnownRows(_MISSING_DDL)
+    partitions: dict[str, dict[int, int]] = defaultdict(dict)
+    for name, watermark in context.snapshots[-1].watermarks.items() if context.snapshots else ():
+        topic, _, number = name.rpartition("-")
+        partitions[topic][int(number)] = watermark
+    sent: dict[tuple[Any, ...], set[int]] = defaultdict(set)
+    ddls = context.query_events(
+        "SELECT DISTINCT e.source, e.database, e.table, e.commit_ts, e.sql, e.partition"
+        f" FROM {{events}} e WHERE e.kind = 'ddl' AND e.commit_ts >= {context.before.ts}"
+        f" AND e.commit_ts < {context.after.ts}"
     )
-    ddls = context.events.where(
-        f"kind = 'ddl' AND commit_ts >= {context.before.ts} AND commit_ts < {context.after.ts}"
-    )
-    ddl = ("source", "commit_ts", "sql", "database", "table")
-    sent = ddls.groupBy(*ddl).agg(F.collect_set("partition").alias("sent_to"))
-    expected = sent.join(F.broadcast(partitions), "source").where("watermark > commit_ts")
-    lacking = expected.where(~F.array_contains("sent_to", F.col("partition")))
-    missing = lacking.groupBy(*ddl).agg(
-        F.sort_array(F.collect_list("partition")).alias("partitions")
-    )
-    text = F.array_join(F.col("partitions").cast("array<string>"), ", ")
-    return missing.withColumn("missing_in_partitions", text).select(*_MISSING_DDL)
+    for *ddl, partition in ddls.collect():
+        sent[tuple(ddl)].add(partition)
+    missing: list[tuple[object, ...]] = []
+    for (topic, database, table, ts, sql), sent_to in sent.items():
+        beyond = {number for number, watermark in partitions[topic].items() if watermark > ts}
+        if lacking := sorted(beyond - sent_to):
+            missing.append((database, table, ts, sql, topic, ", ".join(map(str, lacking))))
+    return KnownRows(_MISSING_DDL, missing)
 
 
 @promise("events", "WARN")
@@ -165,4 +181,4 @@ def schema_versions_increase(context: CheckContext) -> Result:
             if other["schema_version"] < before and other["valid_from"] >= context.before.ts:
                 values = {**other, "version_before": before}
                 decreases.append(tuple(values[name] for name in _VERSION_DECREASE))
-    return Violations(_VERSION_DECREASE, decreases)
+    return KnownRows(_VERSION_DECREASE, decreases)

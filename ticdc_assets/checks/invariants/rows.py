@@ -1,10 +1,9 @@
 """What the protocols promise of every row event: images, handle key, schema and checksum."""
 
-from pyspark.sql import functions as F
-
 from ticdc_assets.checks.invariants.context import CheckContext
-from ticdc_assets.checks.invariants.invariant import Result, Violations, promise
-from ticdc_assets.checks.invariants.row_conditions import Fault, fault_conditions
+from ticdc_assets.checks.invariants.invariant import Result, promise
+from ticdc_assets.checks.invariants.queries import KnownRows
+from ticdc_assets.checks.invariants.row_faults import Fault, list_faults
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
 
@@ -18,13 +17,13 @@ _Version = tuple[str | None, int]
 @promise("events", "ERROR", blocking=True)
 def inserts_have_no_old_value(context: CheckContext) -> Result:
     """An insert has the new row and no old one."""
-    return _find_faulty_rows(context, "insert", "has_old", "has_new")
+    return _find_faulty_rows(context, "faulty_insert", "has_old", "has_new")
 
 
 @promise("events", "ERROR", blocking=True)
 def deletes_have_no_new_value(context: CheckContext) -> Result:
     """A delete has the old row, or at least its handle key, and no new one."""
-    return _find_faulty_rows(context, "delete", "has_old", "has_new")
+    return _find_faulty_rows(context, "faulty_delete", "has_old", "has_new")
 
 
 @promise("events", "ERROR", blocking=True)
@@ -35,7 +34,7 @@ def updates_have_both_values(context: CheckContext) -> Result:
     of it only with `only-output-updated-columns` or `content-compatible`.  In Open Protocol, an
     update without an old row is an upsert.
     """
-    return _find_faulty_rows(context, "update", "has_old", "has_new", "column_counts_differ")
+    return _find_faulty_rows(context, "faulty_update", "has_old", "has_new", "column_counts_differ")
 
 
 @promise("events", "ERROR")
@@ -45,25 +44,28 @@ def handle_keys_are_present(context: CheckContext) -> Result:
     The handle key is the primary key, or else the shortest unique key over NOT NULL columns; no
     setting and no large message leaves it out.  A row without it is quarantined, not applied.
     """
-    return _find_faulty_rows(context, "key", "missing_key_columns")
+    return _find_faulty_rows(context, "faulty_key", "missing_key_columns")
 
 
 def _find_faulty_rows(context: CheckContext, fault: Fault, *shown: str) -> Result:
     """Return the pending rows with a fault; scans only where the counts show one."""
     columns = (*ROW_COLUMNS, *shown)
     if not any(row[fault] for row in context.pending_counts):
-        return Violations(columns)
-    faulty = context.pending_rows.where(fault_conditions(context.feed)[fault])
-    missing = F.array_join("missing_key_columns", ", ")
-    return faulty.withColumn("missing_key_columns", missing).select(*columns)
+        return KnownRows(columns)
+    chosen = ", ".join(f"e.{name}" for name in columns)
+    condition = list_faults(context.feed)[fault]
+    return context.query_events(
+        f"SELECT {chosen} FROM {{events}} e WHERE is_pending AND ({condition})"
+    )
 
 
 @promise("events", "ERROR", blocking=True)
 def row_events_are_stored_once(context: CheckContext) -> Result:
     """Every row event of a record or file is in `events` once, even if runs were killed."""
-    rows = context.events.where("kind = 'row'").groupBy("batch", "seq", "index", "source")
-    counted = rows.agg(F.count(F.lit(1)).alias("times"), F.first("position").alias("position"))
-    return counted.where("times > 1").select("batch", "position", "times")
+    return context.query_events(
+        "SELECT batch, min(position) AS position, count(*) AS times FROM {events} e"
+        " WHERE kind = 'row' GROUP BY batch, seq, e.index, source HAVING count(*) > 1"
+    )
 
 
 @promise("events", "WARN")
@@ -90,7 +92,7 @@ def row_schemas_are_known(context: CheckContext) -> Result:
         if (row["name"], row["schema_version"]) not in stated
         and (row["schema_version"] is not None or not row["has_observed"])
     ]
-    return Violations(_UNKNOWN, unknown)
+    return KnownRows(_UNKNOWN, unknown)
 
 
 def _read_stated_schemas(context: CheckContext, versions: set[int]) -> dict[_Version, TableSchema]:
@@ -98,11 +100,13 @@ def _read_stated_schemas(context: CheckContext, versions: set[int]) -> dict[_Ver
     if not versions:
         return {}
     schemas: dict[_Version, TableSchema] = {}
-    events = context.read("events").where(
-        F.col("kind").isin("ddl", "bootstrap") & F.col("schema_version").isin(sorted(versions))
+    columns = ("kind", "statement", "schema_version")
+    found = context.query(
+        "SELECT kind, statement FROM {events} e WHERE kind IN ('ddl', 'bootstrap')"
+        f" AND schema_version IN ({', '.join(map(str, sorted(versions)))})",
+        events=context.read("events", columns),
     )
-    rows = events.select("kind", "statement").collect()
-    for change in read_statements(row.asDict() for row in rows):
+    for change in read_statements(row.asDict() for row in found.collect()):
         schema = change.schema
         if schema is not None and schema.version is not None:
             schemas[make_table_name(schema.database, schema.table), schema.version] = schema

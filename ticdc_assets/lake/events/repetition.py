@@ -17,8 +17,3 @@ def is_same_event(left: str, right: str) -> Column:
     for column in columns[1:]:
         same &= column
     return same
-
-
-def event_digest() -> Column:
-    """Hash what identifies a row event, to compare it without its images."""
-    return F.xxhash64(*EVENT_IDENTITY)
