@@ -43,6 +43,9 @@ dev: $(INSTALLED) $(JARS) $(if $(SINK),$(BROKER_JARS)) ## Start Dagster on a sim
 
 ##@ Develop
 
+# Tests start many interpreters: each would compile the project again, where none may keep bytecode.
+test test-all soak test-ui: export PYTHONDONTWRITEBYTECODE =
+
 test: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the tests (several minutes)
 	$(RUN) -m pytest -n auto --maxprocesses 4
 

@@ -41,6 +41,14 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator["MariaDb"]:
         yield running
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Run one process more than there are cores: some tests wait for servers, or for a clock.
+
+    All processes share one Java machine, and few are enough to keep it busy.
+    """
+    return min((os.cpu_count() or 1) + 1, 4)
+
+
 def pytest_report_header() -> str:
     return f"golden data: {golden.GOLDEN}" + ("" if golden.GOLDEN.is_dir() else " (missing)")
 

@@ -31,7 +31,7 @@ from ticdc_assets.checks.invariants.queries import (
     map_rows,
 )
 from ticdc_assets.checks.invariants.range_log import RangeLog
-from ticdc_assets.checks.invariants.row_faults import FAULTS, list_faults
+from ticdc_assets.checks.invariants.row_faults import list_faults
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.store.reader import LakeReader
@@ -161,7 +161,6 @@ class CheckContext(RangeLog):
         `is_late` says that a row's commit ts had been applied before the range.
         """
         is_in_time = f"commit_ts > {self.before.ts} OR ordering = 'table_version'"
-        faults = list_faults(self.feed)
         return self.query_events(
             "SELECT kind, name, incarnation, schema_version, has_observed, ordering, is_pending,"
             " CASE WHEN kind <> 'row' THEN batch END AS batch,"
@@ -170,8 +169,8 @@ class CheckContext(RangeLog):
             " count(*) AS count, min(commit_ts) AS first_commit_ts,"
             " min_by(position, commit_ts) AS position, "
             + ", ".join(
-                f"CAST(count_if(is_pending AND ({faults[fault]})) AS BIGINT) AS {fault}"
-                for fault in FAULTS
+                f"CAST(count_if({condition}) AS BIGINT) AS {fault}"
+                for fault, condition in list_faults(self.feed).items()
             )
             + " FROM {events} e GROUP BY ALL"
         ).collect()

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.lake import LakeSession
@@ -63,7 +64,7 @@ class Queries:
         """Run a query over rows by name."""
         tables = {name: each for name, each in rows.items() if isinstance(each, pa.Table)}
         if len(tables) < len(rows):
-            frames = {name: self._lake.make_frame(table) for name, table in tables.items()}
+            frames = {name: self._make_frame(table) for name, table in tables.items()}
             return self._lake.spark.sql(sql, **{**rows, **frames})
         with self._database.cursor() as cursor:
             for name, table in tables.items():
@@ -71,6 +72,12 @@ class Queries:
             cursor.execute(sql.format(**{name: name for name in tables}))
             columns = tuple(str(column[0]) for column in cursor.description or ())
             return KnownRows(columns, cursor.fetchall())
+
+    def _make_frame(self, table: pa.Table) -> DataFrame:
+        if table.num_rows:
+            return self._lake.make_frame(table)
+        # Spark Connect makes no frame of Arrow without rows.
+        return self._lake.spark.createDataFrame([], from_arrow_schema(table.schema))
 
 
 def is_above(bounds: Mapping[str, int], get: GetColumn) -> Any:

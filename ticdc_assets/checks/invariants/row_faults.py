@@ -1,12 +1,11 @@
 """What can be wrong with a row event, as SQL conditions on its facts."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.protocols.registry import get_traits
 
 Fault = Literal["faulty_insert", "faulty_update", "faulty_delete", "faulty_key"]
-FAULTS: tuple[Fault, ...] = get_args(Fault)
 
 
 def list_faults(feed: Changefeed) -> dict[Fault, str]:
