@@ -2,7 +2,8 @@
 
 Run as `python -m bench.windows`.  One process follows the simulated shop, DDLs included, window by
 window.  For comparison, plain Spark appends the same rows to plain Delta tables, one append per
-table and window, in turns with the lake and in the same session.  Nothing passes or fails.
+table and window, in turns with the lake and in the same session.  The checks of a window are
+compared with the window.  Nothing passes or fails.
 """
 
 import argparse
@@ -21,7 +22,14 @@ from bench.figure import Figure, read_load
 from bench.lake_work import STAGES, Run, Work
 from bench.processes import Clock, Usage
 from resources.spark import get_session
+from ticdc_assets.checks import SnapshotRange, evaluate_checks
 from ticdc_assets.demo import SimulationOptions
+from ticdc_assets.lake.events.event_rows import make_table_name
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.work_size import sized_for
+from ticdc_assets.naming import CURRENT, table_asset_key
 
 # Windows until the session has run every code path.
 _WARM_UP = 4
@@ -77,6 +85,8 @@ def measure(*arguments: str) -> list[Figure]:
     options = SimulationOptions(transactions=chosen.windows * each, flush_every=each, history=False)
     runs: list[Run] = []
     plain: list[Usage] = []
+    checks: list[Usage] = []
+    since = 0
     with tempfile.TemporaryDirectory(prefix="bench-windows-") as made:
         folder = Path(made)
         spark = get_session(str(folder))
@@ -85,12 +95,37 @@ def measure(*arguments: str) -> list[Figure]:
         for number in range(1, chosen.windows + 1):
             work.write(number * each)
             runs.append(work.advance())
+            last = read_last_snapshot(work.lake)
+            checks.append(_check(work.lake, since, last))
+            since = last.snapshot_id
             plain.append(tables.append())
-            print(f"window {number}: {_describe(runs[-1])}; plain Spark {_time(plain[-1])}")
+            print(
+                f"window {number}: {_describe(runs[-1])}; checks {_time(checks[-1])};"
+                f" plain Spark {_time(plain[-1])}"
+            )
         spark.stop()
     if sum(run.events for run in runs) != work.simulation.rows:
         print(f"DIFFERENT: {work.simulation.rows:,} events were written")
-    return _make_figures(runs[_WARM_UP:], plain[_WARM_UP:])
+    return _make_figures(runs[_WARM_UP:], checks[_WARM_UP:], plain[_WARM_UP:])
+
+
+def _check(lake: LakeSession, since: int, last: Snapshot) -> Usage:
+    """Evaluate the checks of what was applied between two snapshots, as a run does."""
+    schemas = [last.state.incarnations[id].schema for _, id in last.state.names]
+    keys = {
+        make_table_name(each.database, each.table) or "": table_asset_key(
+            lake.feed, CURRENT, each.database, each.table
+        )
+        for each in schemas
+    }
+    clock = Clock()
+    with sized_for(lake.spark, small=True):
+        found = list(evaluate_checks(lake, SnapshotRange(since, last.snapshot_id), keys))
+    usage = clock.read_usage()
+    for one in found:
+        if not one.passed:
+            print(f"FAILED: {one.check_name}: {one.description}")
+    return usage
 
 
 def _describe(run: Run) -> str:
@@ -106,7 +141,7 @@ def _time(usage: Usage) -> str:
     return f"{usage.seconds:.2f} s, CPU {usage.cpu:.2f} s"
 
 
-def _make_figures(runs: list[Run], plain: list[Usage]) -> list[Figure]:
+def _make_figures(runs: list[Run], checks: list[Usage], plain: list[Usage]) -> list[Figure]:
     typical = sorted(runs, key=lambda run: run.seconds)[len(runs) // 2]
     events = sum(run.events for run in runs) / len(runs)
     tables = sum(len(run.table_jobs) for run in runs) / len(runs)
@@ -129,6 +164,16 @@ def _make_figures(runs: list[Run], plain: list[Usage]) -> list[Figure]:
             jobs=typical.all_jobs,
         )
         for title, (value, baseline) in {"wall clock": seconds, "CPU": cpu}.items()
+    ] + [
+        Figure(
+            group="window",
+            name="its checks",
+            value=median(usage.seconds for usage in checks),
+            unit="s",
+            baseline_name="the window",
+            baseline=seconds[0],
+            usage=sorted(checks, key=lambda usage: usage.seconds)[len(checks) // 2],
+        )
     ]
 
 
