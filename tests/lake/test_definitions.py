@@ -1,5 +1,6 @@
 """A lake fetches how upstream defines tables that are older than the changefeed, and uses it."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from resources.upstream import UpstreamDatabase
 from tests.lake.canal import FEED, change, ddl, placed, watermark
 from tests.lake.fake_tidb import FakeTidb
 from tests.mariadb_server import MariaDb
+from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.lake.advance import AdvanceResult, RecordSource, advance, replay_tables
 from ticdc_assets.lake.log.applied import read_last_snapshot
@@ -132,6 +134,27 @@ def test_a_table_that_is_followed_is_completed_where_it_is(
     assert (fake.read, status(lake), show(lake)) == ([39, 50], "partial", [NEW])
     names = dict(lake.read("current/" + find_id(lake)).dtypes)
     assert names["n"] == "decimal(10,2)"
+
+
+def test_events_that_state_milliseconds_are_preceded_by_a_definition(
+    lake: LakeSession, fake: FakeTidb
+) -> None:
+    plain = changefeed_from_uri("kafka://h:9092/t?protocol=canal-json", id=FEED.id)
+    lake = replace(lake, feed=plain)
+    # Without the extension, there is no watermark.
+    sent = [without_extension(message) for message in (*SENT[:-1], *MORE[:-1])]
+    assert run(lake, sent, fake.open).applied.problems == []
+    # All moments of the millisecond before the first row.
+    assert fake.read == [(40 << 18) - 1]
+    assert (status(lake), show(lake)) == ("partial", [NEW])
+
+
+def without_extension(message: Message) -> Message:
+    """Return a message whose commit ts is a number of milliseconds."""
+    content = json.loads(message.value or b"")
+    ts = content.pop("_tidb")
+    value = json.dumps(content | {"es": ts["commitTs"]}).encode()
+    return msgspec.structs.replace(message, value=value)
 
 
 def find_id(lake: LakeSession) -> str:
