@@ -77,9 +77,10 @@ def load(golden: GoldenLake, ts: int, root: Path, options: ExportOptions) -> Non
 def finish(golden: GoldenLake, ts: int, random: Random, between: int) -> None:
     """Apply the rest; compare the rows at the load, at the end, and at some points between."""
     points = [point for point in list_truth_points(golden.dataset) if point >= ts]
-    for cut in cuts(golden.dataset, random.sample(points[1:-1], 1), random):
+    later = points[1:-1]
+    for cut in cuts(golden.dataset, random.sample(later, min(1, len(later))), random):
         golden.advance(cut)
-    for point in (ts, *random.sample(points[1:-1], min(between, len(points) - 2))):
+    for point in (ts, *random.sample(later, min(between, len(later)))):
         compare(golden, point, random)
     compare(golden, points[-1])
     assert unexpected_problems(golden) == []
