@@ -217,7 +217,7 @@ def format_type(type: ColumnType) -> str:
     if type.elements is not None:
         members = ",".join("'" + e.replace("'", "''") + "'" for e in type.elements)
         text += f"({members})"
-    elif type.length is not None:
+    elif type.length is not None and not type.name.endswith(("text", "blob")):
         text += f"({type.length}{'' if type.decimals is None else f',{type.decimals}'})"
     elif type.decimals:
         text += f"({type.decimals})"
