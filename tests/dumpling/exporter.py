@@ -27,6 +27,7 @@ Row = Sequence[str | None]
 Compression = Literal["", ".gz", ".snappy", ".zst"]
 
 _NUMBERS = {"tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "decimal"}
+_WITHOUT_LENGTH = ("text", "blob", "date", "json")
 _ESCAPED_IN_SQL = {0: "0", 10: "n", 13: "r", 92: "\\", 39: "'", 34: '"', 26: "Z"}
 _ESCAPED_IN_NAMES = re.compile(r"[\x00-\x1f%\"*./:<>?\\|]|-(?i:schema)")
 
@@ -212,15 +213,17 @@ def format_metadata(tso: int = TSO) -> str:
 
 
 def format_type(type: ColumnType) -> str:
-    """Format a type as SHOW CREATE TABLE prints it."""
+    """Format a type as SHOW CREATE TABLE prints it, whatever lengths a changefeed states."""
     text = type.name
     if type.elements is not None:
         members = ",".join("'" + e.replace("'", "''") + "'" for e in type.elements)
         text += f"({members})"
-    elif type.length is not None and not type.name.endswith(("text", "blob")):
+    elif type.name in ("datetime", "timestamp", "time"):
+        text += f"({type.decimals})" if type.decimals else ""
+    elif type.name in ("float", "double") and type.decimals is None:
+        pass
+    elif type.length is not None and not type.name.endswith(_WITHOUT_LENGTH):
         text += f"({type.length}{'' if type.decimals is None else f',{type.decimals}'})"
-    elif type.decimals:
-        text += f"({type.decimals})"
     text += " unsigned" * type.unsigned + " zerofill" * type.zerofill
     if type.charset not in (None, "binary"):
         text += f" CHARACTER SET {type.charset}"
