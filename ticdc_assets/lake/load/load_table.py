@@ -189,9 +189,18 @@ def _type_columns(schema: TableSchema) -> list[TypedColumn]:
     escaped = F.coalesce(untyped.getField("escaped"), F.lit(False))
     columns = type_columns(schema, F.struct(*texts), escaped, member_names=True)
     return [
-        dataclasses.replace(column, value=F.coalesce(F.col(f"v{place}"), column.value))
+        dataclasses.replace(
+            column,
+            value=F.coalesce(F.col(f"v{place}"), column.value),
+            # What Arrow typed has no text, and is exact.
+            inexact=_is_true(column.inexact),
+        )
         for place, column in enumerate(columns)
     ]
+
+
+def _is_true(condition: Column | None) -> Column | None:
+    return None if condition is None else F.coalesce(condition, F.lit(False))
 
 
 def _find_invalid(schema: TableSchema, columns: Sequence[TypedColumn]) -> Column:
