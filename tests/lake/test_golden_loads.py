@@ -135,3 +135,9 @@ def test_any_dataset_goes_on_from_an_export(
         load(golden, ts, tmp_path, options)
     finish(golden, ts, random, 2)
     assert compare_histories(golden)
+
+
+def test_rows_that_a_timestamp_identifies_are_loaded(spark: SparkSession, tmp_path: Path) -> None:
+    # Arrow types them: no text says that a moment is one of two.
+    golden = GoldenLake(spark, tmp_path, "types/storage-csv-full")
+    load(golden, 470608231161659392, tmp_path, DIALECTS["csv"])
