@@ -159,11 +159,12 @@ def _find_few_duplicates(stored: StoredRows, key: Sequence[DeltaColumn], since: 
     """Return what `_find_duplicates` does, of a table that this process reads."""
     times: Counter[tuple[tuple[Any, Any], ...]] = Counter()
     last: dict[tuple[tuple[Any, Any], ...], int] = defaultdict(int)
-    for block in stored.read():
+    names = [column.name for column in key]
+    for block in stored.read([*names, INEXACT, COMMIT_TS]):
         texts = [dict(entries or ()) for entries in _read_column(block, INEXACT)]
         parts = (
             [(value, text.get(name)) for value, text in zip(values, texts, strict=True)]
-            for name in (column.name for column in key)
+            for name in names
             for values in [_read_column(block, name)]
         )
         keys = zip(*parts, strict=True)

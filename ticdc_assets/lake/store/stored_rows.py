@@ -1,6 +1,6 @@
 """The rows of a Delta table at a version, read from its data files in this process."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from random import Random
 from typing import Any
 
@@ -53,16 +53,18 @@ class StoredRows:
         """Count the rows, without reading them."""
         return count_rows_of(self._reader, self._table, self.state)
 
-    def read(self) -> Iterator[dict[str, pa.Array]]:
-        """Yield blocks of rows by column; a file that is older than a column lacks it.
+    def read(self, columns: Collection[str] | None = None) -> Iterator[dict[str, pa.Array]]:
+        """Yield blocks of rows by column, all or some; a file older than a column lacks it.
 
         Values have the types of their file: a column may have been widened since.
         """
         names = self._read_physical_names()
+        if columns is not None:
+            names = {name: names[name] for name in columns if name in names}
         folder = self._reader.open_folder(self._table)
         with self._reader.explained(self._reader.location.path(self._table)):
             for file in self.state.files:
-                for batch in _read_file(folder, file):
+                for batch in _read_file(folder, file, columns=[*names.values()]):
                     yield _name_columns(batch, names)
 
     def sample(self, places: int, random: Random) -> Iterator[tuple[str, dict[str, pa.Array]]]:
@@ -97,9 +99,15 @@ def _name_columns(batch: pa.RecordBatch, names: Mapping[str, str]) -> dict[str, 
 
 
 def _read_file(
-    folder: fs.FileSystem, file: DataFile, random: Random | None = None
+    folder: fs.FileSystem,
+    file: DataFile,
+    random: Random | None = None,
+    columns: list[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a data file that are not deleted; with `random`, those of one batch."""
+    """Yield the rows of a data file that are not deleted; with `random`, those of one batch.
+
+    `columns` are those to read, by their names in the file, and may be missing there.
+    """
     deleted = None if file.deleted is None else read_deleted_rows(folder, file.deleted)
     first = 0
     with naming(file.path), folder.open_input_file(file.path) as opened:
@@ -108,7 +116,7 @@ def _read_file(
         if random is not None:
             chosen = random.randrange(max(parquet.metadata.num_rows, 1))
             groups, first = _find_group(parquet.metadata, chosen)
-        for batch in parquet.iter_batches(_ROWS_PER_BATCH, groups, use_threads=False):
+        for batch in parquet.iter_batches(_ROWS_PER_BATCH, groups, columns, use_threads=False):
             last = first + batch.num_rows
             if chosen is not None and not first <= chosen < last:
                 first = last
