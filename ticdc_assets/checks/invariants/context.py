@@ -35,7 +35,7 @@ from ticdc_assets.checks.invariants.row_faults import list_faults
 from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.writer import is_writable
+from ticdc_assets.lake.store.small_tables import can_hold, open_frame
 from ticdc_assets.plan.state import Incarnation
 
 
@@ -76,16 +76,10 @@ class CheckContext(RangeLog):
         Of several columns, it may be any.
         """
         reader, opened = LakeReader(self.lake.location), self.open(table)
-
-        def is_read(get: GetColumn) -> Any:
-            return is_above(above or {}, get)
-
-        # The features that delta-rs writes are those that it reads, too.
-        if is_writable(opened) and reader.is_small(opened, above):
-            return reader.read(opened, columns, is_read(pc.field) if above else None)
-        stored = self.lake.spark.read.format("delta").option("versionAsOf", opened.version())
-        frame = stored.load(self.lake.path(table))
-        return (frame.where(is_read(F.col)) if above else frame).select(*columns)
+        if can_hold(reader, opened, above):
+            return reader.read(opened, columns, is_above(above, pc.field) if above else None)
+        frame = open_frame(self.lake, table, opened.version())
+        return (frame.where(is_above(above, F.col)) if above else frame).select(*columns)
 
     @cached_property
     def _queries(self) -> Queries:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import FETCHED, row_image
 from ticdc_assets.events.written import read_json
+from ticdc_assets.lake.events.event_rows import read_position
 from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.contracts import EVENT_IDENTITY
 
@@ -34,7 +35,7 @@ EVENT_FACTS = """
     source string,
     partition int,
     number bigint,
-    position string,              -- of a row event, formatted as `events.Position` formats itself
+    position string,              -- of a row event
     is_pending boolean,           -- whether the range had the row to apply
     incarnation string,           -- the table to which it had to apply it
     has_old boolean,
@@ -82,8 +83,7 @@ class FactReader:
             yield pa.RecordBatch.from_arrays(columns, schema=_FACTS)
 
     def _read(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        facts = {
-            "position": format_position(event),
+        facts: dict[str, Any] = {
             "is_pending": False,
             "has_old": event["before"] is not None,
             "has_new": event["after"] is not None,
@@ -94,7 +94,11 @@ class FactReader:
         if event["kind"] != "row":
             return facts
         interval = self._find_interval(event)
-        facts |= {"digest": compute_digest(event), "incarnation": interval and interval.incarnation}
+        facts |= {
+            "position": str(read_position(event)),
+            "digest": compute_digest(event),
+            "incarnation": interval and interval.incarnation,
+        }
         ts, is_new = event["commit_ts"], event["batch"] > self.after_batch
         if ts > self.ts or not (is_new or ts > self.after_ts):
             return facts
@@ -122,14 +126,6 @@ class FactReader:
             ),
             None,
         )
-
-
-def format_position(event: Mapping[str, Any]) -> str:
-    """Format the position of an event; parts that it lacks are left out."""
-    parts: tuple[Any, ...] = (event["source"], event["number"])
-    if event["partition"] is not None:
-        parts = (event["source"], event["partition"], event["number"], event["index"])
-    return "-".join(str(part) for part in parts if part is not None)
 
 
 def read_digests(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

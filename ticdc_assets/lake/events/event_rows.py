@@ -110,7 +110,7 @@ def read_row_change(row: Mapping[str, Any]) -> RowChange:
         commit_ts=row["commit_ts"],
         database=row["database"],
         table=row["table"],
-        position=_read_position(row),
+        position=read_position(row),
         before=row["before"],
         after=row["after"],
         ordering=cast("Ordering", row["ordering"]),
@@ -132,7 +132,8 @@ def _get_fields(checksum: Any) -> dict[str, Any]:
     return dict(checksum) if isinstance(checksum, Mapping) else dict(checksum.asDict())
 
 
-def _read_position(row: Mapping[str, Any]) -> Position:
+def read_position(row: Mapping[str, Any]) -> Position:
+    """Read the position of a row of the kind `row`."""
     if row["partition"] is None:
         return FilePosition(row["source"], row["number"])
     return TopicPosition(row["source"], row["partition"], row["number"], row["index"])

@@ -5,6 +5,7 @@ second of processor time, however few rows there are.
 """
 
 import json
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -38,14 +39,26 @@ def read_table(lake: LakeSession, table: str, version: int | None = None) -> Dat
     """Read a table of the lake at a Delta version, by default the newest."""
     reader = LakeReader(lake.location)
     opened = reader.open(table, version)
-    # The features that delta-rs writes are those that it reads, too.
-    if is_writable(opened) and reader.is_small(opened):
+    if can_hold(reader, opened):
         schema = read_schema(opened)
         rows = reader.read(opened, schema.names)
         # Spark Connect makes no frame without rows.
         if rows.num_rows:
             return lake.make_frame(rows, schema)
-    stored = lake.spark.read.format("delta").option("versionAsOf", opened.version())
+    return open_frame(lake, table, opened.version())
+
+
+def can_hold(
+    reader: LakeReader, opened: DeltaTable, above: Mapping[str, int] | None = None
+) -> bool:
+    """Return whether this process can read a table and hold its rows, or those above a value."""
+    # The features that delta-rs writes are those that it reads, too.
+    return is_writable(opened) and reader.is_small(opened, above)
+
+
+def open_frame(lake: LakeSession, table: str, version: int) -> DataFrame:
+    """Open a table of the lake at a Delta version in Spark."""
+    stored = lake.spark.read.format("delta").option("versionAsOf", version)
     return stored.load(lake.path(table))
 
 
