@@ -21,15 +21,14 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.figure import Figure, read_load
 from bench.lake_work import STAGES, Run, Work
 from bench.processes import Clock, Usage
+from resources.catalog import read_catalog
 from resources.spark import get_session
+from ticdc_assets.assets.advance import table_keys
 from ticdc_assets.checks import SnapshotRange, evaluate_checks
 from ticdc_assets.demo import SimulationOptions
-from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.work_size import sized_for
-from ticdc_assets.naming import CURRENT, table_asset_key
 
 # Windows until the session has run every code path.
 _WARM_UP = 4
@@ -95,9 +94,9 @@ def measure(*arguments: str) -> list[Figure]:
         for number in range(1, chosen.windows + 1):
             work.write(number * each)
             runs.append(work.advance())
-            last = read_last_snapshot(work.lake)
-            checks.append(_check(work.lake, since, last))
-            since = last.snapshot_id
+            catalog = read_catalog(work.lake.location)
+            checks.append(_check(work.lake, since, catalog))
+            since = catalog.snapshot_id
             plain.append(tables.append())
             print(
                 f"window {number}: {_describe(runs[-1])}; checks {_time(checks[-1])};"
@@ -109,18 +108,12 @@ def measure(*arguments: str) -> list[Figure]:
     return _make_figures(runs[_WARM_UP:], checks[_WARM_UP:], plain[_WARM_UP:])
 
 
-def _check(lake: LakeSession, since: int, last: Snapshot) -> Usage:
-    """Evaluate the checks of what was applied between two snapshots, as a run does."""
-    schemas = [last.state.incarnations[id].schema for _, id in last.state.names]
-    keys = {
-        make_table_name(each.database, each.table) or "": table_asset_key(
-            lake.feed, CURRENT, each.database, each.table
-        )
-        for each in schemas
-    }
+def _check(lake: LakeSession, since: int, catalog: LakeCatalog) -> Usage:
+    """Evaluate the checks of what was applied since a snapshot, as a run does."""
+    keys = table_keys(lake.feed, catalog)
     clock = Clock()
     with sized_for(lake.spark, small=True):
-        found = list(evaluate_checks(lake, SnapshotRange(since, last.snapshot_id), keys))
+        found = list(evaluate_checks(lake, SnapshotRange(since, catalog.snapshot_id), keys))
     usage = clock.read_usage()
     for one in found:
         if not one.passed:

@@ -46,7 +46,7 @@ FEED_TAG = "ticdc/changefeed"
 def feed_assets(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.AssetsDefinition:
     """Define the assets of a changefeed: its layers, and the tables in its lake's catalog."""
     all_specs = [*specs.layer_specs(feed, lake), *specs.table_specs(feed, lake, catalog)]
-    checks = check_specs(feed, _table_keys(feed, catalog))
+    checks = check_specs(feed, table_keys(feed, catalog))
     # Dagster's default output names may collide, and do not exist for every script.
     outputs = {output_name(spec.key): spec for spec in all_specs}
     check_outputs = {output_name(check.asset_key, check.name): check for check in checks}
@@ -89,7 +89,8 @@ def advance_job(feed: Changefeed, assets: dg.AssetsDefinition) -> Any:
     )
 
 
-def _table_keys(feed: Changefeed, catalog: LakeCatalog) -> dict[str, dg.AssetKey]:
+def table_keys(feed: Changefeed, catalog: LakeCatalog) -> dict[str, dg.AssetKey]:
+    """Return the asset of each table, by the table's name in `events`."""
     return {
         make_table_name(*names) or "": table_asset_key(feed, naming.CURRENT, *names)
         for names in catalog.named()
@@ -205,7 +206,7 @@ class _Run:
         catalog: LakeCatalog,
         selected: Collection[dg.AssetCheckKey] | None = None,
     ) -> DagsterEvents:
-        keys = _table_keys(self._feed, catalog)
+        keys = table_keys(self._feed, catalog)
         yield from evaluate_run_checks(self._context, self._lake, snapshots, keys, selected)
 
     def _has_queued_runs(self) -> bool:
