@@ -47,16 +47,16 @@ dev: $(INSTALLED) $(JARS) $(if $(SINK),$(BROKER_JARS)) ## Start Dagster on a sim
 test test-all soak test-ui: export PYTHONDONTWRITEBYTECODE =
 
 test: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the tests (several minutes)
-	$(RUN) -m pytest -n auto --maxprocesses 4
+	$(RUN) -m pytest -n auto
 
 test-all: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the tests on all recorded data too (hours)
-	$(RUN) -m pytest -n auto --maxprocesses 4 --dist load -m "not soak"
+	$(RUN) -m pytest -n auto --dist load -m "not soak"
 
 test-ui: $(INSTALLED) $(JARS) ## Test the UI in Chromium; screenshots go to artefacts/ui
 	$(RUN) -m pytest -m browser
 
 soak: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the long random tests (hours)
-	$(RUN) -m pytest -n auto --maxprocesses 4 --dist load -m soak
+	$(RUN) -m pytest -n auto --dist load -m soak
 
 check: $(INSTALLED) ## Check lint rules, format and types
 	$(RUN) -m ruff check .

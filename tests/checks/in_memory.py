@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.checks import models
@@ -20,7 +19,6 @@ from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.arrow import make_table
-from ticdc_assets.lake.store.contracts import CONTRACTS, RAW_FILES, RAW_RECORDS
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.plan.state import Incarnation, State
 
@@ -113,23 +111,17 @@ class InMemoryContext(CheckContext):
     def read(
         self, table: str, columns: Sequence[str], above: Mapping[str, int] | None = None
     ) -> Rows:
+        contract = models.contract_schema(table, self.feed)
         stored = [
-            tuple(one.get(name) for name in self._contract(table).names)
-            for one in self._tables.get(table, ())
+            tuple(one.get(name) for name in contract.names) for one in self._tables.get(table, ())
         ]
         rows: Rows = (
-            make_table(CONTRACTS.get(table) or self._raw_contract(), stored)
+            make_table(models.choose_contract(table, self.feed), stored)
             if self._few
-            else self.lake.spark.createDataFrame(stored, self._contract(table))
+            else self.lake.spark.createDataFrame(stored, contract)
         )
         chosen = choose_rows(rows, lambda get: is_above(above, get)) if above else rows
         return chosen.select(list(columns))
-
-    def _contract(self, table: str) -> StructType:
-        return models.contract_schema(table, self.feed)
-
-    def _raw_contract(self) -> str:
-        return RAW_FILES if self.feed.transport == "storage" else RAW_RECORDS
 
     def read_rows(
         self, table: str, columns: Sequence[str], where: pc.Expression

@@ -27,7 +27,6 @@ Row = Sequence[str | None]
 Compression = Literal["", ".gz", ".snappy", ".zst"]
 
 _NUMBERS = {"tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "decimal"}
-_WITHOUT_LENGTH = ("text", "blob", "date", "json")
 _ESCAPED_IN_SQL = {0: "0", 10: "n", 13: "r", 92: "\\", 39: "'", 34: '"', 26: "Z"}
 _ESCAPED_IN_NAMES = re.compile(r"[\x00-\x1f%\"*./:<>?\\|]|-(?i:schema)")
 
@@ -220,15 +219,19 @@ def format_type(type: ColumnType) -> str:
         text += f"({members})"
     elif type.name in ("datetime", "timestamp", "time"):
         text += f"({type.decimals})" if type.decimals else ""
-    elif type.name in ("float", "double") and type.decimals is None:
-        pass
-    elif type.length is not None and not type.name.endswith(_WITHOUT_LENGTH):
+    elif type.length is not None and _has_length(type):
         text += f"({type.length}{'' if type.decimals is None else f',{type.decimals}'})"
     text += " unsigned" * type.unsigned + " zerofill" * type.zerofill
     if type.charset not in (None, "binary"):
         text += f" CHARACTER SET {type.charset}"
         text += f" COLLATE {type.collation}" if type.collation else ""
     return text
+
+
+def _has_length(type: ColumnType) -> bool:
+    if type.name in ("float", "double"):
+        return type.decimals is not None
+    return not type.name.endswith(("text", "blob", "date", "json"))
 
 
 def format_create_table(schema: TableSchema) -> str:

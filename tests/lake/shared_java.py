@@ -1,8 +1,8 @@
 """One Java machine for all test processes: it loads and compiles the code of Spark once.
 
-`python -m tests.lake.shared_java FOLDER PID` runs it until the process PID, which runs the tests,
-has ended.  FOLDER says how to reach it.  Every test process has a session of its own there, with
-its own settings and temporary views.
+`python -m tests.lake.shared_java FOLDER PID` starts the machine, writes its address to FOLDER, and
+stops it when the process PID, which runs the tests, has ended.  Every test process opens its own
+session in the machine, with its own settings and temporary views.
 """
 
 import fcntl

@@ -138,6 +138,6 @@ def test_any_dataset_goes_on_from_an_export(
 
 
 def test_rows_that_a_timestamp_identifies_are_loaded(spark: SparkSession, tmp_path: Path) -> None:
-    # Arrow types them: no text says that a moment is one of two.
+    # The table t_pk_ts has a row then.  Arrow types it: no text says that it is one of two moments.
     golden = GoldenLake(spark, tmp_path, "types/storage-csv-full")
     load(golden, 470608231161659392, tmp_path, DIALECTS["csv"])

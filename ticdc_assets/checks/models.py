@@ -82,9 +82,14 @@ TABLES = tuple(_DOMAINS)
 
 def contract_schema(table: str, feed: Changefeed) -> T.StructType:
     """Return the columns that the contract of a table of the lake states."""
+    return _parse(choose_contract(table, feed))
+
+
+def choose_contract(table: str, feed: Changefeed) -> str:
+    """Return the contract of a table of the lake."""
     if table == "raw":
-        return _parse(RAW_FILES if feed.transport == "storage" else RAW_RECORDS)
-    return _parse(CONTRACTS[table])
+        return RAW_FILES if feed.transport == "storage" else RAW_RECORDS
+    return CONTRACTS[table]
 
 
 @cache
