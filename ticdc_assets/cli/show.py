@@ -123,6 +123,11 @@ class _Views:
         shown = view_snapshot(self._reader, ts)
         return shown or self._start_spark(ts, f"{ts} lies between two snapshots")
 
+    def prepare(self, shown: TablesAt, tables: Iterable[Incarnation]) -> None:
+        """Prepare to yield the rows of tables."""
+        if not isinstance(shown, SnapshotView):
+            cast("AsOfView", shown).prepare(tables)
+
     def lines(self, shown: TablesAt, table: Incarnation) -> Iterator[bytes]:
         """Yield the rows of a table as JSON lines."""
         if isinstance(shown, SnapshotView):
@@ -206,6 +211,7 @@ def _write(views: _Views, shown: TablesAt, folder: Path) -> int:
     for table in shown.tables():
         _report_status(table)
     written = [table for table in shown.tables() if not table.is_stopped]
+    views.prepare(shown, written)
     unwritten = write_tables(
         folder, ((table.schema, views.lines(shown, table)) for table in written)
     )
