@@ -10,15 +10,9 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 from ticdc_assets.cli import texts
-from ticdc_assets.cli.load_options import add_load_options
-from ticdc_assets.cli.option_values import (
-    parse_count,
-    parse_days,
-    parse_seconds,
-    parse_table,
-    parse_tsos,
-)
+from ticdc_assets.cli.option_values import parse_count, parse_days, parse_table, parse_tsos
 from ticdc_assets.cli.output import warn
+from ticdc_assets.cli.upstream_options import add_load_options, add_verify_options
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import redact, redacted_errors, remember_secrets_in
 
@@ -253,7 +247,7 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
     _add_lake(ledger)
     verify = _add_command(commands, "verify", "verify", "compare tables with the database upstream")
     _add_lake(verify)
-    _add_verification(verify)
+    add_verify_options(verify)
 
 
 def _add_repairing(commands: "argparse._SubParsersAction[Parser]") -> None:
@@ -267,28 +261,6 @@ def _add_repairing(commands: "argparse._SubParsersAction[Parser]") -> None:
     _add_lake(rebuild)
     rebuild.add_argument("tables", metavar="DB.TABLE", nargs="*", type=parse_table)
     rebuild.add_argument("--all", action="store_true", help="rebuild every table")
-
-
-def _add_verification(verify: Parser) -> None:
-    verify.add_argument(
-        "--table",
-        metavar="DB.TABLE",
-        action="append",
-        type=parse_table,
-        help="compare this table only; may be given several times (default: all)",
-    )
-    load = verify.add_argument_group("load on the database")
-    load.add_argument(
-        "--max-connections", metavar="N", type=parse_count, default=4, help="TiDB only (default: 4)"
-    )
-    load.add_argument("--rows-per-second", metavar="N", type=parse_count, help="default: no limit")
-    verify.add_argument(
-        "--wait",
-        metavar="SECONDS",
-        type=parse_seconds,
-        default=60.0,
-        help="not with TiDB: how long a difference may last before it counts (default: 60)",
-    )
 
 
 def _add_command(

@@ -11,6 +11,7 @@ from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.source import find_changefeed, format_command
+from ticdc_assets.cli.upstream_options import read_limits
 from ticdc_assets.dumpling.dialect import Dialect, find_zone, make_dialect
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.lake.load.load import LoadProgress, TableResult, load_tables
@@ -51,9 +52,7 @@ def load(options: argparse.Namespace) -> int:
 def _open_source(options: argparse.Namespace) -> AbstractContextManager[LoadSource]:
     """Open the export, or the database; raise a `ConfigError` for options of the other."""
     dialect = _make_dialect(options)
-    limits = {"max_connections": options.max_connections}
-    limits["rows_per_second"] = options.rows_per_second
-    given = {name: value for name, value in limits.items() if value is not None}
+    limits = read_limits(options)
     if options.from_upstream:
         if options.dir is not None:
             raise ConfigError("cannot be combined with --from-upstream: omit one", setting="DIR")
@@ -61,10 +60,10 @@ def _open_source(options: argparse.Namespace) -> AbstractContextManager[LoadSour
             reason = "cannot be combined with options that an export was written with"
             raise ConfigError(reason, setting="--from-upstream")
         feed = find_changefeed(options)
-        return open_database(find_upstream(feed, **given), feed, options.at)
+        return open_database(find_upstream(feed, **limits), feed, options.at)
     if options.dir is None:
         raise ConfigError("is missing: name an export, or give --from-upstream", setting="DIR")
-    if given or options.at is not None:
+    if limits or options.at is not None:
         reason = "is needed for --at, --max-connections and --rows-per-second"
         raise ConfigError(reason, setting="--from-upstream")
     return nullcontext(open_export(options.dir, dialect))

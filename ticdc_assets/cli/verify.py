@@ -11,6 +11,7 @@ from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.show import open_reader
 from ticdc_assets.cli.source import find_changefeed
+from ticdc_assets.cli.upstream_options import read_limits
 from ticdc_assets.lake.verify.results import Difference, TableVerification
 from ticdc_assets.lake.verify.verify import Environment
 from ticdc_assets.lake.verify.verify import verify as verify_tables
@@ -22,11 +23,7 @@ _PRINTED = 10
 
 def verify(options: argparse.Namespace) -> int:
     """Verify tables, and print what was found."""
-    database = find_upstream(
-        find_changefeed(options),
-        max_connections=options.max_connections,
-        rows_per_second=options.rows_per_second,
-    )
+    database = find_upstream(find_changefeed(options), **read_limits(options))
     environment = Environment(
         open_reader(options),
         lambda: open_lake(options),

@@ -1,8 +1,8 @@
-"""The options of `load`; those of an export are named as Dumpling names them."""
+"""The options of `load` and `verify`; those of an export are named as Dumpling names them."""
 
 import argparse
 
-from ticdc_assets.cli.option_values import parse_count, parse_table, parse_tso
+from ticdc_assets.cli.option_values import parse_count, parse_seconds, parse_table, parse_tso
 
 
 def add_load_options(command: argparse.ArgumentParser) -> None:
@@ -35,15 +35,7 @@ def add_load_options(command: argparse.ArgumentParser) -> None:
         type=parse_tso,
         help="load the rows as of this TSO (default: the newest); not TiDB: what TSO it is now",
     )
-    upstream.add_argument(
-        "--max-connections",
-        metavar="N",
-        type=parse_count,
-        help="tables read at a time, TiDB only (default: 4)",
-    )
-    upstream.add_argument(
-        "--rows-per-second", metavar="N", type=parse_count, help="default: no limit"
-    )
+    _add_limits(upstream)
     given = command.add_argument_group("as given to dumpling")
     given.add_argument(
         "--escape-backslash", choices=("true", "false"), default="true", help="default: %(default)s"
@@ -63,3 +55,39 @@ def add_load_options(command: argparse.ArgumentParser) -> None:
         help="how bytes are written (default: as they are)",
     )
     given.add_argument("--no-header", action="store_true", help="CSV files have no header")
+
+
+def add_verify_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of `verify`."""
+    command.add_argument(
+        "--table",
+        metavar="DB.TABLE",
+        action="append",
+        type=parse_table,
+        help="compare this table only; may be given several times (default: all)",
+    )
+    _add_limits(command.add_argument_group("load on the database"))
+    command.add_argument(
+        "--wait",
+        metavar="SECONDS",
+        type=parse_seconds,
+        default=60.0,
+        help="not with TiDB: how long a difference may last before it counts (default: 60)",
+    )
+
+
+def _add_limits(group: "argparse._ArgumentGroup") -> None:
+    """Add the options that bound the load on the database upstream."""
+    group.add_argument(
+        "--max-connections",
+        metavar="N",
+        type=parse_count,
+        help="tables read at a time, TiDB only (default: 4)",
+    )
+    group.add_argument("--rows-per-second", metavar="N", type=parse_count, help="default: no limit")
+
+
+def read_limits(options: argparse.Namespace) -> dict[str, int]:
+    """Return the bounds on the load on the database that were given."""
+    names = ("max_connections", "rows_per_second")
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
