@@ -1,8 +1,10 @@
 """A folder with every kind of damage: each is reported, and nothing is lost."""
 
+import dataclasses
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from pyspark.sql import SparkSession
@@ -23,6 +25,8 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views import overview
 from ticdc_assets.lake.views.asof import as_of
+from ticdc_assets.lake.views.ledger import build_ledger
+from ticdc_assets.lake.views.quarantine import list_faults
 from ticdc_assets.storage_sink.path import DataPath, Layout, TableSchemaPath, parse
 
 LAYOUT = Layout(date_separator="none")
@@ -60,11 +64,16 @@ class Damaged:
         self._feed = changefeed_from_uri(uri, config=config, tz="UTC")
         self.lake = LakeSession(spark, Lake(str(root / "lake"), "damaged"), self._feed)
 
-    def create(self) -> None:
+    def create(self, *tables: str) -> None:
         self.session.create_database()
-        for table in (*PLAIN, *ALTERED):
+        for table in tables:
             columns = [column("id", "int", nullable=False), column("text", "varchar(99)")]
             self.session.create_table(table, columns, primary=("id",))
+
+    def declare(self, separator: Literal["none", "day"]) -> None:
+        """Declare a date-separator, right or wrong."""
+        self._feed = dataclasses.replace(self._feed, date_separator=separator)
+        self.lake = LakeSession(self.lake.spark, self.lake.location, self._feed)
 
     def put(self, first: int, last: int) -> None:
         """Insert or replace rows of these ids in every table."""
@@ -144,7 +153,7 @@ def paths(files: dict[str, bytes], kind: type[DataPath | TableSchemaPath], table
 @pytest.mark.slow
 def test_temporary_damage_loses_nothing(spark: SparkSession, tmp_path: Path) -> None:
     there = Damaged(spark, tmp_path)
-    there.create()
+    there.create(*PLAIN, *ALTERED)
     there.put(1, 4)
     there.flush()
     first = there.right()
@@ -214,3 +223,33 @@ def test_temporary_damage_loses_nothing(spark: SparkSession, tmp_path: Path) -> 
     assert run.applied.problems == []
     assert {line.status for line in there.tables().values()} == {"live"}
     assert len(there.tables()) == len(PLAIN) + len(ALTERED)
+
+
+def test_files_on_unexpected_paths_count_once_the_declaration_fits(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    there = Damaged(spark, tmp_path)
+    there.create("one", "two")
+    for turn in (1, 2):
+        there.put(turn, turn)
+        there.flush()
+    # It is on no path that any declaration fits.
+    lost = "db/CDC00000000000000000001.csv"
+    there.deliver({**there.right(), lost: b"1"})
+    there.declare("day")
+    run = there.advance()
+    assert run.decoded.quarantined == 5
+    (problem,) = run.applied.problems
+    assert (problem.kind, str(problem.position)) == ("quarantined", f"{lost}-0")
+    assert "date-separator = 'day'" in problem.reason
+    assert problem.reason.endswith("(and 4 more)")
+
+    there.declare("none")
+    run = there.advance()
+    assert (run.ingested.items, run.decoded.quarantined, run.applied.problems) == (4, 0, [])
+    assert [there.wrong(checkpoint) for checkpoint in there.checkpoints] == [{}, {}]
+    reader = LakeReader(there.lake.location)
+    (fault,) = list_faults(reader)
+    assert (fault.count, str(fault.position)) == (1, f"{lost}-0")
+    assert build_ledger(reader, read_last_snapshot(there.lake)).adds_up
+    assert there.advance().ingested.items == 0

@@ -80,10 +80,13 @@ def layer_metadata(report: AdvanceReport) -> dict[str, Metadata]:
             "ticdc/files_waiting": len(decoded.waiting),
         }
     if decoded.quarantined or applied.quarantined:
+        faults = [p.describe() for p in applied.problems if p.kind == "quarantined"]
         layers[naming.QUARANTINE] = {
             "ticdc/inputs_quarantined": decoded.quarantined,
             "ticdc/rows_quarantined": applied.quarantined,
         }
+        if faults:
+            layers[naming.QUARANTINE]["ticdc/problems"] = _list(faults)
     if report.after.snapshot_id > report.before.snapshot_id:
         layers[naming.CHECKPOINTS] = _checkpoint_metadata(report)
     at = resolved_ts_metadata(report.after.ts)

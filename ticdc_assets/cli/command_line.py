@@ -243,6 +243,12 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
     schema = _add_command(commands, "show", "schema", "print the schema history of a table")
     _add_lake(schema)
     schema.add_argument("table", metavar="DB.TABLE", type=parse_table)
+    quarantine = _add_command(
+        commands, "quarantine", "quarantine", "list what could not be decoded or applied, and why"
+    )
+    _add_lake(quarantine)
+    quarantine.add_argument("table", metavar="DB.TABLE", nargs="?", type=parse_table)
+    _add_limit(quarantine, "print at most N reasons")
     ledger = _add_command(commands, "show", "ledger", "account for every input")
     _add_lake(ledger)
     verify = _add_command(commands, "verify", "verify", "compare tables with the database upstream")

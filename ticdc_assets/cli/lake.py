@@ -13,6 +13,7 @@ from ticdc_assets.cli import texts
 from ticdc_assets.cli.interrupt import keep_interrupt_handler
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.progress import Progress
+from ticdc_assets.cli.quarantine import warn_of_quarantine
 from ticdc_assets.cli.source import find_changefeed, format_command
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import AdvanceResult, replay_tables, sum_results
@@ -66,11 +67,13 @@ def advance(options: argparse.Namespace) -> int:
         warn(wait)
     incarnations = state.incarnations.values()
     statuses = Counter(table.shown_status for table in incarnations)
-    code = _report(done.applied.problems, done.decoded.quarantined)
+    quarantined = done.decoded.quarantined + done.applied.quarantined
+    code = _report(done.applied.problems, quarantined)
     for status in ("paused", "partial"):
         if statuses[status]:
             count = texts.format_count(statuses[status], f"{status} table")
             warn(f"{count}: see {format_command(options, 'tables')}")
+    warn_of_quarantine(options, LakeReader(lake.location))
     return 1 if statuses["paused"] else code
 
 
@@ -108,7 +111,7 @@ def summarize(feed: Changefeed, done: AdvanceResult) -> list[str]:
     ]
 
 
-def _report(problems: list[Problem], quarantined: int = 0) -> int:
+def _report(problems: list[Problem], quarantined: int) -> int:
     """Print every problem and return the exit code."""
     for problem in problems:
         warn(problem.describe())
@@ -134,7 +137,7 @@ def resume(options: argparse.Namespace) -> int:
                 raise ConfigError(reason, setting="--skip-ddl")
             say(f"skipped at commit ts {ddl[0]}: {ddl[1][0]}")
             replay = ReplayRequest(replay.incarnations, replay.snapshot_id, skip=(ddl,))
-        return _replay(lake, applied, replay, [table])
+        return _replay(options, lake, applied, replay, [table])
 
 
 def rebuild(options: argparse.Namespace) -> int:
@@ -151,11 +154,15 @@ def rebuild(options: argparse.Namespace) -> int:
             found = (find_table(state, name) for name in options.tables)
             tables = list({table.id: table for table in found}.values())
         ids = frozenset(table.id for table in tables)
-        return _replay(lake, applied, ReplayRequest(ids, 0), tables)
+        return _replay(options, lake, applied, ReplayRequest(ids, 0), tables)
 
 
 def _replay(
-    lake: LakeSession, applied: Snapshot, request: ReplayRequest, tables: Sequence[Incarnation]
+    options: argparse.Namespace,
+    lake: LakeSession,
+    applied: Snapshot,
+    request: ReplayRequest,
+    tables: Sequence[Incarnation],
 ) -> int:
     """Replay tables from the events in the lake, without ingesting new input."""
     progress = Progress()
@@ -164,10 +171,11 @@ def _replay(
     finally:
         progress.end()
     _print_notes(lake.feed)
-    code = _report(done.problems)
+    code = _report(done.problems, done.quarantined)
     replayed = texts.format_count(done.replayed, "table")
     say(f"replayed {replayed}, {texts.format_count(done.rows, 'row change')}")
-    state = read_existing_snapshot(LakeReader(lake.location)).state
+    reader = LakeReader(lake.location)
+    state = read_existing_snapshot(reader).state
     now = {_name(table): table for table in (state.incarnations[id] for _, id in state.names)}
     for before in sorted(tables, key=_name):
         name = _name(before)
@@ -176,6 +184,7 @@ def _replay(
         if table.is_stopped:
             warn(f"{table.status}: {name}: {table.reason}")
             code = 1
+    warn_of_quarantine(options, reader)
     return code
 
 

@@ -7,18 +7,17 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from resources.lake import get_lake_root
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import say, warn, write_data
+from ticdc_assets.cli.quarantine import warn_of_quarantine
 from ticdc_assets.cli.schema_text import format_schema_history
-from ticdc_assets.cli.source import find_changefeed, format_command
+from ticdc_assets.cli.source import find_changefeed, format_command, open_reader
 from ticdc_assets.cli.table_files import write_tables
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views import overview
 from ticdc_assets.lake.views.ledger import Ledger, build_ledger
 from ticdc_assets.lake.views.snapshot_view import SnapshotView, view_snapshot
@@ -35,11 +34,6 @@ _NUMBERS = frozenset((1, 4))
 # Rows are aligned in blocks of this size.
 _ROWS_PER_BLOCK = 1000
 _MAX_CELL_WIDTH = 60
-
-
-def open_reader(options: argparse.Namespace) -> LakeReader:
-    """Open the lake that a command reads, without Spark."""
-    return LakeReader(Lake(get_lake_root(options.lake), find_changefeed(options).id))
 
 
 def tables(options: argparse.Namespace) -> int:
@@ -64,6 +58,7 @@ def tables(options: argparse.Namespace) -> int:
             if line.blocking_ddl is not None:
                 command = format_command(options, "resume", "--skip-ddl", table=line.name)
                 say(f"  to resume it without the DDL: {command}")
+    warn_of_quarantine(options, reader)
     return 0
 
 

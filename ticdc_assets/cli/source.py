@@ -1,10 +1,11 @@
-"""Find the changefeed of a command and read its output."""
+"""Find the changefeed of a command, read its output, and open its lake for reading."""
 
 import argparse
 import hashlib
 from collections.abc import Iterator
 from itertools import chain
 
+from resources.lake import get_lake_root
 from resources.source import read_records, require_folder
 from resources.storage import open_claim_check_folder
 from ticdc_assets.changefeed import (
@@ -15,6 +16,8 @@ from ticdc_assets.changefeed import (
 )
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event
+from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.safe_text import join_for_shell
 from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
@@ -69,3 +72,8 @@ def read_events(feed: Changefeed) -> Iterator[Event]:
         return chain(folder.quarantined(), events)
     records = read_records(feed, ReadOffsets())
     return read_topic_events(feed, records, open_claim_check_folder(feed))
+
+
+def open_reader(options: argparse.Namespace) -> LakeReader:
+    """Open the lake that a command reads, without Spark."""
+    return LakeReader(Lake(get_lake_root(options.lake), find_changefeed(options).id))

@@ -87,6 +87,11 @@ since.  A row is named by the values of its key, or of any other columns.
     "schema": """\
 Print every version of a table's schema: since when it is valid, by which DDL, and what it changed.
 """,
+    "quarantine": """\
+List why input could not be decoded, and rows could not be applied or loaded: each reason with its
+table, the position of the first input, and how many more there are.  The Delta table quarantine of
+the changefeed has every one of them, with its bytes.
+""",
     "ledger": """\
 Account for every input.  Every row event in the lake was applied, superseded by a later one, a
 repetition, waiting or quarantined; every file and record was decoded or is waiting.  Exit code 1 if

@@ -9,8 +9,7 @@ from ticdc_assets.cli import texts
 from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.progress import Progress
-from ticdc_assets.cli.show import open_reader
-from ticdc_assets.cli.source import find_changefeed
+from ticdc_assets.cli.source import find_changefeed, open_reader
 from ticdc_assets.cli.upstream_options import read_limits
 from ticdc_assets.lake.verify.results import Difference, TableVerification
 from ticdc_assets.lake.verify.verify import Environment

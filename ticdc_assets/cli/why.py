@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import warn, write_data
-from ticdc_assets.cli.show import open_reader
+from ticdc_assets.cli.source import open_reader
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name

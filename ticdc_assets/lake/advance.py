@@ -17,14 +17,19 @@ from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import MANY_ROWS
+from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.lake.upstream.snapshot import OpenUpstream
+from ticdc_assets.lake.views.quarantine import list_faults
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.stream.offsets import ReadOffsets
+from ticdc_assets.stream.problem import Problem
+
+# So many reasons for which a run quarantined something are problems of their own.
+_SHOWN_FAULTS = 10
 
 # Called with the stage, how much of it is done, and how much there is (None: unknown).
 Progress = Callable[[str, int, int | None], None]
@@ -106,7 +111,20 @@ def advance(
                 progress=None if progress is None else lambda n, of: progress("apply", n, of),
             )
             applied = _update_histories(lake, applied, progress)
+    if decoded.quarantined or applied.quarantined:
+        faults = _describe_faults(LakeReader(lake.location), before)
+        applied = replace(applied, problems=[*faults, *applied.problems])
     return AdvanceResult(ingested, decoded, applied)
+
+
+def _describe_faults(reader: LakeReader, before: Snapshot) -> list[Problem]:
+    """Describe why input and rows since a snapshot are quarantined."""
+    faults = list_faults(reader, before)
+    problems = [fault.as_problem() for fault in faults[:_SHOWN_FAULTS]]
+    if rest := faults[_SHOWN_FAULTS:]:
+        count = sum(fault.count for fault in rest)
+        problems.append(Problem("quarantined", f"{count:,} more, for {len(rest):,} other reasons"))
+    return problems
 
 
 def replay_tables(

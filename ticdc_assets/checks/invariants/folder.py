@@ -84,11 +84,14 @@ def data_files_are_immutable(context: CheckContext) -> Result:
     """
     if not _has_new_files(context, "changed data"):
         return KnownRows(_CHANGED)
-    columns = ("path", "role", "size", "modified", "batch")
+    columns = ("path", "role", "size", "modified", "batch", "seq")
     return context.query(
-        "SELECT path, size, CAST(modified AS STRING) AS modified FROM {raw} r"
-        f" WHERE role = 'changed data' AND {context.in_new_batches}",
-        raw=context.read("raw", columns, {"batch": context.before.batch}),
+        "SELECT r.path, r.size, CAST(r.modified AS STRING) AS modified FROM {raw} r"
+        f" WHERE r.role = 'changed data' AND {context.in_new_batches}"
+        # A stray is read when the declaration fits: it has not changed.
+        " AND EXISTS (SELECT 1 FROM {raw} b WHERE b.path = r.path AND b.seq < r.seq"
+        f" AND b.role IN {_DATA})",
+        raw=context.read("raw", columns),
     )
 
 

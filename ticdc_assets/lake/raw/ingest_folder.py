@@ -2,8 +2,8 @@
 
 The role of a file is `data`, `schema`, `metadata`, or `stray`: named like a data file, on a path
 that does not match the declared layout.  A file that was ingested before and has changed is
-`changed data` or `changed schema`; a schema file that was rewritten with the same content is
-`same schema`.
+`changed data` or `changed schema`, and so is a stray that matches the layout declared by now; a
+schema file that was rewritten with the same content is `same schema`.
 """
 
 import hashlib
@@ -76,8 +76,10 @@ class _Found(NamedTuple):
     modified: datetime
     # Why the file is not read.
     problem: str | None
-    # Whether the path was ingested before, with another size or modification time.
+    # Whether the path was ingested before: with another size or modification time, or as a stray.
     known: bool
+    # Whether it was a stray, and has not changed: it counts if the present declaration fits.
+    was_stray: bool
 
 
 def ingest_folder(
@@ -159,8 +161,10 @@ def _new_files(
 ) -> list[_Found]:
     listed = _listing(folder, layout)
     if not state.batch:
-        entries = _entries(listed)
-        return [_Found(path, size, at, why, known=False) for path, size, at, why in entries]
+        return [
+            _Found(path, size, at, why, known=False, was_stray=False)
+            for path, size, at, why in _entries(listed)
+        ]
     both = listed.join(_read_manifest(lake), "path", right_suffix=" before")
     known = pc.is_valid(both["size before"])
     is_other = pc.or_(
@@ -168,18 +172,21 @@ def _new_files(
         pc.not_equal(both["modified"], both["modified before"]),
     )
     both = both.append_column("known", known)
-    changed = both.filter(pc.or_(pc.invert(known), pc.fill_null(is_other, False)))
-    return [_Found(*entry) for entry in _entries(changed.select(_Found._fields))]
+    is_changed = pc.or_(pc.invert(known), pc.fill_null(is_other, False))
+    is_stray = pc.and_not(pc.fill_null(pc.equal(both["role"], "stray"), False), is_changed)
+    both = both.append_column("was_stray", is_stray)
+    chosen = both.filter(pc.or_(is_changed, is_stray))
+    return [_Found(*entry) for entry in _entries(chosen.select(_Found._fields))]
 
 
 def _read_manifest(lake: LakeSession) -> pa.Table:
-    """Read the size and the modification time of every file as of its last ingest."""
+    """Read the size, the modification time and the role of every file as of its last ingest."""
     reader = LakeReader(lake.location)
-    columns = ["path", "seq", "size", "modified"]
+    columns = ["path", "seq", "size", "modified", "role"]
     rows = reader.read(reader.open("raw"), columns, pc.field("path") != METADATA)
     newest = rows.sort_by("seq").group_by("path", use_threads=False)
-    last = newest.aggregate([("size", "last"), ("modified", "last")])
-    return last.rename_columns(["path", "size", "modified"])
+    last = newest.aggregate([(name, "last") for name in columns[2:]])
+    return last.rename_columns(["path", *columns[2:]])
 
 
 def _entries(table: pa.Table) -> Iterator[Any]:
@@ -218,7 +225,9 @@ def _rows(found: list[_Found], layout: Layout) -> list[dict[str, Any]]:
             schemas.append(row | {"role": f"{changed}schema"})
         elif isinstance(parsed, DataPath) and row["problem"] is None:
             data.append(((entry.path, parsed), row | {"role": f"{changed}data"}))
-        elif entry.problem is not None or is_named_like_data(entry.path, layout):
+        elif not entry.was_stray and (
+            entry.problem is not None or is_named_like_data(entry.path, layout)
+        ):
             strays.append(
                 row | {"role": "stray", "problem": row["problem"] or describe_path_mismatch(layout)}
             )
