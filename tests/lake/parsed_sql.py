@@ -15,6 +15,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 
 # What a text is, by the name of its reader in `Parser`, and the text.
 Text = tuple[str, str]
+_KINDS = ("org.apache.spark.sql.types.DataType", "scala.collection.Iterable", "scala.Product")
 # A whole plan or expression: the class of each node, and its arguments.
 Parsed = Any
 
@@ -36,6 +37,8 @@ class Parser:
             "type": types.DataType.fromDDL,
         }
         self._gateway = spark.sparkContext._gateway
+        # What objects of a class are unfolded as, by its name.
+        self._kinds: dict[str, str] = {}
         self._as_java = jvm.scala.jdk.javaapi.CollectionConverters.asJava
 
     def parse(self, text: Text) -> Parsed:
@@ -45,15 +48,21 @@ class Parser:
     def _unfold(self, value: Any) -> Parsed:
         if not isinstance(value, JavaObject):
             return value
-        if self._is_a(value, "org.apache.spark.sql.types.DataType"):
-            return json.loads(value.json())
-        if self._is_a(value, "scala.collection.Iterable"):
-            return [self._unfold(each) for each in self._as_java(value.toSeq())]
         name = value.getClass().getName()
-        if self._is_a(value, "scala.Product"):
-            parts = self._as_java(value.productIterator().toSeq())
-            return [name, *(self._unfold(part) for part in parts)]
+        if name not in self._kinds:
+            self._kinds[name] = next((kind for kind in _KINDS if self._is_a(value, kind)), "")
+        match self._kinds[name]:
+            case "org.apache.spark.sql.types.DataType":
+                return json.loads(value.json())
+            case "scala.collection.Iterable":
+                return [self._unfold(each) for each in self._list(value.iterator())]
+            case "scala.Product":
+                return [name, *map(self._unfold, self._list(value.productIterator()))]
         return value.toString() if name.endswith("UTF8String") else name
+
+    def _list(self, iterator: JavaObject) -> list[Any]:
+        # One array takes fewer calls than an iterator.
+        return list(self._as_java(iterator.toSeq()).toArray())
 
     def _is_a(self, value: JavaObject, name: str) -> bool:
         return bool(is_instance_of(self._gateway, value, name))
