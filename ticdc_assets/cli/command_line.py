@@ -267,6 +267,11 @@ def _add_repairing(commands: "argparse._SubParsersAction[Parser]") -> None:
     _add_lake(rebuild)
     rebuild.add_argument("tables", metavar="DB.TABLE", nargs="*", type=parse_table)
     rebuild.add_argument("--all", action="store_true", help="rebuild every table")
+    rebuild.add_argument(
+        "--from-raw",
+        action="store_true",
+        help="decode their input again first, and whatever is quarantined",
+    )
 
 
 def _add_command(

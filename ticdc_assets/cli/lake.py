@@ -16,7 +16,7 @@ from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.quarantine import warn_of_quarantine
 from ticdc_assets.cli.source import find_changefeed, format_command
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.advance import AdvanceResult, replay_tables, sum_results
+from ticdc_assets.lake.advance import AdvanceResult, decode_again, replay_tables, sum_results
 from ticdc_assets.lake.advance import advance as advance_lake
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
@@ -144,6 +144,7 @@ def rebuild(options: argparse.Namespace) -> int:
     """Rebuild tables from their first events."""
     if bool(options.tables) == options.all:
         raise ConfigError("name tables, or --all for every table", setting="DB.TABLE")
+    source = open_source(find_changefeed(options)) if options.from_raw else None
     lake = open_lake(options)
     with locked(lake.location, waiting=warn):
         applied = read_existing_snapshot(LakeReader(lake.location))
@@ -154,6 +155,12 @@ def rebuild(options: argparse.Namespace) -> int:
             found = (find_table(state, name) for name in options.tables)
             tables = list({table.id: table for table in found}.values())
         ids = frozenset(table.id for table in tables)
+        if source is not None:
+            wanted = None if options.all else ids
+            ids, gone = decode_again(lake, source, applied, wanted)
+            if gone:
+                files = texts.format_count(gone, "file")
+                warn(f"not decoded again: {files} that the source no longer has")
         return _replay(options, lake, applied, ReplayRequest(ids, 0), tables)
 
 

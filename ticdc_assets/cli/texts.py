@@ -111,7 +111,8 @@ that.  With --rebuild, the table is rebuilt from its first event.
     "rebuild": """\
 Rebuild tables from all their events: those named, or with --all every table.  Other tables do not
 change, except those they exchanged rows with.  Readers see the former rows until the rebuilt ones
-are there.
+are there.  With --from-raw, their records or files are decoded again first, as the declaration is
+now, together with all that is quarantined; after an interruption, run it again.
 """,
     "simulate": """\
 Simulate a shop in real time and write its changefeed into a folder, with a checkpoint every few

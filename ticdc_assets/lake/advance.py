@@ -1,18 +1,19 @@
 """Run all stages once: bring the lake from its last snapshot to the source's checkpoint."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ticdc_assets.events import Quarantined
 from ticdc_assets.lake.apply.apply import ApplyResult, DecodedBatches, apply
+from ticdc_assets.lake.events.decode_again import DecodeAgain
 from ticdc_assets.lake.events.decode_folder import decode_folder
 from ticdc_assets.lake.events.decode_topic import decode_topic
 from ticdc_assets.lake.events.decode_workers import FolderReader
 from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.schema_history import SchemasFor
+from ticdc_assets.lake.log.schema_history import SchemasFor, read_names
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
@@ -125,6 +126,29 @@ def _describe_faults(reader: LakeReader, before: Snapshot) -> list[Problem]:
         count = sum(fault.count for fault in rest)
         problems.append(Problem("quarantined", f"{count:,} more, for {len(rest):,} other reasons"))
     return problems
+
+
+def decode_again(
+    lake: LakeSession, source: Source, applied: Snapshot, wanted: Collection[str] | None
+) -> tuple[frozenset[str], int]:
+    """Decode the input of some incarnations again, or all input.
+
+    Return the incarnations that have to be replayed now, and how many files were gone.
+    """
+    by_incarnation = read_names(LakeReader(lake.location))
+    names = None if wanted is None else set().union(*(by_incarnation.get(id, ()) for id in wanted))
+    again = DecodeAgain(lake, names)
+    if isinstance(source, RecordSource):
+        done = again.decode_records(source.open_payloads, source.open_upstream)
+    else:
+        present = {path for path, *_ in source.folder.entries()}
+        done = again.decode_files(present, source.open_folder, SchemasFor(lake, applied))
+    known = applied.state.incarnations
+    # Several had one name, one after the other.
+    changed = {
+        id for id in known if done.names is None or by_incarnation.get(id, set()) & done.names
+    }
+    return frozenset(changed), done.gone
 
 
 def replay_tables(

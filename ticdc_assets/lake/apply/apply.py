@@ -154,7 +154,8 @@ class _Applier:
         past = dataclasses.replace(past, ddls=ddls)
         window = prepare_window(self._lake, base, past, snapshot.ts, snapshot.batch)
         chosen = choose_tables(replay, now, window.plan)
-        work = self._apply_work(window, [id for id in window.plan.work if id in chosen])
+        ids = [id for id in window.plan.work if id in chosen]
+        work = self._apply_work(window, ids, replayed_after=base.ts)
         known = [now.incarnations[id] for id in sorted(chosen & now.incarnations.keys())]
         work = dataclasses.replace(
             work,
@@ -182,7 +183,9 @@ class _Applier:
             undecoded_files=control.undecoded_files,
         )
 
-    def _apply_work(self, window: PreparedWindow, ids: Collection[str]) -> "_AppliedWork":
+    def _apply_work(
+        self, window: PreparedWindow, ids: Collection[str], replayed_after: int | None = None
+    ) -> "_AppliedWork":
         """Do the work of tables, several in parallel; pause tables that cannot continue."""
         updates_split = not self._lake.feed.output_raw_change_event
 
@@ -201,7 +204,8 @@ class _Applier:
                     if self._progress is not None:
                         self._progress(len(outcomes), len(ids))
         applied = [outcome for outcome in outcomes.values() if outcome.pause_reason is None]
-        write_quarantined_rows(self._lake, [s for outcome in applied for s in outcome.segments])
+        segments = [segment for outcome in applied for segment in outcome.segments]
+        write_quarantined_rows(self._lake, segments, replayed_after)
         plan = record_outcomes(
             window.start.state,
             window.plan,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -29,6 +30,8 @@ from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.contracts import QUARANTINE
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.sql import quote_literal
 from ticdc_assets.schema.types.either_moment import check_identity
 from ticdc_assets.schema.types.row import RowReader
 from ticdc_assets.stream import problem
@@ -51,8 +54,12 @@ def find_stop_reason(failure: str) -> str | None:
     return reason.splitlines()[0].removesuffix(_SQLSTATE) if found else None
 
 
-def write_quarantined_rows(lake: LakeSession, segments: Sequence[Segment]) -> None:
+def write_quarantined_rows(
+    lake: LakeSession, segments: Sequence[Segment], replayed_after: int | None = None
+) -> None:
     """Write the quarantined rows of a window, each once.
+
+    A replay from a ts on also removes those of its tables that are not quarantined any more.
 
     The commit has no transaction id: a killed run may have written rows for the same snapshot,
     and fewer than now.
@@ -62,13 +69,38 @@ def write_quarantined_rows(lake: LakeSession, segments: Sequence[Segment]) -> No
         for segment in segments
         if segment.count_read()["invalid"] or segment.count_read()["key_only"]
     ]
-    if not quarantined:
+    replaced = None if replayed_after is None else _find_replaced(lake, segments, replayed_after)
+    if not quarantined and replaced is None:
         return
-    rows = combine_pairwise(DataFrame.unionByName, quarantined)
+    stored = lake.read("quarantine")
+    nothing = stored.limit(0)
+    rows = combine_pairwise(DataFrame.unionByName, quarantined) if quarantined else nothing
     # A replay quarantines the same rows again.
-    known = lake.read("quarantine").where("stage = 'apply'").select("seq", "index")
-    new = rows.join(known, ["seq", "index"], "left_anti").select(*_NAMES)
-    new.coalesce(1).write.format("delta").mode("append").save(lake.path("quarantine"))
+    known = stored.where("stage = 'apply'" + (f" AND NOT ({replaced})" if replaced else ""))
+    new = rows.join(known.select("seq", "index"), ["seq", "index"], "left_anti").select(*_NAMES)
+    writer = new.coalesce(1).write.format("delta")
+    if replaced is None:
+        writer.mode("append").save(lake.path("quarantine"))
+    else:
+        writer = writer.mode("overwrite").option("replaceWhere", replaced)
+        writer.save(lake.path("quarantine"))
+
+
+def _find_replaced(lake: LakeSession, segments: Sequence[Segment], after_ts: int) -> str | None:
+    """Return an SQL condition for the quarantined rows that a replay replaces, if there are any."""
+    reader = LakeReader(lake.location)
+    where = (pc.field("stage") == "apply") & (pc.field("commit_ts") > after_ts)
+    rows = reader.read(reader.open("quarantine"), ["database", "table"], where)
+    groups = (typed.group for segment in segments for typed in segment.step.row_groups)
+    read = {(group.database, group.table) for group in groups}
+    names = sorted(read & {(row["database"], row["table"]) for row in rows.to_pylist()})
+    if not names:
+        return None
+    of_tables = " OR ".join(
+        f"database = {quote_literal(database)} AND `table` = {quote_literal(table)}"
+        for database, table in names
+    )
+    return f"stage = 'apply' AND commit_ts > {after_ts} AND ({of_tables})"
 
 
 def _select_quarantined(segment: Segment) -> DataFrame:

@@ -9,4 +9,5 @@
   holds up nothing else.
 - `decode_topic` and `decode_folder` run on the driver, `decode_workers` in the workers; the small
   files of a folder (`schema_files`) are decoded on the driver.
+- What was decoded before is decoded again (`decode_again`) only on request.
 """

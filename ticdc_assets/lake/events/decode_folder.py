@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, SchemaChange
 from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.events.decode_workers import FILE_TASKS, FolderReader, make_file_worker
@@ -29,6 +30,7 @@ from ticdc_assets.lake.events.schema_files import (
     decode_control_files,
 )
 from ticdc_assets.lake.store.arrow import make_array
+from ticdc_assets.lake.store.commits import group_by_size
 from ticdc_assets.lake.store.contracts import EVENTS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.row_group import UndecodedFiles
@@ -39,6 +41,8 @@ _SMALL_BYTES = 16 << 20
 _MAX_BYTES_PER_TASK = 64 << 20
 _MAX_FILES_PER_TASK = 1000
 _MIN_TASKS = 8
+# A commit that replaces files lists their paths: a hundred thousand at most.
+_BYTES_PER_PATH = BYTES_PER_COMMIT // 100_000
 
 
 def decode_folder(
@@ -53,7 +57,7 @@ def decode_folder(
     The driver and the workers call `open_folder`, so it must pickle.  `find_schemas` returns the
     schemas of CSV files, given the statements that are not in `events` yet.
     """
-    return _FolderDecode(lake, open_folder, find_schemas, since).run()
+    return FolderDecode(lake, open_folder, find_schemas, since).run()
 
 
 class _ReadyFile(NamedTuple):
@@ -65,7 +69,7 @@ class _ReadyFile(NamedTuple):
     replaces: bool
 
 
-class _FolderDecode:
+class FolderDecode:
     """One decode: its commits, and what it has decoded and left waiting so far."""
 
     def __init__(
@@ -116,11 +120,25 @@ class _FolderDecode:
             newest=max(self._since, pending.newest_batch),
         )
 
-    def _commit(self, part: PendingFiles) -> bool:
+    def run_again(self, files: Sequence[RawFile]) -> None:
+        """Replace the events of files that were decoded before, and are there."""
+
+        def size_of(row: RawFile) -> int:
+            return int(row["size"]) + _BYTES_PER_PATH
+
+        for group in group_by_size(files, size_of, BYTES_PER_COMMIT):
+            control: list[RawFile] = [
+                {**row, "role": "changed schema"} for row in group if row["role"] == "schema"
+            ]
+            data = [row for row in group if row["role"] == "data"]
+            if not self._commit(PendingFiles(control=control, data=data), again=True):
+                raise ConfigError("another run has changed the lake meanwhile: run it again")
+
+    def _commit(self, part: PendingFiles, *, again: bool = False) -> bool:
         """Commit the events of some batches; return False if another run committed first."""
         control = decode_control_files(part.control)
         stated = [a.event for a in control if isinstance(a.event, SchemaChange | Bootstrap)]
-        ready = self._select_ready(part, stated)
+        ready = self._select_ready(part, stated, again=again)
         replaced = [file.row["path"] for file in ready if file.replaces]
         replaced += [row["path"] for row in part.control if row["role"] == "changed schema"]
         size = sum(file.row["size"] for file in ready)
@@ -145,11 +163,14 @@ class _FolderDecode:
         return frame.mapInArrow(self._decode_files, EVENTS)
 
     def _select_ready(
-        self, part: PendingFiles, stated: list[SchemaChange | Bootstrap]
+        self, part: PendingFiles, stated: list[SchemaChange | Bootstrap], *, again: bool
     ) -> list[_ReadyFile]:
-        """Select the data files that can be decoded now; the others wait."""
+        """Select the data files that can be decoded now; the others wait, or stay as they are."""
         new_batches = {batch for batch, _ in part.batches}
         schemas = self._find_schema_texts(part.data, stated)
+        if again:
+            known = [row for row in part.data if row["path"] in schemas]
+            return [_ReadyFile(row, schemas[row["path"]], replaces=True) for row in known]
         ready = []
         for row in part.data:
             is_late = row["batch"] not in new_batches

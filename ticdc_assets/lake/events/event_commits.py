@@ -24,7 +24,7 @@ from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.row_group import UndecodedFiles
 
 BYTES_PER_COMMIT = 8 << 30
-_STAGE = "decode"
+DECODE = "decode"
 _STATEMENTS = ("ddl", "bootstrap")
 
 
@@ -74,7 +74,7 @@ class EventCommits:
         self._lake = lake
         self._since = since
         # Read before any data: a later commit of another run makes ours void.
-        self._number = read_last_stage_commit(lake, "events", _STAGE).number
+        self._number = read_last_stage_commit(lake, "events", DECODE).number
         self._batches: list[int] = []
         self._observations: list[Observation] = []
         self._counted = DecodeCounts()
@@ -83,7 +83,7 @@ class EventCommits:
         """Commit the events of whole batches (number and last seq); return False if it was void."""
         control = _make_table(decoded.control, batches)
         self._number += 1
-        mark = StageMark(_STAGE, self._number)
+        mark = StageMark(DECODE, self._number)
         rows = control
         if not isinstance(decoded.data, DataFrame):
             rows = pa.concat_tables([control, *_make_tables(decoded.data)])

@@ -65,6 +65,22 @@ def read_pending_files(lake: LakeSession, since: int) -> PendingFiles:
     return pending
 
 
+def read_decoded_files(lake: LakeSession) -> list[RawFile]:
+    """Read the newest content of every schema file and data file that was decoded, in order."""
+    markers = _read_markers(lake, 0)
+    batches = {row["batch"] for row in markers if row["kind"] == "batch"}
+    files = {(row["source"], row["seq"]) for row in markers if row["kind"] == "file"}
+    newest: dict[str, RawFile] = {}
+    for row in _read_raw(lake, 0, set()):
+        role = row["role"].removeprefix("changed ")
+        is_decoded = (
+            row["batch"] in batches if role == "schema" else (row["path"], row["seq"]) in files
+        )
+        if role in ("schema", "data") and is_decoded:
+            newest[row["path"]] = {**row, "role": role}
+    return list(newest.values())
+
+
 def split_by_commit(pending: PendingFiles, max_bytes: int) -> Iterator[PendingFiles]:
     """Split pending files into commits: batches whose data has a bounded size together."""
     sizes: dict[int, int] = {}
