@@ -18,14 +18,13 @@ from ticdc_assets.errors import ConfigError, LostRecords, MissingPayload
 from ticdc_assets.events import FETCHED
 from ticdc_assets.lake.events.decode_folder import FolderDecode
 from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, FolderReader, make_record_worker
-from ticdc_assets.lake.events.event_commits import DECODE
+from ticdc_assets.lake.events.event_commits import Decoded, EventCommits
 from ticdc_assets.lake.events.pending_files import read_decoded_files
 from ticdc_assets.lake.events.quarantine import update_quarantine
 from ticdc_assets.lake.events.schema_files import FindSchemas
 from ticdc_assets.lake.store.contracts import EVENTS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.sql import quote_literal
-from ticdc_assets.lake.store.stage_commits import StageMark, commit_frame, read_last_stage_commit
 from ticdc_assets.lake.upstream.snapshot import OpenUpstream
 from ticdc_assets.protocols.payload import PayloadStore
 
@@ -49,6 +48,8 @@ class DecodeAgain:
         """`names` are tables, as `events` names them; None stands for all input."""
         self._lake = lake
         self._names = names
+        # First of all: a commit is void if another run commits after this.
+        self._commits = EventCommits(lake, 0)
         self._replaced = f"{_NOT_BATCH} AND {_choose(names)}"
         events = lake.read("events")
         self._old = events.where(self._replaced)
@@ -79,9 +80,7 @@ class DecodeAgain:
         new = decoded.join(kept, ["seq", "index"], "left_anti").select(*decoded.columns).persist()
         try:
             self._require_payloads(new)
-            last = read_last_stage_commit(lake, "events", DECODE)
-            mark = StageMark(DECODE, last.number + 1)
-            if not commit_frame(lake, "events", new, mark, self._replaced):
+            if not self._commits.commit(Decoded(new, replaced=self._replaced), []):
                 raise ConfigError("another run has changed the lake: run it again")
         finally:
             new.unpersist()

@@ -15,6 +15,7 @@ from ticdc_assets.lake.events.event_commits import (
     Decoded,
     DecodeResult,
     EventCommits,
+    select_of_paths,
 )
 from ticdc_assets.lake.events.pending_files import (
     PendingFiles,
@@ -142,7 +143,7 @@ class FolderDecode:
         replaced = [file.row["path"] for file in ready if file.replaces]
         replaced += [row["path"] for row in part.control if row["role"] == "changed schema"]
         size = sum(file.row["size"] for file in ready)
-        decoded = Decoded(self._decode(ready, size), control, replaced)
+        decoded = Decoded(self._decode(ready, size), control, select_of_paths(replaced))
         if not self._commits.commit(decoded, part.batches):
             return False
         self._files += len(ready)

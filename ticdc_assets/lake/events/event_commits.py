@@ -24,7 +24,7 @@ from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.row_group import UndecodedFiles
 
 BYTES_PER_COMMIT = 8 << 30
-DECODE = "decode"
+_STAGE = "decode"
 _STATEMENTS = ("ddl", "bootstrap")
 
 
@@ -63,8 +63,16 @@ class Decoded:
 
     data: DataFrame | Iterable[pa.RecordBatch] = ()
     control: Sequence[Arrival] = ()
-    # The commit removes earlier events of these paths.
-    replaced: Sequence[str] = ()
+    # An SQL condition: the commit removes the earlier events for which it holds.
+    replaced: str | None = None
+
+
+def select_of_paths(paths: Sequence[str]) -> str | None:
+    """Return an SQL condition for the events of files; None without files."""
+    if not paths:
+        return None
+    sources = ", ".join(map(quote_literal, paths))
+    return f"kind <> 'batch' AND kind <> 'watermark' AND source IN ({sources})"
 
 
 class EventCommits:
@@ -74,7 +82,7 @@ class EventCommits:
         self._lake = lake
         self._since = since
         # Read before any data: a later commit of another run makes ours void.
-        self._number = read_last_stage_commit(lake, "events", DECODE).number
+        self._number = read_last_stage_commit(lake, "events", _STAGE).number
         self._batches: list[int] = []
         self._observations: list[Observation] = []
         self._counted = DecodeCounts()
@@ -83,7 +91,7 @@ class EventCommits:
         """Commit the events of whole batches (number and last seq); return False if it was void."""
         control = _make_table(decoded.control, batches)
         self._number += 1
-        mark = StageMark(DECODE, self._number)
+        mark = StageMark(_STAGE, self._number)
         rows = control
         if not isinstance(decoded.data, DataFrame):
             rows = pa.concat_tables([control, *_make_tables(decoded.data)])
@@ -100,9 +108,13 @@ class EventCommits:
     def _commit_frame(self, decoded: Decoded, rows: pa.Table, mark: StageMark) -> bool:
         """Commit rows of this process, and what the workers decode, with Spark."""
         spark = self._lake.spark
-        frame = self._lake.make_frame(rows).coalesce(1)
-        if isinstance(decoded.data, DataFrame):
-            frame = frame.union(decoded.data)
+        if not isinstance(decoded.data, DataFrame):
+            frame = self._lake.make_frame(rows).coalesce(1)
+        elif rows.num_rows:
+            frame = self._lake.make_frame(rows).coalesce(1).union(decoded.data)
+        else:
+            # Spark Connect makes no frame without rows.
+            frame = decoded.data
         observation = Observation()
         kind = F.col("kind")
         observed = frame.observe(
@@ -112,12 +124,8 @@ class EventCommits:
             F.count_if(kind == "quarantined").alias("quarantined"),
             F.count_if(kind == "file").alias("files"),
         )
-        replaced = None
-        if decoded.replaced:
-            sources = ", ".join(map(quote_literal, decoded.replaced))
-            replaced = f"kind <> 'batch' AND kind <> 'watermark' AND source IN ({sources})"
         with sized_for(spark, small=not isinstance(decoded.data, DataFrame)):
-            is_committed = commit_frame(self._lake, "events", observed, mark, replaced)
+            is_committed = commit_frame(self._lake, "events", observed, mark, decoded.replaced)
         if is_committed:
             self._observations.append(observation)
         return is_committed
