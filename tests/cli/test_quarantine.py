@@ -1,4 +1,4 @@
-"""What is quarantined is said by the run that did it, and by every look at the lake afterwards."""
+"""A run says what it quarantines, and why; afterwards `tables`, `advance` and `quarantine` do."""
 
 from pathlib import Path
 

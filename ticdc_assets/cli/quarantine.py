@@ -5,7 +5,7 @@ import argparse
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.source import format_command, open_reader
-from ticdc_assets.lake.store.delta_log import count_rows
+from ticdc_assets.lake.store.delta_log import count_newest_rows
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.quarantine import list_faults, select_of_table
 
@@ -27,7 +27,7 @@ def quarantine(options: argparse.Namespace) -> int:
 
 def warn_of_quarantine(options: argparse.Namespace, reader: LakeReader) -> None:
     """Say that tables may lack what is in the quarantine, if anything is."""
-    count = count_rows(reader, "quarantine", reader.open("quarantine").version())
+    count = count_newest_rows(reader, "quarantine")
     if count:
         command = format_command(options, "quarantine")
         warn(f"{_format_count(count)} in the quarantine, which tables may lack: see {command}")

@@ -29,7 +29,7 @@ from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.problem import Problem
 
-# So many reasons for which a run quarantined something are problems of their own.
+# A run describes so many of the reasons for which it quarantined something, and counts the others.
 _SHOWN_FAULTS = 10
 
 # Called with the stage, how much of it is done, and how much there is (None: unknown).

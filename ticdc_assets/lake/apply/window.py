@@ -12,7 +12,7 @@ from ticdc_assets.lake.apply.frames import Frames
 from ticdc_assets.lake.apply.pending_rows import PendingRows, Window, sample_row
 from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.delta_log import count_rows
+from ticdc_assets.lake.store.delta_log import count_newest_rows
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
@@ -49,8 +49,7 @@ class PreparedWindow:
         lake = self.frames.lake
         if lake.feed.may_lack_deletes or self.start.state.skipped_ddls:
             return True
-        reader = LakeReader(lake.location)
-        return count_rows(reader, "quarantine", reader.open("quarantine").version()) > 0
+        return count_newest_rows(LakeReader(lake.location), "quarantine") > 0
 
 
 def prepare_window(

@@ -99,6 +99,11 @@ def count_rows(reader: LakeReader, table: str, version: int) -> int:
     return count_rows_of(reader, table, read_state(reader, table, version))
 
 
+def count_newest_rows(reader: LakeReader, table: str) -> int:
+    """Count the rows of a table at its newest version."""
+    return count_rows(reader, table, reader.open(table).version())
+
+
 def count_rows_of(reader: LakeReader, table: str, state: TableState) -> int:
     """Count the rows of a table in a state of it that was read."""
     folder = reader.open_folder(table)
