@@ -101,15 +101,16 @@ def test_a_snapshot_that_is_killed_anywhere_is_finished_by_the_next(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("more", [(), ("--from-raw",)], ids=["from events", "from raw"])
 def test_a_rebuild_that_is_killed_anywhere_is_finished_by_the_next(
-    here: object, run: Run, tmp_path: Path, seed: int
+    here: object, run: Run, tmp_path: Path, seed: int, more: tuple[str, ...]
 ) -> None:
     options = SimulationOptions(transactions=120, flush_every=40, seed=seed, replays=0.5)
     simulation, lake = prepare(tmp_path / "feed", options), tmp_path / "lake"
     *_, last = simulation
     given = ["--changefeeds", simulation.changefeeds, "--lake", lake]
     assert run("advance", *given)[0] == 0
-    command = ["rebuild", "--all", *given]
+    command = ["rebuild", "--all", *more, *given]
     kills, code = run_killed(command, lake, Random(seed), kills=8, most_files=12)
     assert kills > 1
     assert code == 0
