@@ -37,6 +37,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     order.schema_versions_increase,
     order.resolved_ts_is_monotonic,
     accounting.quarantine_is_empty,
+    accounting.tables_lack_nothing,
     accounting.ledger_balances,
 )
 TABLE_INVARIANTS: tuple[TableInvariant, ...] = (

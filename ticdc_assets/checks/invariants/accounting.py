@@ -9,9 +9,11 @@ from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.ledger import build_ledger
+from ticdc_assets.lake.views.quarantine import list_faults
 
 _LEDGER = ("what", "table", "expected", "counted")
 _QUARANTINED = ("stage", "database", "table", "commit_ts", "error", "reason", "position")
+_LACKED = ("stage", "database", "table", "commit_ts", "reason", "count", "position")
 _POSITION = ("source", "partition", "number")
 _Rows = list[tuple[object, ...]]
 
@@ -33,6 +35,23 @@ def quarantine_is_empty(context: CheckContext) -> Result:
         f" FROM {{quarantine}} q WHERE q.error <> '{checksum}' AND ({context.in_new_quarantine})",
         quarantine=context.read("quarantine", columns),
     )
+
+
+@promise("quarantine", "WARN")
+def tables_lack_nothing(context: CheckContext) -> Result:
+    """No table lacks what is in the quarantine, whichever run put it there.
+
+    `ticdc-assets quarantine` lists the reasons.  What can be applied later leaves the quarantine;
+    the rest counts until its table is loaded, dropped or truncated.
+    """
+    if not context.quarantine_counts:
+        return KnownRows(_LACKED)
+    rows = [
+        (f.stage, f.database, f.table, f.commit_ts, f.reason, f.count, str(f.position))
+        for f in list_faults(LakeReader(context.lake.location))
+        if f.is_open
+    ]
+    return KnownRows(_LACKED, rows)
 
 
 @promise("checkpoints", "ERROR", blocking=True)

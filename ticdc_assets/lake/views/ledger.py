@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_files import read_rows
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
+from ticdc_assets.lake.log.loads import count_unloaded_rows
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.contracts import EVENT_IDENTITY
 from ticdc_assets.lake.store.reader import LakeReader, count_by
@@ -95,6 +96,7 @@ class _Stopped(NamedTuple):
 class _Ledger:
     def __init__(self, reader: LakeReader, applied: Snapshot) -> None:
         self._applied = applied
+        self._unloaded = count_unloaded_rows(reader)
         self._tables = reader.open_all(("events", "raw", "quarantine", "schema_history"))
         self._read = self._tables.read
         self._rows = read_rows(reader, reader.open("applied"), 0, applied.snapshot_id)
@@ -123,9 +125,8 @@ class _Ledger:
                 )
             )
         quarantined = sum(rows.quarantined for rows in counts.values())
-        return Ledger(
-            SourceCount(self._tables, self._applied).run(quarantined), tables, self._partial()
-        )
+        source = SourceCount(self._tables, self._applied).run(quarantined, self._unloaded)
+        return Ledger(source, tables, self._partial())
 
     def _counts(self) -> tuple[dict[str, RowCounts], dict[tuple[str, bool], int]]:
         """Return per name the counts that no replay replaced.

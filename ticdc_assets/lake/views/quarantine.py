@@ -1,18 +1,26 @@
-"""What is in the quarantine, by what is wrong with it."""
+"""What is in the quarantine, by what is wrong with it.
 
-from collections.abc import Iterable, Iterator
+A fault is open as long as a table may lack what has it: unless that was used all the same, until
+the table is dropped, truncated, or replaced by a load.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ticdc_assets.errors import ChecksumMismatch
 from ticdc_assets.events import Position
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.events.event_rows import read_position
+from ticdc_assets.lake.events.event_rows import make_table_name, read_position
+from ticdc_assets.lake.log.applied_files import find_newest_id, read_snapshot
+from ticdc_assets.lake.log.schema_history import read_names
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.stream.problem import Problem
 
+_OPEN = "is_open"
 _IDENTITY = ("stage", "database", "table", "reason")
 # Of the first input.
 _FIRST = ("seq", "index", "commit_ts", "source", "partition", "number")
@@ -32,6 +40,8 @@ class Fault:
     place: tuple[int, int]
     commit_ts: int | None
     position: Position
+    # Whether a table may lack them.
+    is_open: bool
 
     def as_problem(self) -> Problem:
         """Return the problem of which an operator reads."""
@@ -48,14 +58,54 @@ def list_faults(reader: LakeReader, after: Snapshot | None = None) -> list[Fault
         is_new_input = (pc.field("stage") == "decode") & (pc.field("batch") > after.batch)
         is_new_row = (pc.field("stage") == "apply") & (pc.field("commit_ts") > after.ts)
         where = is_new_input | is_new_row
-    columns = (*_IDENTITY, *_FIRST)
-    merged: dict[tuple[str | None, ...], Fault] = {}
-    for rows in reader.read_blocks(reader.open("quarantine"), columns, where):
-        for fault in _group(rows):
-            identity = (fault.stage, fault.database, fault.table, fault.reason)
+    opened = reader.open("quarantine")
+    ends: Mapping[str, int] | None = None
+    merged: dict[tuple[object, ...], Fault] = {}
+    for rows in reader.read_blocks(opened, (*_IDENTITY, *_FIRST, "error"), where):
+        if not rows.num_rows:
+            continue
+        if ends is None:
+            ends = _find_ends(reader)
+        for fault in _group(rows.append_column(_OPEN, _find_open(rows, ends))):
+            identity = (*(getattr(fault, name) for name in _IDENTITY), fault.is_open)
             other = merged.get(identity)
             merged[identity] = fault if other is None else _add(fault, other)
     return sorted(merged.values(), key=lambda fault: (-fault.count, fault.place))
+
+
+def _find_ends(reader: LakeReader) -> dict[str, int]:
+    """Return by name up to which commit ts rows are those of tables that are gone.
+
+    A table that exists, and had the name before that, may have been renamed: its rows count.
+    """
+    applied = read_snapshot(reader, find_newest_id(reader, reader.open("applied")))
+    names = read_names(reader)
+    ends: dict[str, int] = {}
+    begins: dict[str, int] = {}
+    for table in applied.state.incarnations.values():
+        for name in names.get(table.id, ()):
+            if table.dropped_ts is None:
+                begins[name] = min(table.created_ts, begins.get(name, table.created_ts))
+            else:
+                ends[name] = max(table.dropped_ts, ends.get(name, 0))
+    return {name: min(ts, begins.get(name, ts)) for name, ts in ends.items()}
+
+
+def _find_open(rows: pa.Table, ends: Mapping[str, int]) -> pa.ChunkedArray:
+    """Return per row whether a table may lack it."""
+    closed = pc.equal(rows["error"], ChecksumMismatch.__name__)
+    for pair in rows.group_by(["database", "table"]).aggregate([]).to_pylist():
+        database, table = pair["database"], pair["table"]
+        end = ends.get(make_table_name(database, table) or "") if database and table else None
+        if end is None:
+            continue
+        is_of_table = pc.and_(pc.equal(rows["database"], database), pc.equal(rows["table"], table))
+        # A load has the rows of its ts; those that it could not read are of the same ts.
+        is_load = pc.equal(rows["stage"], "load")
+        last = pc.subtract(end, pc.cast(is_load, pa.int64()))
+        is_over = pc.and_(is_of_table, pc.less_equal(rows["commit_ts"], last))
+        closed = pc.or_kleene(closed, is_over)
+    return pc.invert(pc.fill_null(closed, False))
 
 
 def select_of_table(faults: Iterable[Fault], name: str) -> list[Fault]:
@@ -67,13 +117,13 @@ def select_of_table(faults: Iterable[Fault], name: str) -> list[Fault]:
 def _group(rows: pa.Table) -> Iterator[Fault]:
     in_order = rows.sort_by([("seq", "ascending"), ("index", "ascending")])
     # With several threads, the first would be any.
-    groups = in_order.group_by(_IDENTITY, use_threads=False).aggregate(
+    groups = in_order.group_by([*_IDENTITY, _OPEN], use_threads=False).aggregate(
         [([], "count_all"), *((name, "first", _WITH_NULLS) for name in _FIRST)]
     )
     for row in groups.to_pylist():
         first = {name: row[f"{name}_first"] for name in _FIRST}
         yield Fault(
-            **{name: row[name] for name in _IDENTITY},
+            **{name: row[name] for name in (*_IDENTITY, _OPEN)},
             count=row["count_all"],
             place=(first["seq"] or 0, first["index"] or 0),
             commit_ts=first["commit_ts"],

@@ -1,8 +1,8 @@
 """The ledger of a changefeed's source: what became of its records or files.
 
 Every data file has a `file` row or waits; every applied batch has a `batch` row, which
-accounts for its records and schema files; every input that could not be decoded is in the
-quarantine.
+accounts for its records and schema files; every input that could not be decoded, and every row
+that could not be loaded, is in the quarantine.
 """
 
 from collections import Counter
@@ -42,10 +42,10 @@ class SourceCount:
         self._columns = tables.columns("raw")
         self._applied = applied
 
-    def run(self, unapplied: int) -> SourceLedger:
-        """Recount everything; `unapplied` row events could not be applied."""
+    def run(self, unapplied: int, unloaded: int) -> SourceLedger:
+        """Recount everything; so many row events could not be applied, or rows be loaded."""
         undecoded = self._read("events", "seq", where=pc.field("kind") == "quarantined").num_rows
-        faults = self._batch_faults() + self._quarantine_faults(undecoded, unapplied)
+        faults = self._batch_faults() + self._quarantine_faults(undecoded, unapplied, unloaded)
         if "role" in self._columns:
             what = "data files"
             input, decoded, more = self._count_files()
@@ -106,7 +106,7 @@ class SourceCount:
                 break
         return int(same)
 
-    def _quarantine_faults(self, undecoded: int, unapplied: int) -> list[str]:
+    def _quarantine_faults(self, undecoded: int, unapplied: int, unloaded: int) -> list[str]:
         kept = count_by("stage", self._read("quarantine", "stage"))
         faults = []
         if kept.get("decode", 0) != undecoded:
@@ -119,6 +119,10 @@ class SourceCount:
             faults.append(
                 f"{unapplied} row events could not be applied, and {held} are in the quarantine"
             )
+        # A killed load may have left more.
+        if kept.get("load", 0) < unloaded:
+            held = kept.get("load", 0)
+            faults.append(f"{unloaded} rows could not be loaded, and {held} are in the quarantine")
         return faults
 
 

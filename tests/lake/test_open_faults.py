@@ -1,0 +1,86 @@
+"""What is in the quarantine counts as long as a table may lack it: until that table is gone."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from resources.load_source import open_export
+from tests.dumpling.exporter import TSO, Exporter, ExportOptions
+from tests.lake.canal import FEED, ddl, placed, row, watermark
+from tests.lake.test_load import GONE
+from ticdc_assets.dumpling.dialect import Dialect
+from ticdc_assets.lake.advance import RecordSource, advance
+from ticdc_assets.lake.load.load import load_tables
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.views.ledger import build_ledger
+from ticdc_assets.lake.views.quarantine import list_faults
+from ticdc_assets.protocols.message import Message
+
+
+def create(table: str, ts: int) -> Message:
+    return ddl("d", table, TSO + ts, "CREATE", f"CREATE TABLE `d`.`{table}` (`id` INT PRIMARY KEY)")
+
+
+def list_faults_of(lake: LakeSession) -> tuple[set[str], set[str]]:
+    """Return the closed faults and the open ones, as table and commit ts since `TSO`."""
+    found: dict[bool, set[str]] = {True: set(), False: set()}
+    for fault in list_faults(LakeReader(lake.location)):
+        assert fault.count == 1
+        ts = fault.commit_ts and fault.commit_ts - TSO
+        found[fault.is_open].add(f"{fault.table} {ts}")
+    return found[False], found[True]
+
+
+def test_rows_count_until_their_table_is_dropped_truncated_or_loaded(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    # The value tells the reasons apart.
+    sent = [
+        *(
+            create(table, 1)
+            for table in ("Dropped", "truncated", "renamed", "kept", "gone", "again")
+        ),
+        *(
+            row("d", table, TSO + 2, id=f"{table} 2")
+            for table in ("Dropped", "truncated", "kept", "gone")
+        ),
+        *(row("d", table, TSO + 2, id=f"{table} 2") for table in ("renamed", "again")),
+        ddl("d", "dropped", TSO + 3, "ERASE", "DROP TABLE `d`.`dropped`"),
+        ddl("d", "truncated", TSO + 3, "TRUNCATE", "TRUNCATE TABLE `d`.`truncated`"),
+        row("d", "truncated", TSO + 4, id="truncated 4"),
+        # Its name is another table's for a while.
+        ddl("d", "other", TSO + 3, "RENAME", "RENAME TABLE `d`.`renamed` TO `d`.`other`"),
+        create("renamed", 4),
+        row("d", "renamed", TSO + 5, id="renamed 5"),
+        ddl("d", "renamed", TSO + 6, "ERASE", "DROP TABLE `d`.`renamed`"),
+        # Dropped, and brought back.
+        ddl("d", "again", TSO + 3, "ERASE", "DROP TABLE `d`.`again`"),
+        ddl("d", "again", TSO + 5, "RECOVER", "RECOVER TABLE `d`.`again`"),
+        Message("t", 0, 0, None, b"{"),
+        watermark(TSO + 9),
+    ]
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
+    advance(lake, RecordSource(lambda _: placed(sent)))
+    assert list_faults_of(lake) == (
+        {"Dropped 2", "truncated 2"},
+        {"truncated 4", "renamed 2", "renamed 5", "kept 2", "gone 2", "again 2", "None None"},
+    )
+
+    def load(ts: int, *ids: str) -> set[str]:
+        """Load a table; return what is open then."""
+        folder = tmp_path / str(ts)
+        Exporter(folder, ExportOptions("csv")).write({GONE: [(id,) for id in ids]}, tso=TSO + ts)
+        load_tables(lake, open_export(str(folder), Dialect()))
+        later = placed([*sent, watermark(TSO + ts + 5)])
+        advance(lake, RecordSource(lambda _: later))
+        return {name for name in list_faults_of(lake)[1] if name.startswith("gone")}
+
+    # A load has the row, but may have others that it cannot read.
+    assert load(20, "1", "none") == {"gone 20"}
+    assert build_ledger(LakeReader(lake.location), read_last_snapshot(lake)).adds_up
+    spark.sql(f"DELETE FROM {lake.sql('quarantine')} WHERE stage = 'load'").collect()
+    (fault,) = build_ledger(LakeReader(lake.location), read_last_snapshot(lake)).source.faults
+    assert fault == "1 rows could not be loaded, and 0 are in the quarantine"
+    assert load(30, "1", "2") == set()
