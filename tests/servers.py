@@ -1,6 +1,7 @@
 """Servers on loopback for tests: Spark Connect, a standalone master with two workers, and S3."""
 
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 import pyspark
 
 from resources import jars
+from resources.class_archive import choose_archive_options
+from resources.java import find_java
 
 HOST = "127.0.0.1"
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -36,6 +39,7 @@ def _environment() -> dict[str, str]:
         if not name.startswith(("SPARK_", "PYSPARK_"))
     }
     return kept | {
+        **SHORT_LIVED_JVM,
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": HOST,
         "PYSPARK_PYTHON": sys.executable,
@@ -99,7 +103,12 @@ def connect_server(folder: Path, *, with_delta: bool = True) -> Iterator[str]:
         "spark.connect.grpc.binding.port": str(port),
     }
     if with_delta:
-        settings |= DELTA | {"spark.jars": ",".join(path.as_uri() for path in jars.find_jars())}
+        class_path = ":".join(map(str, jars.find_jars()))
+        archive = choose_archive_options(find_java(), class_path)
+        settings |= DELTA | {
+            "spark.driver.extraClassPath": class_path,
+            "spark.driver.extraJavaOptions": shlex.join(archive),
+        }
     command = [*_submit_command(settings), "--class", "org.apache.spark.sql.connect.service"]
     command[-1] += ".SparkConnectServer"
     with run_server(command, folder, "connect") as server:
