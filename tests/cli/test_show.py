@@ -164,6 +164,7 @@ def test_commands_that_read_start_no_spark(shop: Shop, run: Run, tmp_path: Path)
         ("events", TABLE, "--limit", "3"),
         ("show", TABLE, "--limit", "3"),
         ("show", *at, "--out", tmp_path / "out"),
+        ("quarantine",),
         ("ledger",),
     ):
         command = [*map(str, words), *map(str, shop.options)]

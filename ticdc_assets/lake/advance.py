@@ -13,7 +13,8 @@ from ticdc_assets.lake.events.decode_workers import FolderReader
 from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.log.applied import read_last_snapshot
-from ticdc_assets.lake.log.schema_history import SchemasFor, read_names
+from ticdc_assets.lake.log.names import read_names
+from ticdc_assets.lake.log.schema_history import SchemasFor
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records

@@ -48,15 +48,6 @@ def read_loads(reader: LakeReader, known: Container[str] = ()) -> list[Load]:
     return sorted(loads, key=lambda load: load.id)
 
 
-def count_unloaded_rows(reader: LakeReader) -> int:
-    """Count the rows that loads quarantined."""
-    try:
-        rows = reader.read(reader.open("loads"), ["quarantined"])
-    except LakeNotFound:
-        return 0
-    return pc.sum(rows["quarantined"]).as_py() or 0
-
-
 def find_newest_load(reader: LakeReader) -> int:
     """Return the number of the newest load; 0 if there is none."""
     try:

@@ -101,17 +101,6 @@ class SchemasFor:
         )
 
 
-def read_names(reader: LakeReader) -> dict[str, set[str]]:
-    """Read the names that every incarnation had, as `events` names tables."""
-    names: dict[str, set[str]] = {}
-    columns = ["incarnation", "database", "table"]
-    for row in reader.read(reader.open("schema_history"), columns).to_pylist():
-        name = make_table_name(row["database"], row["table"])
-        if row["incarnation"] and name is not None:
-            names.setdefault(row["incarnation"], set()).add(name)
-    return names
-
-
 def write_history(lake: LakeSession, versions: Sequence[SchemaVersion], after_ts: int) -> None:
     """Write the schema versions of a window that starts at `after_ts`; idempotent."""
     if not versions:

@@ -27,10 +27,9 @@ import pyarrow.compute as pc
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_files import read_rows
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
-from ticdc_assets.lake.log.loads import count_unloaded_rows
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.contracts import EVENT_IDENTITY
-from ticdc_assets.lake.store.reader import LakeReader, count_by
+from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader, count_by
 from ticdc_assets.lake.views.source_ledger import IS_ROW, SourceCount, SourceLedger
 from ticdc_assets.plan.state import Incarnation
 
@@ -96,7 +95,7 @@ class _Stopped(NamedTuple):
 class _Ledger:
     def __init__(self, reader: LakeReader, applied: Snapshot) -> None:
         self._applied = applied
-        self._unloaded = count_unloaded_rows(reader)
+        self._unloaded = _count_unloaded(reader)
         self._tables = reader.open_all(("events", "raw", "quarantine", "schema_history"))
         self._read = self._tables.read
         self._rows = read_rows(reader, reader.open("applied"), 0, applied.snapshot_id)
@@ -270,6 +269,16 @@ class _Ledger:
         of_late = considered & pc.field("commit_ts").isin(sorted(late))
         found = self._read("events", *EVENT_IDENTITY, "batch", "ordering", where=of_late)
         return list(found.to_pylist())
+
+
+def _count_unloaded(reader: LakeReader) -> int:
+    """Count the rows that loads could not read."""
+    try:
+        rows = reader.read(reader.open("loads"), ["quarantined"])
+    except LakeNotFound:
+        # An older release created the lake.
+        return 0
+    return pc.sum(rows["quarantined"]).as_py() or 0
 
 
 def _find_span(spans: Sequence[_Span], ts: int | None) -> _Span | None:

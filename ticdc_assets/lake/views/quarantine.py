@@ -15,7 +15,7 @@ from ticdc_assets.events import Position
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.events.event_rows import make_table_name, read_position
 from ticdc_assets.lake.log.applied_files import find_newest_id, read_snapshot
-from ticdc_assets.lake.log.schema_history import read_names
+from ticdc_assets.lake.log.names import read_names
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.stream.problem import Problem
