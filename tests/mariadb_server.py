@@ -78,6 +78,7 @@ def run_mariadb(folder: Path) -> Iterator[MariaDb]:
     server = shutil.which("mariadbd")
     install = shutil.which("mariadb-install-db")
     if server is None or install is None:
+        # It comes with the system: no dependency of the project could install it.
         pytest.skip("no mariadbd (Debian: apt-get install mariadb-server)")
     data = folder / "data"
     subprocess.run(

@@ -103,7 +103,7 @@ def connect_server(folder: Path, *, with_delta: bool = True) -> Iterator[str]:
         "spark.connect.grpc.binding.port": str(port),
     }
     if with_delta:
-        class_path = ":".join(map(str, jars.find_jars()))
+        class_path = os.pathsep.join(map(str, jars.find_jars()))
         archive = choose_archive_options(find_java(), class_path)
         settings |= DELTA | {
             "spark.driver.extraClassPath": class_path,

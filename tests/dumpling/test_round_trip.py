@@ -103,12 +103,18 @@ def keeps_moments(text: str | None, column: Column) -> str | None:
     return text if "." in text else f"{text}.000000"
 
 
-@pytest.mark.parametrize("compression", ["", ".gz", ".snappy", ".zst"])
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize(
+    ("name", "compression"),
+    [
+        (name, compression)
+        for name, options in DIALECTS.items()
+        for compression in ("", ".gz", ".snappy", ".zst")
+        # Parquet compresses pages, not files.
+        if not (compression and options.format == "parquet")
+    ],
+)
 def test_golden_rows_come_back(name: str, compression: Compression) -> None:
     options = DIALECTS[name]
-    if options.format == "parquet" and compression:
-        pytest.skip("Parquet compresses pages")
     for schema, rows in golden_tables():
         content = compress(FORMATTERS[options.format](schema, rows, options), compression)
         file = parse_path(f"db.t.000000000.{options.format}{compression}")

@@ -14,6 +14,7 @@ from ticdc_assets.stream.problem import ZONE_OF_DDL
 
 WORKLOAD = "v6.5.12_life"
 
+# Like all golden data, it is not part of the project.
 pytestmark = pytest.mark.skipif(
     not (RELEASED / WORKLOAD).is_dir(), reason="there is no data of released servers"
 )

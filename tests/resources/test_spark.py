@@ -158,12 +158,8 @@ def test_the_error_for_a_connect_server_without_delta_says_what_it_needs(tmp_pat
     "server", [connect_server, pytest.param(cluster, marks=pytest.mark.all_golden)]
 )
 def test_stages_run_on_every_kind_of_session(
-    server: Callable[[Path], AbstractContextManager[str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    server: Callable[[Path], AbstractContextManager[str]], tmp_path: Path
 ) -> None:
-    for name, value in SHORT_LIVED_JVM.items():
-        monkeypatch.setenv(name, value)
     report = tmp_path / "report.xml"
     command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider"]
     command += ["-m", MARKED, f"--basetemp={tmp_path}/of it", f"--junitxml={report}"]
@@ -174,7 +170,7 @@ def test_stages_run_on_every_kind_of_session(
         done = subprocess.run(
             [*command, *marked],
             cwd=PROJECT,
-            env=os.environ | {"TICDC_TEST_SPARK": url},
+            env=os.environ | SHORT_LIVED_JVM | {"TICDC_TEST_SPARK": url},
             capture_output=True,
             text=True,
             check=False,
