@@ -23,8 +23,8 @@ def create(table: str, ts: int) -> Message:
     return ddl("d", table, TSO + ts, "CREATE", f"CREATE TABLE `d`.`{table}` (`id` INT PRIMARY KEY)")
 
 
-def list_faults_of(lake: LakeSession) -> tuple[set[str], set[str]]:
-    """Return the closed faults and the open ones, as table and commit ts since `TSO`."""
+def list_names(lake: LakeSession) -> tuple[set[str], set[str]]:
+    """List the closed faults and the open ones, as table and commit ts since `TSO`."""
     found: dict[bool, set[str]] = {True: set(), False: set()}
     for fault in list_faults(LakeReader(lake.location)):
         assert fault.count == 1
@@ -36,17 +36,11 @@ def list_faults_of(lake: LakeSession) -> tuple[set[str], set[str]]:
 def test_rows_count_until_their_table_is_dropped_truncated_or_loaded(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    # The value tells the reasons apart.
+    tables = ("Dropped", "truncated", "renamed", "kept", "gone", "again")
     sent = [
-        *(
-            create(table, 1)
-            for table in ("Dropped", "truncated", "renamed", "kept", "gone", "again")
-        ),
-        *(
-            row("d", table, TSO + 2, id=f"{table} 2")
-            for table in ("Dropped", "truncated", "kept", "gone")
-        ),
-        *(row("d", table, TSO + 2, id=f"{table} 2") for table in ("renamed", "again")),
+        *(create(table, 1) for table in tables),
+        # The value tells the reasons apart.
+        *(row("d", table, TSO + 2, id=f"{table} 2") for table in tables),
         ddl("d", "dropped", TSO + 3, "ERASE", "DROP TABLE `d`.`dropped`"),
         ddl("d", "truncated", TSO + 3, "TRUNCATE", "TRUNCATE TABLE `d`.`truncated`"),
         row("d", "truncated", TSO + 4, id="truncated 4"),
@@ -63,7 +57,7 @@ def test_rows_count_until_their_table_is_dropped_truncated_or_loaded(
     ]
     lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
     advance(lake, RecordSource(lambda _: placed(sent)))
-    assert list_faults_of(lake) == (
+    assert list_names(lake) == (
         {"Dropped 2", "truncated 2"},
         {"truncated 4", "renamed 2", "renamed 5", "kept 2", "gone 2", "again 2", "None None"},
     )
@@ -75,7 +69,7 @@ def test_rows_count_until_their_table_is_dropped_truncated_or_loaded(
         load_tables(lake, open_export(str(folder), Dialect()))
         later = placed([*sent, watermark(TSO + ts + 5)])
         advance(lake, RecordSource(lambda _: later))
-        return {name for name in list_faults_of(lake)[1] if name.startswith("gone")}
+        return {name for name in list_names(lake)[1] if name.startswith("gone")}
 
     # A load has the row, but may have others that it cannot read.
     assert load(20, "1", "none") == {"gone 20"}

@@ -95,6 +95,7 @@ class _Stopped(NamedTuple):
 class _Ledger:
     def __init__(self, reader: LakeReader, applied: Snapshot) -> None:
         self._applied = applied
+        # First: a load quarantines rows before it states how many.
         self._unloaded = _count_unloaded(reader)
         self._tables = reader.open_all(("events", "raw", "quarantine", "schema_history"))
         self._read = self._tables.read

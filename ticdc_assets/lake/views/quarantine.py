@@ -1,11 +1,12 @@
 """What is in the quarantine, by what is wrong with it.
 
-A fault is open as long as a table may lack what has it: unless that was used all the same, until
-the table is dropped, truncated, or replaced by a load.
+A fault is open while a table may lack the input or the rows that have it.  It never is where they
+were used all the same, and no longer is once the table has been dropped, truncated or loaded.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -58,15 +59,12 @@ def list_faults(reader: LakeReader, after: Snapshot | None = None) -> list[Fault
         is_new_input = (pc.field("stage") == "decode") & (pc.field("batch") > after.batch)
         is_new_row = (pc.field("stage") == "apply") & (pc.field("commit_ts") > after.ts)
         where = is_new_input | is_new_row
-    opened = reader.open("quarantine")
-    ends: Mapping[str, int] | None = None
+    columns = (*_IDENTITY, *_FIRST, "error")
+    # Most lakes have nothing in the quarantine.
+    find_ends = cache(partial(_find_ends, reader))
     merged: dict[tuple[object, ...], Fault] = {}
-    for rows in reader.read_blocks(opened, (*_IDENTITY, *_FIRST, "error"), where):
-        if not rows.num_rows:
-            continue
-        if ends is None:
-            ends = _find_ends(reader)
-        for fault in _group(rows.append_column(_OPEN, _find_open(rows, ends))):
+    for rows in reader.read_blocks(reader.open("quarantine"), columns, where):
+        for fault in _group(rows.append_column(_OPEN, _find_open(rows, find_ends))):
             identity = (*(getattr(fault, name) for name in _IDENTITY), fault.is_open)
             other = merged.get(identity)
             merged[identity] = fault if other is None else _add(fault, other)
@@ -74,9 +72,9 @@ def list_faults(reader: LakeReader, after: Snapshot | None = None) -> list[Fault
 
 
 def _find_ends(reader: LakeReader) -> dict[str, int]:
-    """Return by name up to which commit ts rows are those of tables that are gone.
+    """Return, by name, the commit ts up to which all rows are of tables that are gone.
 
-    A table that exists, and had the name before that, may have been renamed: its rows count.
+    Rows since a table was created may be its own, under every name that it ever had.
     """
     applied = read_snapshot(reader, find_newest_id(reader, reader.open("applied")))
     names = read_names(reader)
@@ -91,12 +89,13 @@ def _find_ends(reader: LakeReader) -> dict[str, int]:
     return {name: min(ts, begins.get(name, ts)) for name, ts in ends.items()}
 
 
-def _find_open(rows: pa.Table, ends: Mapping[str, int]) -> pa.ChunkedArray:
+def _find_open(rows: pa.Table, find_ends: Callable[[], Mapping[str, int]]) -> pa.ChunkedArray:
     """Return per row whether a table may lack it."""
     closed = pc.equal(rows["error"], ChecksumMismatch.__name__)
     for pair in rows.group_by(["database", "table"]).aggregate([]).to_pylist():
         database, table = pair["database"], pair["table"]
-        end = ends.get(make_table_name(database, table) or "") if database and table else None
+        name = make_table_name(database, table) if database and table else None
+        end = None if name is None else find_ends().get(name)
         if end is None:
             continue
         is_of_table = pc.and_(pc.equal(rows["database"], database), pc.equal(rows["table"], table))

@@ -43,7 +43,7 @@ class SourceCount:
         self._applied = applied
 
     def run(self, unapplied: int, unloaded: int) -> SourceLedger:
-        """Recount everything; so many row events could not be applied, or rows be loaded."""
+        """Recount everything, given the row events not applied and the rows not loaded."""
         undecoded = self._read("events", "seq", where=pc.field("kind") == "quarantined").num_rows
         faults = self._batch_faults() + self._quarantine_faults(undecoded, unapplied, unloaded)
         if "role" in self._columns:
@@ -109,20 +109,15 @@ class SourceCount:
     def _quarantine_faults(self, undecoded: int, unapplied: int, unloaded: int) -> list[str]:
         kept = count_by("stage", self._read("quarantine", "stage"))
         faults = []
-        if kept.get("decode", 0) != undecoded:
-            held = kept.get("decode", 0)
-            faults.append(
-                f"{undecoded} inputs could not be decoded, and {held} are in the quarantine"
-            )
-        if kept.get("apply", 0) < unapplied:
-            held = kept.get("apply", 0)
-            faults.append(
-                f"{unapplied} row events could not be applied, and {held} are in the quarantine"
-            )
-        # A killed load may have left more.
-        if kept.get("load", 0) < unloaded:
-            held = kept.get("load", 0)
-            faults.append(f"{unloaded} rows could not be loaded, and {held} are in the quarantine")
+        for stage, count, what in (
+            ("decode", undecoded, "inputs could not be decoded"),
+            ("apply", unapplied, "row events could not be applied"),
+            ("load", unloaded, "rows could not be loaded"),
+        ):
+            held = kept.get(stage, 0)
+            # Killed runs and loads may have left more rows.
+            if held < count or (stage == "decode" and held > count):
+                faults.append(f"{count} {what}, and {held} are in the quarantine")
         return faults
 
 
