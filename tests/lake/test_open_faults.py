@@ -1,4 +1,6 @@
-"""What is in the quarantine counts as long as a table may lack it: until that table is gone."""
+"""What is in the quarantine counts as long as a table may lack it: until that table is gone,
+loaded, or verified to equal upstream's.
+"""
 
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from ticdc_assets.lake.load.load import load_tables
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.verify.results import Results, TableVerification, Verdict
 from ticdc_assets.lake.views.ledger import build_ledger
 from ticdc_assets.lake.views.quarantine import list_faults
 from ticdc_assets.protocols.message import Message
@@ -33,14 +36,18 @@ def list_names(lake: LakeSession) -> tuple[set[str], set[str]]:
     return found[False], found[True]
 
 
+def send_bad_rows(*tables: str) -> list[Message]:
+    """Create tables, and send each a row that it cannot have; the value tells reasons apart."""
+    rows = [row("d", table, TSO + 2, id=f"{table} 2") for table in tables]
+    return [*(create(table, 1) for table in tables), *rows]
+
+
 def test_rows_count_until_their_table_is_dropped_truncated_or_loaded(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     tables = ("Dropped", "truncated", "renamed", "kept", "gone", "again")
     sent = [
-        *(create(table, 1) for table in tables),
-        # The value tells the reasons apart.
-        *(row("d", table, TSO + 2, id=f"{table} 2") for table in tables),
+        *send_bad_rows(*tables),
         ddl("d", "dropped", TSO + 3, "ERASE", "DROP TABLE `d`.`dropped`"),
         ddl("d", "truncated", TSO + 3, "TRUNCATE", "TRUNCATE TABLE `d`.`truncated`"),
         row("d", "truncated", TSO + 4, id="truncated 4"),
@@ -78,3 +85,43 @@ def test_rows_count_until_their_table_is_dropped_truncated_or_loaded(
     (fault,) = build_ledger(LakeReader(lake.location), read_last_snapshot(lake)).source.faults
     assert fault == "1 rows could not be loaded, and 0 are in the quarantine"
     assert load(30, "1", "2") == set()
+
+
+def test_rows_count_until_their_table_is_verified(spark: SparkSession, tmp_path: Path) -> None:
+    sent = [
+        *send_bad_rows("equal", "different", "partly", "first"),
+        ddl("d", "first", TSO + 3, "RENAME", "RENAME TABLE `d`.`first` TO `d`.`second`"),
+        create("first", 4),
+        *(row("d", table, TSO + 5, id=f"{table} 5") for table in ("equal", "first")),
+        watermark(TSO + 9),
+    ]
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
+    advance(lake, RecordSource(lambda _: placed(sent)))
+    tables = {
+        table.schema.table: table for table in read_last_snapshot(lake).state.incarnations.values()
+    }
+    results = Results(lake.location)
+    results.prepare()
+
+    def verify(table: str, ts: int, verdict: Verdict = "equal", *left_out: str) -> set[str]:
+        """Write a verification; return what is closed then."""
+        found = TableVerification(
+            run=f"{table}-{ts}-{verdict}",
+            incarnation=tables[table].id,
+            database="d",
+            table=table,
+            resolved_ts=TSO + ts,
+            verdict=verdict,
+            left_out=left_out,
+        )
+        results.add(found)
+        return list_names(lake)[0]
+
+    assert verify("different", 9, "differs") == verify("partly", 9, "equal", "v") == set()
+    assert verify("equal", 4) == {"equal 2"}
+    # What differs since then was not missing then.
+    assert verify("equal", 8, "differs") == {"equal 2"}
+    assert verify("equal", 9) == {"equal 2", "equal 5"}
+    # The row may be of either table.
+    assert verify("first", 9) == {"equal 2", "equal 5"}
+    assert verify("second", 9) == {"equal 2", "equal 5", "first 2", "first 5"}

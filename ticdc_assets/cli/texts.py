@@ -90,8 +90,9 @@ Print every version of a table's schema: since when it is valid, by which DDL, a
     "quarantine": """\
 List why input could not be decoded, and rows could not be applied or loaded: each reason with its
 table, the position of the first input, and how many more there are.  What no table lacks any more
-comes last: it was used all the same, or its table has been dropped, truncated or loaded since.  The
-Delta table quarantine of the changefeed has every one of them, with its bytes.
+comes last: it was used all the same, or its table has since been dropped, truncated or loaded, or
+verify found it equal.  The Delta table quarantine of the changefeed has every one of them, with its
+bytes.
 """,
     "ledger": """\
 Account for every input.  Every row event in the lake was applied, superseded by a later one, a

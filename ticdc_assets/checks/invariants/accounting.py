@@ -42,7 +42,7 @@ def tables_lack_nothing(context: CheckContext) -> Result:
     """No table lacks what is in the quarantine, whichever run put it there.
 
     `ticdc-assets quarantine` lists the reasons.  What can be applied later leaves the quarantine;
-    the rest counts until its table is loaded, dropped or truncated.
+    the rest counts until its table is loaded, dropped or truncated, or `verify` finds it equal.
     """
     if not context.quarantine_counts:
         return KnownRows(_LACKED)

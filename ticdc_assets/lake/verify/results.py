@@ -158,6 +158,15 @@ class Results:
         rows = map(_read_row, self._read("verifications"))
         return {row.incarnation: row for row in sorted(rows, key=lambda row: row.verified_at)}
 
+    def read_equal(self) -> dict[str, int]:
+        """Read up to which ts whole incarnations were found to be equal."""
+        equal: dict[str, int] = {}
+        for row in self._read("verifications", pc.field("verdict") == "equal"):
+            if not row["left_out"]:
+                id, ts = row["incarnation"], row["resolved_ts"]
+                equal[id] = max(ts, equal.get(id, ts))
+        return equal
+
     def _read(self, name: str, condition: pc.Expression | None = None) -> list[dict[str, Any]]:
         table: DeltaTable | None = self._writer.find(name)
         if table is None:

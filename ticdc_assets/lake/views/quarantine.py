@@ -1,7 +1,8 @@
 """What is in the quarantine, by what is wrong with it.
 
 A fault is open while a table may lack the input or the rows that have it.  It never is where they
-were used all the same, and no longer is once the table has been dropped, truncated or loaded.
+were used all the same, and no longer is once the table has been dropped, truncated or loaded, or
+verified to equal upstream's at a later ts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ from ticdc_assets.lake.log.applied_files import find_newest_id, read_snapshot
 from ticdc_assets.lake.log.names import read_names
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.verify.results import Results
 from ticdc_assets.stream.problem import Problem
 
 _OPEN = "is_open"
@@ -72,20 +74,23 @@ def list_faults(reader: LakeReader, after: Snapshot | None = None) -> list[Fault
 
 
 def _find_ends(reader: LakeReader) -> dict[str, int]:
-    """Return, by name, the commit ts up to which all rows are of tables that are gone.
+    """Return, by name, the commit ts up to which no table lacks rows: all had it, or are gone.
 
     Rows since a table was created may be its own, under every name that it ever had.
     """
     applied = read_snapshot(reader, find_newest_id(reader, reader.open("applied")))
     names = read_names(reader)
+    equal = Results(reader.location).read_equal()
     ends: dict[str, int] = {}
     begins: dict[str, int] = {}
     for table in applied.state.incarnations.values():
+        begin = equal.get(table.id, table.created_ts)
+        end = equal.get(table.id, 0) if table.dropped_ts is None else table.dropped_ts
         for name in names.get(table.id, ()):
             if table.dropped_ts is None:
-                begins[name] = min(table.created_ts, begins.get(name, table.created_ts))
-            else:
-                ends[name] = max(table.dropped_ts, ends.get(name, 0))
+                begins[name] = min(begin, begins.get(name, begin))
+            if end:
+                ends[name] = max(end, ends.get(name, 0))
     return {name: min(ts, begins.get(name, ts)) for name, ts in ends.items()}
 
 
