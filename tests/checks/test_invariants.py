@@ -41,6 +41,7 @@ from ticdc_assets.checks.invariants.rows import (
     inserts_have_no_old_value,
     row_events_are_stored_once,
     row_schemas_are_known,
+    rows_are_not_marked_corrupted,
     updates_have_both_values,
 )
 from ticdc_assets.events.written import write_json
@@ -63,6 +64,7 @@ def bootstrap(seq: int) -> dict[str, Any]:
     return event(seq, "bootstrap", batch=1, statement=statement, **named)
 
 
+CORRUPTED = {"version": 1, "corrupted": True, "current": 7, "previous": 0}
 # Valid events: rows of every kind, some in two partitions, some repeated.
 EVENTS = [
     bootstrap(1),
@@ -75,7 +77,7 @@ EVENTS = [
     row(12, "update", 125, index=1, before='{"id":"12"}', statement="fetched"),
     row(13, "delete", 130),
     row(14, "delete", 130, before='{"ID":"14"}'),
-    row(15, "insert", 200),
+    row(15, "insert", 200, checksum={**CORRUPTED, "corrupted": False}),
     row(16, "insert", 300, after=None),
     ddl(17, 140, 0, "ALTER TABLE a"),
     ddl(18, 140, 1, "ALTER TABLE a"),
@@ -162,6 +164,7 @@ BROKEN_ROWS = [
     row(41, "insert", 150),
     row(41, "insert", 150),
     row(42, "insert", 100),
+    row(43, "insert", 150, checksum=CORRUPTED),
     ddl(45, 145, 1, "DROP TABLE x"),
 ]
 BROKEN_FOLDER = {
@@ -212,6 +215,7 @@ def broken_folder(spark: SparkSession, few: bool) -> Iterator[CheckContext]:
         (deletes_have_no_new_value, "position", ["t-0-32-0", "t-0-33-0"]),
         (updates_have_both_values, "position", ["t-0-34-0", "t-0-35-0", "t-0-36-0"]),
         (handle_keys_are_present, "position", ["t-0-37-0", "t-0-38-0"]),
+        (rows_are_not_marked_corrupted, "position", ["t-0-43-0"]),
         (row_events_are_stored_once, "position", ["t-0-41-0"]),
         (row_schemas_are_known, "position", ["t-0-39-0", "t-0-40-0"]),
         (no_new_rows_below_resolved_ts, "position", ["t-0-42-0"]),

@@ -29,6 +29,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     rows.deletes_have_no_new_value,
     rows.updates_have_both_values,
     rows.handle_keys_are_present,
+    rows.rows_are_not_marked_corrupted,
     rows.row_events_are_stored_once,
     rows.row_schemas_are_known,
     order.no_new_rows_below_resolved_ts,

@@ -19,7 +19,7 @@ _KEPT = (
     *("batch", "seq", "index", "kind", "name", "database", "table", "op", "commit_ts"),
     *("ordering", "schema_version", "source", "partition", "number"),
 )
-EVENT_COLUMNS = (*_KEPT, "before", "after", "observed", "key_columns", "statement")
+EVENT_COLUMNS = (*_KEPT, "before", "after", "observed", "key_columns", "statement", "checksum")
 EVENT_FACTS = """
     batch bigint,
     seq bigint,
@@ -43,6 +43,7 @@ EVENT_FACTS = """
     has_observed boolean,
     missing_key_columns string,   -- columns of the handle key that a pending row has no value for
     column_counts_differ boolean, -- of a pending update, between its images
+    is_corrupted boolean,         -- of a pending row: TiCDC's own verdict on its checksum
     digest bigint,                -- equal for repetitions of a row event
     sql string                    -- of a DDL
 """
@@ -113,6 +114,7 @@ class FactReader:
             "is_pending": True,
             "missing_key_columns": ", ".join(missing) if missing else None,
             "column_counts_differ": differ,
+            "is_corrupted": event["checksum"] is not None and event["checksum"]["corrupted"],
         }
 
     def _find_interval(self, event: Mapping[str, Any]) -> NameInterval | None:

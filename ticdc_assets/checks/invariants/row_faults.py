@@ -5,7 +5,7 @@ from typing import Literal
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.protocols.registry import get_traits
 
-Fault = Literal["faulty_insert", "faulty_update", "faulty_delete", "faulty_key"]
+Fault = Literal["faulty_insert", "faulty_update", "faulty_delete", "faulty_key", "is_corrupted"]
 
 
 def list_faults(feed: Changefeed) -> dict[Fault, str]:
@@ -20,4 +20,5 @@ def list_faults(feed: Changefeed) -> dict[Fault, str]:
         "faulty_update": f"op = 'update' AND ({update})",
         "faulty_delete": "op = 'delete' AND (has_new OR NOT has_old)",
         "faulty_key": "missing_key_columns IS NOT NULL",
+        "is_corrupted": "is_corrupted",
     }

@@ -6,6 +6,7 @@ from ticdc_assets.checks.invariants.queries import KnownRows
 from ticdc_assets.checks.invariants.row_faults import Fault, list_faults
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
+from ticdc_assets.stream.rules import make_rules
 
 # Identify a row event without showing its values.
 ROW_COLUMNS = ("database", "table", "commit_ts", "op", "position")
@@ -45,6 +46,17 @@ def handle_keys_are_present(context: CheckContext) -> Result:
     setting and no large message leaves it out.  A row without it is quarantined, not applied.
     """
     return _find_faulty_rows(context, "faulty_key", "missing_key_columns")
+
+
+@promise("events", "WARN", applies_to=lambda feed: make_rules(feed).has_checksums)
+def rows_are_not_marked_corrupted(context: CheckContext) -> Result:
+    """TiCDC found that every row has the checksum that TiDB stored with it.
+
+    With `corruption-handle-level = "warn"`, TiCDC marks a row that has another one and sends it all
+    the same.  It is applied, but its checksum can no longer be verified.  Compare such a row with
+    upstream; TiCDC also marks rows that are intact, if a JSON value of theirs has a date.
+    """
+    return _find_faulty_rows(context, "is_corrupted")
 
 
 def _find_faulty_rows(context: CheckContext, fault: Fault, *shown: str) -> Result:
