@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import RowChange, TableSchema
+from ticdc_assets.lake.columns.escaped_text import may_be_undecodable
 from ticdc_assets.lake.events.event_rows import SCHEMA, make_table_name, read_row_change
 from ticdc_assets.lake.events.repetition import is_same_event
 from ticdc_assets.lake.log.snapshot import Snapshot
@@ -96,6 +97,14 @@ class PendingRows:
             place = pc.field("order_ts"), pc.field("after_ddls")
             is_chosen &= _is_between(*place, low, high)
         return self._lake.make_frame(self._few.filter(is_chosen))
+
+    def may_have_undecodable_text(self, schema: TableSchema) -> bool:
+        """Return whether rows of a table may have bytes that are not UTF-8: many always may."""
+        if self._few is None:
+            return True
+        name = make_table_name(schema.database, schema.table)
+        rows = self._few.filter(pc.field("name") == name)
+        return any(may_be_undecodable(rows[image]) for image in ("before", "after"))
 
 
 def _read_few(lake: LakeSession, window: Window, *, in_milliseconds: bool) -> pa.Table | None:

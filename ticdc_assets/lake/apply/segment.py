@@ -90,9 +90,10 @@ def read_segment(pending: PendingRows, step: ApplyRows, redecode: Redecode | Non
     """Select the rows of a segment and type them."""
     schema = step.schema
     rows = pending.of_table(schema, step.low, step.high)
+    may_escape = pending.may_have_undecodable_text(schema)
     readings = _group_by_reading(step.row_groups)
     parts = [
-        GroupReader(schema, groups, redecode).read(
+        GroupReader(schema, groups, redecode, may_escape=may_escape).read(
             rows if len(readings) == 1 else rows.where(_is_in(groups))
         )
         for groups in readings

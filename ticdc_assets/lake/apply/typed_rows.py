@@ -11,6 +11,7 @@ have any name.
 import dataclasses
 import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -86,12 +87,20 @@ class GroupReader:
     """Types rows that were written under one schema as columns of their table's schema."""
 
     def __init__(
-        self, table: TableSchema, groups: Sequence[TypedRowGroup], redecode: Redecode | None
+        self,
+        table: TableSchema,
+        groups: Sequence[TypedRowGroup],
+        redecode: Redecode | None,
+        *,
+        may_escape: bool,
     ) -> None:
+        """`may_escape`: rows may have bytes that are not UTF-8."""
         first = groups[0]
         self._schema = first.schema
         self._fault = first.fault
         self._redecode = redecode if first.redecode else None
+        # Which images are escaped; None if none is.
+        self._escaped = F.col(_ESCAPED) if may_escape or self._redecode is not None else None
         self._has_certain_columns = has_certain_columns(first)
         self._columns = list_delta_columns(table)
         key = spell_key(table)
@@ -107,14 +116,14 @@ class GroupReader:
         )
         # Inserts have no old row, and parsing for one costs as much as parsing the new one.
         self._has_old = not all(t.group.inserts == t.group.rows for t in groups)
-        self._has_checksums = any(t.group.checksums for t in groups)
-        member_names = first.group.member_names
-        escaped = F.col(_ESCAPED)
-        self._new = type_columns(self._schema, F.col("⌗after"), escaped, member_names=member_names)
+        self._verifies = self._fault is None and any(t.group.checksums for t in groups)
+        type_image = partial(
+            type_columns, escaped=self._escaped, member_names=first.group.member_names
+        )
+        self._new = type_image(self._schema, F.col("⌗after"))
         self._old: list[TypedColumn] = []
         if self._has_old:
-            old_row = self._complete_old_row()
-            self._old = type_columns(self._old_schema, old_row, escaped, member_names=member_names)
+            self._old = type_image(self._old_schema, self._complete_old_row())
 
     def read(self, rows: DataFrame) -> DataFrame:
         """Return typed rows."""
@@ -122,7 +131,12 @@ class GroupReader:
             rows = _redecode_rows(rows, self._schema, self._redecode)
         has_new, has_old = self._has_new_image(), self._has_old_image()
         old_columns = [c for c in self._columns if not self._key or c.name in self._key]
-        return self._verify(self._parse(rows)).select(
+        parsed = self._parse(rows)
+        mismatch = F.lit(None).cast("string")
+        if self._verifies:
+            parsed = self._verify(parsed)
+            mismatch = F.col(MISMATCH)
+        return parsed.select(
             *(F.col(name).alias(f"⌗{name}") for name in (*ORIGIN, *_ORDER)),
             KEY_ONLY,
             UPSTREAM,
@@ -131,7 +145,7 @@ class GroupReader:
             (F.coalesce(any_of(self._find_faults()), F.lit(True)) & F.col("op").isNotNull()).alias(
                 INVALID
             ),
-            MISMATCH,
+            mismatch.alias(MISMATCH),
             F.lit(self._fault).cast("string").alias(FAULT),
             has_new.alias("⌗new"),
             has_old.alias("⌗has_old"),
@@ -146,26 +160,27 @@ class GroupReader:
         sides = [("after", self._schema)]
         if self._has_old:
             sides.append(("before", self._old_schema))
-        # Both or none, so that an old row can take texts from the new one.
-        escaped = any_of(
-            F.coalesce(has_undecodable_text(F.col(name)), F.lit(False)) for name, _ in sides
-        )
+        kept = [*ORIGIN, *_ORDER, "op", "after", "before", "checksum"]
+        if self._escaped is not None:
+            # Both or none, so that an old row can take texts from the new one.
+            escaped = any_of(
+                F.coalesce(has_undecodable_text(F.col(name)), F.lit(False)) for name, _ in sides
+            )
+            rows = rows.withColumn(_ESCAPED, escaped)
+            kept.append(_ESCAPED)
         images = [
-            parse_images(schema, F.col(name), F.col(_ESCAPED)).alias(f"⌗{name}")
+            parse_images(schema, F.col(name), self._escaped).alias(f"⌗{name}")
             for name, schema in sides
         ]
-        return rows.withColumn(_ESCAPED, escaped).select(
-            *(*ORIGIN, *_ORDER, "op", "after", "before", "checksum"),
+        return rows.select(
+            *kept,
             self._has_key_only().alias(KEY_ONLY),
             F.col("statement").alias(UPSTREAM),
-            _ESCAPED,
             *images,
         )
 
     def _verify(self, parsed: DataFrame) -> DataFrame:
-        """Add how rows differ from their checksums, if any row of the group has one."""
-        if not self._has_checksums or self._fault is not None:
-            return parsed.withColumn(MISMATCH, F.lit(None).cast("string"))
+        """Add how rows differ from their checksums."""
         typed = parsed.withColumn(_TYPED, F.struct(*name_values(self._new)))
         written = write_images(self._schema, F.col(_TYPED).getField)
         return typed.withColumn(MISMATCH, find_mismatch(self._schema, F.col(KEY_ONLY), written))
@@ -207,7 +222,9 @@ class GroupReader:
         sides = [(has_new, self._new, "after")]
         if self._has_old:
             sides.append((has_old, self._old, "before"))
-        faults = [~has_new & ~has_old, F.col(MISMATCH).isNotNull()]
+        faults = [~has_new & ~has_old]
+        if self._verifies:
+            faults.append(F.col(MISMATCH).isNotNull())
         for has_image, columns, name in sides:
             faults.append(has_image & any_of(column.invalid for column in columns))
             faults.append(is_no_image(F.col(name), F.col(f"⌗{name}")))
@@ -264,9 +281,10 @@ def _cast(typed: Sequence[TypedColumn], columns: Sequence[DeltaColumn]) -> list[
     for column in columns:
         found = by_name.get(fold_name(column.name))
         if found is None:
-            found = TypedColumn(column.name, nothing, nothing, None, nothing)
-        value = found.value.try_cast(column.type)
-        casts.append(dataclasses.replace(found, name=column.name, value=value))
+            found = TypedColumn(column.name, "void", nothing, nothing, None, nothing)
+        same = found.type == column.type
+        value = found.value if same else found.value.try_cast(column.type)
+        casts.append(dataclasses.replace(found, name=column.name, type=column.type, value=value))
     return casts
 
 

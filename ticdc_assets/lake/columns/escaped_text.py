@@ -5,6 +5,8 @@ and two hexadecimal digits for each of these bytes, and `\\x5c` for a backslash;
 that stands for no byte has `\\u` and four digits.  No two texts have the same escaped text.
 """
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -19,6 +21,12 @@ def has_undecodable_text(image_text: Column) -> Column:
     pair = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     alone = F.regexp_replace(unescaped, pair, "").rlike(r"\\u[dD][89a-fA-F]")
     return (image_text.contains("\\ud") | image_text.contains("\\uD")) & alone
+
+
+def may_be_undecodable(image_texts: pa.ChunkedArray) -> bool:
+    """Return whether any of some images may have such bytes."""
+    found = pc.match_substring(image_texts, "\\ud", ignore_case=True)
+    return bool(pc.any(found).as_py())
 
 
 def escape_image(image_text: Column) -> Column:

@@ -18,6 +18,7 @@ from ticdc_assets.lake.columns.text_values import read_text_values
 from ticdc_assets.lake.columns.types import choose_delta_names, fold_case, list_stored_columns
 from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.sql import quote_identifier
+from ticdc_assets.schema.types.mysql_type import map_to_delta_type
 
 # No MySQL column can have this name.
 _BROKEN = "\0broken"
@@ -39,20 +40,24 @@ class TypedColumn:
     """A Delta column; `text` states a value exactly that is `inexact` in Delta."""
 
     name: str
+    type: str
     value: Column
     invalid: Column
     inexact: Column | None
     text: Column
 
 
-def parse_images(schema: TableSchema, image_text: Column, escaped: Column) -> Column:
+def parse_images(schema: TableSchema, image_text: Column, escaped: Column | None) -> Column:
     """Parse images as structs of texts; where `escaped` holds, of texts that are `escaped_text`.
 
-    Names match by exact spelling, as servers write them; of equal names the last one counts.
+    If it is None, none are.  Names match by exact spelling, as servers write them; of equal names
+    the last one counts.
     """
     names = [column.name for column in list_stored_columns(schema)]
-    escaped_names = [escape_name(name) for name in names]
     fields = name_fields(schema)
+    if escaped is None:
+        return _parse_texts(image_text, names, fields)
+    escaped_names = [escape_name(name) for name in names]
     if escaped_names == names:
         text = F.when(escaped, escape_image(image_text)).otherwise(image_text)
         return _parse_texts(text, names, fields)
@@ -72,9 +77,9 @@ def _make_struct_type(names: list[str]) -> str:
 
 
 def type_columns(
-    schema: TableSchema, image: Column, escaped: Column, *, member_names: bool
+    schema: TableSchema, image: Column, escaped: Column | None, *, member_names: bool
 ) -> list[TypedColumn]:
-    """Type the columns of a parsed image, in table order."""
+    """Type the columns of a parsed image, in table order; `escaped` as in `parse_images`."""
     columns = []
     names = choose_delta_names(schema)
     for column, field in zip(list_stored_columns(schema), name_fields(schema), strict=True):
@@ -84,7 +89,14 @@ def type_columns(
         except InvalidValue as problem:
             raise InvalidValue(problem.reason, column=column.name) from None
         columns.append(
-            TypedColumn(names[column.name], values.value, values.invalid, values.inexact, text)
+            TypedColumn(
+                names[column.name],
+                map_to_delta_type(column.type),
+                values.value,
+                values.invalid,
+                values.inexact,
+                text,
+            )
         )
     return columns
 

@@ -56,12 +56,12 @@ class TextValues:
 
 
 def read_text_values(
-    text: Column, escaped: Column, type: ColumnType, *, member_names: bool
+    text: Column, escaped: Column | None, type: ColumnType, *, member_names: bool
 ) -> TextValues:
     """Type the texts of a column; raise `InvalidValue` for a type that Spark cannot hold.
 
-    Where `escaped` holds, texts are `escaped_text`.  With `member_names`, ENUM and SET texts are
-    names, otherwise index and bitmask.
+    Where `escaped` holds, texts are `escaped_text`; if it is None, none are.  With `member_names`,
+    ENUM and SET texts are names, otherwise index and bitmask.
     """
     row = describe(type)
     for member in type.elements or ():
@@ -73,6 +73,9 @@ def read_text_values(
     read = (_NAME_READERS if are_names else _READERS)[row.kind]
     if not are_names and row.kind not in ("text", "json"):
         value = read(text, type).try_cast(map_to_delta_type(type))
+        return TextValues(value, text.isNotNull() & value.isNull())
+    if escaped is None:
+        value = read(text, type)
         return TextValues(value, text.isNotNull() & value.isNull())
     has_bytes = escaped & has_escaped_bytes(text)
     value = read(F.when(escaped, to_utf8(text)).otherwise(text), type)
