@@ -1,16 +1,18 @@
-"""Row groups as Spark makes them of pending rows, compared with those made in plain Python."""
+"""Row groups as Spark and Arrow make them of pending rows, compared with plain Python."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.lake.canal import FEED, ddl, placed, row
+from tests.lake.canal import FEED, change, ddl, placed, row
 from tests.lake.intake import Intake
 from tests.plan.arrived import EventLog
 from tests.plan.arrived import group_rows as group_in_memory
 from ticdc_assets.events import SchemaChange
-from ticdc_assets.lake.apply.pending_rows import PendingRows, Window, group_rows
+from ticdc_assets.lake.apply.pending_rows import PendingRows, Window
+from ticdc_assets.lake.apply.row_groups import GroupOptions, group_rows
 from ticdc_assets.plan.ddl_cuts import find_cuts
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.plan.state import State
@@ -27,6 +29,7 @@ RECORDS = placed(
         row("d", "u", 30, id="4"),
         row("d", "u", 31, id="5", v="e"),
         row("d", "t", 40, id="6", v="f"),
+        change("UPDATE", "d", "t", 45, {"id": "6", "v": "g"}),
         ddl("d", "", 50, "QUERY", "DROP DATABASE `d`"),
         *(row("d", name, 60, id="7", v="g") for name in ("t", "u", "other")),
     ]
@@ -41,15 +44,21 @@ def test_no_group_spans_a_ddl_of_its_table(spark: SparkSession, tmp_path: Path) 
     log.add_batch(read_topic_events(FEED, RECORDS, None), 0)
     ddls = [change for _, change in log.ddls if isinstance(change, SchemaChange)]
     cuts = find_cuts(ddls, 0)
-    rows = PendingRows(intake.lake, Window(0, 0, 100, 1)).all()
-    made = [describe(g) for g in group_rows(rows, cuts, old_values_may_lack=False)]
+    rows = PendingRows(intake.lake, Window(0, 0, 100, 1))
+    assert rows.are_few
+    for lack, certain, checksums in product((False, True), repeat=3):
+        options = GroupOptions(lack, certain, checksums)
+        assert rows.group(cuts, options) == group_rows(rows.all(), cuts, options)
+    groups = rows.group(cuts, GroupOptions(old_values_may_lack=True))
+    assert [sum(g.inserts for g in groups), sum(g.overwrites for g in groups)] == [10, 1]
+    made = [describe(g) for g in groups]
     pending = log.pending_rows(State(), 0, ts=100, through_batch=1)
     expected = [describe(g) for g in group_in_memory(pending, 0, cuts)]
     assert sorted(made) == sorted(expected)
     assert [g[2:] for g in sorted(made) if g[0] == "t"] == [
         (10, 20, 2),
         (21, 21, 1),
-        (40, 40, 1),
+        (40, 45, 2),
         (60, 60, 1),
     ]
 

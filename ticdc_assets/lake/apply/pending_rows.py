@@ -1,4 +1,4 @@
-"""Select the row events that no window has applied yet, and describe them in row groups.
+"""Select the row events that no window has applied yet.
 
 Rows with a commit ts belong to the window that covers it.  Other rows belong to the first window
 after their arrival, and come after everything applied before.
@@ -10,29 +10,22 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import RowChange, TableSchema
+from ticdc_assets.lake.apply.row_groups import GroupOptions, group_few_rows, group_rows
 from ticdc_assets.lake.columns.escaped_text import may_be_undecodable
 from ticdc_assets.lake.events.event_rows import SCHEMA, make_table_name, read_row_change
 from ticdc_assets.lake.events.repetition import is_same_event
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.arrow import make_array
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.ddl_cuts import DdlCuts
 from ticdc_assets.plan.replay import LateRows
 from ticdc_assets.plan.row_group import RowGroup
-from ticdc_assets.schema.inference import statement_order
 from ticdc_assets.stream.ordering import OrderKey, Phase
 
-# What the rows of a group share, besides the DDLs before them.
-_GROUP = (
-    *("database", "table", "schema_version", "observed", "columns", "key_columns"),
-    *("member_names", "ordered_by_commit_ts", "after_ddls"),
-)
-_CUTS, _CUTS_BEFORE = "cuts", "cuts_before"
 # Column of `events` that no row change has.
 _OF_OTHER_EVENTS = "error"
 
@@ -65,11 +58,11 @@ class PendingRows:
     def are_few(self) -> bool:
         return self._few is not None
 
-    def group(self, cuts: DdlCuts, **options: bool) -> list[RowGroup]:
-        """Describe the rows in groups (`group_rows`)."""
-        if self._few is not None and not self._few.num_rows:
-            return []
-        return group_rows(self.all(), cuts, **options)
+    def group(self, cuts: DdlCuts, options: GroupOptions) -> list[RowGroup]:
+        """Describe the rows in groups (`row_groups`)."""
+        if self._few is not None:
+            return group_few_rows(self._few, cuts, options)
+        return group_rows(self.all(), cuts, options)
 
     def keep(self) -> None:
         """Keep rows with Spark: selecting them from `events` again for each table takes longer."""
@@ -216,66 +209,6 @@ def _find_first_late_ts(lake: LakeSession, snapshot: Snapshot, batch: int) -> in
     late = reader.read(reader.open("events"), ["commit_ts"], where)
     first: int | None = pc.min(late["commit_ts"]).as_py()
     return first
-
-
-def group_rows(
-    rows: DataFrame,
-    cuts: DdlCuts,
-    *,
-    old_values_may_lack: bool,
-    inserts_are_certain: bool = True,
-    has_checksums: bool = False,
-) -> list[RowGroup]:
-    """Describe pending rows in groups, without reading a value.
-
-    Without certain inserts no row counts as one: each may overwrite a row.
-    """
-    cut = _count_cuts(rows, cuts)
-    is_insert = F.col("op") == "insert"
-    lacks = (F.col("op") == "update") & F.col("before").isNull()
-    groups = cut.groupBy(*_GROUP, _CUTS_BEFORE).agg(
-        F.min("order_ts").alias("first_ts"),
-        F.max("order_ts").alias("last_ts"),
-        F.count(F.lit(1)).alias("rows"),
-        (F.count_if(is_insert) if inserts_are_certain else F.lit(0)).alias("inserts"),
-        F.count_if(F.col("op") == "upsert").alias("upserts"),
-        (F.count_if(lacks) if old_values_may_lack else F.lit(0)).alias("overwrites"),
-        F.count_if("handle_key_only").alias("key_only"),
-        (F.count("checksum") if has_checksums else F.lit(0)).alias("checksums"),
-    )
-    return sorted((_row_group(row.asDict()) for row in groups.collect()), key=_sort_key)
-
-
-def _count_cuts(rows: DataFrame, cuts: DdlCuts) -> DataFrame:
-    """Add how many of the DDLs that may concern a row's table come before the row."""
-    if not cuts.by_table and not cuts.everywhere:
-        return rows.withColumn(_CUTS_BEFORE, F.lit(0))
-    by_name = {make_table_name(*table): cuts.of(table) for table in cuts.by_table}
-    listed = pa.table(
-        {"name": make_array(list(by_name), pa.string()), _CUTS: list(map(list, by_name.values()))},
-        pa.schema({"name": pa.string(), _CUTS: pa.list_(pa.int64())}),
-    )
-    frame = F.broadcast(rows.sparkSession.createDataFrame(listed))
-    elsewhere = F.array(*map(F.lit, cuts.everywhere)).cast("array<bigint>")
-    times = F.coalesce(F.col(_CUTS), elsewhere)
-
-    def is_before(ts: Column) -> Column:
-        return (ts < F.col("order_ts")) | ((ts == F.col("order_ts")) & F.col("after_ddls"))
-
-    return rows.join(frame, "name", "left").withColumn(
-        _CUTS_BEFORE, F.size(F.filter(times, is_before))
-    )
-
-
-def _row_group(row: dict[str, Any]) -> RowGroup:
-    del row[_CUTS_BEFORE]
-    keys = row["key_columns"]
-    return RowGroup(**{**row, "key_columns": None if keys is None else tuple(keys)})
-
-
-def _sort_key(group: RowGroup) -> tuple[Any, ...]:
-    stated = statement_order(group.schema_version, group.observed, group.key_columns)
-    return (group.first, group.database, group.table, *stated)
 
 
 def sample_row(rows: PendingRows, group: RowGroup) -> RowChange:

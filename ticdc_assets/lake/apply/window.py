@@ -10,6 +10,7 @@ from ticdc_assets.lake.apply.control_events import ControlEvents, StatedSchemas
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.frames import Frames
 from ticdc_assets.lake.apply.pending_rows import PendingRows, Window, sample_row
+from ticdc_assets.lake.apply.row_groups import GroupOptions
 from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.delta_log import count_newest_rows
@@ -66,9 +67,11 @@ def prepare_window(
     definitions = tuple(each for each in control.definitions if each.ts <= ts)
     groups = rows.group(
         find_cuts(ddls, start.ts, (*loads, *definitions)),
-        old_values_may_lack=rules.old_values_may_lack,
-        inserts_are_certain=get_traits(feed).has_certain_inserts(feed),
-        has_checksums=rules.has_checksums,
+        GroupOptions(
+            old_values_may_lack=rules.old_values_may_lack,
+            inserts_are_certain=get_traits(feed).has_certain_inserts(feed),
+            has_checksums=rules.has_checksums,
+        ),
     )
     events = WindowEvents(
         ts=ts,
