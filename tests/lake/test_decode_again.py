@@ -16,7 +16,8 @@ from tests.lake.golden_runs import GoldenLake, compare, cuts, list_truth_points
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import Event, Quarantined, RowChange
 from ticdc_assets.lake.advance import RecordSource, Source, advance, decode_again, replay_tables
-from ticdc_assets.lake.events import decode_workers
+from ticdc_assets.lake.apply import quarantined_rows
+from ticdc_assets.lake.events import decode_workers, quarantine
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
@@ -147,12 +148,17 @@ def test_only_named_tables_and_what_is_quarantined_are_decoded_again(
     assert read_rows(lake) == [a, b.replace(b"x", b"y"), c]
 
 
+@pytest.mark.parametrize("writer", ["Spark", "this process"])
 def test_rows_that_can_be_applied_after_a_replay_leave_the_quarantine(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str
 ) -> None:
+    if writer == "Spark":
+        for stage in (quarantine, quarantined_rows):
+            monkeypatch.setattr(stage, "can_hold", lambda *_: False)
     lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
     sent: list[Message] = [*SENT[:4], row("d", "a", 5, id="q", v="x"), row("d", "b", 6, id="r")]
-    source = RecordSource(lambda _: placed([*sent, watermark(9)]))
+    unreadable = Message("t", 0, 0, None, b"{\"type\": \"INSERT\"", 1)
+    source = RecordSource(lambda _: placed([*sent, unreadable, watermark(9)]))
 
     def spoil(event: Event) -> Event:
         if not isinstance(event, RowChange) or event.commit_ts != 4:
@@ -167,7 +173,11 @@ def test_rows_that_can_be_applied_after_a_replay_leave_the_quarantine(
         "t-0-3-0",
         "t-0-4-0",
         "t-0-5-0",
+        "t-0-6-0",
     }
     rebuild_from_raw(lake, source, "d.a")
-    assert {str(fault.position) for fault in list_faults(reader)} == {"t-0-4-0", "t-0-5-0"}
+    left = {str(fault.position) for fault in list_faults(reader)}
+    assert left == {"t-0-4-0", "t-0-5-0", "t-0-6-0"}
+    stored = lake.read("quarantine").where("stage = 'decode'").select("raw").collect()
+    assert [bytes(row["raw"]) for row in stored] == [unreadable.value]
     assert read_rows(lake) == [b'{"id":"1","v":"x"}\n']

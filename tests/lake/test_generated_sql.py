@@ -22,8 +22,8 @@ from ticdc_assets.lake.columns.inexact import list_moved, move_entries
 from ticdc_assets.lake.columns.reading import name_fields, parse_images
 from ticdc_assets.lake.columns.types import list_delta_columns
 from ticdc_assets.lake.columns.writing import write_images
+from ticdc_assets.lake.events import quarantine
 from ticdc_assets.lake.events.event_commits import Decoded, EventCommits, select_of_paths
-from ticdc_assets.lake.events.quarantine import update_quarantine
 from ticdc_assets.lake.store import small_tables
 from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.lake.store.lake import Lake, LakeSession
@@ -170,7 +170,7 @@ def generate(words: Words) -> list[Text]:
         LakeWriter=MagicMock(),
         is_writable=MagicMock(return_value=False),
     )
-    with opened, recorder.columns():
+    with opened, reading, recorder.columns():
         table = CurrentTable(lake, "d-t-1")
         table.create(session.rows, after, with_map=True)
         change_columns(table, words)
@@ -185,7 +185,8 @@ def generate(words: Words) -> list[Text]:
         write_images(after)
     with reading, patch.object(preview, "count_rows"):
         preview.preview_tables(lake, {"d-t-1": 2}, limit=1)
-    update_quarantine(lake, 1, {words.path: 2}, of_records=False)
+    with reading, patch.object(quarantine, "LakeReader"):
+        quarantine.update_quarantine(lake, 1, {words.path: 2}, of_records=False)
     EventCommits(lake, 1).commit(Decoded(replaced=select_of_paths([words.path, "b"])), [(1, 1)])
     return recorder.texts
 

@@ -205,7 +205,7 @@ class _Applier:
                         self._progress(len(outcomes), len(ids))
         applied = [outcome for outcome in outcomes.values() if outcome.pause_reason is None]
         segments = [segment for outcome in applied for segment in outcome.segments]
-        write_quarantined_rows(self._lake, segments, replayed_after)
+        write_quarantined_rows(self._lake, segments, replayed_after, are_few=window.has_few_rows)
         plan = record_outcomes(
             window.start.state,
             window.plan,

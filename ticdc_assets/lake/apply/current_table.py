@@ -39,7 +39,7 @@ from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT, INEXACT_COMMEN
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import FewRows, read_table
+from ticdc_assets.lake.store.small_tables import FewRows, read_table, restore_version
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier, quote_literal
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.schema.effect import ColumnChange
@@ -209,7 +209,7 @@ class CurrentTable:
     def restore(self, version: int) -> None:
         """Undo what a killed run wrote."""
         if self.version != version:
-            self._spark.sql(f"RESTORE TABLE {self.sql} TO VERSION AS OF {version}").collect()
+            restore_version(self._lake, self._name, version)
 
     def append(self, rows: DataFrame) -> None:
         existing = self._reader.open(self._name)

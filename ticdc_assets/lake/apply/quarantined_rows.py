@@ -1,9 +1,11 @@
 """Rows that were decoded and cannot be applied: quarantine them, or fail their table's job."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -31,7 +33,9 @@ from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.contracts import QUARANTINE
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import can_hold
 from ticdc_assets.lake.store.sql import quote_literal
+from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.schema.types.either_moment import check_identity
 from ticdc_assets.schema.types.row import RowReader
 from ticdc_assets.stream import problem
@@ -41,6 +45,8 @@ _STOPPED = "the table cannot continue: "
 # Spark appends it to the message of an error that a query raises.
 _SQLSTATE = " SQLSTATE: P0001"
 _NAMES = arrow_schema(QUARANTINE).names
+# What tells whether a row of the quarantine is known, or replaced.
+_PLACE = ["stage", "seq", "index", "commit_ts", "database", "table"]
 
 
 def stop_job(reason: Column) -> Column:
@@ -55,9 +61,13 @@ def find_stop_reason(failure: str) -> str | None:
 
 
 def write_quarantined_rows(
-    lake: LakeSession, segments: Sequence[Segment], replayed_after: int | None = None
+    lake: LakeSession,
+    segments: Sequence[Segment],
+    replayed_after: int | None = None,
+    *,
+    are_few: bool,
 ) -> None:
-    """Write the quarantined rows of a window, each once.
+    """Write the quarantined rows of a window, each once; if they are few, from this process.
 
     A replay from a ts on also removes those of its tables that are not quarantined any more.
 
@@ -69,38 +79,87 @@ def write_quarantined_rows(
         for segment in segments
         if segment.count_read()["invalid"] or segment.count_read()["key_only"]
     ]
-    replaced = None if replayed_after is None else _find_replaced(lake, segments, replayed_after)
-    if not quarantined and replaced is None:
+    rows = combine_pairwise(DataFrame.unionByName, quarantined) if quarantined else None
+    replaced = None
+    if replayed_after is not None:
+        tables = _find_replaced_tables(lake, segments, replayed_after)
+        replaced = _Replaced(tables, replayed_after) if tables else None
+    if rows is None and replaced is None:
         return
-    stored = lake.read("quarantine")
-    nothing = stored.limit(0)
-    rows = combine_pairwise(DataFrame.unionByName, quarantined) if quarantined else nothing
+    reader = LakeReader(lake.location)
+    stored = reader.open("quarantine")
+    if are_few and can_hold(reader, stored):
+        _write_few(reader, stored, rows, replaced)
+    else:
+        _write_many(lake, rows, replaced)
+
+
+class _Replaced(NamedTuple):
+    """The rows that a replay of tables from a ts on replaces."""
+
+    tables: set[tuple[str, str]]
+    after_ts: int
+
+    def has(self, row: Mapping[str, Any]) -> bool:
+        is_later = row["stage"] == "apply" and (row["commit_ts"] or 0) > self.after_ts
+        return is_later and (row["database"], row["table"]) in self.tables
+
+    @property
+    def sql(self) -> str:
+        of_tables = " OR ".join(
+            f"database = {quote_literal(database)} AND `table` = {quote_literal(table)}"
+            for database, table in sorted(self.tables)
+        )
+        return f"stage = 'apply' AND commit_ts > {self.after_ts} AND ({of_tables})"
+
+
+def _write_few(
+    reader: LakeReader, stored: DeltaTable, rows: DataFrame | None, replaced: _Replaced | None
+) -> None:
+    columns = arrow_schema(QUARANTINE)
+    present = reader.read(stored, _NAMES)
+    places = present.select(_PLACE).to_pylist()
+    goes = [replaced is not None and replaced.has(row) for row in places]
     # A replay quarantines the same rows again.
-    known = stored.where("stage = 'apply'" + (f" AND NOT ({replaced})" if replaced else ""))
-    new = rows.join(known.select("seq", "index"), ["seq", "index"], "left_anti").select(*_NAMES)
+    known = {
+        (row["seq"], row["index"])
+        for row, is_gone in zip(places, goes, strict=True)
+        if row["stage"] == "apply" and not is_gone
+    }
+    new = columns.empty_table() if rows is None else rows.select(_NAMES).toArrow().cast(columns)
+    numbers = zip(new["seq"].to_pylist(), new["index"].to_pylist(), strict=True)
+    new = new.filter(pa.array([number not in known for number in numbers], pa.bool_()))
+    writer = LakeWriter(reader.location)
+    if any(goes):
+        kept = present.filter(pa.array([not is_gone for is_gone in goes]))
+        writer.rewrite(stored, pa.concat_tables([kept, new]))
+    elif new.num_rows:
+        writer.append(stored, new)
+
+
+def _write_many(lake: LakeSession, rows: DataFrame | None, replaced: _Replaced | None) -> None:
+    stored = lake.read("quarantine")
+    known = stored.where("stage = 'apply'" + (f" AND NOT ({replaced.sql})" if replaced else ""))
+    found = stored.limit(0) if rows is None else rows
+    new = found.join(known.select("seq", "index"), ["seq", "index"], "left_anti").select(*_NAMES)
     writer = new.coalesce(1).write.format("delta")
     if replaced is None:
         writer.mode("append").save(lake.path("quarantine"))
     else:
-        writer = writer.mode("overwrite").option("replaceWhere", replaced)
+        writer = writer.mode("overwrite").option("replaceWhere", replaced.sql)
         writer.save(lake.path("quarantine"))
 
 
-def _find_replaced(lake: LakeSession, segments: Sequence[Segment], after_ts: int) -> str | None:
-    """Return an SQL condition for the quarantined rows that a replay replaces, if there are any."""
+def _find_replaced_tables(
+    lake: LakeSession, segments: Sequence[Segment], after_ts: int
+) -> set[tuple[str, str]]:
+    """Find the tables of a replay that have quarantined rows which it replaces."""
     reader = LakeReader(lake.location)
     where = (pc.field("stage") == "apply") & (pc.field("commit_ts") > after_ts)
     rows = reader.read(reader.open("quarantine"), ["database", "table"], where)
     groups = (typed.group for segment in segments for typed in segment.step.row_groups)
     read = {(group.database, group.table) for group in groups}
-    names = sorted(read & {(row["database"], row["table"]) for row in rows.to_pylist()})
-    if not names:
-        return None
-    of_tables = " OR ".join(
-        f"database = {quote_literal(database)} AND `table` = {quote_literal(table)}"
-        for database, table in names
-    )
-    return f"stage = 'apply' AND commit_ts > {after_ts} AND ({of_tables})"
+    return read & {(row["database"], row["table"]) for row in rows.to_pylist()}
 
 
 def _select_quarantined(segment: Segment) -> DataFrame:

@@ -27,7 +27,7 @@ from ticdc_assets.lake.history.columns import HistoryColumn, read_stored_columns
 from ticdc_assets.lake.store.commits import decode_metadata, read_newest_commits
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_schema, read_table
+from ticdc_assets.lake.store.small_tables import read_schema, read_table, restore_version
 from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
 from ticdc_assets.lake.store.stage_commits import StageMark, commit_frame, commit_rows
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
@@ -118,8 +118,7 @@ class VersionsTable(ABC):
     def undo_strays(self) -> None:
         """Undo what a killed run wrote after the mark."""
         if self._has_strays and self.version is not None:
-            sql = self.lake.sql(self.name)
-            self.lake.spark.sql(f"RESTORE TABLE {sql} TO VERSION AS OF {self.version}").collect()
+            restore_version(self.lake, self.name, self.version)
             self._newest += 1
 
     def _stage_mark(self, mark: UpdateMark) -> StageMark:

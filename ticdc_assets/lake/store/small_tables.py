@@ -1,4 +1,4 @@
-"""Delta tables as data frames: small ones are read in this process.
+"""Delta tables as data frames, and back in time: this process handles those that it can.
 
 Before Spark reads a Delta table, it computes the table's state from its log: several jobs, and a
 second of processor time, however few rows there are.
@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.writer import is_writable
+from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 
 
 class FewRows(NamedTuple):
@@ -46,6 +46,18 @@ def read_table(lake: LakeSession, table: str, version: int | None = None) -> Dat
         if rows.num_rows:
             return lake.make_frame(rows, schema)
     return open_frame(lake, table, opened.version())
+
+
+def restore_version(lake: LakeSession, table: str, version: int) -> None:
+    """Take a table of the lake back to a Delta version."""
+    reader = LakeReader(lake.location)
+    newest, wanted = (reader.open(table, each) for each in (None, version))
+    if is_writable(newest) and newest.protocol() == wanted.protocol():
+        LakeWriter(lake.location).restore(newest, version)
+    else:
+        # Spark keeps the features that the table has got since.
+        sql = f"RESTORE TABLE {lake.sql(table)} TO VERSION AS OF {version}"
+        lake.spark.sql(sql).collect()
 
 
 def can_hold(

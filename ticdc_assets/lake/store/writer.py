@@ -112,6 +112,16 @@ class LakeWriter:
         predicate = f'"{column}" IN ({listed})'
         self._overwrite(table, rows, predicate=predicate, writer_properties=_PARQUET)
 
+    def rewrite(self, table: DeltaTable, rows: pa.Table) -> None:
+        """Replace all rows of an open table that are as they were when it was opened."""
+        with self._explained(table.table_uri):
+            write_deltalake(table, rows, mode="overwrite", writer_properties=_PARQUET)
+
+    def restore(self, table: DeltaTable, version: int) -> None:
+        """Take an open table back to a version of its files and columns."""
+        with self._explained(table.table_uri):
+            table.restore(version)
+
     def _overwrite(self, table: str, rows: pa.Table, **options: Any) -> None:
         path = self.location.path(table)
         with self._explained(path):
