@@ -22,6 +22,7 @@ from ticdc_assets.lake.apply.column_moves import can_widen
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.views.snapshot_view import view_snapshot
 from ticdc_assets.plan.state import Incarnation
@@ -113,7 +114,7 @@ def _check_causes(name: str, features: Collection[str], causes: Causes) -> None:
 def _find_causes(lake: LakeSession) -> Mapping[str, Causes]:
     """Find the statements after which each table cannot do without a feature."""
     versions: dict[str, list[Any]] = defaultdict(list)
-    for line in lake.read("schema_history").sort("valid_from").collect():
+    for line in read_table(lake, "schema_history").sort("valid_from").collect():
         versions[line["incarnation"]].append(line)
     return {table: _list_causes(lines) for table, lines in versions.items()}
 

@@ -18,7 +18,9 @@ from ticdc_assets.lake.columns.conversion import format_mysql_lines
 from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
 from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.tables import create_tables
+from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.plan.state import Incarnation
 
@@ -46,8 +48,9 @@ class HistoryLake:
         events = [*events, Watermark(ts=ts, position=FilePosition("metadata"))]
         arrivals = [Arrival(batch, self._seq + n, 0, event) for n, event in enumerate(events, 1)]
         self._seq += len(arrivals)
-        rows = self.spark.createDataFrame(pa.Table.from_batches(to_arrow(arrivals)))
-        rows.write.format("delta").mode("append").save(self.lake.path("events"))
+        rows = pa.Table.from_batches(to_arrow(arrivals))
+        location = self.lake.location
+        LakeWriter(location).append(LakeReader(location).open("events"), rows)
 
     def cuts(self, random: Random, windows: int) -> list[int]:
         return [*sorted(random.sample(range(100, self.end), windows - 1)), self.end]

@@ -31,6 +31,7 @@ from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.raw.ingest_folder import ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
 from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.stream.schema_versions import complete_schema_versions
@@ -72,16 +73,16 @@ class Intake:
     def _find_schemas(
         self, wanted: object, fresh: list[SchemaChange | Bootstrap]
     ) -> Mapping[tuple[str, str, int], TableSchema]:
-        events = self.lake.read("events").where("kind IN ('ddl', 'bootstrap')")
+        events = read_table(self.lake, "events").where("kind IN ('ddl', 'bootstrap')")
         known = event_rows.read_statements(events.select("kind", "statement").collect())
         return complete_schema_versions([*known, *fresh], self.feed.keys)
 
     def events(self) -> list[Event]:
-        rows = self.lake.read("events").toArrow().to_pylist()
+        rows = read_table(self.lake, "events").toArrow().to_pylist()
         return [event for row in rows if (event := _event(row)) is not None]
 
     def count(self, table: str) -> int:
-        return self.lake.read(table).count()
+        return read_table(self.lake, table).count()
 
 
 def _event(row: dict) -> Event | None:

@@ -23,6 +23,7 @@ from ticdc_assets.lake.advance import AdvanceResult, FolderSource, advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.views import overview
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import build_ledger
@@ -119,7 +120,7 @@ class Damaged:
 
     def quarantined(self) -> dict[tuple[str, int], str]:
         """Return the quarantine: error and reason by path and record."""
-        rows = self.lake.read("quarantine").collect()
+        rows = read_table(self.lake, "quarantine").collect()
         return {(row["source"], row["number"]): f"{row['error']}: {row['reason']}" for row in rows}
 
     def wrong(self, ts: int) -> dict[str, tuple[int, int] | str]:

@@ -35,6 +35,7 @@ from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.views.changes import changes
 
 WITH_HISTORY = dataclasses.replace(FEED, history=("shop.*",), changes=("shop.*",))
@@ -282,7 +283,7 @@ def check_table(
 
 def check_changes(lake: HistoryLake) -> int:
     eras = defaultdict(list)
-    for row in lake.lake.read("schema_history").where("incarnation <> ''").collect():
+    for row in read_table(lake.lake, "schema_history").where("incarnation <> ''").collect():
         end = NEVER if row["valid_to"] is None else row["valid_to"]
         schema = msgspec.json.decode(row["schema"], type=TableSchema)
         eras[row["incarnation"]].append((row["valid_from"], end, schema))

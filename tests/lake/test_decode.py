@@ -14,6 +14,7 @@ from tests.reference.golden_feeds import feed_of
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import FilePosition, Quarantined, RowChange
 from ticdc_assets.lake.events import decode_topic
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 CSV = "lifecycle/storage-csv-full"
@@ -114,7 +115,7 @@ def test_files_that_wait_change_and_vanish(spark: SparkSession, tmp_path: Path) 
     whole = {path: content for path, content in tree.items() if path != gone}
     truth = [*read_folder_events(feed, whole, whole.__getitem__), lost]
     assert count_events(intake.events()) == count_events(truth)
-    quarantined = intake.lake.read("quarantine").select("source", "error").collect()
+    quarantined = read_table(intake.lake, "quarantine").select("source", "error").collect()
     assert [tuple(row) for row in quarantined] == [(gone, "MissingFile")]
     assert intake.decode().rows == 0
     assert count_events(intake.events()) == count_events(truth)
@@ -140,10 +141,10 @@ def test_a_dump_whose_last_line_is_cut_off(spark: SparkSession, tmp_path: Path) 
     cut = [e for e in events if isinstance(e, Quarantined) and isinstance(e.position, FilePosition)]
     assert [e.position.record for e in cut] == [3]
     assert count_events(e for e in events if e not in cut) == count_events(whole)
-    names = intake.lake.read("events").where("kind = 'row'").select("name").collect()
+    names = read_table(intake.lake, "events").where("kind = 'row'").select("name").collect()
     assert {row["name"] for row in names} == {'`db`.`a/b.c"d`', "`db`.`x``'\\`"}
     # The quarantine keeps the input as it arrived.
-    quarantined = intake.lake.read("quarantine").select("number", "raw").collect()
+    quarantined = read_table(intake.lake, "quarantine").select("number", "raw").collect()
     assert {(row["number"], row["raw"] and bytes(row["raw"])) for row in quarantined} == {
         (0, b'{"type": "?"}'),
         (3, None),

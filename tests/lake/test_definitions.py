@@ -21,6 +21,7 @@ from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.definitions import read_definitions
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.upstream.snapshot import OpenUpstream, SnapshotTooOld
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import build_ledger
@@ -86,7 +87,7 @@ def test_a_table_is_defined_just_before_its_first_event(lake: LakeSession, fake:
     assert fake.read == [39]
     (definition,) = read_definitions(LakeReader(lake.location))
     assert (definition.id, definition.ts, definition.schema.table) == (1, 39, "t")
-    (version,) = lake.read("schema_history").collect()
+    (version,) = read_table(lake, "schema_history").collect()
     assert (version["origin"], version["key"]) == ("upstream", ["id"])
     assert version["columns"][1]["default"] == "x"
 

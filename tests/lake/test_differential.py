@@ -18,6 +18,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import TableSchema, TopicPosition
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.replay import ModelReplay
@@ -80,7 +81,7 @@ def test_the_hour_that_a_zone_repeats_identifies_no_row(
     feed = replace(FEED, tz=ZoneInfo("America/New_York"), may_lack_deletes=True)
     compare(spark, tmp_path, names, feed)
     lake = LakeSession(spark, Lake(str(tmp_path), "hostile"), feed)
-    reasons = [row["reason"] for row in lake.read("quarantine").select("reason").collect()]
+    reasons = [row["reason"] for row in read_table(lake, "quarantine").select("reason").collect()]
     # Three rows of the first stream: two inserts and a delete.
     assert sum(EITHER_MOMENT in reason for reason in reasons) == 3
 
@@ -131,7 +132,7 @@ def read_lake(lake: LakeSession, view: AsOfView) -> _Contents:
     }
     for unknown in view.state.unknown_tables:
         shown[unknown.table] = Shown("waiting")
-    rows = lake.read("quarantine").select("number", "index", "error", "reason").collect()
+    rows = read_table(lake, "quarantine").select("number", "index", "error", "reason").collect()
     return shown, {(row["number"], row["index"]): row["reason"] for row in rows}
 
 

@@ -25,6 +25,7 @@ from tests.lake.golden_runs import (
 from tests.reference.golden_feeds import DROPPED_REMAIN, UNUSABLE, allowed, replicated
 from tests.truth import truth
 from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import AlterTable, RenameTables, RenameTo
 
@@ -93,7 +94,7 @@ def test_the_first_of_a_dataset_on_any_spark(spark: SparkSession, tmp_path: Path
 
 def compare_history(golden: GoldenLake) -> None:
     """Compare the schema history with TiDB's, and check that versions follow one another."""
-    lines = golden.lake.read("schema_history").collect()
+    lines = read_table(golden.lake, "schema_history").collect()
     _check_versions(lines)
     lost = 0 if golden.is_dated else 18
     stated: dict[tuple[int, str], set[str]] = defaultdict(set)

@@ -41,6 +41,7 @@ from ticdc_assets.lake.events.event_rows import Arrival
 from ticdc_assets.lake.events.large_rows import LargeRows, lacks_row
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.upstream.snapshot import UpstreamRows
 from ticdc_assets.lake.views.ledger import build_ledger
 from ticdc_assets.plan.replay import ReplayRequest
@@ -170,11 +171,12 @@ def test_the_lake_with_rows_of_a_fake_tidb_is_what_tidb_had(
         golden.advance(Cut(records=len(messages(golden.feed))))
     # What was ingested waits for upstream.
     assert read_last_snapshot(golden.lake).ts == 0
-    assert golden.lake.read("quarantine").count() == golden.lake.read("events").count() == 0
+    for name in ("quarantine", "events"):
+        assert read_table(golden.lake, name).count() == 0
 
     golden.is_upstream_there = True
     advance_in_windows(golden, Random(1), 0, 0)
-    fetched = golden.lake.read("events").where("statement = 'fetched'")
+    fetched = read_table(golden.lake, "events").where("statement = 'fetched'")
     assert fetched.where("kind = 'row' AND NOT handle_key_only").count() == 17
     assert build_ledger(LakeReader(golden.lake.location), read_last_snapshot(golden.lake)).adds_up
 
@@ -192,6 +194,6 @@ def test_the_lake_with_rows_of_a_fake_tidb_keeps_all_promises_in_windows(
 ) -> None:
     golden = FetchingLake(spark, tmp_path, dataset, make_fake(dataset, mariadb))
     advance_in_windows(golden, Random(crc32(dataset.encode())), 2, 1)
-    assert golden.lake.read("events").where("statement = 'fetched'").count()
+    assert read_table(golden.lake, "events").where("statement = 'fetched'").count()
     if QUARANTINED_REPORTED not in allowed(dataset):
         assert failed(golden, SnapshotRange(0, read_last_snapshot(golden.lake).snapshot_id)) == []

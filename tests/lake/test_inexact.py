@@ -16,6 +16,7 @@ from ticdc_assets.lake.apply.apply import DecodedBatches, apply
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.contracts import INEXACT
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.reference.model import Model
 from ticdc_assets.reference.row_lines import encode_rows
@@ -149,7 +150,7 @@ def test_every_value_is_in_the_lake_as_in_the_model(
     assert shown(lake, between) == in_model(earlier)
     counts = {
         count["name"]: count["inexact"]
-        for row in lake.lake.read("applied").where("snapshot_id = 2").collect()
+        for row in read_table(lake.lake, "applied").where("snapshot_id = 2").collect()
         for count in row["counts"]
     }
     assert (counts["`shop`.`copies`"], counts["`shop`.`moved`"]) == (3, 4)

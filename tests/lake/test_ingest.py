@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from tests.lake.intake import Intake
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.lake.raw import ingest_records
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.protocols.message import Message
 
 TOPIC = changefeed_from_uri("dump:///d?protocol=open-protocol")
@@ -31,7 +32,7 @@ def test_records_are_stored_once_as_they_came(spark: SparkSession, tmp_path: Pat
     # A record with a wrong offset hides none after it, in this run or a later one.
     more += [replace(sent[0], offset=2**63 - 1, timestamp_ms=0), replace(sent[0], offset=8)]
     assert intake.ingest(iter(more)).items == 4
-    rows = intake.lake.read("raw").orderBy("seq").toArrow().to_pylist()
+    rows = read_table(intake.lake, "raw").orderBy("seq").toArrow().to_pylist()
     assert [(row["batch"], row["seq"]) for row in rows] == [
         *((1, 1), (1, 2), (1, 3), (2, 4), (2, 5), (2, 6), (2, 7)),
     ]
@@ -60,7 +61,7 @@ def test_one_of_two_concurrent_ingests_counts(
         patch.setattr(ingest_records, "read_raw_end", lambda *_: begun)
         assert intake.ingest(sent, bytes_per_batch=500).items == 0
     assert intake.ingest(sent).items == 6
-    offsets = intake.lake.read("raw").select("offset").collect()
+    offsets = read_table(intake.lake, "raw").select("offset").collect()
     assert sorted(row["offset"] for row in offsets) == list(range(10))
 
 
@@ -77,7 +78,7 @@ def test_new_and_changed_files_are_ingested(spark: SparkSession, tmp_path: Path)
     assert intake.ingest().items == 5
 
     def roles(batch: int) -> list[tuple[str, str, bytes | None]]:
-        rows = intake.lake.read("raw").where(f"batch = {batch}").orderBy("seq").collect()
+        rows = read_table(intake.lake, "raw").where(f"batch = {batch}").orderBy("seq").collect()
         return [(r["role"], r["path"], r["content"] and bytes(r["content"])) for r in rows]
 
     assert roles(1) == [

@@ -16,6 +16,7 @@ from ticdc_assets.errors import LostRecords
 from ticdc_assets.lake.advance import advance, replay_tables
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
@@ -64,7 +65,7 @@ def test_an_accepted_gap_stays_in_the_lake_and_marks_the_tables_that_may_lack_ro
     done = advance(lake, open_source(lake.feed, accept_gaps=True))
     assert done.applied.resolved_ts == 60
     assert statuses(lake) == {"a": "partial", "b": "partial", "c": "live"}
-    (lost,) = lake.read("quarantine").collect()
+    (lost,) = read_table(lake, "quarantine").collect()
     assert (lost["error"], lost["source"], lost["number"]) == ("LostRecords", "gapped-1", 2)
     assert "offsets 2 to 4" in lost["reason"]
     (table,) = [t for t in as_of(lake).tables() if t.schema.table == "a"]

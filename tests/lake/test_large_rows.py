@@ -19,6 +19,7 @@ from ticdc_assets.lake.events.large_rows import NOT_FOUND, TOO_OLD
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.upstream.snapshot import OpenUpstream, SnapshotTooOld
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import build_ledger
@@ -84,7 +85,7 @@ def test_rows_of_a_fake_tidb_are_stored_with_their_events(
     assert show(lake) == rows
     assert (fake.connections, fake.read) == (1, [20, 30, 40, 60])
     assert reasons(lake) == {40: f"{KEY_ONLY}; {NOT_FOUND}", 60: f"{KEY_ONLY}; {TOO_OLD}"}
-    kept = lake.read("events").where("statement = 'fetched'")
+    kept = read_table(lake, "events").where("statement = 'fetched'")
     shown = sorted((e["commit_ts"], e["after"], e["handle_key_only"]) for e in kept.collect())
     assert shown == [(20, '{"id":"2","v":"two"}', False), (30, '{"id":"1","v":"new"}', False)]
     # Of the deletes, the key will do.
@@ -100,7 +101,7 @@ def test_rows_of_a_fake_tidb_are_stored_with_their_events(
 
 
 def reasons(lake: LakeSession) -> dict[int, str]:
-    kept = lake.read("quarantine").collect()
+    kept = read_table(lake, "quarantine").collect()
     assert {(one["stage"], one["error"]) for one in kept} == {("apply", "MissingPayload")}
     assert len(kept) == len({one["commit_ts"] for one in kept})
     return {one["commit_ts"]: one["reason"] for one in kept}
@@ -142,7 +143,7 @@ def test_an_upstream_that_does_not_answer_fails_the_run_and_loses_nothing(
             advance(lake, source(SENT, gone.open_rows))
     with pytest.raises(ConfigError, match=reason):
         advance(lake, source(SENT, gone.open_rows))
-    assert lake.read("events").count() == lake.read("quarantine").count() == 0
+    assert read_table(lake, "events").count() == read_table(lake, "quarantine").count() == 0
 
     # A stream without such rows does not connect.
     messages = [m for m in SENT if b"onlyHandleKey" not in (m.value or b"")]

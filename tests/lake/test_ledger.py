@@ -24,6 +24,7 @@ from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import Ledger, build_ledger
 from ticdc_assets.stream.problem import CREATE_NOT_SENT
@@ -85,7 +86,7 @@ def test_the_ledger_reports_where_a_lake_was_tampered_with(kept: Kept, tmp_path:
     events, applied = lake.sql("events"), lake.sql("applied")
 
     def first_of(name: str) -> str:
-        rows = lake.read("events").where(f"kind = 'row' AND name = '{name}'")
+        rows = read_table(lake, "events").where(f"kind = 'row' AND name = '{name}'")
         seq, index = rows.orderBy("seq", "index").select("seq", "index").collect()[0]
         return f"kind = 'row' AND seq = {seq} AND index = {index}"
 
@@ -140,7 +141,7 @@ def test_a_contradicting_row_is_quarantined_and_a_partial_table_is_named(
     sent += [ddl("d", "new", 40, "CREATE", sql), watermark(50)]
     advance(lake, RecordSource(lambda _: placed(sent)))
     applied = read_last_snapshot(lake)
-    (kept,) = lake.read("quarantine").collect()
+    (kept,) = read_table(lake, "quarantine").collect()
     assert (kept["error"], kept["commit_ts"]) == ("MalformedMessage", 20)
     assert kept["reason"] == (
         "column 'v': the row states int, the table has varchar, and no DDL has changed it"
@@ -150,7 +151,7 @@ def test_a_contradicting_row_is_quarantined_and_a_partial_table_is_named(
     done = build_ledger(LakeReader(lake.location), applied)
     assert done.adds_up
     assert done.partial == [("`d`.`old`", CREATE_NOT_SENT)]
-    rows = lake.read("tables").select("table", "status", "reason").collect()
+    rows = read_table(lake, "tables").select("table", "status", "reason").collect()
     assert {tuple(row) for row in rows} == {
         ("old", "partial", CREATE_NOT_SENT),
         ("new", "live", None),

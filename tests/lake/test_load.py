@@ -27,6 +27,7 @@ from ticdc_assets.lake.load.load import LoadProgress, load_tables
 from ticdc_assets.lake.log.loads import append_load, read_loads
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.plan.load import Load
@@ -154,7 +155,7 @@ def test_a_killed_load_is_done_again_and_changes_follow(
     assert "frobnicate" in (odd.reason or "")
     assert table.outcome == "already loaded"
 
-    quarantined = lake.read("quarantine").orderBy("source").collect()
+    quarantined = read_table(lake, "quarantine").orderBy("source").collect()
     assert [
         (row["stage"], row["source"], row["number"], row["error"], row["raw"])
         for row in quarantined
@@ -205,7 +206,7 @@ def test_tables_of_which_a_killed_load_quarantined_rows_are_loaded_side_by_side(
         # As if it had been killed when all rows were written, and no load had taken effect.
         for commit in Path(lake.path("loads"), "_delta_log").glob("*[1-9].json"):
             commit.unlink()
-    kept = lake.read("quarantine").select("table").collect()
+    kept = read_table(lake, "quarantine").select("table").collect()
     assert sorted(row[0] for row in kept) == [f"t{n}" for n in range(4)]
 
 

@@ -30,6 +30,7 @@ from ticdc_assets.lake.load.upstream_source import UpstreamSource
 from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.upstream.snapshot import Pace, Reader, Row, UpstreamSnapshot
 from ticdc_assets.lake.verify.verify import Environment, verify
 from ticdc_assets.lake.views.asof import as_of
@@ -295,7 +296,7 @@ def test_rows_that_their_types_do_not_hold_are_in_the_quarantine_once(
         source.snapshot.ts = TSO + 1
         (result,) = load_tables(lake, source)
         assert result.outcome == "loaded"
-    kept = lake.read("quarantine").where(f"commit_ts = {TSO}").orderBy("source").collect()
+    kept = read_table(lake, "quarantine").where(f"commit_ts = {TSO}").orderBy("source").collect()
     assert [(r["source"], r["number"], r["error"], r["raw"]) for r in kept] == [
         ("l.odd: all rows", 1, "InvalidValue", b'{"id":"2","v":"x","d":null}'),
         ("l.odd: all rows after (6)", 1, "InvalidValue", b'{"id":"8","v":"x","d":"0000-00-00"}'),

@@ -16,6 +16,7 @@ from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.lake.store.contracts import LAYOUT
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.snapshot_view import view_snapshot
@@ -49,7 +50,7 @@ def test_compacting_files_keeps_every_snapshot(spark: SparkSession, tmp_path: Pa
     assert after.versions[incarnation] == table.version
     # All records are older than a day; the newest one is where reading goes on.
     assert done.expired == 3
-    assert [r["offset"] for r in lake.read("raw").collect()] == [3]
+    assert [r["offset"] for r in read_table(lake, "raw").collect()] == [3]
     run(30)
     assert read_last_snapshot(lake).ts == 30
     for ts in (10, 20, 30):
@@ -116,7 +117,7 @@ def test_a_large_table_of_the_lake_is_clustered_and_still_written(
     assert list(seen.lines(seen.find("d.t")[0])) == [b'{"id":"1"}\n', b'{"id":"2"}\n']
     # A commit may have no rows, as of offsets without a record.
     raw = LakeReader(lake.location).open("raw")
-    none = lake.read("raw").limit(0).toArrow()
+    none = read_table(lake, "raw").limit(0).toArrow()
     assert commit_rows(lake, "raw", none, StageMark("ingest", 9, {"offsets": {"t-0": [[0, 4]]}}))
     assert read_ingested_offsets(lake.location) == {"t-0": 5}
     assert LakeReader(lake.location).open("raw").version() == raw.version() + 1

@@ -36,6 +36,7 @@ from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.verify.sampled_rows import SampleVerifier
 from ticdc_assets.lake.views.asof import as_of
@@ -127,7 +128,7 @@ def made(
 
 def test_a_row_with_a_flipped_bit_is_quarantined_and_all_others_are_applied(made: Flipped) -> None:
     assert sorted(made.flipped.values()) == sorted(TABLES)
-    rows = [row.asDict() for row in made.lake.read("quarantine").collect()]
+    rows = [row.asDict() for row in read_table(made.lake, "quarantine").collect()]
     found = {
         TopicPosition(row["source"], row["partition"], row["number"], row["index"]): row
         for row in rows
@@ -186,7 +187,7 @@ def test_stored_rows_have_their_checksums_until_one_is_altered(made: Flipped) ->
     rows = {id: result.collect() for id, result in found.items()}
     ((id, (violation,)),) = [(id, some) for id, some in rows.items() if some]
     assert (id, violation["file"]) == (table.id, name)
-    events = lake.read("events").where(f"kind = 'row' AND commit_ts = {row['_commit_ts']}")
+    events = read_table(lake, "events").where(f"kind = 'row' AND commit_ts = {row['_commit_ts']}")
     places = [
         str(TopicPosition(e["source"], e["partition"], e["number"], e["index"]))
         for e in events.collect()

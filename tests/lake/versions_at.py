@@ -15,6 +15,7 @@ from ticdc_assets.lake.history.columns import read_columns
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.small_tables import read_table
 
 IMAGE = "⌗image"
 # The ts of a version that is open.
@@ -28,7 +29,7 @@ def read_histories(
 ) -> Callable[[int], dict[str, TableRows]]:
     """Read all histories, or changes; return what has the rows' images at a ts, by incarnation."""
     found: list[tuple[str, int, int, TableSchema, list[tuple[int, int, str]]]] = []
-    for row in lake.read("schema_history").where("incarnation <> ''").collect():
+    for row in read_table(lake, "schema_history").where("incarnation <> ''").collect():
         id, start, end = row["incarnation"], row["valid_from"], row["valid_to"]
         end = _NEVER if end is None else end
         schema = msgspec.json.decode(row["schema"], type=TableSchema)
