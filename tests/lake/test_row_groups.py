@@ -4,18 +4,22 @@ import json
 from itertools import product
 from pathlib import Path
 
+import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, change, ddl, placed, row
 from tests.lake.intake import Intake
 from tests.plan.arrived import EventLog
 from tests.plan.arrived import group_rows as group_in_memory
-from ticdc_assets.events import SchemaChange
+from ticdc_assets.events import Op, RowChange, SchemaChange, TopicPosition
 from ticdc_assets.lake.apply.pending_rows import PendingRows, Window
-from ticdc_assets.lake.apply.row_groups import GroupOptions, group_rows
-from ticdc_assets.plan.ddl_cuts import find_cuts
+from ticdc_assets.lake.apply.row_groups import GroupOptions, group_few_rows, group_rows
+from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
+from ticdc_assets.plan.ddl_cuts import DdlCuts, find_cuts
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.plan.state import State
+from ticdc_assets.schema.catalog import table_key
 from ticdc_assets.stream.reading import read_topic_events
 
 RECORDS = placed(
@@ -61,6 +65,26 @@ def test_no_group_spans_a_ddl_of_its_table(spark: SparkSession, tmp_path: Path) 
         (40, 45, 2),
         (60, 60, 1),
     ]
+
+
+def test_a_name_that_is_not_utf_8_and_an_empty_key_are_grouped() -> None:
+    table = "t\udcff"
+    change = RowChange(
+        op=Op.INSERT,
+        commit_ts=1,
+        database="d",
+        table=table,
+        position=TopicPosition("t", 0, 0),
+        key_columns=(),
+    )
+    batches = to_arrow([Arrival(1, n, 0, replace(change, commit_ts=n)) for n in (10, 20)])
+    rows = pa.Table.from_batches(batches)
+    placed = {"order_ts": [10, 20], "ordered_by_commit_ts": [True] * 2, "after_ddls": [False] * 2}
+    for name, values in placed.items():
+        rows = rows.append_column(name, pa.array(values))
+    cuts = DdlCuts({table_key("d", table): (15,)})
+    groups = group_few_rows(rows, cuts, GroupOptions(old_values_may_lack=True))
+    assert [(g.first_ts, g.last_ts, g.key_columns) for g in groups] == [(10, 10, ()), (20, 20, ())]
 
 
 def describe(group: RowGroup) -> tuple[str, str, int, int, int]:

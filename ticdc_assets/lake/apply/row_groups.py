@@ -1,7 +1,7 @@
 """Describe pending rows in row groups, without reading a value: with Spark, or few with Arrow."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.store.arrow import make_array
+from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.plan.ddl_cuts import DdlCuts
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.schema.inference import statement_order
@@ -72,10 +72,10 @@ def group_few_rows(rows: pa.Table, cuts: DdlCuts, options: GroupOptions) -> list
     counted = options.list_counted(pc.field, pc.Expression.is_null)
     columns = {name: pc.field(name) for name in (*_GROUP, "name", "order_ts")}
     narrow = ds.dataset(rows).to_table(columns | counted, use_threads=False)
-    by_name = {make_table_name(*table): cuts.of(table) for table in cuts.by_table}
+    by_name = _name_cuts(cuts)
     groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     for row in narrow.to_pylist():
-        row["key_columns"] = row["key_columns"] and tuple(row["key_columns"])
+        row["key_columns"] = _make_tuple(row["key_columns"])
         times = by_name.get(row["name"], cuts.everywhere)
         before = (bisect_right if row["after_ddls"] else bisect_left)(times, row["order_ts"])
         facts = (row["order_ts"], *(bool(row[name]) for name in counted))
@@ -93,9 +93,9 @@ def _count_cuts(rows: DataFrame, cuts: DdlCuts) -> DataFrame:
     """Add how many of the DDLs that may concern a row's table come before the row."""
     if not cuts.by_table and not cuts.everywhere:
         return rows.withColumn(_CUTS_BEFORE, F.lit(0))
-    by_name = {make_table_name(*table): cuts.of(table) for table in cuts.by_table}
+    by_name = _name_cuts(cuts)
     listed = pa.table(
-        {"name": make_array(list(by_name), pa.string()), _CUTS: list(map(list, by_name.values()))},
+        {"name": list(by_name), _CUTS: list(map(list, by_name.values()))},
         pa.schema({"name": pa.string(), _CUTS: pa.list_(pa.int64())}),
     )
     frame = F.broadcast(rows.sparkSession.createDataFrame(listed))
@@ -110,10 +110,19 @@ def _count_cuts(rows: DataFrame, cuts: DdlCuts) -> DataFrame:
     )
 
 
+def _name_cuts(cuts: DdlCuts) -> dict[str, tuple[int, ...]]:
+    """Return the cuts of tables by the names that `events` has."""
+    named = ((make_table_name(*table), cuts.of(table)) for table in cuts.by_table)
+    return {replace_surrogates(name): times for name, times in named if name is not None}
+
+
 def _make_group(row: dict[str, Any]) -> RowGroup:
     row.pop(_CUTS_BEFORE, None)
-    keys = row["key_columns"]
-    return RowGroup(**{"inserts": 0, **row, "key_columns": None if keys is None else tuple(keys)})
+    return RowGroup(**{"inserts": 0, **row, "key_columns": _make_tuple(row["key_columns"])})
+
+
+def _make_tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names)
 
 
 def _sort_key(group: RowGroup) -> tuple[Any, ...]:
