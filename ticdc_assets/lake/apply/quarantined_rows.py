@@ -79,15 +79,16 @@ def write_quarantined_rows(
         for segment in segments
         if segment.count_read()["invalid"] or segment.count_read()["key_only"]
     ]
-    rows = combine_pairwise(DataFrame.unionByName, quarantined) if quarantined else None
-    replaced = None
-    if replayed_after is not None:
-        tables = _find_replaced_tables(lake, segments, replayed_after)
-        replaced = _Replaced(tables, replayed_after) if tables else None
-    if rows is None and replaced is None:
+    if not quarantined and replayed_after is None:
         return
     reader = LakeReader(lake.location)
     stored = reader.open("quarantine")
+    replaced = None
+    if replayed_after is not None:
+        replaced = _find_replaced(reader, stored, segments, replayed_after)
+    if not quarantined and replaced is None:
+        return
+    rows = combine_pairwise(DataFrame.unionByName, quarantined) if quarantined else None
     if are_few and can_hold(reader, stored):
         _write_few(reader, stored, rows, replaced)
     else:
@@ -150,16 +151,16 @@ def _write_many(lake: LakeSession, rows: DataFrame | None, replaced: _Replaced |
         writer.save(lake.path("quarantine"))
 
 
-def _find_replaced_tables(
-    lake: LakeSession, segments: Sequence[Segment], after_ts: int
-) -> set[tuple[str, str]]:
-    """Find the tables of a replay that have quarantined rows which it replaces."""
-    reader = LakeReader(lake.location)
+def _find_replaced(
+    reader: LakeReader, stored: DeltaTable, segments: Sequence[Segment], after_ts: int
+) -> _Replaced | None:
+    """Find the quarantined rows that a replay replaces, if there are any."""
     where = (pc.field("stage") == "apply") & (pc.field("commit_ts") > after_ts)
-    rows = reader.read(reader.open("quarantine"), ["database", "table"], where)
+    rows = reader.read(stored, ["database", "table"], where)
     groups = (typed.group for segment in segments for typed in segment.step.row_groups)
     read = {(group.database, group.table) for group in groups}
-    return read & {(row["database"], row["table"]) for row in rows.to_pylist()}
+    tables = read & {(row["database"], row["table"]) for row in rows.to_pylist()}
+    return _Replaced(tables, after_ts) if tables else None
 
 
 def _select_quarantined(segment: Segment) -> DataFrame:

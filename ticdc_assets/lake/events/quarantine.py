@@ -19,7 +19,7 @@ from ticdc_assets.lake.store.contracts import QUARANTINE
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import can_hold
-from ticdc_assets.lake.store.sql import quote_literal
+from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
 from ticdc_assets.lake.store.writer import LakeWriter
 
 # What distinguishes quarantined inputs.
@@ -29,9 +29,9 @@ _PLACE = ["stage", "batch", "seq", "source"]
 # Two sets of quarantined inputs are equal if these aggregates are.
 _FINGERPRINT = (
     "count(*) AS inputs",
-    "coalesce(bit_xor(xxhash64(batch, seq, `index`, source, number)), 0) AS fingerprint",
+    f"coalesce(bit_xor(xxhash64({', '.join(map(quote_identifier, _IDENTITY))})), 0) AS fingerprint",
 )
-# The columns that a quarantined event has, and those that it has under another name.
+# The columns of the quarantine that `events` has too, and the column of `events` for the reason.
 _SAME = (
     *("batch", "seq", "index", "database", "table", "commit_ts"),
     *("source", "partition", "number", "error"),
@@ -114,10 +114,7 @@ def _update_many(
     written = lake.read("quarantine").where(rewritten)
     if _fingerprint(events) == _fingerprint(written):
         return
-    rows = events.selectExpr(
-        *("batch", "seq", "`index`", "'decode' AS stage", "database", "table", "commit_ts"),
-        *("source", "partition", "number", "error", "statement AS reason"),
-    )
+    rows = events.select(*_SAME, F.col(_REASON).alias("reason"), F.lit("decode").alias("stage"))
     if of_records:
         raw = lake.read("raw").where(f"batch > {since}")
         rows = F.broadcast(rows).join(
