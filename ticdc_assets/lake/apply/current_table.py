@@ -153,8 +153,13 @@ class CurrentTable:
 
     def _compute_few(self, rows: DataFrame, columns: Sequence[Column]) -> FewRows:
         """Compute rows as the table stores them; raise `InexactRows` before anything is written."""
-        with self._storing(rows) as stored:
-            return FewRows.compute(stored.select(*columns))
+        if self.has_map:
+            with self._storing(rows) as stored:
+                return FewRows.compute(stored.select(*columns))
+        few = FewRows.compute(rows.select(*columns, INEXACT))
+        if few.rows.column(INEXACT).null_count < few.rows.num_rows:
+            raise InexactRows
+        return few.drop(INEXACT)
 
     def _can_write_here(
         self, existing: DeltaTable | None, needed: Collection[Mapping[str, str]] = ()

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.errors import TableCannotContinue, TicdcError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.column_moves import keeps_values, map_columns
-from ticdc_assets.lake.apply.keyed import compute_final_rows, select_put_rows, upsert_rows
+from ticdc_assets.lake.apply.keyed import compute_final_rows, select_put_rows
 from ticdc_assets.lake.apply.merged_steps import merge_steps
 from ticdc_assets.lake.apply.multiset import (
     count_changes,
@@ -168,8 +168,7 @@ class _TableBuilder:
         segment = frames.read_segment(step)
         self._segments.append(segment)
         if segment.key:
-            final = compute_final_rows(segment)
-            return select_put_rows(final) if rows is None else upsert_rows(rows, final, segment.key)
+            return select_put_rows(compute_final_rows(segment, rows))
         before = frames.empty(step.schema) if rows is None else rows
         counts = frames.count_copies(segment, before)
         return repeat_rows(counts) if rows is None else recount_rows(rows, counts, segment.columns)

@@ -37,6 +37,7 @@ from ticdc_assets.lake.apply.window import PreparedWindow
 from ticdc_assets.lake.columns.inexact import list_moved, read_entries
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
+from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, TableStep, TableWork
 from ticdc_assets.stream.problem import OLD_KEY_MISSING
@@ -246,7 +247,7 @@ def _check_segment(segment: Segment, rows: DataFrame) -> None:
     """Fail if a segment updates a row that is not among the table's rows before it."""
     if not segment.overwrites:
         return
-    first = find_lost_keys(segment, rows).agg(F.min("⌗commit_ts")).collect()[0][0]
+    first = find_lost_keys(segment, rows).agg(F.min(COMMIT_TS)).collect()[0][0]
     if first is not None:
         raise TableCannotContinue(f"at commit ts {first}: {OLD_KEY_MISSING}")
 

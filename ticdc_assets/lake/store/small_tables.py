@@ -28,6 +28,10 @@ class FewRows(NamedTuple):
     def compute(cls, frame: DataFrame) -> "FewRows":
         return cls(frame.toArrow(), frame.schema)
 
+    def drop(self, name: str) -> "FewRows":
+        kept = [field for field in self.schema if field.name != name]
+        return FewRows(self.rows.drop_columns(name), StructType(kept))
+
     def make_frame(self, lake: LakeSession) -> DataFrame:
         if not self.rows.num_rows:
             # Spark Connect makes no frame of Arrow without rows.
