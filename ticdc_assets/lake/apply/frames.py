@@ -48,8 +48,8 @@ from ticdc_assets.schema import effect as effects
 from ticdc_assets.schema.partition.locate import NO_PARTITION
 from ticdc_assets.stream.problem import ROWS_IN_WRONG_PARTITIONS
 
-# Spark plans nested segments ever more slowly, so every third one is computed first.
-_MAX_NESTED_SEGMENTS = 3
+# Spark plans nested segments ever more slowly, so some are computed first.
+_MAX_NESTED_SEGMENTS = 4
 
 
 @dataclass(frozen=True)
