@@ -1,5 +1,6 @@
 """Commits that the process itself writes: what they replace, and what concurrent ones do."""
 
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,6 +8,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED
 from ticdc_assets.errors import ConfigError
@@ -100,8 +102,24 @@ def test_a_storage_that_cannot_be_written_is_an_error_of_one_line(tmp_path: Path
         LakeWriter(Lake(str(tmp_path), "f")).create("t", ROWS, {})
 
 
-def test_decimals_have_no_rounded_statistics(lake: LakeSession) -> None:
-    rows = pa.table({"d": pa.array([None, 10**37 + 1], pa.decimal128(38, 0))})
-    LakeWriter(lake.location).replace("d", rows)
+def test_decimals_have_no_statistics_as_readers_would_skip_files_that_have_them(
+    spark: SparkSession, lake: LakeSession
+) -> None:
+    """delta-rs states 9223372036854775807 for the first of them, and rounds the second."""
+    fractions = pa.array([Decimal("1234567890123456.7891")], pa.decimal128(20, 4))
+    rows = pa.table({"d": pa.array([10**37 + 1], pa.decimal128(38, 0)), "d.x": fractions, "i": [1]})
+    writer = LakeWriter(lake.location)
+    writer.replace("d", rows)
+    for _ in range(2):
+        found = writer.find("d")
+        assert found is not None
+        writer.append(found, rows)
+    stored = spark.read.format("delta")
+    wanted = "d = 10000000000000000000000000000000000001 AND `d.x` = 1234567890123456.7891BD"
+    assert stored.load(lake.path("d")).where(wanted).count() == 3
+    compacted = writer.find("d")
+    assert compacted is not None
+    writer.compact(compacted)
     files = pa.table(DeltaTable(lake.path("d")).get_add_actions(flatten=True)).to_pylist()
-    assert [(file["num_records"], file.get("max.d")) for file in files] == [(2, None)]
+    assert [(file["num_records"], file.get("max.i")) for file in files] == [(3, 1)]
+    assert stored.load(lake.path("d")).where(wanted).count() == 3

@@ -28,13 +28,9 @@ from ticdc_assets.safe_text import describe_error
 # Of the features of a table, those that every commit of delta-rs respects.
 _WRITABLE = frozenset(("appendOnly", "invariants", "timestampNtz"))
 _LAST_VERSION_WITHOUT_FEATURES = 2
-_PARQUET = WriterProperties(compression="ZSTD")
-# Delta states minima and maxima of decimals as JSON numbers, which delta-rs rounds.  Tables that it
-# writes whole are too small to profit from any.
-_WITHOUT_STATISTICS = WriterProperties(
-    compression="ZSTD",
-    default_column_properties=ColumnProperties(statistics_enabled="NONE"),
-)
+_NO_STATISTICS = ColumnProperties(statistics_enabled="NONE")
+# Tables that are written whole are too small to profit from statistics.
+_WHOLE = WriterProperties(compression="ZSTD", default_column_properties=_NO_STATISTICS)
 
 
 class ConcurrentCommit(ConfigError):
@@ -47,6 +43,16 @@ def is_writable(table: DeltaTable) -> bool:
     if protocol.min_writer_version <= _LAST_VERSION_WITHOUT_FEATURES:
         return True
     return protocol.writer_features is not None and _WRITABLE.issuperset(protocol.writer_features)
+
+
+def _choose_properties(columns: pa.Schema) -> WriterProperties:
+    """Choose how files are written; readers skip those whose statistics exclude a value.
+
+    Delta states minima and maxima of decimals as JSON numbers, and delta-rs states others.
+    """
+    decimals = [field.name for field in columns if pa.types.is_decimal(field.type)]
+    without = dict.fromkeys(decimals, _NO_STATISTICS)
+    return WriterProperties(compression="ZSTD", column_properties=without)
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,7 @@ class LakeWriter:
                 table,
                 rows,
                 mode="append",
-                writer_properties=_PARQUET,
+                writer_properties=_choose_properties(rows.schema),
                 commit_properties=properties,
             )
 
@@ -102,7 +108,7 @@ class LakeWriter:
             rows,
             schema_mode="overwrite",
             configuration=dict(properties or {}),
-            writer_properties=_WITHOUT_STATISTICS,
+            writer_properties=_WHOLE,
             commit_properties=commit,
         )
 
@@ -110,12 +116,20 @@ class LakeWriter:
         """Replace the rows that have one of some values in a column."""
         listed = ", ".join(map(_quote_literal, values))
         predicate = f'"{column}" IN ({listed})'
-        self._overwrite(table, rows, predicate=predicate, writer_properties=_PARQUET)
+        properties = _choose_properties(rows.schema)
+        self._overwrite(table, rows, predicate=predicate, writer_properties=properties)
 
     def rewrite(self, table: DeltaTable, rows: pa.Table) -> None:
         """Replace all rows of an open table that are as they were when it was opened."""
+        properties = _choose_properties(rows.schema)
         with self._explained(table.table_uri):
-            write_deltalake(table, rows, mode="overwrite", writer_properties=_PARQUET)
+            write_deltalake(table, rows, mode="overwrite", writer_properties=properties)
+
+    def compact(self, table: DeltaTable) -> None:
+        """Merge the small files of an open table; its rows stay as they are."""
+        properties = _choose_properties(pa.schema(table.schema().to_arrow()))
+        with self._explained(table.table_uri):
+            table.optimize.compact(writer_properties=properties)
 
     def restore(self, table: DeltaTable, version: int) -> None:
         """Take an open table back to a version of its files and columns."""
