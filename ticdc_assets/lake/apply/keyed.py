@@ -33,7 +33,7 @@ def compute_final_rows(segment: Segment, before: DataFrame | None = None) -> Dat
         *(place.desc() for place in operation_order(segment))
     )
     numbered = operations.select(
-        *(_PUT, _DECIDES, *map(get_column, segment.value_names), COMMIT_TS),
+        *(get_column(n) for n in (_PUT, _DECIDES, *segment.value_names, COMMIT_TS)),
         F.row_number().over(latest).alias(_NTH),
     )
     last = numbered.where(f"{quote_identifier(_NTH)} = 1")
