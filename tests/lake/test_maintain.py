@@ -1,8 +1,13 @@
 """Maintenance changes files but no snapshot; later runs continue from it."""
 
+import json
+import os
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from resources.catalog import read_ingested_offsets
@@ -11,6 +16,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake import maintain as maintenance
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.apply.table_features import DELETION_VECTORS
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.lake.store.contracts import LAYOUT
@@ -21,6 +27,8 @@ from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.snapshot_view import view_snapshot
 from ticdc_assets.protocols.message import Message
+
+DAY = 24 * 60 * 60
 
 
 @pytest.mark.slow
@@ -98,6 +106,61 @@ def test_removed_snapshots_are_computed_from_the_events(
         assert view is not None
         reasons.append(view.why_spark(view.find("d.t")[0]))
     assert reasons == ["files that maintenance removed", None]
+
+
+def age(folder: Path) -> None:
+    """Make all files 40 days old, and their removal 10 days old."""
+    now = time.time()
+    for file in folder.glob("*.parquet"):
+        os.utime(file, (now - 40 * DAY, now - 40 * DAY))
+    for log in folder.glob("_delta_log/*.json"):
+        actions = list(map(json.loads, log.read_text().splitlines()))
+        for action in actions:
+            if "remove" in action:
+                action["remove"]["deletionTimestamp"] = int(now - 10 * DAY) * 1000
+        log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+        # Spark's checksum of the text before.
+        log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("writer", ["Spark", "this process"])
+def test_files_remain_that_a_table_had_when_the_retention_began(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str
+) -> None:
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
+    messages: list[Message] = []
+    began = []
+    for ts in (10, 20, 30):
+        value = {"id": "1", "v": str(ts)}
+        messages.extend((change("UPDATE", "d", "t", ts - 1, value, value), watermark(ts)))
+        advance(lake, RecordSource(lambda _: placed(messages)))
+        began.append(datetime.now(UTC))
+        if writer == "Spark" and ts == 10:
+            # Spark forgets what it removed a week ago, unless the table says otherwise.
+            (id,) = read_last_snapshot(lake).versions
+            CurrentTable(lake, id)._set(DELETION_VECTORS)
+            maintain(lake, read_last_snapshot(lake), retain_days=30)
+    (id,) = read_last_snapshot(lake).versions
+    folder = Path(lake.current_path(id))
+    age(folder)
+    (folder / "part-of-a-killed-run.parquet").touch()
+    os.utime(folder / "part-of-a-killed-run.parquet", (0, 0))
+    if writer == "this process":
+        # The log says no more which files were removed.
+        DeltaTable(str(folder)).create_checkpoint()
+    monkeypatch.setattr(maintenance, "_now", lambda: began[1] + timedelta(days=30))
+    maintain(lake, read_last_snapshot(lake), retain_days=30)
+
+    files = {path.name for path in folder.glob("*.parquet")}
+    assert "part-of-a-killed-run.parquet" not in files
+    seen = [as_of(lake, ts) for ts in (20, 30)]
+    assert [list(view.lines(view.find("d.t")[0])) for view in seen] == [
+        [b'{"id":"1","v":"20"}\n'],
+        [b'{"id":"1","v":"30"}\n'],
+    ]
+    newest = {Path(uri).name for uri in DeltaTable(str(folder)).file_uris()}
+    # Spark keeps what was removed in the last 30 days.
+    assert len(files - newest) == (2 if writer == "Spark" else 1)
 
 
 def test_a_large_table_of_the_lake_is_clustered_and_still_written(

@@ -5,20 +5,20 @@ snapshot of its own: the same ts, the new versions.  If it is killed before that
 undoes what it did to current tables.
 
 Vacuuming and expiry are opt-in.  A snapshot younger than the retention keeps all its versions
-readable: VACUUM removes a file only if it was replaced before the retention began, and the files of
-a snapshot's versions were current when it was written.  Tables of older snapshots are computed from
-their events (`views.asof`), and replays cannot start from one; `rebuild` starts from nothing and
-remains possible.
+readable: a file remains if the table had it when the retention began, or has got it since.  Tables
+of older snapshots are computed from their events (`views.asof`), and replays cannot start from one;
+`rebuild` starts from nothing and remains possible.
 
 Only records of topics expire.  Files of a folder are recognized by their row in `raw`, and row
 events tell a repetition from a change that arrives late.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime, timedelta
 
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
@@ -26,12 +26,14 @@ from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.log.applied import write_snapshot
+from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.schema_history import write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.contracts import CONTRACTS, LATER_CONTRACTS, LAYOUT
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.sql import quote_identifier
-from ticdc_assets.lake.store.writer import LakeWriter
+from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 
 # Below this Delta itself raises an error: VACUUM could remove files that a long run is writing.
 MIN_RETAIN_DAYS = 7
@@ -90,6 +92,9 @@ class _Maintenance:
         self._applied = applied
         self._days = days
         self._min_files = min_files
+        self._reader = LakeReader(lake.location)
+        self._writer = LakeWriter(lake.location)
+        self._kept = {} if days is None else self._find_kept(days)
 
     def maintain_own(self, names: Sequence[str]) -> list[_Files]:
         """Maintain the lake's own tables; only their newest versions are read."""
@@ -97,13 +102,14 @@ class _Maintenance:
             return list(pool.map(self._maintain_own, names))
 
     def _maintain_own(self, name: str) -> _Files:
-        sql = self._lake.sql(name)
-        size, clustering = self._describe(sql, "sizeInBytes", "clusteringColumns")
-        if name in LAYOUT and size >= _LARGE_TABLE and not clustering:
+        opened = self._reader.open(name)
+        is_clustered = "clustering" in (opened.protocol().writer_features or ())
+        is_large = self._reader.measure(opened).size >= _LARGE_TABLE
+        if name in LAYOUT and is_large and not is_clustered:
             # From now on Spark alone writes the table: it costs less than reading files in vain.
             columns = ", ".join(map(quote_identifier, LAYOUT[name]))
-            self._lake.spark.sql(f"ALTER TABLE {sql} CLUSTER BY ({columns})")
-        return self._maintain(sql)
+            self._lake.spark.sql(f"ALTER TABLE {self._lake.sql(name)} CLUSTER BY ({columns})")
+        return self._maintain(name)
 
     def maintain_current(self) -> list[_Files]:
         """Maintain the current tables, then write a snapshot with their new versions."""
@@ -114,7 +120,9 @@ class _Maintenance:
             table.restore(versions[incarnation])
             # Compaction clusters a large table by its key.
             table.adapt_to_size(self._applied.state.incarnations[incarnation].schema)
-            files = self._maintain(table.sql)
+            if self._days is not None:
+                table.keep_removed_files(self._days)
+            files = self._maintain(f"current/{incarnation}", self._kept.get(incarnation))
             return incarnation, table.version, files
 
         with ThreadPoolExecutor() as pool:
@@ -133,7 +141,7 @@ class _Maintenance:
                 table = kind(self._lake, incarnation)
                 if table.version is not None:
                     table.undo_strays()
-                    files.append(self._maintain(self._lake.sql(table.name)))
+                    files.append(self._maintain(table.name))
             return files
 
         with ThreadPoolExecutor() as pool:
@@ -156,22 +164,39 @@ class _Maintenance:
             counts=(),
         )
 
-    def _maintain(self, sql: str) -> _Files:
-        before, size = self._files(sql)
+    def _maintain(self, name: str, kept: int | None = None) -> _Files:
+        """Compact a table if its files are small, and vacuum it if that was asked for.
+
+        The files of the Delta version `kept` remain.
+        """
+        opened = self._reader.open(name)
+        before, size = self._reader.measure(opened)
         is_fragmented = before >= self._min_files and size < before * _SMALL_FILE
         if is_fragmented:
-            self._lake.spark.sql(f"OPTIMIZE {sql}").collect()
+            if is_writable(opened) and self._reader.is_small(opened):
+                self._writer.compact(opened)
+            else:
+                self._lake.spark.sql(f"OPTIMIZE {self._lake.sql(name)}").collect()
+        opened = self._reader.open(name)
         if self._days is not None:
-            self._lake.spark.sql(f"VACUUM {sql} RETAIN {self._days * 24} HOURS").collect()
-        return is_fragmented, before, self._files(sql)[0] if is_fragmented else before
+            hours = self._days * 24
+            if is_writable(opened):
+                self._writer.vacuum(opened, hours, kept)
+            else:
+                sql = f"VACUUM {self._lake.sql(name)} RETAIN {hours} HOURS"
+                self._lake.spark.sql(sql).collect()
+        return is_fragmented, before, self._reader.measure(opened).number
 
-    def _files(self, sql: str) -> tuple[int, int]:
-        files, size = self._describe(sql, "numFiles", "sizeInBytes")
-        return int(files or 0), int(size or 0)
+    def _find_kept(self, days: int) -> Mapping[str, int]:
+        """Return the Delta versions of current tables at the time when the retention begins."""
+        began = _now() - timedelta(days=days)
+        applied, is_older = self._reader.open("applied"), pc.field("committed_at") <= began
+        older = self._reader.read(applied, ["snapshot_id"], is_older)["snapshot_id"]
+        return read_snapshot(self._reader, pc.max(older).as_py() or 0).versions
 
-    def _describe(self, sql: str, *columns: str) -> tuple[Any, ...]:
-        detail = self._lake.spark.sql(f"DESCRIBE DETAIL {sql}").select(*columns)
-        return tuple(detail.collect()[0])
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _expire(lake: LakeSession, applied: Snapshot, days: int) -> int:

@@ -211,6 +211,12 @@ class CurrentTable:
     def _unset(self, properties: Mapping[str, str]) -> None:
         self._alter(f"UNSET TBLPROPERTIES ({', '.join(map(quote_literal, properties))})")
 
+    def keep_removed_files(self, days: int) -> None:
+        """Let Spark remember which files it removed, so that its VACUUM can keep them so long."""
+        wanted = {"delta.deletedFileRetentionDuration": f"interval {days} days"}
+        if not is_writable(self._reader.open(self._name)) and not self.read_detail().has(wanted):
+            self._set(wanted)
+
     def restore(self, version: int) -> None:
         """Undo what a killed run wrote."""
         if self.version != version:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
@@ -41,6 +41,13 @@ class LakeNotFound(ConfigError):
     def __init__(self, location: Lake) -> None:
         reason = f"holds nothing of changefeed {location.changefeed!r} yet: run advance first"
         super().__init__(reason, file=location.root, setting="--lake")
+
+
+class Files(NamedTuple):
+    """The files that a version of a table consists of."""
+
+    number: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,12 @@ class LakeReader:
             files = pa.table(table.get_add_actions(flatten=True))
         nothing = pa.chunked_array([], pa.int64())
         return files[name] if name in files.column_names else nothing
+
+    def measure(self, table: DeltaTable) -> Files:
+        """Return how many files a table has, and of how many bytes."""
+        with self.explained(_find_path(table)):
+            files = pa.table(table.get_add_actions())
+        return Files(files.num_rows, pc.sum(files["size_bytes"]).as_py() or 0)
 
     def is_small(self, table: DeltaTable, above: Mapping[str, int] | None = None) -> bool:
         """Return whether this process can hold a table's rows.

@@ -136,6 +136,17 @@ class LakeWriter:
         with self._explained(table.table_uri):
             table.restore(version)
 
+    def vacuum(self, table: DeltaTable, hours: int, kept: int | None) -> None:
+        """Remove what an open table does not have, and had not for hours.
+
+        The files of the Delta version `kept` remain.
+        """
+        keep = None if kept is None else [kept]
+        with self._explained(table.table_uri):
+            # A removal is two commits.
+            if table.vacuum(hours, dry_run=True, full=True, keep_versions=keep):
+                table.vacuum(hours, dry_run=False, full=True, keep_versions=keep)
+
     def _overwrite(self, table: str, rows: pa.Table, **options: Any) -> None:
         path = self.location.path(table)
         with self._explained(path):
