@@ -36,6 +36,7 @@ from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.work_size import FEW_ROWS
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import build_ledger
@@ -179,7 +180,10 @@ class Runs:
 
     def check_once(self, spark: SparkSession) -> None:
         """Check that the lake holds everything in the source exactly once."""
-        raw, events = (self.open(spark).read(name) for name in ("raw", "events"))
+        lake = self.open(spark)
+        raw, events, quarantine = (
+            read_table(lake, name) for name in ("raw", "events", "quarantine")
+        )
         rows = events.where("kind = 'row'")
         assert _find_repeated(rows, "source", "partition", "number", "index") == [], self.kills
         assert _find_repeated(rows, "seq", "index") == [], self.kills
@@ -197,7 +201,7 @@ class Runs:
             is_dump = self.feed.transport == "dump"
             dumped = sum(1 for _ in read_dump(Path(self.feed.location))) if is_dump else self._sent
             assert raw.count() == dumped
-        assert self.open(spark).read("quarantine").count() == 0
+        assert quarantine.count() == 0
 
     def check_applied(self, spark: SparkSession) -> None:
         """Check that snapshots follow one another, and that the last one matches the tables."""

@@ -22,8 +22,12 @@ from pyspark.sql import SparkSession
 from resources.spark import get_session
 from ticdc_assets.lake.store.work_size import FEW_ROWS
 
-# Plans are many and rows are few.
-_SETTINGS = FEW_ROWS | {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "4g"}
+# Plans are many and rows are few: every sort takes a page of memory, of 64 MiB by default.
+_SETTINGS = FEW_ROWS | {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "4g",
+    "spark.buffer.pageSize": "1m",
+}
 
 
 @cache

@@ -95,10 +95,9 @@ def test_removed_snapshots_are_computed_from_the_events(
     before = read()
     assert [len(lines) for lines in before.values()] == [0, 1, 2, 2, 2, 2, 1, 1]
     reader = LakeReader(lake.location)
-    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     for id in read_last_snapshot(lake).versions:
-        spark.sql(f"VACUUM {lake.sql(f'current/{id}')} RETAIN 0 HOURS").collect()
-    spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+        table = reader.open(f"current/{id}")
+        table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
     assert read() == before
     reasons = []
     for ts in (19, 49):

@@ -187,6 +187,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("old", "large"), [(False, False), (True, True)])
 def test_a_table_goes_through_every_change(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: bool, large: bool

@@ -31,6 +31,7 @@ def read(feed: Changefeed, known: ReadOffsets) -> Iterator[Message]:
         yield record
 
 
+@pytest.mark.slow
 def test_a_broker_that_restarts_while_it_is_read_costs_no_record(broker: Broker) -> None:
     topic = broker.create("restarted", 2)
     # 8 MB, of which the client holds a small part.

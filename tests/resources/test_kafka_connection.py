@@ -135,6 +135,7 @@ def silent_server() -> Iterator[str]:
         yield f"{HOST}:{server.getsockname()[1]}"
 
 
+@pytest.mark.slow
 def test_what_fails_is_said_in_one_message_within_15_seconds(broker: Broker) -> None:
     broker.create("granted")
     broker.create("secret")
