@@ -165,7 +165,7 @@ class _Maintenance:
         )
 
     def _maintain(self, name: str, kept: int | None = None) -> _Files:
-        """Compact a table if its files are small, and vacuum it if that was asked for.
+        """Compact a table if its files are small; vacuum it on request.
 
         The files of the Delta version `kept` remain.
         """
