@@ -166,6 +166,8 @@ class _TableBuilder:
         if rows is not None and self._depth % _MAX_NESTED_SEGMENTS == 0:
             rows = rows.localCheckpoint()
         segment = frames.read_segment(step)
+        if rows is not None:
+            _require_columns(self._schema, segment)
         self._segments.append(segment)
         if segment.key:
             return select_put_rows(compute_final_rows(segment, rows))
@@ -184,6 +186,12 @@ class _TableBuilder:
         self._segments = [dataclasses.replace(s, given_away=True) for s in self._segments]
         sent = select_inside(other.rows, step.schema_before, step, names)
         return name_columns_like(sent, this.rows)
+
+
+def _require_columns(schema: TableSchema, segment: Segment) -> None:
+    """Fail if a table's rows do not have the columns of a segment, which would become NULL."""
+    if [c.name for c in list_delta_columns(schema)] != [c.name for c in segment.columns]:
+        raise TableCannotContinue("its rows have other columns than its events")
 
 
 def _require_placed_rows(table: TableFrame) -> None:
