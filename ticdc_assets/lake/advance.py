@@ -136,14 +136,16 @@ def decode_again(
 
     Return the incarnations that have to be replayed now, and how many files were gone.
     """
-    by_incarnation = read_names(LakeReader(lake.location))
+    reader = LakeReader(lake.location)
+    by_incarnation = read_names(reader)
     names = None if wanted is None else set().union(*(by_incarnation.get(id, ()) for id in wanted))
-    again = DecodeAgain(lake, names)
-    if isinstance(source, RecordSource):
-        done = again.decode_records(source.open_payloads, source.open_upstream)
-    else:
-        present = {path for path, *_ in source.folder.entries()}
-        done = again.decode_files(present, source.open_folder, SchemasFor(lake, applied))
+    with sized_for(lake.spark, small=reader.is_small(reader.open("events"))):
+        again = DecodeAgain(lake, names)
+        if isinstance(source, RecordSource):
+            done = again.decode_records(source.open_payloads, source.open_upstream)
+        else:
+            present = {path for path, *_ in source.folder.entries()}
+            done = again.decode_files(present, source.open_folder, SchemasFor(lake, applied))
     known = applied.state.incarnations
     # Several had one name, one after the other.
     changed = {
