@@ -102,6 +102,13 @@ def test_a_storage_that_cannot_be_written_is_an_error_of_one_line(tmp_path: Path
         LakeWriter(Lake(str(tmp_path), "f")).create("t", ROWS, {})
 
 
+def test_decimals_have_no_rounded_statistics(lake: LakeSession) -> None:
+    rows = pa.table({"d": pa.array([None, 10**37 + 1], pa.decimal128(38, 0))})
+    LakeWriter(lake.location).replace("d", rows)
+    files = pa.table(DeltaTable(lake.path("d")).get_add_actions(flatten=True)).to_pylist()
+    assert [(file["num_records"], file.get("max.d")) for file in files] == [(2, None)]
+
+
 def test_decimals_have_no_statistics_as_readers_would_skip_files_that_have_them(
     spark: SparkSession, lake: LakeSession
 ) -> None:
