@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
@@ -177,15 +178,18 @@ class _Maintenance:
                 self._writer.compact(opened)
             else:
                 self._lake.spark.sql(f"OPTIMIZE {self._lake.sql(name)}").collect()
-        opened = self._reader.open(name)
+            opened = self._reader.open(name)
+        after = self._reader.measure(opened).number if is_fragmented else before
         if self._days is not None:
-            hours = self._days * 24
-            if is_writable(opened):
-                self._writer.vacuum(opened, hours, kept)
-            else:
-                sql = f"VACUUM {self._lake.sql(name)} RETAIN {hours} HOURS"
-                self._lake.spark.sql(sql).collect()
-        return is_fragmented, before, self._reader.measure(opened).number
+            self._vacuum(name, opened, self._days * 24, kept)
+        return is_fragmented, before, after
+
+    def _vacuum(self, name: str, opened: DeltaTable, hours: int, kept: int | None) -> None:
+        if is_writable(opened):
+            self._writer.vacuum(opened, hours, kept)
+        else:
+            sql = f"VACUUM {self._lake.sql(name)} RETAIN {hours} HOURS"
+            self._lake.spark.sql(sql).collect()
 
     def _find_kept(self, days: int) -> Mapping[str, int]:
         """Return the Delta versions of current tables at the time when the retention begins."""

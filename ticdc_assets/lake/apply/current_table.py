@@ -213,9 +213,10 @@ class CurrentTable:
 
     def keep_removed_files(self, days: int) -> None:
         """Let Spark remember which files it removed, so that its VACUUM can keep them so long."""
-        wanted = {"delta.deletedFileRetentionDuration": f"interval {days} days"}
-        if not is_writable(self._reader.open(self._name)) and not self.read_detail().has(wanted):
-            self._set(wanted)
+        name, wanted = "delta.deletedFileRetentionDuration", f"interval {days} days"
+        opened = self._reader.open(self._name)
+        if not is_writable(opened) and opened.metadata().configuration.get(name) != wanted:
+            self._set({name: wanted})
 
     def restore(self, version: int) -> None:
         """Undo what a killed run wrote."""

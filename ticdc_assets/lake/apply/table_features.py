@@ -16,13 +16,13 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.columns.types import DeltaColumn, choose_delta_names, list_delta_columns
+from ticdc_assets.lake.store.reader import measure_files
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier
 
 # A table of more bytes is large: merging 50 rows into one of this size takes as long as writing it
@@ -84,9 +84,7 @@ def _read_local_detail(path: str) -> TableDetail:
     table = DeltaTable(path)
     protocol = table.protocol()
     features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-    files = pa.table(table.get_add_actions())
-    size = sum(files["size_bytes"].to_pylist())
-    return TableDetail(size, table.metadata().configuration, features)
+    return TableDetail(measure_files(table).size, table.metadata().configuration, features)
 
 
 def list_needed_properties(columns: Iterable[DeltaColumn]) -> list[Mapping[str, str]]:

@@ -110,8 +110,7 @@ class LakeReader:
     def measure(self, table: DeltaTable) -> Files:
         """Return how many files a table has, and of how many bytes."""
         with self.explained(_find_path(table)):
-            files = pa.table(table.get_add_actions())
-        return Files(files.num_rows, pc.sum(files["size_bytes"]).as_py() or 0)
+            return measure_files(table)
 
     def is_small(self, table: DeltaTable, above: Mapping[str, int] | None = None) -> bool:
         """Return whether this process can hold a table's rows.
@@ -153,6 +152,12 @@ class OpenTables:
 
     def columns(self, table: str) -> list[str]:
         return [field.name for field in self._tables[table].schema().fields]
+
+
+def measure_files(table: DeltaTable) -> Files:
+    """Measure as `LakeReader.measure` does, and raise the errors of delta-rs."""
+    files = pa.table(table.get_add_actions())
+    return Files(files.num_rows, pc.sum(files["size_bytes"]).as_py() or 0)
 
 
 def open_folder(path: str) -> fs.FileSystem:

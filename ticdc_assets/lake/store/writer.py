@@ -137,7 +137,7 @@ class LakeWriter:
             table.restore(version)
 
     def vacuum(self, table: DeltaTable, hours: int, kept: int | None) -> None:
-        """Remove what an open table does not have, and had not for hours.
+        """Remove the files that an open table has not had for some hours.
 
         The files of the Delta version `kept` remain.
         """
