@@ -11,6 +11,7 @@ always escaped.
 from binascii import a2b_hex
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
@@ -87,8 +88,19 @@ class ColumnarReader:
             return block
         if b"\0" in block:
             raise Disproof("a NUL that is not escaped")
-        block = block.replace(b"\\\\", _BACKSLASH)
-        return block.replace(b"\\" + notation.quote, notation.quote * 2)
+        signs = np.frombuffer(block, np.uint8)
+        backslashes = np.flatnonzero(signs[:-1] == ord("\\"))
+        if (np.diff(backslashes) == 1).any():
+            block = block.replace(b"\\\\", _BACKSLASH)
+            return block.replace(b"\\" + notation.quote, notation.quote * 2)
+        # `replace` takes twice as long.
+        quote = ord(notation.quote)
+        before_quote = backslashes[signs[backslashes + 1] == quote]
+        if not before_quote.size:
+            return block
+        signs = signs.copy()
+        signs[before_quote] = quote
+        return signs.tobytes()
 
     def _parse(self, prepared: bytes) -> pa.RecordBatch:
         notation = self.notation
