@@ -1,8 +1,11 @@
 """A changefeed's folder and a lake on a real S3 server."""
 
 import errno
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import boto3
@@ -15,7 +18,7 @@ from resources.catalog import read_catalog, read_last_row
 from resources.load_source import open_export
 from resources.source import read_checkpoint
 from resources.storage import open_sink_folder
-from tests.dumpling.exporter import TSO, Exporter, ExportOptions
+from tests.dumpling import exporter as dumpling
 from tests.golden import GOLDEN, storage_tree
 from tests.made_lake import schema, write_snapshot, write_tables
 from tests.servers import s3_server
@@ -30,7 +33,9 @@ from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.store.writer import ConcurrentCommit, LakeWriter
+from ticdc_assets.lake.views.export import Exporter
 from ticdc_assets.naming import identifier
+from ticdc_assets.plan.state import Incarnation
 
 DATASET = "types/storage-csv-full"
 ACCOUNT = {"AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "S3CRET"}
@@ -72,9 +77,10 @@ def test_a_folder_reads_as_on_disk(server: str) -> None:
 @pytest.mark.parametrize("ending", ["sql", "csv.gz", "csv.zst", "sql.snappy", "parquet"])
 def test_an_export_reads_as_on_disk(server: str, tmp_path: Path, ending: str) -> None:
     format, dot, compression = ending.partition(".")
-    options = ExportOptions(format, compression=dot + compression)  # type: ignore[arg-type]
+    options = dumpling.ExportOptions(format, compression=dot + compression)  # type: ignore[arg-type]
     table = TableSchema("d", "t", (Column("i", ColumnType("int")), Column("v", ColumnType("text"))))
-    Exporter(tmp_path, options).write({table: [(str(n), f"text {n}") for n in range(5000)]})
+    rows = [(str(n), f"text {n}") for n in range(5000)]
+    dumpling.Exporter(tmp_path, options).write({table: rows})
     client = boto3.client("s3", endpoint_url=server, region_name="us-east-1")
     for path in tmp_path.iterdir():
         client.upload_file(str(path), "changes", f"exports/{ending}/{path.name}")
@@ -86,7 +92,7 @@ def test_an_export_reads_as_on_disk(server: str, tmp_path: Path, ending: str) ->
 
     assert source.origin == f"s3://changes/exports/{ending}"
     assert source.export == open_export(str(tmp_path), options.dialect).export
-    assert source.read_ts() == TSO
+    assert source.read_ts() == dumpling.TSO
     texts = []
     for data in source.export.tables[0].data:
         with source.open_folder().open(data.file.path) as file:
@@ -159,6 +165,43 @@ def test_the_rows_of_a_lake_on_s3_are_read_from_its_log(server: str) -> None:
     assert pa.concat_tables(blocks).sort_by("id").to_pylist() == expected
     with pytest.raises(ConfigError, match="version 2 is not in the Delta log"):
         count_rows(reader, "current/t0", 2)
+
+
+def test_a_snapshot_folder_on_s3_says_what_it_holds(server: str) -> None:
+    exporter = Exporter(Lake("s3a://lakes/deep/er", "shop"), "s3a://lakes/a copy/表", "parquet")
+    exported = exporter.export(_PausedTable(7), print)  # type: ignore[arg-type]
+    assert [(table.table, table.status, table.reason) for table in exported] == [
+        ("orders", "paused", _LONG_REASON)
+    ]
+    client = boto3.client("s3", endpoint_url=server, region_name="us-east-1")
+    stored = client.get_object(Bucket="lakes", Key="a copy/表/tables.json")["Body"].read()
+    assert json.loads(stored)[0]["reason"] == _LONG_REASON
+    # A whole one is not written again.
+    assert exporter.export(_PausedTable(7, tables=list), print) == exported  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="holds shop at 7 as parquet"):
+        exporter.export(_PausedTable(8), print)  # type: ignore[arg-type]
+
+
+_LONG_REASON = "its DDL is unknown: " + "x" * 100_000
+
+
+def _list_paused() -> list[Incarnation]:
+    orders = schema("shop", "orders")
+    return [Incarnation(id="t0", schema=orders, status="paused", reason=_LONG_REASON, created_ts=1)]
+
+
+@dataclass
+class _PausedTable:
+    """A view of a lake with one table, which has no rows to write."""
+
+    ts: int
+    tables: Callable[[], list[Incarnation]] = _list_paused
+
+    def sized_for(self, table: Incarnation) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def frame(self, table: Incarnation) -> None:
+        return None
 
 
 def test_of_concurrent_commits_to_a_lake_on_s3_one_takes_effect(server: str) -> None:

@@ -16,13 +16,12 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.columns.types import DeltaColumn, choose_delta_names, list_delta_columns
-from ticdc_assets.lake.store.reader import measure_files
+from ticdc_assets.lake.store.reader import measure_files, open_table
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier
 
 # A table of more bytes is large: merging 50 rows into one of this size takes as long as writing it
@@ -71,20 +70,15 @@ class TableDetail:
 
 def read_table_detail(spark: SparkSession, path: str) -> TableDetail:
     """Read the newest state of the table at a path."""
-    if "://" not in path:
-        # Spark then meets the same problem, and raises the error that callers expect.
-        with suppress(DeltaError, OSError):
-            return _read_local_detail(path)
+    # Spark then meets the same problem, and raises the error that callers expect.
+    with suppress(DeltaError, OSError):
+        table = open_table(path)
+        protocol = table.protocol()
+        features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+        return TableDetail(measure_files(table).size, table.metadata().configuration, features)
     columns = ("sizeInBytes", "properties", "tableFeatures")
     detail = spark.sql(f"DESCRIBE DETAIL {delta_table(path)}").select(*columns).collect()[0]
     return TableDetail(detail[0], detail[1], detail[2])
-
-
-def _read_local_detail(path: str) -> TableDetail:
-    table = DeltaTable(path)
-    protocol = table.protocol()
-    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-    return TableDetail(measure_files(table).size, table.metadata().configuration, features)
 
 
 def list_needed_properties(columns: Iterable[DeltaColumn]) -> list[Mapping[str, str]]:

@@ -1,8 +1,7 @@
 """Commits to Delta tables: the newest ones, and what goes into the next.
 
 Every stage reads the newest commits of every table it works on, and DESCRIBE HISTORY costs Spark a
-third of a second of processor time.  On a local file system delta-rs reads the log in milliseconds;
-for an object store only Spark has the credentials and the configuration.
+third of a second of processor time; delta-rs reads the log in milliseconds.
 """
 
 import json
@@ -11,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from ticdc_assets.lake.store.reader import open_table
 from ticdc_assets.lake.store.sql import delta_table
 
 if TYPE_CHECKING:
@@ -33,13 +32,12 @@ class Commit:
 
 def read_newest_commits(spark: "SparkSession", path: str, limit: int) -> list[Commit]:
     """Read the newest commits of the table at a path, newest first; raise Spark's errors only."""
-    if "://" not in path:
-        # Spark then meets the same problem, and raises the error that callers expect.
-        with suppress(DeltaError, OSError):
-            return [
-                Commit(commit["version"], commit["operation"], commit.get("userMetadata"))
-                for commit in DeltaTable(path).history(limit)
-            ]
+    # Spark then meets the same problem, and raises the error that callers expect.
+    with suppress(DeltaError, OSError):
+        return [
+            Commit(commit["version"], commit["operation"], commit.get("userMetadata"))
+            for commit in open_table(path).history(limit)
+        ]
     history = spark.sql(f"DESCRIBE HISTORY {delta_table(path)} LIMIT {limit}")
     rows = history.select("version", "operation", "userMetadata").collect()
     return [Commit(*row) for row in rows]

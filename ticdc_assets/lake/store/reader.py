@@ -60,9 +60,7 @@ class LakeReader:
         """Open a table at a Delta version, by default the newest."""
         path = self.location.path(table)
         with self.explained(path):
-            return DeltaTable(
-                format_uri(path), version, storage_options=choose_storage_options(path)
-            )
+            return open_table(path, version)
 
     def open_folder(self, table: str) -> fs.FileSystem:
         """Return the folder of a table as a file system."""
@@ -152,6 +150,11 @@ class OpenTables:
 
     def columns(self, table: str) -> list[str]:
         return [field.name for field in self._tables[table].schema().fields]
+
+
+def open_table(path: str, version: int | None = None) -> DeltaTable:
+    """Open the table at a path or URI, and raise the errors of delta-rs."""
+    return DeltaTable(format_uri(path), version, storage_options=choose_storage_options(path))
 
 
 def measure_files(table: DeltaTable) -> Files:

@@ -22,7 +22,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import choose_storage_options, format_uri
+from ticdc_assets.lake.store.reader import choose_storage_options, format_uri, open_table
 from ticdc_assets.safe_text import describe_error
 
 # Of the features of a table, those that every commit of delta-rs respects.
@@ -66,7 +66,7 @@ class LakeWriter:
         path = self.location.path(table)
         with self._explained(path):
             try:
-                return DeltaTable(format_uri(path), storage_options=choose_storage_options(path))
+                return open_table(path)
             except TableNotFoundError:
                 return None
 

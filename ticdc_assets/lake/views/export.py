@@ -174,5 +174,7 @@ def _read_file(store: fs.FileSystem, name: str, type: type[_T]) -> _T | None:
 
 
 def _write_file(store: fs.FileSystem, name: str, content: object) -> None:
-    with store.open_output_stream(name) as file:
-        file.write(msgspec.json.encode(content))
+    text = msgspec.json.encode(content)
+    # From a buffer of its own, Arrow passes bytes on, and delta-rs writes nothing else.
+    with store.open_output_stream(name, buffer_size=len(text) + 1) as file:
+        file.write(text)
