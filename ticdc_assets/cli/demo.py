@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from resources.lake import make_absolute
 from resources.reading import open_source
 from resources.spark import get_session
 from resources.spark_settings import LITTLE_WORK
@@ -37,9 +38,10 @@ _TABLE = "shop.orders"
 def demo(options: argparse.Namespace) -> int:
     """Simulate a shop, advance a lake in several runs, and compare the two."""
     folder = options.dir or Path(tempfile.mkdtemp(prefix="ticdc-demo-"))
+    root = make_absolute(str(folder / "lake"), setting="--dir")
     simulation = prepare(folder / "upstream", _options(options.protocol))
     feed = next(iter(load_changefeeds(simulation.changefeeds).values()))
-    location = Lake(str((folder / "lake").absolute()), feed.id)
+    location = Lake(root, feed.id)
     say(f"A simulated shop and its changefeed ({feed.protocol}) in {folder}")
     start = time.monotonic()
     with keep_interrupt_handler():

@@ -20,7 +20,7 @@ from resources.catalog import read_catalog
 from resources.dump import read_dump
 from resources.kafka_broker import choose_settings, prepare_broker
 from resources.kafka_producer import Producer
-from resources.lake import LAKE
+from resources.lake import LAKE, make_absolute
 from resources.spark_server import FOLDER, find_free_port
 from resources.spark_settings import MASTER
 from ticdc_assets.changefeed import load_changefeeds
@@ -101,6 +101,7 @@ def dev(options: argparse.Namespace) -> int:
     if not settings.is_file():
         raise ConfigError("not found: run this in the project folder", file=str(settings))
     folder: Path = (options.dir or Path(tempfile.mkdtemp(prefix="ticdc-dev-"))).absolute()
+    lake = make_absolute(str(folder / "lake"), setting="--dir")
     # An instance of its own: a shared one would resume runs of another lake.
     home = folder / "dagster"
     home.mkdir(parents=True, exist_ok=True)
@@ -111,7 +112,7 @@ def dev(options: argparse.Namespace) -> int:
         "TICDC_SENSOR_SECONDS": "2",
         **os.environ,
         "TICDC_CHANGEFEEDS": str(changefeeds),
-        LAKE: str(folder / "lake"),
+        LAKE: lake,
         FOLDER: str(folder / "spark"),
         "DAGSTER_HOME": str(home),
         # `dg` requires an activated environment.
@@ -139,7 +140,7 @@ def dev(options: argparse.Namespace) -> int:
             [str(Path(sys.executable).with_name("dg")), "dev", "--port", str(options.port)]
         )
         feed = next(iter(load_changefeeds(changefeeds)))
-        graph = _Graph(Lake(environment[LAKE], feed), options.port)
+        graph = _Graph(Lake(lake, feed), options.port)
         while simulation.poll() is None and dagster.poll() is None:
             time.sleep(_SECONDS_BETWEEN_RELOADS)
             graph.reload_if_changed()
