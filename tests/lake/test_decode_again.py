@@ -149,6 +149,24 @@ def test_only_named_tables_and_what_is_quarantined_are_decoded_again(
     assert read_rows(lake) == [a, b.replace(b"x", b"y"), c]
 
 
+def test_a_lake_of_which_nothing_was_decoded_begins_when_all_is_decoded_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
+    source = RecordSource(lambda _: placed(SENT))
+
+    def spoil(event: Event) -> Event:
+        return Quarantined.from_error(MalformedMessage("of another protocol"), event.position)
+
+    with monkeypatch.context() as patch:
+        spoil_events(patch, spoil)
+        assert advance(lake, source).applied.resolved_ts == 0
+    rebuild_from_raw(lake, source)
+    assert read_last_snapshot(lake).ts == 9
+    assert read_rows(lake) == [b'{"id":"%d","v":"x"}\n' % id for id in (1, 2, 3)]
+    assert list_faults(LakeReader(lake.location)) == []
+
+
 @pytest.mark.parametrize("writer", ["Spark", "this process"])
 def test_rows_that_can_be_applied_after_a_replay_leave_the_quarantine(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str

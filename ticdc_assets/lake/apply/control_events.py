@@ -75,14 +75,16 @@ def read_control_events(
 ) -> ControlEvents:
     """Read the control events that arrived since a snapshot."""
     events = LakeReader(lake.location).open_all(["events"])
-    is_new = (pc.field("batch") > since.batch) & (pc.field("batch") <= batch)
+    # Before anything is applied, input of earlier batches may have been decoded again.
+    after = since.batch if since.ts else 0
+    is_new = (pc.field("batch") > after) & (pc.field("batch") <= batch)
     rows = _read_control_rows(events, is_new, since, batch)
     stating = _read_statements(rows)
     ddls = [change for _, change in stating if isinstance(change, SchemaChange)]
     late = [ddl for ddl in ddls if ddl.commit_ts < since.ts]
     tracker = ResolvedTsTracker(lake.feed)
     tracker.restore(since.state.watermarks)
-    tracker.observe(_read_watermark(row) for row in rows if _is_new_watermark(row, since))
+    tracker.observe(_read_watermark(row) for row in rows if _is_new_watermark(row, after))
     tracker.observe(change for _, change in stating)
     _observe_senders(tracker, lake.feed, events, is_new)
     if lake.feed.transport == "kafka":
@@ -101,7 +103,7 @@ def read_control_events(
         resolved_ts=max(resolved_ts, since.ts),
         more_may_come=more_may_come,
         undecoded_files=tuple(undecoded_files),
-        gaps=_find_gaps(rows, since.state.gaps),
+        gaps=_find_gaps(rows, since.state.gaps if since.ts else ()),
         **_read_loads(LakeReader(lake.location), lake.feed, since),
         **find_definitions(lake, since.state),
     )
@@ -164,8 +166,8 @@ def _read_statements(rows: Sequence[Row]) -> list[_Statement]:
     return list(zip(stating, read_statements(stating), strict=True))
 
 
-def _is_new_watermark(row: Row, since: Snapshot) -> bool:
-    return bool(row["kind"] == "watermark" and row["batch"] > since.batch)
+def _is_new_watermark(row: Row, after: int) -> bool:
+    return bool(row["kind"] == "watermark" and row["batch"] > after)
 
 
 def _read_watermark(row: Row) -> Watermark:
