@@ -70,12 +70,13 @@ def test_new_and_changed_files_are_ingested(spark: SparkSession, tmp_path: Path)
     schema = "db/t/meta/schema_470608603860172800_0000000001.json"
     data = "db/t/470608603860172800/CDC00000000000000000001.json"
     stray = "db/t/2026-01-01/CDC00000000000000000001.json"
+    of_csv = "db/t/470608603860172800/CDC00000000000000000002.csv"
     index = "db/t/470608603860172800/meta/CDC.index"
-    files = {"metadata": b"1", schema: b"s", data: b"d", stray: b"", index: b"i"}
+    files = {"metadata": b"1", schema: b"s", data: b"d", stray: b"", of_csv: b"", index: b"i"}
     files |= {"README": b"", f"{data}.tmp": b"", "db/t/meta/schema_1_2.json": b""}
     intake.put(files)
     (intake.folder / "db" / "away").symlink_to("/")
-    assert intake.ingest().items == 5
+    assert intake.ingest().items == 6
 
     def roles(batch: int) -> list[tuple[str, str, bytes | None]]:
         rows = read_table(intake.lake, "raw").where(f"batch = {batch}").orderBy("seq").collect()
@@ -85,6 +86,7 @@ def test_new_and_changed_files_are_ingested(spark: SparkSession, tmp_path: Path)
         ("schema", schema, b"s"),
         ("stray", "db/away", None),
         ("stray", stray, None),
+        ("stray", of_csv, None),
         ("data", data, None),
         ("metadata", "metadata", b"1"),
     ]

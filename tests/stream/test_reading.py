@@ -1,5 +1,6 @@
 """Reading a folder: what is wrong in one file is said, and the rest goes on."""
 
+import pytest
 from msgspec.structs import replace
 
 from tests.golden import records, storage_tree
@@ -57,11 +58,18 @@ def _with(message, old: bytes, new: bytes):
     return replace(message, value=message.value.replace(old, new))
 
 
-def test_data_files_that_do_not_fit_the_declared_layout_are_said() -> None:
+@pytest.mark.parametrize(
+    ("declared", "reason"),
+    [
+        ("protocol=csv", "date-separator = 'day'"),
+        ("protocol=canal-json", "which has .json files"),
+    ],
+)
+def test_data_files_that_do_not_fit_the_declaration_are_said(declared: str, reason: str) -> None:
     tree = storage_tree(DATASET)
-    feed = changefeed_from_uri("file:///data?protocol=csv")
+    feed = changefeed_from_uri(f"file:///data?{declared}")
     said = [
         e for e in read_folder_events(feed, tree, tree.__getitem__) if isinstance(e, Quarantined)
     ]
     assert {s.position for s in said} == {FilePosition(p) for p in tree if p.endswith(".csv")}
-    assert all("date-separator = 'day'" in s.reason for s in said)
+    assert all(reason in s.reason for s in said)

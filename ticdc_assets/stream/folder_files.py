@@ -5,6 +5,8 @@ from ticdc_assets.protocols.registry import get_traits
 from ticdc_assets.storage_sink.path import FIRST_SCHEMA_FILE, DataPath, Layout
 
 METADATA = "metadata"
+# Of the data files of any protocol.
+_EXTENSIONS = (".csv", ".json")
 
 
 def make_layout(feed: Changefeed) -> Layout:
@@ -19,10 +21,10 @@ def make_layout(feed: Changefeed) -> Layout:
     )
 
 
-def is_named_like_data(path: str, layout: Layout) -> bool:
-    """Return whether a file is named like a data file, wherever in the folder it is."""
+def is_named_like_data(path: str) -> bool:
+    """Return whether a file is named like a data file, of any protocol and wherever it is."""
     name = path.rpartition("/")[2]
-    return name.startswith("CDC") and name.endswith(layout.extension)
+    return name.startswith("CDC") and name.endswith(_EXTENSIONS)
 
 
 def is_named_like_schema(path: str) -> bool:
@@ -31,8 +33,10 @@ def is_named_like_schema(path: str) -> bool:
     return name == FIRST_SCHEMA_FILE or (name.startswith("schema_") and name.endswith(".json"))
 
 
-def describe_path_mismatch(layout: Layout) -> str:
+def describe_path_mismatch(path: str, layout: Layout) -> str:
     """Name the settings, in TiCDC's words, that a data file's path does not match."""
+    if not path.endswith(layout.extension):
+        return f"this data file is not of the declared protocol, which has {layout.extension} files"
     return (
         "the path of this data file does not match the declared"
         f" date-separator = {layout.date_separator!r},"

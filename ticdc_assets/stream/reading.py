@@ -90,9 +90,9 @@ def read_folder_events(feed: Changefeed, paths: Iterable[str], read: ReadFile) -
         file = parse(path, layout)
         if file is not None:
             files.append((path, file))
-        elif is_named_like_data(path, layout):
+        elif is_named_like_data(path):
             yield Quarantined.from_error(
-                MalformedMessage(describe_path_mismatch(layout)), FilePosition(path)
+                MalformedMessage(describe_path_mismatch(path, layout)), FilePosition(path)
             )
     schemas: list[SchemaChange | Bootstrap] = []
     for path, file in sorted(files, key=lambda pair: pair[0]):

@@ -159,7 +159,7 @@ def _checkpoint(
 def _new_files(
     lake: LakeSession, state: RawEnd, folder: SourceFolder, layout: Layout
 ) -> list[_Found]:
-    listed = _listing(folder, layout)
+    listed = _listing(folder)
     if not state.batch:
         return [
             _Found(path, size, at, why, known=False, was_stray=False)
@@ -193,14 +193,14 @@ def _entries(table: pa.Table) -> Iterator[Any]:
     return zip(*(column.to_pylist() for column in table.columns), strict=True)
 
 
-def _listing(folder: SourceFolder, layout: Layout) -> pa.Table:
+def _listing(folder: SourceFolder) -> pa.Table:
     """List the folder without index files and files that are not TiCDC's."""
     paths: list[str] = []
     sizes: list[int] = []
     times: list[int] = []
     problems: list[str | None] = []
     for path, size, modified_ns, problem in folder.entries():
-        is_named = is_named_like_schema(path) or is_named_like_data(path, layout)
+        is_named = is_named_like_schema(path) or is_named_like_data(path)
         if problem is not None or is_named:
             paths.append(path)
             sizes.append(size)
@@ -225,12 +225,9 @@ def _rows(found: list[_Found], layout: Layout) -> list[dict[str, Any]]:
             schemas.append(row | {"role": f"{changed}schema"})
         elif isinstance(parsed, DataPath) and row["problem"] is None:
             data.append(((entry.path, parsed), row | {"role": f"{changed}data"}))
-        elif not entry.was_stray and (
-            entry.problem is not None or is_named_like_data(entry.path, layout)
-        ):
-            strays.append(
-                row | {"role": "stray", "problem": row["problem"] or describe_path_mismatch(layout)}
-            )
+        elif not entry.was_stray and (entry.problem is not None or is_named_like_data(entry.path)):
+            problem = entry.problem or describe_path_mismatch(entry.path, layout)
+            strays.append(row | {"role": "stray", "problem": problem})
     schemas.sort(key=_path)
     strays.sort(key=_path)
     data.sort(key=lambda pair: (*data_file_order(pair[0]), pair[0][0]))
