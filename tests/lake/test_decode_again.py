@@ -153,7 +153,9 @@ def test_a_lake_of_which_nothing_was_decoded_begins_when_all_is_decoded_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
-    source = RecordSource(lambda _: placed(SENT))
+    in_other_partition = Message("t", 1, 0, None, row("d", "a", 7, id="4", v="x").value, 1)
+    sent = [*placed(SENT), in_other_partition]
+    source = RecordSource(lambda _: sent)
 
     def spoil(event: Event) -> Event:
         return Quarantined.from_error(MalformedMessage("of another protocol"), event.position)
@@ -162,9 +164,12 @@ def test_a_lake_of_which_nothing_was_decoded_begins_when_all_is_decoded_again(
         spoil_events(patch, spoil)
         assert advance(lake, source).applied.resolved_ts == 0
     rebuild_from_raw(lake, source)
-    assert read_last_snapshot(lake).ts == 9
-    assert read_rows(lake) == [b'{"id":"%d","v":"x"}\n' % id for id in (1, 2, 3)]
     assert list_faults(LakeReader(lake.location)) == []
+    assert read_last_snapshot(lake).ts == 0
+    # The other partition's watermark is the only new one.
+    sent.append(Message("t", 1, 1, None, watermark(9).value, 1))
+    assert advance(lake, source).applied.resolved_ts == 9
+    assert read_rows(lake) == [b'{"id":"%d","v":"x"}\n' % id for id in (1, 4, 2, 3)]
 
 
 @pytest.mark.parametrize("writer", ["Spark", "this process"])

@@ -103,7 +103,13 @@ class _Applier:
         open_upstream: OpenUpstream | None,
     ) -> ApplyResult:
         newest = self._batches.newest
-        control = read_control_events(self._lake, snapshot, newest, self._batches.undecoded_files)
+        control = read_control_events(
+            self._lake,
+            snapshot,
+            newest,
+            self._batches.undecoded_files,
+            only_new=request is None,
+        )
         if open_upstream is not None:
             control, problems = fetch_definitions(self._lake, snapshot, control, open_upstream)
             self._result.problems.extend(problems)
@@ -111,7 +117,8 @@ class _Applier:
         ts = control.resolved_ts
         if needs_window_at_start(snapshot.state, control.ddls, ts):
             snapshot = self._apply_window(snapshot, control, snapshot.ts, snapshot.batch)
-        if newest > snapshot.batch or ts > snapshot.ts:
+        knows_more = request is not None and control.watermark_state != snapshot.state.watermarks
+        if newest > snapshot.batch or ts > snapshot.ts or knows_more:
             snapshot = self._apply_window(snapshot, control, ts, newest)
         return dataclasses.replace(self._result, resolved_ts=snapshot.ts)
 

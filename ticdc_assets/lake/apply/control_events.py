@@ -72,11 +72,17 @@ def read_control_events(
     since: Snapshot,
     batch: int,
     undecoded_files: Collection[UndecodedFiles] = (),
+    *,
+    only_new: bool = False,
 ) -> ControlEvents:
-    """Read the control events that arrived since a snapshot."""
+    """Read the control events that arrived since a snapshot.
+
+    Before anything is applied, they are those of all batches, as earlier ones may have been decoded
+    again; but not with `only_new`, since reading them in every run would cost ever more.
+    """
     events = LakeReader(lake.location).open_all(["events"])
-    # Before anything is applied, input of earlier batches may have been decoded again.
-    after = since.batch if since.ts else 0
+    begins = not (since.ts or only_new)
+    after = 0 if begins else since.batch
     is_new = (pc.field("batch") > after) & (pc.field("batch") <= batch)
     rows = _read_control_rows(events, is_new, since, batch)
     stating = _read_statements(rows)
@@ -103,7 +109,7 @@ def read_control_events(
         resolved_ts=max(resolved_ts, since.ts),
         more_may_come=more_may_come,
         undecoded_files=tuple(undecoded_files),
-        gaps=_find_gaps(rows, since.state.gaps if since.ts else ()),
+        gaps=_find_gaps(rows, () if begins else since.state.gaps),
         **_read_loads(LakeReader(lake.location), lake.feed, since),
         **find_definitions(lake, since.state),
     )
