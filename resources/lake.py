@@ -7,7 +7,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import betrays_secret
 
 LAKE = "TICDC_LAKE"
-# delta-rs takes an escape for its character, and with the others fails, or misses commits.
+# delta-rs decodes an escape in a path; with the other characters it fails, or finds no commits.
 _IMPOSSIBLE = re.compile(r"%[0-9A-Fa-f]{2}|[][^|\\#?\x00-\x1f\x7f]")
 
 

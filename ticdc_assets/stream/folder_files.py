@@ -1,12 +1,11 @@
 """The files of a changefeed's folder: how it names them, and the order to read data files in."""
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.protocols.registry import get_traits
+from ticdc_assets.protocols.registry import PROTOCOLS, get_traits
 from ticdc_assets.storage_sink.path import FIRST_SCHEMA_FILE, DataPath, Layout
 
 METADATA = "metadata"
-# Of the data files of any protocol.
-_EXTENSIONS = (".csv", ".json")
+_EXTENSIONS = tuple({traits.file_extension for traits in PROTOCOLS.values()})
 
 
 def make_layout(feed: Changefeed) -> Layout:

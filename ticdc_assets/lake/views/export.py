@@ -175,6 +175,7 @@ def _read_file(store: fs.FileSystem, name: str, type: type[_T]) -> _T | None:
 
 def _write_file(store: fs.FileSystem, name: str, content: object) -> None:
     text = msgspec.json.encode(content)
-    # From a buffer of its own, Arrow passes bytes on, and delta-rs writes nothing else.
+    # delta-rs writes `bytes` only.  Arrow hands them over when a buffer of the stream is flushed;
+    # without one, it hands over its own `Buffer` objects.
     with store.open_output_stream(name, buffer_size=len(text) + 1) as file:
         file.write(text)
