@@ -93,6 +93,8 @@ def test_a_plain_command_is_quoted_as_usual() -> None:
         ("https://h/p?X-Amz-Signature=hunter is not there", "https://h/p?… is not there"),
         ("GET /p?sig=hunter 403", "GET /p?… 403"),
         ("no file s3://b/p&secret-access-key=hunter", "no file s3://b/p&…"),
+        ("no file s3:/b/p#acess-key=hunter", "no file s3:/b/p#…"),
+        ("no file s3:/b/pacess-key=hunter", "no file s3:/b/pacess-key=…"),
         ("fs.s3a.secret.key = hunter", "fs.s3a.secret.key = …"),
         ('{"sasl-password": "hunter 2"}', '{"sasl-password": …}'),
         ("account-key%3Dhunter", "account-key%3D…"),

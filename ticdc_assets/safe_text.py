@@ -25,7 +25,8 @@ _NAME = r"""
     (?: (?: (?<![a-z0-9]) | (?<=3F) | (?<=26) )
         (?: pwd | credentials? | sig | sas | webhook )
       | secret | token | passw(?:or)?d | passphrase | signature | external[-_]id
-      | (?:access|account|api|encryption|private|shared|storage)[-_.]?key )
+      | (?:access|account|api|encryption|private|shared|storage)[-_.]?key
+      | [a-z]+-key(?==) )
     (?![a-z0-9]) (?![-_.](?:file|path)\b)
 """
 _SECRET_NAME = re.compile(_NAME, re.IGNORECASE | re.VERBOSE)
@@ -41,7 +42,9 @@ _USER = re.compile(r"(?P<scheme>(?<![\w+.-])[\w+.-]*):(?P<slashes>/{0,2})(?P<use
 _NO_PORT = re.compile(
     r"(://[^\s/:@\[]+:)(?!port\b|[0-9]{1,5}(?![^\s/?;&:,)'\"]))\S+", re.IGNORECASE
 )
-_PARAMETERS = re.compile(rf"(:/[^\s?;&]*[?;&])(?!{_HIDDEN})\S+")
+# In a path, too, where a parameter's own sign is missing or escaped.
+_SIGN = r"(?:[?;&#=]|%(?:25)*(?:3F|26|3D))"
+_PARAMETERS = re.compile(rf"(:/(?:(?!{_SIGN})\S)*{_SIGN})(?!{_HIDDEN})\S+", re.IGNORECASE)
 _QUERY_STRING = re.compile(r"\?[^\s'\"]*=[^\s'\"]*")
 # `abfss://container@account` names no user.
 _CONTAINERS = ("abfs", "abfss", "wasb", "wasbs")
