@@ -183,11 +183,15 @@ class TestTopicsOfTables:
         assert resolved(declare(), mark(9), mark(7, "d.a"), create(7, "a")) == 7
         assert resolved(declare(), mark(9), mark(7, "d.a")) == 7
 
-    def test_a_topic_with_a_silent_partition_does_not_either(self, declare) -> None:
+    @pytest.mark.parametrize("partitions", [1, 2, 3])
+    def test_its_partitions_are_those_that_brokers_have(self, declare, partitions: int) -> None:
         feed = declare(uri="kafka://h:9092/main?protocol=simple&partition-num=2")
-        events = [mark(9), mark(9, partition=1), mark(7, "d.a")]
-        assert resolved(feed, *events) == 6
-        assert resolved(feed, *events, mark(7, "d.a", partition=1)) == 7
+        progress = ResolvedTsTracker(feed)
+        progress.observe([mark(9), mark(9, partition=1), mark(7, "d.a")])
+        progress.expect_partitions(("d.a", partition) for partition in range(partitions))
+        assert progress.resolved_ts == (7 if partitions == 1 else 6)
+        progress.observe(mark(7, "d.a", partition) for partition in range(partitions))
+        assert progress.resolved_ts == 7
 
     def test_a_table_from_before_the_changefeed_holds_back_from_its_first_word(
         self, declare

@@ -115,10 +115,12 @@ class ResolvedTsTracker:
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Take note of partitions that brokers have: each owes a watermark, if it is sent any.
 
-        A changefeed that declares how many partitions it uses sends nothing to further ones.
+        A changefeed that declares how many partitions of its default topic it uses sends nothing to
+        further ones.
         """
         for topic, partition in partitions:
-            if self._feed.partition_num is None or partition < self._feed.partition_num:
+            declared = self._count_declared(topic)
+            if declared is None or partition < declared:
                 self._watermarks[topic].setdefault(partition, 0)
 
     def observe_rows(
@@ -197,8 +199,17 @@ class ResolvedTsTracker:
     def _partitions(self, topic: str) -> list[tuple[int, int]]:
         """Return a topic's observed and declared partitions with their watermarks."""
         marks = self._watermarks.get(topic, {})
-        numbers = {*marks, *range(self._feed.partition_num or 0)}
+        numbers = {*marks, *range(self._count_declared(topic) or 0)}
         return [(number, marks.get(number, 0)) for number in sorted(numbers)]
+
+    def _count_declared(self, topic: str) -> int | None:
+        """Return how many partitions the declaration gives a topic.
+
+        Of topics other than the default one, TiCDC uses the partitions that brokers have, and a
+        dump does not state those.
+        """
+        is_declared = topic == self._feed.topic or self._feed.transport == "dump"
+        return self._feed.partition_num if is_declared else None
 
     def _compute_live_topics(self) -> list[tuple[int, set[str]]]:
         if not self._has_topic_dispatchers:
