@@ -121,6 +121,19 @@ CANNOT_WORK: list[tuple[str, str, str, str]] = [
         "sink.dispatchers[1].matchers",
         "did you mean matcher?",
     ),
+    (
+        KAFKA + "simple",
+        "[sink]\ndispatchers = [{matcher = ['*.*'], topic = 't_{column:region}'}]",
+        "sink.dispatchers[0].topic",
+        "{schema} and {table} only",
+    ),
+    (
+        KAFKA + "simple",
+        "[sink]\ndispatchers = [{matcher = ['a.*'], target-schema = 'b'},"
+        " {matcher = ['*.*'], topic = 't_{table}'}]",
+        "sink.dispatchers.topic",
+        "target-schema or target-table",
+    ),
     (CSV, "[sink]\ndispatchers = 'index-value'", "sink.dispatchers", "list of tables"),
     (CSV, "[sink]\ncsv = 'yes'", "sink.csv", "must be a table"),
     (CSV, "[sink]\nterminators = ''", "sink.terminators", "did you mean terminator?"),

@@ -58,3 +58,17 @@ def test_what_cannot_work_is_an_error_that_quotes_no_value(
         declare(tmp_path, table)
     assert caught.value.setting == "changefeed shop.upstream"
     assert "hunter" not in str(caught.value)
+
+
+def test_a_changefeed_that_renames_tables_has_none(tmp_path: Path) -> None:
+    config = '[sink]\ndispatchers = [{matcher = ["*.*"], target-schema = "lake"}]'
+    (tmp_path / "feed.toml").write_text(config)
+    file = tmp_path / "changefeeds.toml"
+    file.write_text(
+        '[[changefeed]]\nid = "shop"\nsink-uri = "file:///d?protocol=csv"\n'
+        'config = "feed.toml"\n'
+        '[changefeed.upstream]\nhost = "h"\nuser = "u"\n'
+    )
+    with pytest.raises(ConfigError, match="target-schema or target-table") as raised:
+        load_changefeeds(file)
+    assert raised.value.setting == "changefeed shop.upstream"

@@ -15,7 +15,7 @@ from tests.dumpling.test_round_trip import DIALECTS, golden_tables
 from tests.lake.canal import FEED, change, placed, row, watermark
 from tests.lake.reading import read_lines
 from tests.truth import Row, truth
-from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.changefeed import Changefeed, Dispatcher
 from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
@@ -71,6 +71,15 @@ def test_golden_tables_come_into_the_lake(spark: SparkSession, tmp_path: Path, n
         true = points[max(points)][table]
         assert true.strict(read_rows(lake, load)) == true.strict_rows(), table
         assert load.rows == len(true.rows)
+
+
+def test_what_a_changefeed_renames_is_not_loaded(tmp_path: Path) -> None:
+    Exporter(tmp_path / "export").write({SCHEMA: []})
+    feed = replace(FEED, dispatchers=(Dispatcher(("*.*",), renames=True),))
+    lake = LakeSession(None, Lake(str(tmp_path / "lake"), feed.id), feed)
+    with pytest.raises(ConfigError, match="other names"):
+        load_tables(lake, open_export(str(tmp_path / "export"), Dialect()))
+    assert not (tmp_path / "lake").exists()
 
 
 SCHEMA = TableSchema(

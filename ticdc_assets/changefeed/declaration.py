@@ -124,6 +124,11 @@ class Changefeed:
         default_factory=lambda: ClientSettings(Options(), {}), repr=False, hash=False
     )
 
+    @property
+    def renames_tables(self) -> bool:
+        """Whether tables may have other names in the stream, and in the lake, than upstream."""
+        return any(dispatcher.renames for dispatcher in self.dispatchers)
+
 
 def find_changefeeds_file(explicit: Path | None) -> Path:
     """Find the changefeeds.toml: the given one, else TICDC_CHANGEFEEDS, else ./changefeeds.toml."""
@@ -239,6 +244,10 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         claim_check_options=claim_check_options,
     )
     _check(feed, settings)
+    if feed.upstream is not None and feed.renames_tables:
+        # It serves to compare and complete tables by their names.
+        reason = "cannot be used with target-schema or target-table, which rename tables: remove it"
+        raise entry.error(reason, "upstream")
     return _as_written(feed, rules)
 
 
@@ -261,6 +270,14 @@ def _check(feed: Changefeed, settings: Settings) -> None:
         if feed.force_replicate:
             reason = "cannot be combined with force-replicate: set only one of them"
             raise settings.error(reason, _DELETE_ONLY)
+    if (
+        feed.transport != "storage"
+        and feed.renames_tables
+        and any(d.topic for d in feed.dispatchers)
+    ):
+        # The names upstream choose a table's topic, and the stream has only the others.
+        reason = "cannot be read with target-schema or target-table: remove it, or those"
+        raise settings.error(reason, "sink.dispatchers.topic")
     is_json_file = (feed.protocol, feed.transport) == ("canal-json", "storage")
     # JSON text has no control characters, and may have any other.
     if is_json_file and all(sign >= " " for sign in feed.terminator):

@@ -45,10 +45,6 @@ NO_COMMIT_TS = "it has no commit ts at which it could be fetched from upstream"
 OTHER_COLUMNS = (
     "it is not fetched from upstream, because column-selectors of the changefeed leave columns out"
 )
-OTHER_NAMES = (
-    "it is not fetched from upstream, because target-schema or target-table of the changefeed"
-    " renames tables"
-)
 
 
 # Errors of the rows and the table; any other fails the run.
@@ -57,9 +53,7 @@ _UNREADABLE = (RowsUnreadable, InvalidValue, MalformedMessage, ValueError)
 
 def find_obstacle(feed: Changefeed) -> str | None:
     """Return why the rows upstream are not those that the changefeed sends."""
-    if feed.may_lack_columns:
-        return OTHER_COLUMNS
-    return OTHER_NAMES if any(rule.renames for rule in feed.dispatchers) else None
+    return OTHER_COLUMNS if feed.may_lack_columns else None
 
 
 def lacks_row(event: Event) -> bool:

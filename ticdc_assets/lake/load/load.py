@@ -71,6 +71,9 @@ def load_tables(
 
     Raise a `ConfigError` if nothing can be loaded: nothing was written then.
     """
+    if lake.feed.renames_tables:
+        reason = "renames tables: what is loaded would have other names than the lake's tables"
+        raise ConfigError(reason, setting="target-schema or target-table")
     tables = source.choose_tables(names)
     ts = source.read_ts()
     create_tables(lake)
