@@ -185,16 +185,19 @@ def test_a_killed_load_is_done_again_and_changes_follow(
     ]
 
 
+# From before and after the export.
+CHANGES = [
+    row("d", "t", TSO - 5, id="3", file="part of the load"),
+    change("UPDATE", "d", "t", TSO + 1, {"id": "1", "file": "new"}, {"file": "a"}),
+    change("DELETE", "d", "t", TSO + 2, {"id": "3", "file": "c"}),
+    row("d", "t", TSO + 3, id="9", file="z"),
+    watermark(TSO + 9),
+]
+
+
 def advance_with_changes(lake: LakeSession) -> list[bytes]:
-    """Apply changes from before and after the export; return the rows of `d.t`."""
-    messages = [
-        row("d", "t", TSO - 5, id="3", file="part of the load"),
-        change("UPDATE", "d", "t", TSO + 1, {"id": "1", "file": "new"}, {"file": "a"}),
-        change("DELETE", "d", "t", TSO + 2, {"id": "3", "file": "c"}),
-        row("d", "t", TSO + 3, id="9", file="z"),
-        watermark(TSO + 9),
-    ]
-    done = advance(lake, RecordSource(lambda _: placed(messages)))
+    """Apply the changes; return the rows of `d.t`."""
+    done = advance(lake, RecordSource(lambda _: placed(CHANGES)))
     assert done.applied.problems == []
     shown = as_of(lake)
     tables = {table.schema.table: table for table in shown.tables()}
@@ -265,3 +268,18 @@ def test_older_rows_of_a_load_that_maintenance_removed_are_named(
     oldest = f"the oldest TSO that can be shown is {TSO + 9}"
     with pytest.raises(ConfigError, match=f"d.t began with a load.*{oldest}"):
         list(seen.lines(seen.find("d.t")[0]))
+
+    # A change that comes this late concerns this table alone.
+    late = [row("d", "t", TSO + 2, id="7", file="late"), row("d", "u", TSO + 11, id="1")]
+    messages = [*CHANGES, *late, watermark(TSO + 12)]
+    problems = advance(lake, RecordSource(lambda _: placed(messages))).applied.problems
+    assert ["load the table again" in str(problem) for problem in problems] == [True]
+    seen = as_of(lake)
+    assert list(seen.lines(seen.find("d.u")[0])) == [b'{"id":"1"}\n']
+    assert seen.find("d.t")[0].is_stopped
+    Exporter(tmp_path / "newer").write({SCHEMA: [("1", "new"), ("7", "late")]}, tso=TSO + 11)
+    load_tables(lake, open_export(str(tmp_path / "newer"), Dialect()))
+    assert advance(lake, RecordSource(lambda _: placed(messages))).applied.problems == []
+    seen = as_of(lake)
+    lines = [b'{"id":"1","file":"new"}\n', b'{"id":"7","file":"late"}\n']
+    assert list(seen.lines(seen.find("d.t")[0])) == lines

@@ -106,6 +106,13 @@ def test_removed_snapshots_are_computed_from_the_events(
         reasons.append(view.why_spark(view.find("d.t")[0]))
     assert reasons == ["files that maintenance removed", None]
 
+    # What a change that comes this late would start from is gone.
+    messages += [row("d", "t", 13, id="4", v="late"), watermark(59)]
+    assert advance(lake, RecordSource(lambda _: placed(messages))).applied.problems == []
+    after = read()
+    assert [len(lines) for lines in after.values()] == [0, 1, 3, 3, 3, 3, 2, 1]
+    assert after[19] == [*before[19], b'{"id":"4","v":"late"}\n']
+
 
 def age(folder: Path) -> None:
     """Make all files 40 days old, and their removal 10 days old."""

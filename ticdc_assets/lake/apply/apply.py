@@ -16,7 +16,7 @@ from ticdc_assets.lake.apply.pending_rows import find_late_rows
 from ticdc_assets.lake.apply.quarantined_rows import write_quarantined_rows
 from ticdc_assets.lake.apply.table_features import read_table_detail
 from ticdc_assets.lake.apply.table_work import TableOutcome, apply_table_work
-from ticdc_assets.lake.apply.window import PreparedWindow, prepare_window
+from ticdc_assets.lake.apply.window import PreparedWindow, has_files, prepare_window
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import find_valid_snapshot, write_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
@@ -152,15 +152,13 @@ class _Applier:
         base = read_snapshot(LakeReader(self._lake.location), base_id)
         if base.ts >= snapshot.ts and base.batch >= snapshot.batch:
             return snapshot
-        base = decide_as(base, snapshot)
-        past = read_control_events(
-            self._lake, base, self._batches.newest, self._batches.undecoded_files
-        )
-        # DDLs of the snapshot's own ts that arrived later are for the next window.
-        ddls = tuple(ddl for ddl in past.ddls if now.has_applied(ddl))
-        past = dataclasses.replace(past, ddls=ddls)
-        window = prepare_window(self._lake, base, past, snapshot.ts, snapshot.batch)
+        window = self._prepare_replay(base, snapshot)
         chosen = choose_tables(replay, now, window.plan)
+        if any(id in chosen and not has_files(self._lake, base, id) for id in base.versions):
+            # Of a table that a load began, the work says what is missing.
+            base_id, base = 0, Snapshot()
+            window = self._prepare_replay(base, snapshot)
+            chosen = choose_tables(replay, now, window.plan)
         ids = [id for id in window.plan.work if id in chosen]
         work = self._apply_work(window, ids, replayed_after=base.ts)
         known = [now.incarnations[id] for id in sorted(chosen & now.incarnations.keys())]
@@ -176,6 +174,17 @@ class _Applier:
             self._result, replayed=self._result.replayed + len(chosen)
         )
         return self._write_snapshot(snapshot, control, state, snapshot.batch, work)
+
+    def _prepare_replay(self, base: Snapshot, snapshot: Snapshot) -> PreparedWindow:
+        """Prepare the window from an old snapshot up to the last one."""
+        base = decide_as(base, snapshot)
+        past = read_control_events(
+            self._lake, base, self._batches.newest, self._batches.undecoded_files
+        )
+        # DDLs of the snapshot's own ts that arrived later are for the next window.
+        ddls = tuple(ddl for ddl in past.ddls if snapshot.state.has_applied(ddl))
+        past = dataclasses.replace(past, ddls=ddls)
+        return prepare_window(self._lake, base, past, snapshot.ts, snapshot.batch)
 
     def _find_arrivals(self, snapshot: Snapshot, control: ControlEvents) -> Arrivals:
         is_first = not snapshot.snapshot_id

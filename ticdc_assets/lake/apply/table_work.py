@@ -33,7 +33,7 @@ from ticdc_assets.lake.apply.merged_steps import merge_steps
 from ticdc_assets.lake.apply.multiset import list_replacements, repeat_rows
 from ticdc_assets.lake.apply.quarantined_rows import find_stop_reason
 from ticdc_assets.lake.apply.segment import Segment
-from ticdc_assets.lake.apply.window import PreparedWindow
+from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, has_files
 from ticdc_assets.lake.columns.inexact import list_moved, read_entries
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
@@ -59,7 +59,10 @@ def apply_table_work(
 ) -> TableOutcome:
     """Take a table through a window; `version` is its Delta version before it, if it has any."""
     table = CurrentTable(window.frames.lake, work.incarnation, writes_few=_writes_few(window, work))
-    if version is not None:
+    if version is not None and table.version != version:
+        if not has_files(window.frames.lake, window.start, work.incarnation):
+            gone = FilesGone(work.incarnation, version)
+            return TableOutcome(pause_reason=f"{gone}: load the table again")
         table.restore(version)
     writer = _TableWriter(window, work, table, updates_split=updates_split)
     try:

@@ -114,12 +114,16 @@ class FilesGone(TableCannotContinue):
 
 def read_old_rows(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> DataFrame | None:
     """Read a table at an old snapshot; raise `FilesGone` if it is there no more."""
-    version = snapshot.versions.get(incarnation)
-    if version is not None:
-        stored = StoredRows(LakeReader(lake.location), f"current/{incarnation}", version)
-        if not stored.has_files:
-            raise FilesGone(incarnation, version)
+    if not has_files(lake, snapshot, incarnation):
+        raise FilesGone(incarnation, snapshot.versions[incarnation])
     return read_rows(lake, snapshot, incarnation)
+
+
+def has_files(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> bool:
+    """Whether a table is still as it was at an old snapshot, if it was there."""
+    version = snapshot.versions.get(incarnation)
+    reader = LakeReader(lake.location)
+    return version is None or StoredRows(reader, f"current/{incarnation}", version).has_files
 
 
 def prepare_reading(
