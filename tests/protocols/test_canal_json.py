@@ -54,6 +54,23 @@ def test_a_message_without_primary_key_states_no_key(names: list[str] | None) ->
     assert row(message(pkNames=names)).key_columns is None
 
 
+@pytest.mark.parametrize(
+    ("fields", "has_key_only"),
+    [
+        ({"type": "DELETE"}, True),
+        ({"type": "INSERT"}, False),
+        ({"type": "UPDATE", "old": [{"u": "0"}]}, False),
+        ({"type": "INSERT", "_tidb": {"commitTs": TS, "onlyHandleKey": True}}, True),
+    ],
+)
+def test_a_message_without_primary_key_that_has_a_key_only_states_it(
+    fields: dict[str, Any], has_key_only: bool
+) -> None:
+    content = message(pkNames=None, data=[{"u": "1"}], mysqlType={"u": "int"}, **fields)
+    expected = ("u",) if has_key_only else None
+    assert row(content, deletes_have_keys_only=True).key_columns == expected
+
+
 def test_an_update_may_hold_the_changed_old_columns_only() -> None:
     event = row(message(type="UPDATE", old=[{"v": "x"}]))
     assert (event.before, event.after) == ('{"v": "x"}', '{"id": "1", "v": null}')

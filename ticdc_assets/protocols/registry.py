@@ -83,7 +83,11 @@ def _make_simple_decoder(feed: Changefeed, payloads: PayloadStore | None) -> Top
 
 def _make_canal_json_decoder(feed: Changefeed, payloads: PayloadStore | None) -> TopicDecoder:
     settings = _message_settings(feed, payloads)
-    return CanalJsonDecoder(**settings, raw_payloads=feed.claim_check_raw_value)
+    return CanalJsonDecoder(
+        **settings,
+        raw_payloads=feed.claim_check_raw_value,
+        deletes_have_keys_only=feed.delete_only_output_handle_key_columns,
+    )
 
 
 def _make_open_protocol_decoder(feed: Changefeed, payloads: PayloadStore | None) -> TopicDecoder:
@@ -111,7 +115,11 @@ PROTOCOLS: Mapping[ProtocolName, ProtocolTraits] = {
     "canal-json": ProtocolTraits(
         ordering=lambda feed: "commit_ts" if feed.enable_tidb_extension else "milliseconds",
         make_topic_decoder=_make_canal_json_decoder,
-        make_file_decoder=lambda feed: CanalJsonDecoder(tz=feed.tz, terminator=feed.terminator),
+        make_file_decoder=lambda feed: CanalJsonDecoder(
+            tz=feed.tz,
+            terminator=feed.terminator,
+            deletes_have_keys_only=feed.delete_only_output_handle_key_columns,
+        ),
     ),
     "open-protocol": ProtocolTraits(
         ordering=lambda feed: "commit_ts",

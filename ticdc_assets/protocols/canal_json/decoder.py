@@ -68,12 +68,14 @@ class CanalJsonDecoder:
         payloads: PayloadStore | None = None,
         raw_payloads: bool = False,
         terminator: str = "\r\n",
+        deletes_have_keys_only: bool = False,
     ) -> None:
         self._tz = tz
         self._moves_timestamps = tz.key != "UTC"
         self._compression: Compression = compression
         self._payloads = payloads
         self._raw_payloads = raw_payloads
+        self._deletes_have_keys_only = deletes_have_keys_only
         # TiCDC replaces an empty terminator with the default one.
         self._terminator = terminator.encode() or b"\r\n"
 
@@ -160,6 +162,7 @@ class CanalJsonDecoder:
         observed = object_text(content.mysql_type, "mysqlType")
         (_check_types if len(observed) < _LONG else _check_types.__wrapped__)(observed)
         rewrite = self._rewrite(observed, content.sql_type)
+        key_columns = self._find_key(content, op, rows[0])
 
         events: list[Event] = []
         for index, row in enumerate(rows):
@@ -184,13 +187,24 @@ class CanalJsonDecoder:
                     table_id=None if file is None else file.table_id,
                     schema_version=None if file is None else file.version,
                     observed=observed,
-                    key_columns=tuple(content.pk_names) if content.pk_names else None,
+                    key_columns=key_columns,
                     handle_key_only=content.tidb.only_handle_key,
                     build_ts=content.ts,
                     claim_check_digest=digest,
                 )
             )
         return events
+
+    def _find_key(self, content: CanalMessage, op: Op, row: Raw) -> tuple[str, ...] | None:
+        """Return the handle key that a message states: a primary key, or all that it has of a row.
+
+        Nothing else states a unique key that is not in the DDL.
+        """
+        if content.pk_names:
+            return tuple(content.pk_names)
+        if content.tidb.only_handle_key or (op is Op.DELETE and self._deletes_have_keys_only):
+            return tuple(read_columns(row))
+        return None
 
     def _rewrite(self, mysql_types: str, sql_types: Raw) -> _Rewrite | None:
         """Find the columns to rewrite; most messages need no more than substring searches."""
