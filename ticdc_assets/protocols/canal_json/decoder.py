@@ -60,6 +60,7 @@ class _Rewrite(Struct, gc=False):
 class CanalJsonDecoder:
     """Decode Canal-JSON records and files."""
 
+    # Parameters: one per setting that changes what messages hold.
     def __init__(
         self,
         *,
