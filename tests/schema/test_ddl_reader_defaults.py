@@ -88,6 +88,9 @@ LITERALS = [
     ("time default '12'", "00:00:12"),
     ("year default 2024", "2024"),
     ("year default '99'", "1999"),
+    ("year default '0000'", "0000"),
+    ("year default '0'", "2000"),
+    ("year default 0", "2000"),
 ]
 
 

@@ -219,14 +219,11 @@ def _make_implicit_default(type: ColumnType, kind: Kind) -> Value:
             return type.elements[0] if type.elements else "1"
         case "set":
             return "" if type.elements is not None else "0"
-        case "year":
-            # TiDB stores the default as the text 0, a two-digit year.
-            return 2000
         case "json":
             return "null"
         case "vector":
             raise InvalidValue("a vector has no default")
-        case "bit":
+        case "bit" | "year":
             return 0
         case "date" | "datetime" | "time" | "text":
             return _CONVERSIONS[kind](_ZERO_TEXTS[kind], _LITERAL, type)

@@ -29,7 +29,7 @@ def normalize_temporal(text: str, type: ColumnType) -> str:
         return text
     match type.name:
         case "year":
-            return _parse_year(stripped) or text
+            return _parse_year(text) or text
         case "time":
             return _parse_time(stripped, places) or text
         case "date":
@@ -40,9 +40,10 @@ def normalize_temporal(text: str, type: ColumnType) -> str:
 
 
 def _parse_year(text: str) -> str | None:
-    if not text.isdecimal() or len(text) not in (1, 2, 4):
+    # '0000' is the zero year, '0' is 2000.
+    if not text.isdecimal() or len(text) not in (1, 2):
         return None
-    return str(int(text) if len(text) == 4 else _add_century(int(text)))
+    return str(_add_century(int(text)))
 
 
 def _add_century(year: int) -> int:
