@@ -31,6 +31,7 @@ from ticdc_assets.lake.verify.results import TableVerification
 from ticdc_assets.lake.verify.verify import Environment, verify
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.schema.catalog import key_of
+from ticdc_assets.schema.ddl.columns import resolve_column
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import CreateTable
 from ticdc_assets.schema.types.mysql_type import describe
@@ -42,7 +43,8 @@ Image = dict[str, str | None]
 def read_schema(database: str, ddl: str) -> TableSchema:
     (statement,) = read_ddl(ddl)
     assert isinstance(statement, CreateTable)
-    return TableSchema(database, statement.name.table, statement.columns, statement.indexes)
+    columns = tuple(resolve_column(c, statement.charset) for c in statement.columns)
+    return TableSchema(database, statement.name.table, columns, statement.indexes)
 
 
 @dataclass

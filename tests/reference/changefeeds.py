@@ -24,6 +24,7 @@ from ticdc_assets.events import (
     TopicPosition,
     row_image,
 )
+from ticdc_assets.schema.ddl.columns import resolve_column
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import CreateTable
 
@@ -254,7 +255,7 @@ class Teller:
         self._ids += 1
         return TableSchema(
             *name,
-            statement.columns,
+            tuple(resolve_column(column, None) for column in statement.columns),
             statement.indexes,
             table_id=self._ids,
             version=self._version(ts),

@@ -6,6 +6,7 @@ from ticdc_assets.errors import UnsupportedDdl
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.schema.alteration import apply_action, drop_partitions, find_partitions
 from ticdc_assets.schema.ddl import statement as ddl
+from ticdc_assets.schema.ddl.columns import resolve_column
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.effect import (
     ColumnAdded,
@@ -22,10 +23,11 @@ def table(definition: str, tail: str = "") -> TableSchema:
     return TableSchema(
         "d",
         "t",
-        statement.columns,
+        tuple(resolve_column(c, statement.charset) for c in statement.columns),
         statement.indexes,
         partitioning=statement.partitioning,
         origin="replayed",
+        charset=statement.charset,
     )
 
 

@@ -1,12 +1,15 @@
 """Applying DDL to a catalog: the effects of every kind of statement."""
 
+from itertools import product
+
+import msgspec
 import pytest
 
 from tests.schema.changes import ddl, stated, summarize
 from ticdc_assets.events import SchemaChange
 from ticdc_assets.schema.apply_ddl import apply_ddl
-from ticdc_assets.schema.catalog import SchemaCatalog
-from ticdc_assets.schema.effect import Effect, TableCreated
+from ticdc_assets.schema.catalog import CatalogState, SchemaCatalog
+from ticdc_assets.schema.effect import Effect
 
 RANGE = (
     "PARTITION BY RANGE (id)"
@@ -168,20 +171,95 @@ def test_renames_of_a_paused_table_are_followed_even_if_its_schema_is_unknown() 
     assert summarize(apply_ddl(ddl("CREATE TABLE d2.v LIKE d.u", "v"), catalog)) == ["created d2.v"]
 
 
-def test_tables_without_a_collation_inherit_their_databases() -> None:
+# What a column, table or database may state: the SQL, and the charset and collation that it means.
+# A collation of None is the charset's default.
+STATED_CHARSETS = {
+    "": None,
+    "CHARACTER SET latin1": ("latin1", None),
+    "CHARACTER SET utf8mb4": ("utf8mb4", None),
+    "COLLATE utf8mb4_general_ci": ("utf8mb4", "utf8mb4_general_ci"),
+    "CHARACTER SET gbk COLLATE gbk_bin": ("gbk", "gbk_bin"),
+}
+
+
+@pytest.mark.parametrize(("column", "table", "database"), list(product(STATED_CHARSETS, repeat=3)))
+def test_charset_and_collation_are_those_of_the_column_or_else_the_table_or_else_the_database(
+    column: str, table: str, database: str
+) -> None:
     catalog = SchemaCatalog()
-    apply_ddl(ddl("CREATE DATABASE d COLLATE utf8mb4_general_ci", ""), catalog)
-    (created,) = apply_ddl(
-        ddl("CREATE TABLE t (a varchar(5), b int, c text collate utf8mb4_bin)"), catalog
-    )
-    assert isinstance(created, TableCreated)
-    assert [c.type.collation for c in created.schema.columns] == [
-        "utf8mb4_general_ci",
-        None,
-        "utf8mb4_bin",
-    ]
-    (own,) = apply_ddl(
-        ddl("CREATE TABLE u (a varchar(5)) COLLATE utf8mb4_unicode_ci", "u"), catalog
-    )
-    assert isinstance(own, TableCreated)
-    assert own.schema.columns[0].type.collation == "utf8mb4_unicode_ci"
+    for sql in (
+        f"CREATE DATABASE d {database}",
+        f"CREATE TABLE t (id int, a varchar(5) {column}) {table}",
+        # It matters to later tables only.
+        "ALTER DATABASE d COLLATE ascii_bin",
+        f"ALTER TABLE t ADD b enum('x') {column}, MODIFY id text {column}",
+    ):
+        apply_ddl(ddl(sql), catalog)
+    stated = (STATED_CHARSETS[sql] for sql in (column, table, database))
+    expected = next((charset for charset in stated if charset is not None), ("utf8mb4", None))
+    assert charsets(catalog, "t") == [expected] * 3
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        (["ALTER DATABASE d CHARACTER SET utf8mb4"], ("utf8mb4", None)),
+        (["ALTER DATABASE d ENCRYPTION 'N'"], ("utf8mb4", "utf8mb4_general_ci")),
+        (["ALTER DATABASE COLLATE gbk_bin"], ("gbk", "gbk_bin")),
+        (["DROP DATABASE d", "CREATE DATABASE d"], ("utf8mb4", None)),
+        (["DROP DATABASE d", "FLASHBACK DATABASE d"], ("utf8mb4", "utf8mb4_general_ci")),
+    ],
+)
+def test_a_new_table_has_the_charset_that_its_database_has_now(
+    statements: list[str], expected: tuple[str, str | None]
+) -> None:
+    catalog = SchemaCatalog()
+    for sql in ["CREATE DATABASE d COLLATE utf8mb4_general_ci", *statements]:
+        apply_ddl(ddl(sql, ""), catalog)
+    apply_ddl(ddl("CREATE TABLE t (a text)"), catalog)
+    apply_ddl(ddl("CREATE TABLE u LIKE t", "u"), catalog)
+    apply_ddl(ddl("ALTER TABLE u ADD b text", "u"), catalog)
+    assert charsets(catalog, "u") == [expected] * 2
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("CHARACTER SET utf8mb4", [("latin1", "latin1_bin"), ("utf8mb4", None)]),
+        ("COLLATE utf8mb4_bin", [("latin1", "latin1_bin"), ("utf8mb4", "utf8mb4_bin")]),
+        ("CONVERT TO CHARACTER SET utf8mb4", [("utf8mb4", None), ("utf8mb4", None)]),
+    ],
+)
+def test_a_new_column_has_the_charset_that_its_table_has_now(
+    change: str, expected: list[tuple[str, str | None]]
+) -> None:
+    catalog = SchemaCatalog()
+    for sql in ("CREATE TABLE t (a text) COLLATE latin1_bin", f"ALTER TABLE t {change}"):
+        apply_ddl(ddl(sql), catalog)
+    restored = SchemaCatalog()
+    restored.restore(msgspec.json.decode(msgspec.json.encode(catalog.state()), type=CatalogState))
+    apply_ddl(ddl("ALTER TABLE t ADD b text"), restored)
+    assert charsets(restored, "t") == expected
+
+
+@pytest.mark.parametrize("stated_by", ["database", "table"])
+def test_texts_in_the_charset_binary_are_binary(stated_by: str) -> None:
+    catalog = SchemaCatalog()
+    of_database, of_table = ("binary", "") if stated_by == "database" else ("ascii", "binary")
+    option = f"CHARACTER SET {of_table}" if of_table else ""
+    for sql in (
+        f"CREATE DATABASE d CHARACTER SET {of_database}",
+        f"CREATE TABLE t (a char(3), b text) {option}",
+        "ALTER TABLE t ADD c varchar(9) DEFAULT 'zz'",
+    ):
+        apply_ddl(ddl(sql), catalog)
+    schema = catalog.get("d", "t")
+    assert schema is not None
+    assert [c.type.name for c in schema.columns] == ["binary", "blob", "varbinary"]
+    assert schema.columns[-1].default == "eno="
+
+
+def charsets(catalog: SchemaCatalog, table: str) -> list[tuple[str | None, str | None]]:
+    schema = catalog.get("d", table)
+    assert schema is not None
+    return [(c.type.charset, c.type.collation) for c in schema.columns]

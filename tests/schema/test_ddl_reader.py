@@ -4,7 +4,7 @@ import pytest
 
 from tests.schema.reading import T, columns, only
 from ticdc_assets.errors import UnreadableDdl
-from ticdc_assets.events import Index
+from ticdc_assets.events import Charset, Index
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.reader import read_ddl
 
@@ -15,12 +15,12 @@ STATEMENTS = [
     (
         "CREATE SCHEMA IF NOT EXISTS `d` DEFAULT CHARSET=gbk COLLATE gbk_bin ENCRYPTION='N' "
         "/*T![placement] PLACEMENT POLICY=`p` */",
-        (ddl.CreateDatabase("d", "gbk", "gbk_bin", if_not_exists=True),),
+        (ddl.CreateDatabase("d", Charset("gbk", "gbk_bin"), if_not_exists=True),),
     ),
     ("DROP DATABASE IF EXISTS `d`;", (ddl.DropDatabase("d"),)),
     ("drop schema d", (ddl.DropDatabase("d"),)),
-    ("ALTER DATABASE `d`  CHARACTER SET = utf8mb4", (ddl.AlterDatabase("d", "utf8mb4"),)),
-    ("alter database collate utf8_bin", (ddl.AlterDatabase(None, None, "utf8_bin"),)),
+    ("ALTER DATABASE `d`  CHARACTER SET = utf8mb4", (ddl.AlterDatabase("d", Charset("utf8mb4")),)),
+    ("alter database collate utf8_bin", (ddl.AlterDatabase(None, Charset("utf8", "utf8_bin")),)),
     ("ALTER DATABASE d SET TIFLASH REPLICA 1", (ddl.AlterDatabase("d"),)),
     (
         "DROP TABLE IF EXISTS `a`.`b`, c RESTRICT",
@@ -165,6 +165,5 @@ def test_executable_comments_are_part_of_the_statement_and_others_are_not() -> N
         assert read.indexes == plain.indexes
         assert read.partitioning == plain.partitioning
     assert only("drop table t /*T [x] , u */ /*M! , v */ /*+ , w */").names == (T,)
-    assert only("create table t (a varchar(9) default '/*!50100 x */')").columns[0].default == (
-        "/*!50100 x */"
-    )
+    (column,) = columns("a varchar(9) default '/*!50100 x */'")
+    assert column.default == "/*!50100 x */"

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.schema.reading import INT, PRIMARY_ID, actions, only
-from ticdc_assets.events import Column, Index, Partition, Partitioning
+from ticdc_assets.events import Charset, Index, Partition, Partitioning
 from ticdc_assets.schema.ddl import statement as ddl
 
 RANGES = (
@@ -85,7 +85,7 @@ def test_partitions_are_read_from_tables_and_alterations(text: str, expected: Pa
     assert actions(f"PARTITION BY {text}") == (ddl.PartitionBy(expected),)
 
 
-X = Column("x", INT)
+X = ddl.DeclaredColumn("x", INT)
 NOTHING = ddl.ChangesNothing
 ACTIONS = [
     ("", ()),
@@ -96,7 +96,7 @@ ACTIONS = [
         "add (x int, y int unique, index (x))",
         (
             ddl.AddColumn(X),
-            ddl.AddColumn(Column("y", INT)),
+            ddl.AddColumn(ddl.DeclaredColumn("y", INT, unique=True)),
             ddl.AddIndex(Index("y", ("y",), unique=True)),
             ddl.AddIndex(Index("x", ("x",))),
         ),
@@ -116,7 +116,7 @@ ACTIONS = [
         "ADD VECTOR INDEX `v`((VEC_COSINE_DISTANCE(`e`))) USING HNSW",
         (ddl.AddIndex(Index("v", ())),),
     ),
-    ("add vector int", (ddl.AddColumn(Column("vector", INT)),)),
+    ("add vector int", (ddl.AddColumn(ddl.DeclaredColumn("vector", INT)),)),
     ("DROP `x`", (ddl.DropColumn("x"),)),
     ("drop column if exists x restrict", (ddl.DropColumn("x", if_exists=True),)),
     ("DROP INDEX IF EXISTS i", (ddl.DropIndex("i", if_exists=True),)),
@@ -135,10 +135,13 @@ ACTIONS = [
         (ddl.ModifyColumn("x", X, ddl.First(), if_exists=True),),
     ),
     ("CHANGE COLUMN `a` `x` INT AFTER `b`", (ddl.ModifyColumn("a", X, ddl.After("b")),)),
-    ("alter x set default 3", (ddl.SetDefault("x", "3", literal="number"),)),
-    ("ALTER COLUMN `x` SET DEFAULT _UTF8MB4'a'", (ddl.SetDefault("x", "a"),)),
-    ("alter x set default x'00ff'", (ddl.SetDefault("x", "00ff", literal="bytes"),)),
-    ("alter x set default (uuid())", (ddl.SetDefault("x", "uuid()", is_expression=True),)),
+    ("alter x set default 3", (ddl.SetDefault("x", ddl.Default("3", literal="number")),)),
+    ("ALTER COLUMN `x` SET DEFAULT _UTF8MB4'a'", (ddl.SetDefault("x", ddl.Default("a")),)),
+    ("alter x set default x'00ff'", (ddl.SetDefault("x", ddl.Default("00ff", literal="bytes")),)),
+    (
+        "alter x set default (uuid())",
+        (ddl.SetDefault("x", ddl.Default("uuid()", is_expression=True)),),
+    ),
     ("alter x set default null, alter y drop default", (ddl.SetDefault("x"), ddl.SetDefault("y"))),
     ("ALTER INDEX i INVISIBLE", (NOTHING("index visibility"),)),
     ("alter check c not enforced", (NOTHING("constraint"),)),
@@ -148,14 +151,14 @@ ACTIONS = [
     ("rename u", (ddl.RenameTo(ddl.Name("u")),)),
     ("RENAME COLUMN `a` TO `b`", (ddl.RenameColumn("a", "b"),)),
     ("rename key a to b", (ddl.RenameIndex("a", "b"),)),
-    ("CONVERT TO CHARACTER SET UTF8MB4", (ddl.ConvertCharset("utf8mb4"),)),
+    ("CONVERT TO CHARACTER SET UTF8MB4", (ddl.ConvertCharset(Charset("utf8mb4")),)),
     (
         "convert to charset default collate utf8mb4_bin",
-        (ddl.ConvertCharset(None, "utf8mb4_bin"),),
+        (ddl.ConvertCharset(Charset("utf8mb4", "utf8mb4_bin")),),
     ),
     (
         "CHARACTER SET utf8 COLLATE utf8_bin",
-        (NOTHING("charset"), NOTHING("collate"), ddl.SetCollation("utf8_bin")),
+        (NOTHING("charset"), NOTHING("collate"), ddl.SetCharset(Charset("utf8", "utf8_bin"))),
     ),
     ("/*T![force_inc] FORCE */ AUTO_INCREMENT = 12", (NOTHING("auto_increment"),)),
     (

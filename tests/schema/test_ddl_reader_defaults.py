@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.schema.reading import columns
 from ticdc_assets.events import Column, ColumnType
 from ticdc_assets.schema.ddl import statement as ddl
-from ticdc_assets.schema.ddl.default import resolve_default
+from ticdc_assets.schema.ddl.default import convert_default
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.types.value_reader import read_value
 
 
 def column(definition: str) -> Column:
-    (statement,) = read_ddl(f"create table t (c {definition})")
-    assert isinstance(statement, ddl.CreateTable)
-    return statement.columns[0]
+    (column,) = columns(f"c {definition}")
+    return column
 
 
 def base64(data: bytes) -> str:
@@ -161,7 +161,7 @@ def test_a_default_set_by_alter_is_read_by_the_column_type(
     assert isinstance(statement, ddl.AlterTable)
     (action,) = statement.actions
     assert isinstance(action, ddl.SetDefault)
-    assert resolve_default(action, Column("c", type)) == (expected, False)
+    assert convert_default(action.default, type) == (expected, False)
 
 
 def test_backslashes_are_escapes_in_user_sql() -> None:
@@ -178,7 +178,7 @@ def test_backslashes_are_literal_in_sql_that_tidb_prints() -> None:
     )
     assert isinstance(statement, ddl.CreateTable)
     c, d = statement.columns
-    assert c.default == "C:\\"
+    assert c.default.text == "C:\\"
     assert c.comment == r"a\nb"
     assert d.type.elements == ("\\", r"x'\'")
 
@@ -208,4 +208,4 @@ def test_any_text_survives_both_ways_of_quoting(default: str, comment: str, memb
         (statement,) = read_ddl(sql)
         assert isinstance(statement, ddl.AlterTable)
         c, d = (a.column for a in statement.actions if isinstance(a, ddl.AddColumn))
-        assert (c.default, c.comment, d.type.elements) == expected
+        assert (c.default.text, c.comment, d.type.elements) == expected

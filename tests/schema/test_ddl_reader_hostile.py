@@ -121,4 +121,4 @@ def test_reading_time_is_bounded_for_hostile_texts(make: Callable[[], str]) -> N
 def test_nested_parentheses_around_a_literal_do_not_matter() -> None:
     (statement,) = read_ddl(column_default("(" * DEEP + "-1" + ")" * DEEP))
     assert isinstance(statement, ddl.CreateTable)
-    assert statement.columns[0].default == "-1"
+    assert statement.columns[0].default.text == "-1"

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.schema.reading import ID, INT, PRIMARY_ID, columns, only, varchar
-from ticdc_assets.events import Column, ColumnType, Index
+from ticdc_assets.events import Charset, Column, ColumnType, Index
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.indexes import find_free_name
 
@@ -89,7 +89,7 @@ def test_a_column_without_a_charset_inherits_it_from_the_table_or_database() -> 
     assert [c.type.collation for c in by_table] == ["latin1_bin", None, "latin1_bin", None]
     assert [c.type.name for c in by_table] == ["varchar", "varchar", "tinytext", "int"]
     assert columns(body, " collate utf8_bin")[0].type == varchar(3, "utf8", "utf8_bin")
-    assert columns(body, charset="ascii")[0].type == varchar(3, "ascii")
+    assert columns(body, database=Charset("ascii"))[0].type == varchar(3, "ascii")
     assert columns(body, " charset binary")[0].type == ColumnType("varbinary", length=3)
 
 
@@ -176,7 +176,6 @@ def test_only_charset_and_collation_are_read_from_table_options() -> None:
         ddl.Name("t", "d"),
         (ID,),
         (PRIMARY_ID,),
-        charset="utf8mb4",
-        collation="utf8mb4_bin",
+        charset=Charset("utf8mb4", "utf8mb4_bin"),
         if_not_exists=True,
     )

@@ -18,6 +18,7 @@ from ticdc_assets.events.event import (
 )
 from ticdc_assets.events.position import FilePosition, Position, TopicPosition
 from ticdc_assets.events.table_schema import (
+    Charset,
     Column,
     ColumnType,
     Index,
@@ -29,6 +30,7 @@ from ticdc_assets.events.table_schema import (
 __all__ = [
     "FETCHED",
     "Bootstrap",
+    "Charset",
     "Checksum",
     "Column",
     "ColumnType",

@@ -39,6 +39,16 @@ class ColumnType(Struct, frozen=True):
     collation: str | None = None
 
 
+class Charset(Struct, frozen=True):
+    """The charset of a table or database, and the collation of its texts.
+
+    Without a collation it is the charset's default, which the session decides for utf8mb4.
+    """
+
+    name: str
+    collation: str | None = None
+
+
 class Column(Struct, frozen=True):
     name: str
     type: ColumnType
@@ -105,8 +115,8 @@ class TableSchema(Struct, frozen=True, dict=True):
     declared_key: tuple[str, ...] | None = None
     # Whether a DDL removed the last key, so that TiCDC needs `force-replicate` to send more rows.
     lost_key: bool = False
-    # The collation of text columns for which a DDL states none, if the table's own DDLs state it.
-    collation: str | None = None
+    # What text columns have for which a DDL states no charset, as far as DDL states it.
+    charset: Charset | None = None
     # The columns in the order in which TiCDC states them, and hashes them for row checksums; empty
     # where that is the order of `columns`.
     checksum_order: tuple[str, ...] = ()
@@ -156,3 +166,8 @@ class TableSchema(Struct, frozen=True, dict=True):
 
     def with_name(self, database: str, table: str) -> "TableSchema":
         return replace(self, database=database, table=table)
+
+    def copied_to(self, database: str, table: str) -> "TableSchema":
+        """Return the schema of a new table that is created like this one."""
+        new = self.with_name(database, table)
+        return replace(new, table_id=None, declared_key=None, lost_key=False)

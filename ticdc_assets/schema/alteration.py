@@ -13,9 +13,9 @@ from ticdc_assets.errors import UnsupportedDdl
 from ticdc_assets.events import Column, Index, Partition, Partitioning, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.ddl import statement as ddl
-from ticdc_assets.schema.ddl.default import resolve_default
+from ticdc_assets.schema.ddl.columns import resolve_column
+from ticdc_assets.schema.ddl.default import convert_default
 from ticdc_assets.schema.ddl.indexes import find_free_name
-from ticdc_assets.schema.ddl_context import inherit_collation
 from ticdc_assets.schema.effect import (
     ColumnAdded,
     ColumnChange,
@@ -56,7 +56,7 @@ def _(action: ddl.ChangesNothing, schema: TableSchema) -> AlterResult:
 
 @apply_action.register
 def _(action: ddl.AddColumn, schema: TableSchema) -> AlterResult:
-    column = inherit_collation(action.column, schema)
+    column = resolve_column(action.column, schema.charset)
     existing = schema.column(column.name)
     if existing is not None:
         if action.if_not_exists:
@@ -96,7 +96,7 @@ def _(action: ddl.ModifyColumn, schema: TableSchema) -> AlterResult:
     old = _find_column(schema, action.old_name, if_exists=action.if_exists)
     if old is None:
         return schema, ()
-    new = inherit_collation(action.column, schema)
+    new = resolve_column(action.column, schema.charset)
     if any(i.primary and _contains_name(i.columns, old.name) for i in schema.indexes):
         new = replace(new, nullable=False)
     return _change_column(schema, old, new, action.position)
@@ -107,25 +107,27 @@ def _(action: ddl.SetDefault, schema: TableSchema) -> AlterResult:
     column = _find_column(schema, action.name)
     if column is None:
         return schema, ()
-    default, is_expression = resolve_default(action, column)
+    default, is_expression = convert_default(action.default, column.type)
     new = replace(column, default=default, default_is_expression=is_expression)
     return replace(schema, columns=_swap_column(schema.columns, column, new)), ()
 
 
 @apply_action.register
 def _(action: ddl.ConvertCharset, schema: TableSchema) -> AlterResult:
+    new = action.charset
+    name, collation = (None, None) if new is None else (new.name, new.collation)
     columns = tuple(
-        replace(c, type=replace(c.type, charset=action.charset, collation=action.collation))
+        replace(c, type=replace(c.type, charset=name, collation=collation))
         if c.type.name in _TEXT_TYPES
         else c
         for c in schema.columns
     )
-    return replace(schema, columns=columns, collation=action.collation), ()
+    return replace(schema, columns=columns, charset=new), ()
 
 
 @apply_action.register
-def _(action: ddl.SetCollation, schema: TableSchema) -> AlterResult:
-    return replace(schema, collation=action.collation), ()
+def _(action: ddl.SetCharset, schema: TableSchema) -> AlterResult:
+    return replace(schema, charset=action.charset), ()
 
 
 def _change_column(

@@ -25,6 +25,7 @@ from ticdc_assets.schema.alteration import (
 )
 from ticdc_assets.schema.catalog import SchemaCatalog, key_of, table_key
 from ticdc_assets.schema.ddl import statement as ddl
+from ticdc_assets.schema.ddl.columns import resolve_column
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.effect import (
     AllTablesPaused,
@@ -75,8 +76,10 @@ class _Application:
         """Apply one statement; raise `UnsupportedDdl` if the catalog does not allow it."""
         catalog = self._catalog
         match statement:
-            case ddl.CreateDatabase(name, _, collation) | ddl.AlterDatabase(name, _, collation):
-                catalog.set_collation(name or self._change.database, collation)
+            case ddl.CreateDatabase(name, charset):
+                catalog.set_charset(name, charset)
+            case ddl.AlterDatabase(name, charset) if charset is not None:
+                catalog.set_charset(name or self._change.database, charset)
             case ddl.CreateTable():
                 return [self._create(self._build_schema(statement))]
             case ddl.CreateTableLike():
@@ -129,34 +132,23 @@ class _Application:
 
     def _build_schema(self, statement: ddl.CreateTable) -> TableSchema:
         database, table = self._qualify(statement.name)
+        charset = statement.charset or self._catalog.charset_of(database)
         schema = TableSchema(
             database=database,
             table=table,
-            columns=statement.columns,
+            columns=tuple(resolve_column(c, charset) for c in statement.columns),
             indexes=statement.indexes,
             partitioning=statement.partitioning,
             origin="replayed",
-            collation=statement.collation,
+            charset=charset,
         )
-        if statement.charset is None and statement.collation is None:
-            schema = self._catalog.apply_database_collation(schema)
         return with_key_columns(schema)
 
     def _copy_schema(self, statement: ddl.CreateTableLike) -> TableSchema:
         database, table = self._qualify(statement.name)
         source = statement.source.table
         sources = resolve_name(statement.source, statement.name, self._change, self._catalog)
-        copies = [
-            replace(
-                s,
-                database=database,
-                table=table,
-                table_id=None,
-                declared_key=None,
-                lost_key=False,
-            )
-            for s in sources
-        ]
+        copies = [s.copied_to(database, table) for s in sources]
         if self._change.schema is not None:
             return copies[0] if len(copies) == 1 else self._change.schema
         if not copies:
@@ -199,6 +191,7 @@ class _Application:
         return TableRecovered(*old, self._catalog.replace(recovered), dropped.drops_ago)
 
     def _recover_database(self, name: str, new_name: str) -> list[Effect]:
+        self._catalog.set_charset(new_name, self._catalog.charset_of(name))
         return [
             TableRecovered(
                 dropped.schema.database,

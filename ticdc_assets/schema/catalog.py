@@ -1,6 +1,6 @@
 """The schema catalog: every table and view of a changefeed at one commit ts, by name.
 
-The catalog stores schemas and what TiDB remembers of names: declared keys, the collations of
+The catalog stores schemas and what TiDB remembers of names: declared keys, the charsets of
 databases, dropped tables.  `apply_ddl` decides what a statement does to it.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ticdc_assets.events import TableSchema
+from ticdc_assets.events import Charset, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.ddl_context import DdlContext
 from ticdc_assets.schema.reconciliation import mark_hidden_columns
@@ -35,7 +35,7 @@ class CatalogState(Struct, frozen=True):
     tables: list[TableSchema] = []
     views: list[TableKey] = []
     uncertain: list[TableKey] = []
-    collations: dict[str, str] = {}
+    charsets: dict[str, Charset] = {}
     recycle_bin: RecycleBinState = RecycleBinState()
 
 
@@ -57,7 +57,8 @@ class SchemaCatalog:
         self._views: set[TableKey] = set()
         # Tables whose columns are uncertain, because a DDL on them could not be applied.
         self._uncertain: set[TableKey] = set()
-        self._collations: dict[str, str] = {}
+        # Those of dropped databases, too: FLASHBACK may bring them back.
+        self._charsets: dict[str, Charset] = {}
         self._declared_keys = {fold_name(name): key for name, key in (declared_keys or {}).items()}
 
     def state(self) -> CatalogState:
@@ -66,7 +67,7 @@ class SchemaCatalog:
             list(self._tables.values()),
             sorted(self._views),
             sorted(self._uncertain),
-            dict(self._collations),
+            dict(self._charsets),
             self.recycle_bin.state(),
         )
 
@@ -79,7 +80,7 @@ class SchemaCatalog:
             self.replace(schema)
         self._views = set(state.views)
         self._uncertain = set(state.uncertain)
-        self._collations = dict(state.collations)
+        self._charsets = dict(state.charsets)
         self.recycle_bin.restore(state.recycle_bin)
 
     # Tables
@@ -131,7 +132,6 @@ class SchemaCatalog:
         """Move all tables of a database to the recycle bin; return their last schemas."""
         name = fold_name(name)
         self._views = {view for view in self._views if view[0] != name}
-        self._collations.pop(name, None)
         keys = [key for key in self._tables if key[0] == name]
         dropped = [self.drop(key, ts) for key in keys]
         self.recycle_bin.add_database(name, keys, ts)
@@ -173,22 +173,15 @@ class SchemaCatalog:
         """Remove a view, if there is one of this name."""
         self._views.discard(table_key(database, view))
 
-    # Collations of databases
+    # Charsets of databases
 
-    def set_collation(self, database: str, collation: str | None) -> None:
-        """Record the default collation of a database; None changes nothing."""
-        if collation is not None:
-            self._collations[fold_name(database)] = collation
+    def charset_of(self, database: str) -> Charset | None:
+        """Return the charset of a database, None if no DDL has stated it."""
+        return self._charsets.get(fold_name(database))
 
-    def apply_database_collation(self, schema: TableSchema) -> TableSchema:
-        """Return the schema with the database's collation on text columns that state none."""
-        collation = self._collations.get(fold_name(schema.database))
-        if collation is None:
-            return schema
-        columns = tuple(
-            replace(c, type=replace(c.type, collation=collation))
-            if c.type.collation is None and collation.startswith(f"{c.type.charset}_")
-            else c
-            for c in schema.columns
-        )
-        return replace(schema, columns=columns, collation=collation)
+    def set_charset(self, database: str, charset: Charset | None) -> None:
+        """Record the charset of a database."""
+        if charset is None:
+            self._charsets.pop(fold_name(database), None)
+        else:
+            self._charsets[fold_name(database)] = charset

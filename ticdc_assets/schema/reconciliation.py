@@ -30,7 +30,7 @@ def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
         partitioning=replayed.partitioning,
         declared_key=replayed.declared_key,
         lost_key=replayed.lost_key,
-        collation=replayed.collation,
+        charset=replayed.charset,
     )
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tests.golden import records
 from tests.schema.partition.partitionings import locate_partition, numbered, table
 from ticdc_assets.events import Partition, Partitioning, TableSchema
+from ticdc_assets.schema.ddl.columns import resolve_column
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import CreateTable
 from ticdc_assets.schema.ddl_context import DdlContext
@@ -65,7 +66,8 @@ def test_rows_are_located_in_the_partition_that_tidb_chose(
     (statement,) = read_ddl(created["sql"])
     assert isinstance(statement, CreateTable)
     assert statement.partitioning is not None
-    schema = TableSchema("", name, statement.columns, statement.indexes)
+    columns = tuple(resolve_column(c, statement.charset) for c in statement.columns)
+    schema = TableSchema("", name, columns, statement.indexes)
     names = [partition.name for partition in statement.partitioning.partitions]
     # The collation of the recorded database, which its statements leave out.
     find = make_locator(statement.partitioning, schema, DdlContext(collation="utf8mb4_bin"))

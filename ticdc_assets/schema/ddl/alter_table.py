@@ -4,10 +4,15 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from ticdc_assets.events import Index
+from ticdc_assets.events import Charset, Index
 from ticdc_assets.schema.ddl import statement as ddl
-from ticdc_assets.schema.ddl.column_type import accept_charset, read_charset, read_collation
-from ticdc_assets.schema.ddl.columns import DeclaredColumn, read_column
+from ticdc_assets.schema.ddl.column_type import (
+    accept_charset,
+    get_charset,
+    read_charset,
+    read_collation,
+)
+from ticdc_assets.schema.ddl.columns import list_indexes, read_column
 from ticdc_assets.schema.ddl.create_table import read_elements
 from ticdc_assets.schema.ddl.cursor import Cursor
 from ticdc_assets.schema.ddl.default import read_default
@@ -37,8 +42,8 @@ _MAX_ACTIONS = 5000
 _ORDERS = ("ASC", "DESC")
 
 
-def read_actions(cursor: Cursor, charset: str) -> tuple[ddl.Action, ...]:
-    """Read all actions; `charset` is the default for columns that declare none."""
+def read_actions(cursor: Cursor) -> tuple[ddl.Action, ...]:
+    """Read all actions."""
     actions: list[ddl.Action] = []
     options = TableOptions()
     while not cursor.at_end():
@@ -48,13 +53,13 @@ def read_actions(cursor: Cursor, charset: str) -> tuple[ddl.Action, ...]:
         if kind := accept_option(cursor, options):
             actions.append(ddl.ChangesNothing(kind))
             continue
-        actions += _read_action(cursor, charset)
+        actions += _read_action(cursor)
         if len(actions) > _MAX_ACTIONS:
             raise cursor.error(f"ALTER TABLE with more than {_MAX_ACTIONS:,} actions")
         if not (cursor.at_end() or cursor.next_is(",") or _next_needs_no_comma(cursor)):
             raise cursor.unexpected("',' or the end")
-    if options.charset is not None or options.collation is not None:
-        actions.append(ddl.SetCollation(options.collation))
+    if options.charset is not None:
+        actions.append(ddl.SetCharset(options.charset))
     return tuple(actions)
 
 
@@ -63,7 +68,7 @@ def _next_needs_no_comma(cursor: Cursor) -> bool:
     return cursor.next_is_any("PARTITION", "REMOVE", "REORGANIZE", "SPLIT", "MERGE")
 
 
-def _read_action(cursor: Cursor, charset: str) -> list[ddl.Action]:
+def _read_action(cursor: Cursor) -> list[ddl.Action]:
     partition_action = accept_partition_action(cursor)
     if partition_action is not None:
         return [partition_action]
@@ -71,15 +76,15 @@ def _read_action(cursor: Cursor, charset: str) -> list[ddl.Action]:
         if cursor.accept(*words):
             return [ddl.ChangesNothing(" ".join(words).lower())]
     if cursor.accept("ADD"):
-        return list(_read_add(cursor, charset))
+        return list(_read_add(cursor))
     reader = _READERS.get(cursor.token.key)
     if reader is None:
         raise cursor.unexpected("an action of ALTER TABLE")
     cursor.advance()
-    return [reader(cursor, charset)]
+    return [reader(cursor)]
 
 
-def _read_add(cursor: Cursor, charset: str) -> Iterator[ddl.Action]:
+def _read_add(cursor: Cursor) -> Iterator[ddl.Action]:
     if cursor.accept("STATS_EXTENDED"):
         cursor.accept("IF", "NOT", "EXISTS")
         cursor.read_names()
@@ -102,8 +107,8 @@ def _read_add(cursor: Cursor, charset: str) -> Iterator[ddl.Action]:
         if isinstance(element, Index):
             yield _make_add_index(element, False)
             continue
-        yield ddl.AddColumn(element.resolve(charset), _read_position(cursor), if_not_exists)
-        for index in element.indexes:
+        yield ddl.AddColumn(element, _read_position(cursor), if_not_exists)
+        for index in list_indexes(element):
             yield _make_add_index(index, if_not_exists)
 
 
@@ -119,7 +124,7 @@ def _read_position(cursor: Cursor) -> ddl.Position | None:
     return ddl.After(cursor.read_column_name()) if cursor.accept("AFTER") else None
 
 
-def _read_drop(cursor: Cursor, charset: str) -> ddl.Action:
+def _read_drop(cursor: Cursor) -> ddl.Action:
     if cursor.accept("PRIMARY", "KEY"):
         return ddl.DropPrimaryKey()
     if cursor.accept("FOREIGN", "KEY") or cursor.accept_any("CHECK", "CONSTRAINT"):
@@ -147,30 +152,30 @@ def make_drop_index(name: str, if_exists: bool) -> ddl.Action:
     return ddl.DropIndex(name, if_exists)
 
 
-def _read_modify(cursor: Cursor, charset: str) -> ddl.Action:
+def _read_modify(cursor: Cursor) -> ddl.Action:
     cursor.accept("COLUMN")
     if_exists = cursor.accept("IF", "EXISTS")
     column = read_column(cursor)
-    return _read_modified_column(cursor, column.name, column, charset, if_exists)
+    return _read_modified_column(cursor, column.name, column, if_exists)
 
 
-def _read_change(cursor: Cursor, charset: str) -> ddl.Action:
+def _read_change(cursor: Cursor) -> ddl.Action:
     cursor.accept("COLUMN")
     if_exists = cursor.accept("IF", "EXISTS")
     old_name = cursor.read_column_name()
-    return _read_modified_column(cursor, old_name, read_column(cursor), charset, if_exists)
+    return _read_modified_column(cursor, old_name, read_column(cursor), if_exists)
 
 
 def _read_modified_column(
-    cursor: Cursor, old_name: str, column: DeclaredColumn, charset: str, if_exists: bool
+    cursor: Cursor, old_name: str, column: ddl.DeclaredColumn, if_exists: bool
 ) -> ddl.Action:
     if column.primary or column.unique:
         # TiDB does not accept such a statement, so none was ever executed.
         raise cursor.error("a key in MODIFY or CHANGE COLUMN is not supported")
-    return ddl.ModifyColumn(old_name, column.resolve(charset), _read_position(cursor), if_exists)
+    return ddl.ModifyColumn(old_name, column, _read_position(cursor), if_exists)
 
 
-def _read_alter(cursor: Cursor, charset: str) -> ddl.Action:
+def _read_alter(cursor: Cursor) -> ddl.Action:
     if cursor.accept("INDEX"):
         cursor.read_name()
         if not cursor.accept_any("VISIBLE", "INVISIBLE"):
@@ -189,11 +194,10 @@ def _read_alter(cursor: Cursor, charset: str) -> ddl.Action:
     if cursor.accept_any("VISIBLE", "INVISIBLE"):
         return ddl.ChangesNothing("column visibility")
     cursor.expect("DEFAULT")
-    default = read_default(cursor)
-    return ddl.SetDefault(name, default.text, default.is_expression, default.literal)
+    return ddl.SetDefault(name, read_default(cursor))
 
 
-def _read_rename(cursor: Cursor, charset: str) -> ddl.Action:
+def _read_rename(cursor: Cursor) -> ddl.Action:
     if cursor.accept("COLUMN"):
         old = cursor.read_column_name()
         cursor.expect("TO")
@@ -206,16 +210,17 @@ def _read_rename(cursor: Cursor, charset: str) -> ddl.Action:
     return ddl.RenameTo(cursor.read_table_name())
 
 
-def _read_convert(cursor: Cursor, charset: str) -> ddl.Action:
+def _read_convert(cursor: Cursor) -> ddl.Action:
     cursor.expect("TO")
     if not accept_charset(cursor):
         raise cursor.unexpected("CHARACTER SET")
-    new_charset = None if cursor.accept("DEFAULT") else read_charset(cursor)
+    name = None if cursor.accept("DEFAULT") else read_charset(cursor)
     collation = read_collation(cursor) if cursor.accept("COLLATE") else None
-    return ddl.ConvertCharset(new_charset, collation)
+    name = name or (collation and get_charset(collation))
+    return ddl.ConvertCharset(None if name is None else Charset(name, collation))
 
 
-def _read_order(cursor: Cursor, charset: str) -> ddl.Action:
+def _read_order(cursor: Cursor) -> ddl.Action:
     cursor.expect("BY")
     cursor.read_column_name()
     cursor.accept_any(*_ORDERS)
@@ -230,20 +235,20 @@ def _is_order_item(cursor: Cursor) -> bool:
     return cursor.peek(2).key in ("", ",", ".", *_ORDERS) and cursor.peek(1).key != ","
 
 
-def _read_compact(cursor: Cursor, charset: str) -> ddl.Action:
+def _read_compact(cursor: Cursor) -> ddl.Action:
     if cursor.accept("PARTITION"):
         cursor.read_names()
     cursor.accept("TIFLASH", "REPLICA")
     return ddl.ChangesNothing("compact")
 
 
-def _read_lock(cursor: Cursor, charset: str) -> ddl.Action:
+def _read_lock(cursor: Cursor) -> ddl.Action:
     cursor.accept("=")
     cursor.read_name()
     return ddl.ChangesNothing("lock or algorithm")
 
 
-_READERS: dict[str, Callable[[Cursor, str], ddl.Action]] = {
+_READERS: dict[str, Callable[[Cursor], ddl.Action]] = {
     "ALGORITHM": _read_lock,
     "ALTER": _read_alter,
     "CHANGE": _read_change,

@@ -4,12 +4,11 @@ A missing length gets its default here.  Charsets matter because `CHARACTER SET 
 type into a binary one.
 """
 
-from dataclasses import dataclass
-
 from msgspec.structs import replace
 
-from ticdc_assets.events import ColumnType
+from ticdc_assets.events import Charset, ColumnType
 from ticdc_assets.schema.ddl.cursor import Cursor
+from ticdc_assets.schema.ddl.statement import DeclaredColumn
 from ticdc_assets.schema.ddl.tokens import Kind
 from ticdc_assets.schema.types.limits import find_excess
 from ticdc_assets.schema.types.mysql_type import BINARY_TWINS, SYNONYMS, TYPES
@@ -27,6 +26,7 @@ _CHARSET_WIDTHS = {
     "ascii": 1,
     "binary": 1,
 }
+_UNKNOWN = Charset("utf8mb4")
 _CHARACTER = frozenset({*BINARY_TWINS, "enum", "set"})
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _NUMERIC = _INTEGERS | {"float", "double", "decimal"}
@@ -53,31 +53,21 @@ _FLOAT_DIGITS = 24
 _MAX_TYPE_NAME_WORDS = 3
 
 
-@dataclass(slots=True)
-class DeclaredType:
-    """A type as declared, before the table's default charset is known."""
+def resolve_type(t: ColumnType, charset: Charset | None, *, binary_collation: bool) -> ColumnType:
+    """Return a declared type in a table with this charset; an unknown one is taken for utf8mb4.
 
-    type: ColumnType
-    # `CHAR(n) BINARY` means the binary collation of the column's charset.
-    binary_collation: bool = False
-    # SERIAL is a type, NOT NULL and a unique key.
-    serial: bool = False
-
-    def resolve(self, charset: str, collation: str | None) -> ColumnType:
-        """Return the type in a table with this default charset and collation."""
-        t = self.type
-        if t.name not in _CHARACTER:
-            return _fit_family(t, 1)
-        own = t.charset or (t.collation and get_charset(t.collation))
-        if own is None:
-            own, t = charset, replace(t, collation=collation)
-        if own == "binary" and t.name in BINARY_TWINS:
-            return _fit_family(
-                replace(t, name=BINARY_TWINS[t.name], charset=None, collation=None), 1
-            )
-        if self.binary_collation:
-            t = replace(t, collation=f"{own}_bin")
-        return _fit_family(replace(t, charset=own), _CHARSET_WIDTHS.get(own, 4))
+    TiDB takes charset and collation together from the column, or else together from its table.
+    """
+    if t.name not in _CHARACTER:
+        return _fit_family(t, 1)
+    if t.charset is None:
+        inherited = charset or _UNKNOWN
+        t = replace(t, charset=inherited.name, collation=inherited.collation)
+    if t.charset == "binary" and t.name in BINARY_TWINS:
+        return _fit_family(replace(t, name=BINARY_TWINS[t.name], charset=None, collation=None), 1)
+    if binary_collation:
+        t = replace(t, collation=f"{t.charset}_bin")
+    return _fit_family(t, _CHARSET_WIDTHS.get(t.charset or "", 4))
 
 
 def _fit_family(t: ColumnType, width: int) -> ColumnType:
@@ -127,19 +117,22 @@ def accept_charset(cursor: Cursor) -> bool:
     )
 
 
-def read_type(cursor: Cursor) -> DeclaredType:
+def read_typed_column(name: str, cursor: Cursor) -> DeclaredColumn:
     """Read a column's type with its attributes."""
     spelled = _read_type_name(cursor)
     if spelled == "serial":
-        return DeclaredType(ColumnType("bigint", unsigned=True), serial=True)
+        # SERIAL is a type, NOT NULL and a unique key.
+        return DeclaredColumn(
+            name, ColumnType("bigint", unsigned=True), nullable=False, unique=True
+        )
     if spelled in ("bool", "boolean"):
-        return DeclaredType(ColumnType("tinyint", length=1))
-    declaration = DeclaredType(_read_size(SYNONYMS.get(spelled, spelled), cursor))
-    if excess := find_excess(declaration.type):
+        return DeclaredColumn(name, ColumnType("tinyint", length=1))
+    column = DeclaredColumn(name, _read_size(SYNONYMS.get(spelled, spelled), cursor))
+    if excess := find_excess(column.type):
         raise cursor.error(excess)
-    while _accept_attribute(declaration, cursor):
+    while _accept_attribute(column, cursor):
         pass
-    return declaration
+    return column
 
 
 def _read_type_name(cursor: Cursor) -> str:
@@ -211,26 +204,26 @@ def _read_members(inside: Cursor) -> tuple[str, ...]:
     return tuple(member.rstrip(" ") for member in members)
 
 
-def _accept_attribute(declaration: DeclaredType, cursor: Cursor) -> bool:
-    t = declaration.type
+def _accept_attribute(column: DeclaredColumn, cursor: Cursor) -> bool:
+    t = column.type
     if t.name in _NUMERIC:
         if cursor.accept("UNSIGNED"):
-            declaration.type = replace(t, unsigned=True)
+            column.type = replace(t, unsigned=True)
         elif cursor.accept("ZEROFILL"):
-            declaration.type = replace(t, unsigned=True, zerofill=True)
+            column.type = replace(t, unsigned=True, zerofill=True)
         else:
             return cursor.accept("SIGNED")
     elif t.name in _CHARACTER:
         if accept_charset(cursor):
-            declaration.type = replace(t, charset=read_charset(cursor))
+            column.type = replace(t, charset=read_charset(cursor))
         elif cursor.accept("ASCII"):
-            declaration.type = replace(t, charset="latin1")
+            column.type = replace(t, charset="latin1")
         elif cursor.accept("UNICODE"):
-            declaration.type = replace(t, charset="ucs2")
+            column.type = replace(t, charset="ucs2")
         elif cursor.accept("BYTE"):
-            declaration.type = replace(t, charset="binary")
+            column.type = replace(t, charset="binary")
         elif cursor.accept("BINARY"):
-            declaration.binary_collation = True
+            column.binary_collation = True
         else:
             return False
     else:

@@ -1,81 +1,59 @@
 """Column definitions in DDL: a name, a type and options in any order.
 
-A column's type may depend on the table's charset, which follows the columns.  So `read_column`
-reads the declaration, and `DeclaredColumn.resolve` builds the `Column` once the charset is known.
+A column's type may depend on the charset of its table or database.  So `read_column` reads the
+declaration, and `resolve_column` builds the `Column` once the charset is known.
 """
-
-from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from ticdc_assets.events import Column, Index
+from ticdc_assets.events import Charset, Column, Index
 from ticdc_assets.schema.ddl.column_type import (
-    DeclaredType,
     get_charset,
     has_charset,
     read_collation,
-    read_type,
+    read_typed_column,
+    resolve_type,
 )
 from ticdc_assets.schema.ddl.cursor import Cursor
-from ticdc_assets.schema.ddl.default import Default, convert_default, read_default
+from ticdc_assets.schema.ddl.default import convert_default, read_default
 from ticdc_assets.schema.ddl.indexes import skip_check, skip_reference
+from ticdc_assets.schema.ddl.statement import DeclaredColumn
 
 _PRIMARY_KEY_WORDS = ("CLUSTERED", "NONCLUSTERED", "GLOBAL", "LOCAL")
 
 
-@dataclass(slots=True)
-class DeclaredColumn:
-    """A column as declared, with the indexes that its options declare."""
+def resolve_column(declared: DeclaredColumn, charset: Charset | None) -> Column:
+    """Return the column of a table with this charset, None if that is unknown."""
+    binary_collation = declared.binary_collation
+    type = resolve_type(declared.type, charset, binary_collation=binary_collation)
+    default, is_expression = convert_default(declared.default, type)
+    return Column(
+        name=declared.name,
+        type=type,
+        nullable=declared.nullable and not declared.primary,
+        default=default,
+        default_is_expression=is_expression,
+        generated=declared.generated,
+        comment=declared.comment,
+    )
 
-    name: str
-    declaration: DeclaredType
-    nullable: bool = True
-    default: Default = field(default_factory=Default)
-    generated: str | None = None
-    comment: str = ""
-    primary: bool = False
-    unique: bool = False
 
-    def resolve(self, charset: str, collation: str | None = None) -> Column:
-        """Return the column of a table with this default charset and collation."""
-        type = self.declaration.resolve(charset, collation)
-        default, is_expression = convert_default(self.default, type)
-        column = Column(
-            name=self.name,
-            type=type,
-            nullable=self.nullable and not self.primary,
-            default=default,
-            default_is_expression=is_expression,
-            comment=self.comment,
-        )
-        if self.generated is None:
-            return column
-        return replace(column, generated="stored" if self.generated == "STORED" else "virtual")
-
-    @property
-    def indexes(self) -> tuple[Index, ...]:
-        """The indexes that the column's options declare; a unique one has no name yet."""
-        indexes: list[Index] = []
-        if self.primary:
-            indexes.append(Index("PRIMARY", (self.name,), unique=True, primary=True))
-        if self.unique:
-            indexes.append(Index("", (self.name,), unique=True))
-        return tuple(indexes)
+def list_indexes(column: DeclaredColumn) -> tuple[Index, ...]:
+    """List the indexes that a column's options declare; a unique one has no name yet."""
+    indexes: list[Index] = []
+    if column.primary:
+        indexes.append(Index("PRIMARY", (column.name,), unique=True, primary=True))
+    if column.unique:
+        indexes.append(Index("", (column.name,), unique=True))
+    return tuple(indexes)
 
 
 def read_column(cursor: Cursor) -> DeclaredColumn:
     """Read a column's name, type and options."""
-    column = DeclaredColumn(cursor.read_column_name(), read_type(cursor))
-    if column.declaration.serial:
-        _make_serial(column)
+    column = read_typed_column(cursor.read_column_name(), cursor)
     while _accept_option(column, cursor):
         pass
     return column
-
-
-def _make_serial(column: DeclaredColumn) -> None:
-    column.nullable = False
-    column.unique = True
 
 
 def _accept_option(column: DeclaredColumn, cursor: Cursor) -> bool:
@@ -92,14 +70,16 @@ def _accept_option(column: DeclaredColumn, cursor: Cursor) -> bool:
     elif cursor.accept("AUTO_INCREMENT"):
         column.nullable = False
     elif cursor.accept("SERIAL", "DEFAULT", "VALUE"):
-        _make_serial(column)
+        column.nullable = False
+        column.unique = True
     elif cursor.accept("COMMENT"):
         column.comment = cursor.read_string()
     elif cursor.accept("COLLATE"):
         _set_collation(column, read_collation(cursor))
     elif cursor.accept("GENERATED", "ALWAYS", "AS") or cursor.accept("AS"):
         cursor.read_group()
-        column.generated = cursor.accept_any("VIRTUAL", "STORED") or "VIRTUAL"
+        is_stored = cursor.accept_any("VIRTUAL", "STORED") == "STORED"
+        column.generated = "stored" if is_stored else "virtual"
     else:
         return _accept_key(column, cursor) or _skip_ignored_option(cursor)
     return True
@@ -139,8 +119,7 @@ def _skip_ignored_option(cursor: Cursor) -> bool:
 
 
 def _set_collation(column: DeclaredColumn, collation: str) -> None:
-    type = column.declaration.type
-    if not has_charset(type):
-        return
-    charset = type.charset or get_charset(collation)
-    column.declaration.type = replace(type, charset=charset, collation=collation)
+    type = column.type
+    if has_charset(type):
+        charset = type.charset or get_charset(collation)
+        column.type = replace(type, charset=charset, collation=collation)

@@ -1,12 +1,17 @@
 """CREATE TABLE, and the list of columns and indexes that it shares with ALTER TABLE … ADD (…)."""
 
-from ticdc_assets.events import Column, Index
-from ticdc_assets.schema.ddl.columns import DeclaredColumn, read_column
+from ticdc_assets.events import Index
+from ticdc_assets.schema.ddl.columns import list_indexes, read_column
 from ticdc_assets.schema.ddl.cursor import Cursor
 from ticdc_assets.schema.ddl.indexes import name_indexes, next_is_index, read_index
 from ticdc_assets.schema.ddl.options import TableOptions, accept_option
 from ticdc_assets.schema.ddl.partitions import read_partitioning
-from ticdc_assets.schema.ddl.statement import CreateTable, CreateTableLike, Name
+from ticdc_assets.schema.ddl.statement import (
+    CreateTable,
+    CreateTableLike,
+    DeclaredColumn,
+    Name,
+)
 from ticdc_assets.schema.types.limits import MAX_COLUMNS, TOO_MANY_COLUMNS
 
 # The words that start a query after the columns: CREATE TABLE … AS SELECT.
@@ -15,8 +20,8 @@ _QUERY_STARTS = ("AS", "SELECT", "IGNORE", "REPLACE", "WITH", "TABLE", "VALUES",
 Element = DeclaredColumn | Index
 
 
-def read_create_table(cursor: Cursor, charset: str) -> CreateTable | CreateTableLike:
-    """Read CREATE [TEMPORARY] TABLE after these words; `charset` is the database's."""
+def read_create_table(cursor: Cursor) -> CreateTable | CreateTableLike:
+    """Read CREATE [TEMPORARY] TABLE after these words."""
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.read_table_name()
     if cursor.accept("LIKE"):
@@ -43,18 +48,16 @@ def read_create_table(cursor: Cursor, charset: str) -> CreateTable | CreateTable
             _skip_on_commit(cursor)
         elif not cursor.accept(",") and not accept_option(cursor, options, any_name=True):
             raise cursor.unexpected("a table option")
-    column_charset = options.column_charset or charset
     columns = [e for e in elements if isinstance(e, DeclaredColumn)]
     if len(columns) > MAX_COLUMNS:
         raise cursor.error(TOO_MANY_COLUMNS)
     indexes = _indexes(elements, columns)
     return CreateTable(
         name=name,
-        columns=_columns(columns, indexes, column_charset, options.collation),
+        columns=_columns(columns, indexes),
         indexes=indexes,
         partitioning=partitioning,
         charset=options.charset,
-        collation=options.collation,
         if_not_exists=if_not_exists,
     )
 
@@ -89,17 +92,14 @@ def _skip_on_commit(cursor: Cursor) -> None:
 def _indexes(elements: list[Element], columns: list[DeclaredColumn]) -> tuple[Index, ...]:
     """List all indexes in TiDB's order: the table's own, then those declared by columns."""
     own = [e for e in elements if isinstance(e, Index)]
-    return name_indexes([*own, *(index for column in columns for index in column.indexes)])
+    return name_indexes([*own, *(index for column in columns for index in list_indexes(column))])
 
 
 def _columns(
-    declared: list[DeclaredColumn],
-    indexes: tuple[Index, ...],
-    charset: str,
-    collation: str | None,
-) -> tuple[Column, ...]:
+    declared: list[DeclaredColumn], indexes: tuple[Index, ...]
+) -> tuple[DeclaredColumn, ...]:
     key = {n.casefold() for index in indexes if index.primary for n in index.columns}
     for column in declared:
         if column.name.casefold() in key:
             column.nullable = False
-    return tuple(column.resolve(charset, collation) for column in declared)
+    return tuple(declared)

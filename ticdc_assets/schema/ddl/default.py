@@ -6,11 +6,10 @@ marked as one; nothing is evaluated here.
 
 from base64 import b64encode
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Literal, NamedTuple
 
-from ticdc_assets.events import Column, ColumnType
+from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.ddl.cursor import Cursor
-from ticdc_assets.schema.ddl.statement import SetDefault
+from ticdc_assets.schema.ddl.statement import Default
 from ticdc_assets.schema.ddl.temporal_literal import normalize_temporal
 from ticdc_assets.schema.ddl.tokens import Kind
 from ticdc_assets.schema.types.mysql_type import TYPES
@@ -20,14 +19,6 @@ _TODAY = ("CURRENT_DATE", "CURDATE")
 # More digits than any number type holds; numbers beyond it keep their text.
 _MAX_DIGITS = 100
 _EXACT = Context(prec=2 * _MAX_DIGITS, rounding=ROUND_HALF_UP, traps=[])
-
-
-class Default(NamedTuple):
-    """A DEFAULT clause as written; see `statement.SetDefault`."""
-
-    text: str | None = None
-    is_expression: bool = False
-    literal: Literal["text", "number", "bytes"] = "text"
 
 
 def read_default(cursor: Cursor) -> Default:
@@ -41,13 +32,6 @@ def read_default(cursor: Cursor) -> Default:
         return default
     inside.position = start
     return Default(inside.read_rest(), is_expression=True)
-
-
-def resolve_default(action: SetDefault, column: Column) -> tuple[str | None, bool]:
-    """Convert a new default to the column's type; also return whether it is an expression."""
-    return convert_default(
-        Default(action.default, action.is_expression, action.literal), column.type
-    )
 
 
 def convert_default(default: Default, type: ColumnType) -> tuple[str | None, bool]:

@@ -5,6 +5,7 @@ ALTER TABLE accepts only the options listed here, since any other word may be an
 
 from dataclasses import dataclass
 
+from ticdc_assets.events import Charset
 from ticdc_assets.schema.ddl.column_type import (
     accept_charset,
     get_charset,
@@ -79,15 +80,7 @@ _VALUE_KINDS = (Kind.WORD, Kind.NAME, Kind.STRING, Kind.NUMBER, Kind.HEX)
 class TableOptions:
     """The options of a table or database that affect its columns."""
 
-    charset: str | None = None
-    collation: str | None = None
-
-    @property
-    def column_charset(self) -> str | None:
-        """The charset of columns that declare none."""
-        if self.charset is None and self.collation is not None:
-            return get_charset(self.collation)
-        return self.charset
+    charset: Charset | None = None
 
 
 def accept_option(cursor: Cursor, options: TableOptions, *, any_name: bool = False) -> str:
@@ -126,11 +119,14 @@ def accept_charset_option(cursor: Cursor, options: TableOptions) -> str:
     cursor.accept("DEFAULT")
     if accept_charset(cursor):
         cursor.accept("=")
-        options.charset = read_charset(cursor)
+        # COLLATE may come first.
+        collation = options.charset.collation if options.charset else None
+        options.charset = Charset(read_charset(cursor), collation)
         return "charset"
     if cursor.accept("COLLATE"):
         cursor.accept("=")
-        options.collation = read_collation(cursor)
+        collation = read_collation(cursor)
+        options.charset = Charset(get_charset(collation), collation)
         return "collate"
     cursor.position = start
     return ""

@@ -58,35 +58,31 @@ _VIEW_SETTINGS = ("ALGORITHM", "DEFINER", "SQL", "OR")
 
 # TiCDC sends a statement once per table, and each message is read again to order the DDLs.
 @lru_cache(maxsize=256)
-def read_ddl(sql: str, *, charset: str = "utf8mb4") -> tuple[ddl.Statement, ...]:
-    """Read the statements of a DDL text; raise `UnreadableDdl` if any of them is not supported.
-
-    `charset` is the default for columns that declare none: the database's charset for CREATE TABLE,
-    the table's for ALTER TABLE.
-    """
+def read_ddl(sql: str) -> tuple[ddl.Statement, ...]:
+    """Read the statements of a DDL text; raise `UnreadableDdl` if any of them is not supported."""
     try:
         sql.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise UnreadableDdl("the text is not Unicode", sql) from None
     try:
-        return tuple(_read_statements(sql, charset))
+        return tuple(_read_statements(sql))
     except UnreadableDdl:
         raise
     except CONTENT_ERRORS as error:
         raise UnreadableDdl(describe_content_error(error), sql) from error
 
 
-def _read_statements(sql: str, charset: str) -> Iterator[ddl.Statement]:
+def _read_statements(sql: str) -> Iterator[ddl.Statement]:
     for cursor in Cursor.over(sql).split_statements():
-        yield _read_statement(cursor, charset)
+        yield _read_statement(cursor)
         cursor.expect_end()
 
 
-def _read_statement(cursor: Cursor, charset: str) -> ddl.Statement:
+def _read_statement(cursor: Cursor) -> ddl.Statement:
     reader = _READERS.get(cursor.token.key)
     if reader is not None:
         cursor.advance()
-        return reader(cursor, charset)
+        return reader(cursor)
     for words in _IGNORED_STATEMENTS:
         if cursor.accept(*words.split()):
             cursor.skip_rest()
@@ -102,14 +98,14 @@ def _read_ignored_object(cursor: Cursor, verb: str) -> ddl.NoTableEffect:
     raise cursor.unexpected(f"an object that the reader can {verb}")
 
 
-def _read_create(cursor: Cursor, charset: str) -> ddl.Statement:
+def _read_create(cursor: Cursor) -> ddl.Statement:
     if cursor.accept_any(*_DATABASE):
         return _read_create_database(cursor)
     start = cursor.position
     cursor.accept("GLOBAL")
     cursor.accept("TEMPORARY")
     if cursor.accept("TABLE"):
-        return read_create_table(cursor, charset)
+        return read_create_table(cursor)
     cursor.position = start
     kind = cursor.accept_any(*_INDEX_KINDS)
     if cursor.accept("INDEX"):
@@ -123,8 +119,7 @@ def _read_create(cursor: Cursor, charset: str) -> ddl.Statement:
 def _read_create_database(cursor: Cursor) -> ddl.Statement:
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.read_name()
-    options = read_database_options(cursor)
-    return ddl.CreateDatabase(name, options.charset, options.collation, if_not_exists)
+    return ddl.CreateDatabase(name, read_database_options(cursor).charset, if_not_exists)
 
 
 def _read_create_index(cursor: Cursor, *, unique: bool) -> ddl.Statement:
@@ -153,12 +148,12 @@ def _read_create_view(cursor: Cursor) -> ddl.Statement:
     return ddl.CreateView(name)
 
 
-def _read_alter(cursor: Cursor, charset: str) -> ddl.Statement:
+def _read_alter(cursor: Cursor) -> ddl.Statement:
     start = cursor.position
     cursor.accept("IGNORE")
     if cursor.accept("TABLE"):
         table = cursor.read_table_name()
-        return ddl.AlterTable(table, read_actions(cursor, charset))
+        return ddl.AlterTable(table, read_actions(cursor))
     cursor.position = start
     if cursor.accept_any(*_DATABASE):
         return _read_alter_database(cursor)
@@ -170,11 +165,10 @@ def _read_alter_database(cursor: Cursor) -> ddl.Statement:
     name = None
     if not cursor.at_end() and not cursor.next_is_any(*options_begin):
         name = cursor.read_name()
-    options = read_database_options(cursor)
-    return ddl.AlterDatabase(name, options.charset, options.collation)
+    return ddl.AlterDatabase(name, read_database_options(cursor).charset)
 
 
-def _read_drop(cursor: Cursor, charset: str) -> ddl.Statement:
+def _read_drop(cursor: Cursor) -> ddl.Statement:
     if cursor.accept_any(*_DATABASE):
         cursor.accept("IF", "EXISTS")
         return ddl.DropDatabase(cursor.read_name())
@@ -209,12 +203,12 @@ def _read_drop_index(cursor: Cursor) -> ddl.Statement:
     return ddl.AlterTable(table, (make_drop_index(name, if_exists),))
 
 
-def _read_truncate(cursor: Cursor, charset: str) -> ddl.Statement:
+def _read_truncate(cursor: Cursor) -> ddl.Statement:
     cursor.accept("TABLE")
     return ddl.TruncateTable(cursor.read_table_name())
 
 
-def _read_rename(cursor: Cursor, charset: str) -> ddl.Statement:
+def _read_rename(cursor: Cursor) -> ddl.Statement:
     if cursor.accept("USER"):
         cursor.skip_rest()
         return ddl.NoTableEffect("rename user")
@@ -233,7 +227,7 @@ def _read_rename_pair(cursor: Cursor) -> tuple[ddl.Name, ddl.Name]:
     return old, cursor.read_table_name()
 
 
-def _read_recover(cursor: Cursor, charset: str) -> ddl.Statement:
+def _read_recover(cursor: Cursor) -> ddl.Statement:
     cursor.expect("TABLE")
     if cursor.accept("BY", "JOB"):
         cursor.read_integer()
@@ -245,7 +239,7 @@ def _read_recover(cursor: Cursor, charset: str) -> ddl.Statement:
     return ddl.RecoverTable(name)
 
 
-def _read_flashback(cursor: Cursor, charset: str) -> ddl.Statement:
+def _read_flashback(cursor: Cursor) -> ddl.Statement:
     if cursor.accept_any(*_DATABASE):
         name = cursor.read_name()
         _check_restores_drop(cursor)
@@ -268,7 +262,7 @@ def _check_restores_drop(cursor: Cursor) -> None:
         raise cursor.error(_FLASHBACK_TO_TS.format("FLASHBACK TO TIMESTAMP or TSO"))
 
 
-_READERS: dict[str, Callable[[Cursor, str], ddl.Statement]] = {
+_READERS: dict[str, Callable[[Cursor], ddl.Statement]] = {
     "ALTER": _read_alter,
     "CREATE": _read_create,
     "DROP": _read_drop,

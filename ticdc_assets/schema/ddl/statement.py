@@ -1,14 +1,15 @@
 """DDL statements as values.
 
-Names are as written, without a database filled in; columns and indexes are those of
-`events.table_schema`.
+Names are as written, without a database filled in; indexes are those of `events.table_schema`.  A
+column is as declared: its type may depend on the charset of its table, which may be its database's.
+`columns.resolve_column` makes a `Column` of it once that is known.
 """
 
 from typing import Literal
 
 from msgspec import Struct
 
-from ticdc_assets.events import Column, Index, Partition, Partitioning
+from ticdc_assets.events import Charset, ColumnType, Index, Partition, Partitioning
 
 
 class Name(Struct, frozen=True):
@@ -16,6 +17,34 @@ class Name(Struct, frozen=True):
 
     table: str
     database: str | None = None
+
+
+class Default(Struct, frozen=True):
+    """A DEFAULT clause as written; None that is no expression means no default, or NULL.
+
+    The literal is SQL: its meaning depends on the column's type.  `default.convert_default`
+    converts it to the row-image convention.
+    """
+
+    text: str | None = None
+    is_expression: bool = False
+    # `bytes` is a hexadecimal or bit literal; its text is hexadecimal digits.
+    literal: Literal["text", "number", "bytes"] = "text"
+
+
+class DeclaredColumn(Struct):
+    """A column as declared, with what makes its keys."""
+
+    name: str
+    type: ColumnType
+    # `CHAR(n) BINARY` means the binary collation of the column's charset.
+    binary_collation: bool = False
+    nullable: bool = True
+    default: Default = Default()
+    generated: Literal["virtual", "stored"] | None = None
+    comment: str = ""
+    primary: bool = False
+    unique: bool = False
 
 
 class First(Struct, frozen=True):
@@ -35,7 +64,7 @@ Position = First | After
 
 
 class AddColumn(Struct, frozen=True):
-    column: Column
+    column: DeclaredColumn
     position: Position | None = None
     if_not_exists: bool = False
 
@@ -74,23 +103,16 @@ class ModifyColumn(Struct, frozen=True):
     """MODIFY and CHANGE: `column` replaces the column `old_name`; MODIFY keeps the name."""
 
     old_name: str
-    column: Column
+    column: DeclaredColumn
     position: Position | None = None
     if_exists: bool = False
 
 
 class SetDefault(Struct, frozen=True):
-    """A new default, for future rows only; None that is no expression means no default, or NULL.
-
-    The literal is SQL: its meaning depends on the column's type, which the statement lacks.
-    `default.resolve_default` converts it to the row-image convention.
-    """
+    """A new default, for future rows only."""
 
     name: str
-    default: str | None = None
-    is_expression: bool = False
-    # `bytes` is a hexadecimal or bit literal; its text is hexadecimal digits.
-    literal: Literal["text", "number", "bytes"] = "text"
+    default: Default = Default()
 
 
 class RenameTo(Struct, frozen=True):
@@ -105,14 +127,13 @@ class RenameIndex(Struct, frozen=True):
 class ConvertCharset(Struct, frozen=True):
     """A new charset for every text column; None stands for the database's default charset."""
 
-    charset: str | None
-    collation: str | None = None
+    charset: Charset | None
 
 
-class SetCollation(Struct, frozen=True):
-    """A new default collation, for columns of later DDLs; None is that of the charset."""
+class SetCharset(Struct, frozen=True):
+    """A new charset of the table, for columns of later DDLs."""
 
-    collation: str | None
+    charset: Charset
 
 
 class AddPartitions(Struct, frozen=True):
@@ -178,7 +199,7 @@ Action = (
     | RenameTo
     | RenameIndex
     | ConvertCharset
-    | SetCollation
+    | SetCharset
     | AddPartitions
     | DropPartitions
     | TruncatePartitions
@@ -196,8 +217,7 @@ Action = (
 
 class CreateDatabase(Struct, frozen=True):
     name: str
-    charset: str | None = None
-    collation: str | None = None
+    charset: Charset | None = None
     if_not_exists: bool = False
 
 
@@ -209,17 +229,15 @@ class AlterDatabase(Struct, frozen=True):
     """New options of a database; `name` is None for the session's current database."""
 
     name: str | None
-    charset: str | None = None
-    collation: str | None = None
+    charset: Charset | None = None
 
 
 class CreateTable(Struct, frozen=True):
     name: Name
-    columns: tuple[Column, ...]
+    columns: tuple[DeclaredColumn, ...]
     indexes: tuple[Index, ...] = ()
     partitioning: Partitioning | None = None
-    charset: str | None = None
-    collation: str | None = None
+    charset: Charset | None = None
     if_not_exists: bool = False
 
 
