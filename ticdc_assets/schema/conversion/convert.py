@@ -76,6 +76,8 @@ def keeps_values(old: ColumnType, new: ColumnType) -> bool:
     kind = describe(old).kind
     if kind in ("json", "date", "vector"):
         return old.name == new.name
+    if kind in ("text", "binary", "float") and not rewrites_rows(old, new):
+        return True
     before, after = (replace(t, charset=None, collation=None, zerofill=False) for t in (old, new))
     if kind in ("integer", "year"):
         # The length of these types is only a display width.
@@ -97,10 +99,39 @@ def only_widens(old: ColumnType, new: ColumnType) -> bool:
             return False
         (old_precision, old_scale), (new_precision, new_scale) = old_shape, new_shape
         return new_scale >= old_scale and new_precision - new_scale >= old_precision - old_scale
-    if old.name not in ("varchar", "varbinary") or old.length is None or new.length is None:
-        return False
-    is_otherwise_equal = replace(new, length=old.length, collation=old.collation) == old
-    return is_otherwise_equal and new.length >= old.length
+    return False
+
+
+# What TiDB takes for the length of a FLOAT or DOUBLE that states none.
+_FLOAT_LENGTHS = {"float": 12, "double": 22}
+_FIXED = frozenset({"char", "binary"})
+_VARYING = frozenset({"varchar", "var_string", "varbinary"})
+
+
+def rewrites_rows(old: ColumnType, new: ColumnType) -> bool:
+    """Return whether TiDB writes all rows anew when a text, binary or float changes its type.
+
+    Otherwise stored values stay as they are, even those that the new type would cut, strip, pad or
+    round.  Follows `needChangeColumnData` in TiDB's `pkg/ddl`: it compares the lengths of texts in
+    whatever unit a type has, characters of VARCHAR with bytes of TEXT.
+    """
+    before, after = describe(old), describe(new)
+    if before.kind != after.kind:
+        return True
+    if before.kind == "float":
+        if before != after or old.unsigned != new.unsigned:
+            return True
+        shapes = [
+            (t.length or _FLOAT_LENGTHS[t.name], -1 if t.decimals is None else t.decimals)
+            for t in (old, new)
+        ]
+        return any(narrow < wide for wide, narrow in zip(*shapes, strict=True))
+    names = {before.name, after.name}
+    is_padded = names == {"binary"} and old.length != new.length
+    if is_padded or (names & _FIXED and names & _VARYING):
+        return True
+    old_length, new_length = before.width or old.length, after.width or new.length
+    return old_length is None or new_length is None or new_length < old_length
 
 
 _TIMES: tuple[Kind, ...] = ("date", "datetime", "time", "year")
