@@ -6,12 +6,14 @@ marked as one; nothing is evaluated here.
 
 from base64 import b64encode
 from decimal import ROUND_HALF_UP, Context, Decimal
+from math import isfinite
 
 from ticdc_assets.events import ColumnType
 from ticdc_assets.schema.ddl.cursor import Cursor
 from ticdc_assets.schema.ddl.statement import Default
 from ticdc_assets.schema.ddl.temporal_literal import normalize_temporal
 from ticdc_assets.schema.ddl.tokens import Kind
+from ticdc_assets.schema.types.float_text import format_plain
 from ticdc_assets.schema.types.mysql_type import TYPES
 
 _NOW = ("CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW")
@@ -40,6 +42,12 @@ def convert_default(default: Default, type: ColumnType) -> tuple[str | None, boo
     if text is None or default.is_expression:
         return text, default.is_expression
     row = TYPES[type.name]
+    if default.literal == "number" and "e" in text.lower() and row.kind != "float":
+        # TiDB reads a number with an exponent as a DOUBLE and then takes its digits as a text.
+        number = float(_EXACT.create_decimal(text))
+        if isfinite(number):
+            digits = repr(round(number) if row.kind == "integer" else number)
+            return convert_default(Default(format_plain(digits)), type)
     if default.literal == "bytes":
         data = bytes.fromhex(text)
         if row.kind in ("integer", "float", "decimal", "bit", "year"):
