@@ -109,6 +109,11 @@ SCENARIOS: dict[str, tuple[str, list[Step], Expected]] = {
         ],
         {"t(a, b, v)": [("1", "1", "1"), ("1", "3", "3"), ("2", "2", "2"), ("3", "3", "4")]},
     ),
+    "with partitions that are all emptied": (
+        T,
+        [put("t", id=1, v=1), alter("TRUNCATE PARTITION ALL", T), put("t", id=2, v=2)],
+        {"t(id, v)": [("2", "2")]},
+    ),
     "of which another one is a copy": (
         T,
         [put("t", id=1, v=1), Ddl("CREATE TABLE `c` LIKE `t`", "c", T), put("c", id=2, v=2)],

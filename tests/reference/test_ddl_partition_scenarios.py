@@ -56,6 +56,16 @@ SCENARIOS: dict[str, tuple[list[Step], Expected]] = {
         [create(by=RANGE), *rows(5, 15), alter("TRUNCATE PARTITION ALL"), *rows(7)],
         {"t(id, v)": left(7)},
     ),
+    "all partitions are emptied, by name and of unknown collation": (
+        [
+            create(LISTED, LIST),
+            put("t", id=1, r="de"),
+            put("t", id=2, r="DE"),
+            alter("TRUNCATE PARTITION `pd`,`pe`,`pa`"),
+            put("t", id=3, r="DE"),
+        ],
+        {"t(id, r)": [("3", "DE")]},
+    ),
     "a partition is added and dropped": (
         [
             create(by=RANGE.replace(",PARTITION `p2` VALUES LESS THAN (MAXVALUE)", "")),

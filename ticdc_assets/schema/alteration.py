@@ -314,11 +314,9 @@ def get_partitioning(schema: TableSchema) -> Partitioning:
     return schema.partitioning
 
 
-def find_partitions(schema: TableSchema, names: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Find partitions by name, in any case; None selects all.  Return the names as declared."""
+def find_partitions(schema: TableSchema, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Find partitions by name, in any case; return the names as declared."""
     partitions = get_partitioning(schema).partitions
-    if names is None:
-        return tuple(p.name for p in partitions)
     wanted = _fold_all(names)
     known = tuple(p.name for p in partitions if fold_name(p.name) in wanted)
     if len(known) != len(wanted):

@@ -28,6 +28,7 @@ from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.columns import resolve_column
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.effect import (
+    ALL_ROWS,
     AllTablesPaused,
     ColumnAdded,
     ColumnChange,
@@ -245,8 +246,7 @@ class _Application:
                     schema = drop_partitions(schema, names)
                     emptied.append(PartitionsEmptied(schema, partitioning, names))
                 case ddl.TruncatePartitions(selected):
-                    names = find_partitions(schema, selected)
-                    emptied.append(PartitionsEmptied(schema, get_partitioning(schema), names))
+                    emptied.append(_truncate_partitions(schema, selected))
                 case _:
                     schema, column_changes = apply_action(action, schema)
                     changes += column_changes
@@ -331,6 +331,14 @@ class _Application:
         if stated is None or key_of(stated) != key_of(replayed):
             return replayed
         return require_known_types(reconcile(replayed, stated))
+
+
+def _truncate_partitions(schema: TableSchema, names: tuple[str, ...] | None) -> PartitionsEmptied:
+    if names is not None:
+        names, partitioning = find_partitions(schema, names), get_partitioning(schema)
+        if len(names) < len(partitioning.partitions):
+            return PartitionsEmptied(schema, partitioning, names)
+    return PartitionsEmptied(schema, ALL_ROWS, ("ALL",))
 
 
 def _drop_effects(dropped: Iterable[TableSchema | None]) -> list[Effect]:

@@ -9,7 +9,7 @@ from datetime import tzinfo
 
 from msgspec import Struct
 
-from ticdc_assets.events import Column, ColumnType, Partitioning, TableSchema
+from ticdc_assets.events import Column, ColumnType, Partition, Partitioning, TableSchema
 from ticdc_assets.schema.ddl_context import DdlContext
 
 # Column changes: what every row of an altered table goes through, in order.
@@ -105,6 +105,10 @@ class TableAltered(Struct, frozen=True):
 
     schema: TableSchema
     column_changes: tuple[ColumnChange, ...] = ()
+
+
+# One partition with every row: all partitions of a table, whatever is known of them.
+ALL_ROWS = Partitioning("hash", (Partition("ALL"),), expression="0")
 
 
 class PartitionsEmptied(Struct, frozen=True):
