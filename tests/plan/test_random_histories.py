@@ -29,7 +29,7 @@ class Unreadable(World):
         if (found := self.some_parted()) is None or (other := self.free()) is None:
             return
         name, table = found
-        fresh = self.like(table, other)
+        fresh = self.partner(name, other)
         row = {c.name: self.value(c.kind) for c in fresh.sent()}
         row["id"] = 79
         self.steps.append(put(other, **row))

@@ -47,6 +47,11 @@ class RandomTable:
     bounds: dict[str, int | None] | None = None
     hashes: int | None = None
 
+    def like(self) -> "RandomTable":
+        columns = [Column(c.name, c.kind) for c in self.columns]
+        bounds = dict(self.bounds) if self.bounds else None
+        return RandomTable(columns, self.key, bounds=bounds, hashes=self.hashes)
+
     def definition(self) -> str:
         columns = [f"`{c.name}` {c.kind}" for c in self.columns]
         if self.key:

@@ -147,17 +147,7 @@ class World:
     def copy(self) -> None:
         if (found := self.some()) is None or (name := self.free()) is None:
             return
-        source, table = found
-        self.tables[name] = RandomTable(
-            [Column(c.name, c.kind) for c in table.columns],
-            table.key,
-            bounds=dict(table.bounds) if table.bounds else None,
-            hashes=table.hashes,
-        )
-        origin = ".".join(
-            f"`{part}`" for part in ("shop/" * ("/" not in source) + source).split("/")
-        )
-        self.say(f"CREATE TABLE @ LIKE {origin}", name)
+        self.like(found[0], name)
 
     def truncate(self) -> None:
         if (found := self.some()) is not None:
@@ -335,15 +325,23 @@ class World:
         if (found := self.some_parted()) is None or (other := self.free()) is None:
             return
         name, table = found
-        fresh = self.like(table, other)
+        fresh = self.partner(name, other)
         partition = self.random.choice(table.partitions())
         fresh.rows = [row for row in table.rows if table.partition_of(row) == partition]
         table.rows = [row for row in table.rows if table.partition_of(row) != partition]
         self.steps.append(exchange(name, partition, other))
 
-    def like(self, table: RandomTable, name: str) -> RandomTable:
-        """Create a table with the columns of another one and no partitions."""
-        fresh = RandomTable([Column(c.name, c.kind) for c in table.columns], table.key)
-        self.tables[name] = fresh
-        self.say(f"CREATE TABLE @ ({fresh.definition()})", name)
+    def like(self, source: str, name: str) -> RandomTable:
+        """Create an empty table like another one."""
+        fresh = self.tables[name] = self.tables[source].like()
+        full = source if "/" in source else f"shop/{source}"
+        origin = ".".join(f"`{part}`" for part in full.split("/"))
+        self.say(f"CREATE TABLE @ LIKE {origin}", name)
+        return fresh
+
+    def partner(self, source: str, name: str) -> RandomTable:
+        """Create an empty table that can change rows with a partition of another one."""
+        fresh = self.like(source, name)
+        fresh.bounds = fresh.hashes = None
+        self.say("ALTER TABLE @ REMOVE PARTITIONING", name)
         return fresh

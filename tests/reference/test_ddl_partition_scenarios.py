@@ -161,6 +161,29 @@ SCENARIOS: dict[str, tuple[list[Step], Expected]] = {
         ],
         {"t(id, v)": left(2, 9), "archive/t(id, v)": left(1, 5)},
     ),
+    "rows older than a column change tables that added it alike": (
+        [
+            create(by=RANGE),
+            create(table="n"),
+            *rows(5, 15),
+            *(
+                Ddl(
+                    f"ALTER TABLE `{t}` ADD `x` DECIMAL(9,1) DEFAULT {x}", t, f"{T}, x decimal(9,1)"
+                )
+                for t, x in (("t", "1.5"), ("n", "'1.50'"))
+            ),
+            Ddl("CREATE TABLE `m` LIKE `t`", "m", f"{T}, x decimal(9,1)"),
+            Ddl("ALTER TABLE `m` CHANGE `x` `y` DECIMAL(9,1)", "m", f"{T}, y decimal(9,1)"),
+            Ddl("ALTER TABLE `m` CHANGE `y` `x` DECIMAL(9,1)", "m", f"{T}, x decimal(9,1)"),
+            exchange("t", "p0", "n"),
+            exchange("t", "p1", "m"),
+        ],
+        {
+            "t(id, v, x)": [],
+            "n(id, v, x)": [("5", "v5", "1.5")],
+            "m(id, v, x)": [("15", "v15", "1.5")],
+        },
+    ),
     "a list partition and an empty table change rows": (
         [
             create(LISTED, LIST),

@@ -124,6 +124,17 @@ SCENARIOS: dict[str, tuple[list[Step], dict[str, str], Expected]] = {
         {"t": "EXCHANGE PARTITION", "u": "EXCHANGE PARTITION"},
         {"w(id, v)": left(3)},
     ),
+    "rows that are older than a column stop an exchange with a table that added it otherwise": (
+        [
+            create("t", RANGE),
+            *rows("t", 1),
+            Ddl("ALTER TABLE `t` ADD `x` INT DEFAULT 5", "t", f"{T}, x int default 5"),
+            create("u", columns=f"{T}, x int default 5"),
+            exchange("t", "p0", "u"),
+        ],
+        {"t": "older than the column 'x'", "u": "load both tables"},
+        {},
+    ),
     "a table that exchanges rows with itself stops": (
         [create("t", RANGE), *rows("t", 1), exchange("t", "p0", "t")],
         {"t": "with the table itself"},

@@ -60,6 +60,8 @@ class Column(Struct, frozen=True):
     # Virtual columns are in schemas, never in rows.
     generated: Literal["virtual", "stored"] | None = None
     comment: str = ""
+    # The text of the value that existing rows got when DDL added the column; see `added_value`.
+    added_value: str | None = None
 
 
 class Index(Struct, frozen=True):

@@ -96,7 +96,7 @@ def _(action: ddl.ModifyColumn, schema: TableSchema) -> AlterResult:
     old = _find_column(schema, action.old_name, if_exists=action.if_exists)
     if old is None:
         return schema, ()
-    new = resolve_column(action.column, schema.charset)
+    new = replace(resolve_column(action.column, schema.charset), added_value=old.added_value)
     if any(i.primary and _contains_name(i.columns, old.name) for i in schema.indexes):
         new = replace(new, nullable=False)
     return _change_column(schema, old, new, action.position)

@@ -9,7 +9,6 @@ Rules:
 """
 
 from collections.abc import Iterable
-from datetime import UTC, tzinfo
 
 from msgspec.structs import replace
 
@@ -17,6 +16,7 @@ from ticdc_assets.errors import CONTENT_ERRORS, UnreadableDdl, UnsupportedDdl
 from ticdc_assets.errors import describe_content_error as describe
 from ticdc_assets.events import SchemaChange, TableSchema
 from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.schema.added_value import note_added_values, require_same_added_values
 from ticdc_assets.schema.alteration import (
     apply_action,
     drop_partitions,
@@ -30,9 +30,7 @@ from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.effect import (
     ALL_ROWS,
     AllTablesPaused,
-    ColumnAdded,
     ColumnChange,
-    ColumnConverted,
     Effect,
     PartitionExchanged,
     PartitionsEmptied,
@@ -46,7 +44,12 @@ from ticdc_assets.schema.effect import (
 )
 from ticdc_assets.schema.lost_key import KEY_LOST, lacks_key
 from ticdc_assets.schema.name_resolution import affected_tables, resolve_name, stated_tables
-from ticdc_assets.schema.reconciliation import adopt_stated_types, reconcile, with_key_columns
+from ticdc_assets.schema.reconciliation import (
+    adopt_stated_types,
+    reconcile,
+    set_time_zone,
+    with_key_columns,
+)
 from ticdc_assets.schema.types.mysql_type import require_known_types
 
 
@@ -251,6 +254,12 @@ class _Application:
                     schema, column_changes = apply_action(action, schema)
                     changes += column_changes
         schema = self._reconcile(schema)
+        zone, is_stated = self._catalog.context.time_zone, self._change.schema is not None
+        changes = [
+            set_time_zone(change, zone, is_stated=is_stated)
+            for change in adopt_stated_types(changes, schema)
+        ]
+        schema = note_added_values(schema, changes, self._change.commit_ts)
         lost_key = lacks_key(before, schema)
         schema = self._catalog.replace(replace(schema, lost_key=lost_key))
         if lost_key and not before.lost_key and not self._catalog.force_replicate:
@@ -261,7 +270,6 @@ class _Application:
             return [replace(effect, schema=schema, context=context) for effect in emptied]
         if not changes and schema == before:
             return []
-        changes = [self._in_session(change) for change in adopt_stated_types(changes, schema)]
         return [TableAltered(schema, tuple(changes))]
 
     def _exchange_partition(self, name: ddl.Name, action: ddl.ExchangePartition) -> list[Effect]:
@@ -281,21 +289,10 @@ class _Application:
             raise UnsupportedDdl(f"cannot exchange a partition with {other!r}: unknown table")
         if key_of(others[0]) == key_of(schema):
             raise UnsupportedDdl("cannot exchange a partition of a table with the table itself")
+        require_same_added_values(schema, others[0])
         schema = self._catalog.replace(self._reconcile(schema))
         partitioning, context = get_partitioning(schema), self._catalog.context
         return [PartitionExchanged(schema, partitioning, partition, others[0], context)]
-
-    def _in_session(self, change: ColumnChange) -> ColumnChange:
-        """Return a change with the time zone on which the values of existing rows may depend."""
-        zone: tzinfo | None = self._catalog.context.time_zone
-        match change:
-            case ColumnAdded(column):
-                # Stated defaults of TIMESTAMP are in UTC.
-                is_stated = self._change.schema is not None and column.type.name == "timestamp"
-                return replace(change, zone=UTC if is_stated else zone)
-            case ColumnConverted():
-                return replace(change, zone=zone)
-        return change
 
     # Names and stated schemas
 

@@ -6,6 +6,7 @@ schema files state no index but the primary key, and classic ones no enum member
 """
 
 from collections.abc import Sequence
+from datetime import UTC, tzinfo
 
 from msgspec.structs import replace
 
@@ -48,6 +49,18 @@ def adopt_stated_types(
     VARBINARY.  Its TIMESTAMP defaults are in the session's time zone; stated ones are in UTC.
     """
     return tuple(_adopt_stated_type(step, schema) for step in steps)
+
+
+def set_time_zone(step: ColumnChange, zone: tzinfo | None, *, is_stated: bool) -> ColumnChange:
+    """Return a change with the time zone on which the values of existing rows may depend."""
+    match step:
+        case ColumnAdded(column):
+            # Stated defaults of TIMESTAMP are in UTC.
+            is_utc = is_stated and column.type.name == "timestamp"
+            return replace(step, zone=UTC if is_utc else zone)
+        case ColumnConverted():
+            return replace(step, zone=zone)
+    return step
 
 
 def _adopt_stated_type(step: ColumnChange, schema: TableSchema) -> ColumnChange:
@@ -94,6 +107,7 @@ def _complete_column(replayed: Column | None, stated: Column) -> Column:
         default_is_expression=is_expression,
         generated=stated.generated or replayed.generated,
         comment=stated.comment or replayed.comment,
+        added_value=replayed.added_value if stated.added_value is None else stated.added_value,
     )
 
 
