@@ -11,6 +11,7 @@ from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from tests.mariadb_server import MariaDb
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import load_changefeeds
+from ticdc_assets.lake.verify import table
 
 DDL = "CREATE TABLE goods (id int NOT NULL PRIMARY KEY, title varchar(20))"
 TITLES = ["one", "two", "three"]
@@ -47,6 +48,19 @@ def test_the_command_says_what_differs_and_needs_no_spark(
     assert code == 1
     assert 'differs in title: {"id": "2"} (missed)' in out.decode()
     assert err == ["differs: shop.goods: 1 row: see the lake's table differences"]
+
+    # A row that the lake has twice.
+    copy.server.run("USE shop", "UPDATE goods SET title = 'two' WHERE id = 2")
+    rows = pa.table({"id": pa.array([1, 2, 3, 3], pa.int32()), "title": [*TITLES, "three"]})
+    copy.put_arrow(read_schema("shop", DDL), rows)
+    code, out, err = run("verify", *options, "--wait", 0)
+    assert (code, err) == (1, ["differs: shop.goods: 1 row: see the lake's table differences"])
+    assert 'extra: {"id": "3"} (missed)' in out.decode()
+    # Whatever the rows look like: tables of which one has more rows are not equal.
+    monkeypatch.setattr(table, "find_different_rows", lambda *_: iter(()))
+    code, out, err = run("verify", *options, "--wait", 0)
+    assert (code, len(err)) == (1, 1)
+    assert "4 rows in the lake, 3 upstream, but no row was found that differs" in err[0]
 
     code, out, err = run("verify", *options, "--table", "shop.none")
     assert (code, err) == (2, ["ticdc-assets: --table: the lake has no table shop.none"])

@@ -35,22 +35,26 @@ def rows(table: Sequence[tuple[int, int]]) -> list[Texts]:
 def test_rows_with_keys(
     comparison: Comparison, one: dict[int, int], news: dict[int, int], data: st.DataObject
 ) -> None:
-    removed = data.draw(st.sets(st.sampled_from(sorted(one)) if one else st.nothing()))
+    some = st.sets(st.sampled_from(sorted(one)) if one else st.nothing())
+    removed, repeated = data.draw(some), data.draw(some)
     other = {key: value for key, value in one.items() if key not in removed} | news
-    lake, upstream = (
-        SmallLakeSide(rows(list(table.items())), comparison) for table in (one, other)
-    )
+    copies = [(key, one[key]) for key in repeated]
+    lake = SmallLakeSide(rows([*one.items(), *copies]), comparison)
+    upstream = SmallLakeSide(rows(list(other.items())), comparison)
     plan = narrowing.CoarsePlan(SPANS) if comparison is KEYED else plan_hashes(1)
     sums = [dict(side.sum_parts(plan.spans, plan.parts)) for side in (lake, upstream)]
     different = compare_sums(*sums, plan.list_parts())
     found = list(find_different_rows(lake, upstream, different, 120, lambda done: None))
 
     expected = {
-        (str(key).encode(), name_difference(key, one, other))
+        (str(key).encode(), "extra" if key in repeated else name_difference(key, one, other))
         for key in {*one, *other}
-        if one.get(key) != other.get(key)
+        if one.get(key) != other.get(key) or key in repeated
     }
     assert Counter((row.key[0], row.what) for row in found) == Counter(expected)
+    assert sum(row.copies for row in found if row.what == "extra") == sum(
+        1 + (key in repeated) if key not in other else key in repeated for key in one
+    )
     assert bool(different) == bool(expected)
 
 

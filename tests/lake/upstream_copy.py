@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from msgspec.structs import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -90,8 +90,9 @@ class UpstreamCopy:
     def put_arrow(self, schema: TableSchema, rows: pa.Table, **changes: Any) -> None:
         """Write a table without Spark."""
         rows = rows.append_column("_commit_ts", pa.array([5] * len(rows), pa.int64()))
-        write_deltalake(self.lake.current_path(f"{schema.table}-1"), rows, mode="overwrite")
-        self._register(schema, 0, changes)
+        path = self.lake.current_path(f"{schema.table}-1")
+        write_deltalake(path, rows, mode="overwrite")
+        self._register(schema, DeltaTable(path).version(), changes)
 
     def put(self, schema: TableSchema, rows: DataFrame, **changes: Any) -> None:
         """Write a table, and the next snapshot with it; `changes` are to its state."""

@@ -45,7 +45,10 @@ class CoarsePlan:
 
 @dataclass(frozen=True)
 class DifferentRow:
-    """A row of which the sides differ; without a key, how many copies are missing or extra."""
+    """A row of which the sides differ, or how many copies of it are missing or extra.
+
+    With a key, there is more than one copy only if a side has a key more than once.
+    """
 
     position: int
     key: Texts
@@ -133,7 +136,7 @@ def compare_entries(lake: Iterable[Entry], upstream: Iterable[Entry]) -> Iterato
             continue
         position, key = name
         copies = len(one) - len(other)
-        if one and other and key:
+        if one and other and key and not copies:
             yield DifferentRow(position, key, "differs")
         else:
             yield DifferentRow(position, key, "extra" if copies > 0 else "missing", abs(copies))

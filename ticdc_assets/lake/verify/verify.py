@@ -197,9 +197,11 @@ class _Run:
         cause = _Causes(self._environment.reader, table)
         sides = compared.lake, compared.upstream
         differences = self._describe(compared, compared.different, sides, cause)
+        reason = None if differences else _compare_counts(compared)
         found = replace(
             blank,
-            verdict="differs" if differences or not compared.complete else "equal",
+            verdict="differs" if differences or reason or not compared.complete else "equal",
+            reason=reason,
             lake_rows=compared.lake_rows,
             upstream_rows=compared.upstream_rows,
             different_rows=len(differences),
@@ -287,6 +289,14 @@ class _Run:
             if snapshot.snapshot_id > self._snapshot.snapshot_id or time.monotonic() >= until:
                 return snapshot
             time.sleep(_POLL_INTERVAL)
+
+
+def _compare_counts(compared: TableComparison) -> str | None:
+    """Return why a comparison that names no row finds no equality: the sides count other rows."""
+    if compared.lake_rows == compared.upstream_rows:
+        return None
+    rows = f"{compared.lake_rows:,} rows in the lake, {compared.upstream_rows:,} upstream"
+    return f"{rows}, but no row was found that differs: verify again"
 
 
 class _Causes:
