@@ -221,14 +221,17 @@ def _view_later(before: AsOfView, last: Snapshot, ts: int) -> AsOfView:
     """Apply the events between a view and a later ts; tables that have none stay as they are."""
     # All batches were applied up to the ts of the view.
     base = Snapshot(before.state, last.batch, last.decoded_batch)
-    view = _apply(
-        before.lake,
-        base,
-        last,
-        ts,
-        lambda _, id: before.build(id),
-        lambda _, id: before._count(id),
-    )
+    lake, known = before.lake, before.state.incarnations
+    reader = LakeReader(lake.location)
+
+    # What the view does not know begins in the window: with the rows of a load, or without rows.
+    def read(start: Snapshot, id: str) -> DataFrame | None:
+        return before.build(id) if id in known else read_old_rows(lake, start, id)
+
+    def count(start: Snapshot, id: str) -> int:
+        return before._count(id) if id in known else _count_rows(reader, start, id)
+
+    view = _apply(lake, base, last, ts, read, count)
     return replace(view, snapshots=before.snapshots)
 
 
