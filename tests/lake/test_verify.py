@@ -127,11 +127,11 @@ class Killed(BaseException):
 
 
 @dataclass
-class KilledUpstream:
-    """A database during whose n-th query the run is killed."""
+class FakeTidb:
+    """A MariaDB that says it is TiDB: there is none to be had here; a query of it kills the run."""
 
     copy: UpstreamCopy
-    after: int
+    after: int = 1_000_000
 
     @contextmanager
     def open_snapshot(self, ts: int) -> Iterator[UpstreamSnapshot]:
@@ -145,7 +145,7 @@ class KilledUpstream:
                 return query(sql)
 
             snapshot.query = count  # type: ignore[method-assign]
-            yield snapshot
+            yield UpstreamSnapshot([snapshot], Pace(None), is_tidb=True)
 
 
 def test_a_thousandth_of_a_larger_table_is_found_in_a_fraction_of_its_rows(
@@ -168,8 +168,8 @@ def test_a_thousandth_of_a_larger_table_is_found_in_a_fraction_of_its_rows(
     )
     copy.put(read_schema("v", LARGE), rows)
     with pytest.raises(Killed):
-        copy.verify(open_upstream=KilledUpstream(copy, after=7).open_snapshot)
-    (equal,) = copy.verify()
+        copy.verify(open_upstream=FakeTidb(copy, after=7).open_snapshot)
+    (equal,) = copy.verify(open_upstream=FakeTidb(copy).open_snapshot)
     # What the killed run had compared is not read again.
     assert 0 < equal.rows_summed < 70_000
     (equal,) = copy.verify()
@@ -203,21 +203,26 @@ def test_a_run_that_was_killed_anywhere_goes_on_to_the_same_result(
         "UPDATE small SET name = 'other' WHERE id = 3",
         "DELETE FROM by_name WHERE name = 'k5'",
     )
-    expected = small.verify()
-    queries = KilledUpstream(small, after=1000)
-    small.verify(open_upstream=queries.open_snapshot)
+    tidb = FakeTidb(small, after=1000)
+    expected = small.verify(open_upstream=tidb.open_snapshot)
     results = Results(small.lake.location)
-    for number in range(0, 1000 - queries.after, 2):
+    for number in range(0, 1000 - tidb.after, 2):
         with pytest.raises(Killed):
-            small.verify(open_upstream=KilledUpstream(small, after=number).open_snapshot)
+            small.verify(open_upstream=FakeTidb(small, after=number).open_snapshot)
         progress, _ = results.read_progress()
         assert progress is not None
         before = results.read_run(progress.run)
-        found = small.verify()
+        found = small.verify(open_upstream=FakeTidb(small).open_snapshot)
         assert strip(found) == strip(expected)
         # What the killed run had found is reported again, and was not compared again.
         assert found[: len(before)] == before
         assert results.read_progress() == (None, {})
+    with pytest.raises(Killed):
+        small.verify(open_upstream=FakeTidb(small, after=number).open_snapshot)
+    assert before
+    # A server that only reads the present has other rows by now.
+    fill(server)
+    assert {each.verdict for each in small.verify()} == {"equal"}
 
 
 def read_delta(copy: UpstreamCopy, name: str, found: TableVerification) -> list[dict[str, Any]]:
@@ -238,10 +243,11 @@ def test_a_result_that_was_half_written_is_replaced(
         write(self, name, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Results, "_write", kill)
+    tidb = FakeTidb(small).open_snapshot
     with pytest.raises(Killed):
-        small.verify("v.by_name")
+        small.verify("v.by_name", open_upstream=tidb)
     monkeypatch.undo()
-    (found,) = small.verify("v.by_name")
+    (found,) = small.verify("v.by_name", open_upstream=tidb)
     rows = read_delta(small, "differences", found)
     assert sorted(row["key"] for row in rows) == ['{"name": "k5"}', '{"name": "k6"}']
     (row,) = read_delta(small, "verifications", found)
@@ -309,15 +315,3 @@ def open_too_late(ts: int) -> Iterator[UpstreamSnapshot]:
     if ts:
         raise SnapshotTooOld("GC life time is shorter")
     yield UpstreamSnapshot([], Pace(None), is_tidb=True)
-
-
-@dataclass
-class FakeTidb:
-    """A MariaDB that says it is TiDB: there is none to be had here."""
-
-    copy: UpstreamCopy
-
-    @contextmanager
-    def open_snapshot(self, ts: int) -> Iterator[UpstreamSnapshot]:
-        with self.copy.environment().open_upstream(ts) as snapshot:
-            yield UpstreamSnapshot([snapshot], Pace(None), is_tidb=True)

@@ -110,7 +110,7 @@ class _Run:
             snapshot = read_snapshot(self._environment.reader, run.snapshot_id)
             tables = [table.id for table in _select_tables(snapshot, names)]
             is_newest = run.snapshot_id == last.snapshot_id
-            if tables == run.tables and (is_newest or self._can_read(snapshot)):
+            if tables == run.tables and self._can_continue(snapshot, is_newest=is_newest):
                 self.results.may_repeat = True
                 return run, known, snapshot
         tables = [table.id for table in _select_tables(last, names)]
@@ -118,13 +118,14 @@ class _Run:
         self.results.keep_progress(run, {})
         return run, {}, last
 
-    def _can_read(self, snapshot: Snapshot) -> bool:
-        """Whether upstream reads a snapshot that is not the newest."""
+    def _can_continue(self, snapshot: Snapshot, *, is_newest: bool) -> bool:
+        """Whether upstream reads what a killed run has read; without TiDB, it may have changed."""
         try:
             with self._environment.open_upstream(snapshot.ts) as upstream:
                 return upstream.is_tidb
         except SnapshotTooOld:
-            return False
+            # Another run would not read more.
+            return is_newest
 
     def verify_all(self) -> Iterator[TableVerification]:
         found_before = self.results.read_run(self._progress.run)
