@@ -1,5 +1,6 @@
 """`load` makes tables of an export, and names what it leaves out."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.dumpling.exporter import TSO, Exporter, format_metadata
 from tests.lake.canal import row, watermark
 from tests.mariadb_server import MariaDb
 from ticdc_assets.cli.load import format_progress
+from ticdc_assets.cli.texts import format_time
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.load.load import LoadProgress
 
@@ -83,6 +85,23 @@ def test_rows_of_an_export_come_first_and_changes_follow(
     assert run("advance")[0] == 0
     code, out, _ = run("show", "d.t", "--format", "jsonl")
     assert out == b'{"id":"1","v":"a"}\n{"id":"2","v":null}\n'
+
+    # No event has the row of the load.
+    when = f"{TSO}  {format_time(TSO)}"
+    code, out, err = run("why", "d.t", "1")
+    loaded = f"{when}  load    from {folder}"
+    assert (code, out.decode().splitlines(), err) == (0, [loaded, "    id: 1", "    v: a"], [])
+    code, out, err = run("why", "d.t", "v=a", "--format", "jsonl")
+    (line,) = map(json.loads, out.splitlines())
+    assert (line["op"], line["origin"]) == ("load", str(folder))
+    assert (line["commit_ts"], line["after"]) == (TSO, {"id": "1", "v": "a"})
+    assert run("why", "d.t", "3")[0] == 2
+    for log in Path().rglob("current/*-load/_delta_log"):
+        for file in log.parent.glob("*.parquet"):
+            file.unlink()
+    code, out, _ = run("why", "d.t", "1")
+    note = "maintenance has removed the files with its rows"
+    assert (code, out.decode()) == (0, f"{loaded}  {note}\n")
 
 
 def test_an_export_that_cannot_be_loaded_is_an_error_before_spark_starts(

@@ -81,8 +81,9 @@ Print the events of a table under this name, in order of commit ts: row changes 
     "why": """\
 Print every event of a row, also of one that is gone, under every name that its table had: commit
 ts, operation, schema version, position in the source, old and new values, whether the checksum that
-TiCDC stated fits, and whether it is a repetition, waiting or quarantined; and the DDLs of the table
-since.  A row is named by the values of its key, or of any other columns.
+TiCDC stated fits, and whether it is a repetition, waiting or quarantined; the loads of the table
+with the row that each had; and the DDLs since.  A row is named by the values of its key, or of any
+other columns.
 """,
     "schema": """\
 Print every version of a table's schema: since when it is valid, by which DDL, and what it changed.

@@ -11,13 +11,16 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.lake.views.loaded_rows import LoadedRows, find_loaded_rows
 from ticdc_assets.lake.views.overview import SchemaVersionRow
 from ticdc_assets.lake.views.row_history import Printed, RowEvent, RowHistories
 from ticdc_assets.safe_text import escape_control
 
+_GONE = "maintenance has removed the files with its rows"
+
 
 def why(options: argparse.Namespace) -> int:
-    """Print every event of a row."""
+    """Print every event of a row, and the loads that began its table."""
     reader = open_reader(options)
     histories = RowHistories.open(reader, read_existing_snapshot(reader), options.table)
     wanted = _parse_key(options.key, histories.schema)
@@ -27,13 +30,16 @@ def why(options: argparse.Namespace) -> int:
         missing = ", ".join(column for column in wanted if version.schema.column(column) is None)
         warn(f"not searched: {name} from {when} on, which has no column {missing}")
     found = histories.find(wanted)
-    if not found:
+    loads = find_loaded_rows(reader, histories.versions, wanted)
+    if not found and all(load.rows == [] for load in loads):
         named = ", ".join(f"{name}={value}" for name, value in wanted.items())
         raise ConfigError(f"no event of a row with {named} in {options.table}", setting="KEY")
     if options.format == "jsonl":
-        write_data(map(_format_json, found))
+        events = [(event.change.commit_ts, _format_json(event)) for event in found]
+        loaded = [(each.load.ts, line) for each in loads for line in _format_json_load(each)]
+        write_data(line for _, line in sorted([*events, *loaded], key=_get_ts))
     else:
-        lines = _format_text(found, histories.versions)
+        lines = _format_text(found, loads, histories.versions)
         write_data(escape_control(line).encode() + b"\n" for line in lines)
     return 0
 
@@ -79,15 +85,48 @@ def _format_json(event: RowEvent) -> bytes:
     return json.dumps(stated).encode() + b"\n"
 
 
-def _format_text(found: Sequence[RowEvent], versions: Sequence[SchemaVersionRow]) -> Iterator[str]:
-    """Yield the events, with the DDLs of the table between and after them."""
-    start = found[0].change.commit_ts
-    ddls = [version for version in versions if version.sql and version.valid_from >= start]
-    # Of one ts, the events come first.
+def _format_json_load(loaded: LoadedRows) -> Iterator[bytes]:
+    load = loaded.load
+    stated = {
+        "commit_ts": load.ts,
+        "time": texts.format_time(load.ts),
+        "op": "load",
+        "origin": load.origin,
+    }
+    if loaded.rows is None:
+        yield json.dumps(stated | {"status": _GONE}).encode() + b"\n"
+    for row in loaded.rows or ():
+        yield json.dumps(stated | {"after": row}).encode() + b"\n"
+
+
+def _format_text(
+    found: Sequence[RowEvent], loads: Sequence[LoadedRows], versions: Sequence[SchemaVersionRow]
+) -> Iterator[str]:
+    """Yield the events and the loads, with the DDLs of the table between and after them."""
+    # Of one ts, the events come first, and a load has what the DDLs did.
     lines = [(event.change.commit_ts, _format_event(event)) for event in found]
-    lines += [(ddl.valid_from, _format_ddl(ddl)) for ddl in ddls]
-    for _, of_one in sorted(lines, key=lambda line: line[0]):
+    start = min([ts for ts, _ in lines] + [each.load.ts for each in loads if each.rows != []])
+    lines += [
+        (version.valid_from, _format_ddl(version))
+        for version in versions
+        if version.sql and version.valid_from >= start
+    ]
+    lines += [(each.load.ts, _format_load(each)) for each in loads if each.load.ts >= start]
+    for _, of_one in sorted(lines, key=_get_ts):
         yield from of_one
+
+
+def _get_ts(line: tuple[int, object]) -> int:
+    return line[0]
+
+
+def _format_load(loaded: LoadedRows) -> Iterator[str]:
+    load = loaded.load
+    note = f"  {_GONE}" if loaded.rows is None else "" if loaded.rows else "  without this row"
+    yield f"{texts.format_ts(load.ts)}  load    from {load.origin}{note}"
+    for row in loaded.rows or ():
+        for line in _format_values(None, row):
+            yield f"    {line}"
 
 
 def _format_ddl(ddl: SchemaVersionRow) -> Iterator[str]:

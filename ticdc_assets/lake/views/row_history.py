@@ -150,7 +150,7 @@ class RowHistories:
             if span is None or span.incarnation not in own:
                 continue
             before, after = self._print.images(change, span.schema)
-            if not _states(wanted, before, after):
+            if not states(wanted, before, after):
                 continue
             identity = tuple(row[name] for name in EVENT_IDENTITY)
             status = self._describe_status(span, change, reasons.get((row["seq"], row["index"])))
@@ -235,7 +235,7 @@ def _is_plain(type: ColumnType) -> bool:
     return describe(type).kind in ("integer", "text") and not type.zerofill
 
 
-def _states(wanted: Mapping[str, str], before: Printed | None, after: Printed | None) -> bool:
+def states(wanted: Mapping[str, str], before: Printed | None, after: Printed | None) -> bool:
     """Return whether the old or the new row has the values; an old row may lack columns."""
     rows = [after or {}, {**(after or {}), **before} if before is not None else {}]
     return any(
