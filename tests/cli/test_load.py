@@ -40,11 +40,18 @@ def test_a_load_replaces_a_partial_table_that_has_a_history_and_changes(
     # The table is partial.
     assert run("advance")[0] in (0, 1)
     assert run("show", "d.t", "--format", "jsonl")[1] == b'{"id":"2"}\n'
+    snapshots = [("snapshot", "--into", "now"), ("snapshot", "--into", "then", "--at", TSO + 1)]
+    assert [run(*words)[0] for words in snapshots * 2] == [0] * 4
     folder = tmp_path / "export"
     Exporter(folder).write({SCHEMA: [("1", "a")]})
     assert run("load", folder)[0] == 0
     code, _, err = run("advance")
     assert code == 0, err
+    # The lake has other rows of a ts that it had reached before.
+    for words in snapshots:
+        code, _, err = run(*words)
+        assert code == 2
+        assert err[-1].endswith("the lake has other rows of that ts since: choose another folder")
     shown = b'{"id":"1","v":"a"}\n{"id":"2","v":null}\n'
     assert run("show", "d.t", "--format", "jsonl") == (0, shown, [])
     # No ts is that of a snapshot, and the table begins between the first two.

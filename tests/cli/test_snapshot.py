@@ -71,6 +71,12 @@ def test_a_folder_has_every_table_as_it_was(
     assert (code, len(err)) == (2, 1)
     assert "is not empty, and holds no snapshot" in err[0]
     assert [path.name for path in others.iterdir()] == ["letter.txt"]
+    for inside in (shop.root, shop.root / "new", shop.root / "shop" / "current" / "new"):
+        code, _, err = run("snapshot", "--into", inside, *shop.options)
+        assert (code, err) == (
+            2,
+            [f"ticdc-assets: {inside}: --into: is inside the lake: choose another folder"],
+        )
 
 
 class Killed(BaseException):
@@ -106,7 +112,8 @@ def test_an_interrupted_snapshot_of_hostile_names_is_repeated(
     (folder / "snapshot.json").write_text('{"changefeed": "f", "ts"')
     with pytest.raises(ConfigError, match="is not empty"):
         exporter.export(view, lambda *_: None)
-    (folder / "snapshot.json").write_text(f'{{"changefeed":"f","ts":20,"format":"{format}"}}')
+    what = {"changefeed": "f", "ts": 20, "format": format, "snapshot": view.snapshots[0]}
+    (folder / "snapshot.json").write_text(json.dumps(what))
     (folder / "tables.json").write_text('[{"database"')
     exporter.export(view, lambda *_: None)
     # What a current table has at the ts of a snapshot need not be copied.

@@ -1,13 +1,15 @@
 """`snapshot`: write all tables, as they were at one ts, into a folder."""
 
 import argparse
+from pathlib import Path
 
-from resources.lake import make_absolute
+from resources.lake import get_lake_root, make_absolute
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.store.reader import format_uri
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.export import ExportedTable, Exporter
 from ticdc_assets.safe_text import escape_control
@@ -18,6 +20,10 @@ def snapshot(options: argparse.Namespace) -> int:
     if len(options.at or ()) > 1:
         raise ConfigError("takes one TSO", setting="--at")
     folder = make_absolute(options.into, setting="--into")
+    if _is_inside(folder, get_lake_root(options.lake)):
+        # Checked here because starting Spark takes seconds.
+        reason = "is inside the lake: choose another folder"
+        raise ConfigError(reason, file=folder, setting="--into")
     lake = open_lake(options)
     view = as_of(lake, options.at[0] if options.at else None)
     progress = Progress()
@@ -34,6 +40,13 @@ def snapshot(options: argparse.Namespace) -> int:
         if table.status != "live":
             warn(f"{table.status}: {table.database}.{table.table}: {table.reason or ''}")
     return 0 if all(table.path is not None for table in tables) else 1
+
+
+def _is_inside(folder: str, root: str) -> bool:
+    """Whether a folder is the lake's, or below it."""
+    if "://" in root or "://" in folder:
+        return f"{format_uri(folder).rstrip('/')}/".startswith(f"{format_uri(root).rstrip('/')}/")
+    return Path(folder).resolve().is_relative_to(Path(root).resolve())
 
 
 _HEAD = [["table", "rows", "folder"]]

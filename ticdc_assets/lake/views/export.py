@@ -2,6 +2,7 @@
 
 The folder states in `snapshot.json` what it is of, from the beginning on, and at the end in
 `tables.json` which table is where.  An export that was killed is repeated.
+A folder of a ts of which the lake has other rows since is not taken.
 
 A shallow export refers to the data files of the lake where a current table has the rows of that ts:
 it takes no time and no space, Spark reads it, and maintenance that removes old files ends it.
@@ -15,6 +16,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 from deltalake.exceptions import DeltaError
+from msgspec import structs
 from pyarrow import fs
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
@@ -22,6 +24,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.table_features import choose_new_properties
 from ticdc_assets.lake.columns.types import list_delta_columns
+from ticdc_assets.lake.log.applied_files import read_snapshot_names
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.observed import read_metrics
@@ -40,11 +43,15 @@ _WHAT, _TABLES = "snapshot.json", "tables.json"
 
 
 class _What(msgspec.Struct, frozen=True):
-    """What a folder holds: of which changefeed, at which ts, in which format."""
+    """What a folder holds: of which changefeed, at which ts, in which format.
+
+    The rows of that ts may change with a later snapshot than `snapshot`.
+    """
 
     changefeed: str
     ts: int
     format: Format
+    snapshot: int
 
 
 class ExportedTable(msgspec.Struct, frozen=True):
@@ -72,7 +79,9 @@ class Exporter:
             if "://" not in self.folder:
                 os.makedirs(self.folder, exist_ok=True)
             store = open_folder(self.folder)
-            written = self._begin(store, _What(self.location.changefeed, view.ts, self.format))
+            snapshot = _find_newest_snapshot(view)
+            what = _What(self.location.changefeed, view.ts, self.format, snapshot)
+            written = self._begin(store, what)
         if written is not None:
             return written
         exported: list[ExportedTable] = []
@@ -97,8 +106,7 @@ class Exporter:
                 reason = "is not empty, and holds no snapshot: choose another folder"
                 raise ConfigError(reason, file=self.folder, setting="--into")
             if former is not None and former != what:
-                reason = f"holds {former.changefeed} at {former.ts} as {former.format}"
-                raise ConfigError(reason, file=self.folder, setting="--into")
+                raise ConfigError(_compare(former, what), file=self.folder, setting="--into")
             if _TABLES in names:
                 whole = _read_file(store, _TABLES, list[ExportedTable])
                 if whole is not None:
@@ -162,6 +170,28 @@ class Exporter:
         except (DeltaError, OSError) as error:
             reason = f"cannot be written: {describe_error(error)}"
             raise ConfigError(reason, file=self.folder, setting="--into") from None
+
+
+def _find_newest_snapshot(view: AsOfView) -> int:
+    """Find the newest snapshot that may have changed rows of the view.
+
+    Rows between two snapshots change with a replay that starts from the first one, or before it.
+    """
+    base, last = view.snapshots
+    ids = [
+        name.snapshot_id
+        for name in read_snapshot_names(LakeReader(view.lake.location))
+        if name.replayed_from is not None and name.replayed_from <= base
+    ]
+    return max([base, *(id for id in ids if id <= last)])
+
+
+def _compare(former: _What, what: _What) -> str:
+    """Return why a folder of a former export cannot be taken."""
+    holds = f"holds {former.changefeed} at {former.ts} as {former.format}"
+    if structs.replace(former, snapshot=what.snapshot) != what:
+        return holds
+    return f"{holds}, and the lake has other rows of that ts since: choose another folder"
 
 
 def _read_file(store: fs.FileSystem, name: str, type: type[_T]) -> _T | None:
