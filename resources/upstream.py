@@ -36,6 +36,8 @@ from ticdc_assets.safe_text import describe_error
 # In seconds.  A query reads a bounded range of a table; without an index on it, the whole table.
 _CONNECT_TIMEOUT = 10
 _READ_TIMEOUT = 3600
+# Without TiDB: for a lock on a table that another session holds, LOCK TABLES … WRITE or DDL.
+_LOCK_WAIT = 30
 # "… can't retry" and "GC life time is shorter than …": the snapshot is older than TiDB keeps.
 _TOO_OLD = (8055, 9006)
 # No connection, or one that broke.
@@ -46,6 +48,8 @@ _UNREADABLE = (1142, 1143, 1054, 1146, 1356, 1412)
 # Of the rows that a query names, however often it is sent: no such database, table or column, a
 # value or a statement that the server does not accept, texts that cannot be compared.
 _OF_ROWS = (1049, 1054, 1064, 1146, 1264, 1267, 1292, 1300, 1356, 1366, 3854, 3988)
+# No lock on a table in time.
+_LOCKED = 1205
 _FUTURE = "read timestamp to a future time"
 _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 # Rows that a stream yields at a time: as many, or as many bytes.
@@ -156,6 +160,9 @@ class UpstreamDatabase:
             return UpstreamError(f"{reason}; {fix}", setting=self.place("user"))
         if code in _UNREADABLE:
             return TableUnreadable(reason, setting=self.place("user"))
+        if code == _LOCKED:
+            fix = "another session locks the table, or changes its definition: run it again later"
+            return TableUnreadable(f"{reason}; {fix}", setting=self.place())
         if code in _LOST or isinstance(error, OSError | InterfaceError):
             fix = f"{self.upstream.address} must be reachable; run it again to continue"
             return UpstreamError(f"{reason}; {fix}", setting=self.place("host"))
@@ -177,6 +184,7 @@ class _Reader:
             self.query(f"SET @@tidb_snapshot = '{self.tso}'")
             return
         self.query(f"SET SESSION net_write_timeout = {_LONG}")
+        self.query(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}")
         self.query("SET SESSION TRANSACTION READ ONLY")
         self.query(_BEGIN)
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pymysql
 import pytest
 from deltalake import DeltaTable
 
@@ -11,6 +12,7 @@ from tests.cli.test_mending import dump
 from tests.dumpling.exporter import TSO, Exporter, format_metadata
 from tests.lake.canal import row, watermark
 from tests.mariadb_server import MariaDb
+from tests.servers import HOST
 from ticdc_assets.cli.load import format_progress
 from ticdc_assets.cli.texts import format_time
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
@@ -163,11 +165,17 @@ def declare_upstream(server: MariaDb) -> None:
 
 
 def test_rows_of_the_database_come_first_and_changes_follow(
-    here: object, run: Run, tmp_path: Path, database: MariaDb
+    here: object, run: Run, tmp_path: Path, database: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declare(tmp_path)
     declare_upstream(database)
 
+    monkeypatch.setattr("resources.upstream._LOCK_WAIT", 0)
+    with pymysql.connect(host=HOST, port=database.port, user="root") as holder:
+        holder.query("LOCK TABLES d.t WRITE")
+        code, out, err = run("load", "--from-upstream", "--at", TSO, "--table", "D.T")
+        assert code == 1
+        assert any("failed: d.t: " in line and "another session locks" in line for line in err)
     code, out, err = run("load", "--from-upstream", "--at", TSO, "--table", "D.T")
     assert code == 0
     lines = out.decode().splitlines()

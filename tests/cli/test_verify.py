@@ -4,11 +4,13 @@ from pathlib import Path
 
 import dagster as dg
 import pyarrow as pa
+import pymysql
 import pytest
 
 from tests.cli.conftest import Run
 from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from tests.mariadb_server import MariaDb
+from tests.servers import HOST
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.lake.verify import table
@@ -49,8 +51,16 @@ def test_the_command_says_what_differs_and_needs_no_spark(
     assert 'differs in title: {"id": "2"} (missed)' in out.decode()
     assert err == ["differs: shop.goods: 1 row: see the lake's table differences"]
 
-    # A row that the lake has twice.
+    # While somebody locks the table.
+    monkeypatch.setattr("resources.upstream._LOCK_WAIT", 0)
     copy.server.run("USE shop", "UPDATE goods SET title = 'two' WHERE id = 2")
+    with pymysql.connect(host=HOST, port=copy.server.port, user="root") as holder:
+        holder.query("LOCK TABLES shop.goods WRITE")
+        code, out, err = run("verify", *options, "--wait", 0)
+        assert (code, len(err)) == (1, 1)
+        assert err[0].startswith("skipped: shop.goods: Lock wait timeout exceeded")
+
+    # A row that the lake has twice.
     rows = pa.table({"id": pa.array([1, 2, 3, 3], pa.int32()), "title": [*TITLES, "three"]})
     copy.put_arrow(read_schema("shop", DDL), rows)
     code, out, err = run("verify", *options, "--wait", 0)

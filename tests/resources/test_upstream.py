@@ -35,6 +35,7 @@ def test_a_connection_reads_one_snapshot_and_writes_nothing(mariadb: MariaDb) ->
         assert upstream.query("SELECT COUNT(*) FROM conn.t") == ((b"1",),)
         settings = "@@time_zone, @@sql_mode, @@character_set_client, CAST(X'00FF' AS BINARY)"
         assert upstream.query(f"SELECT {settings}") == ((b"+00:00", b"", b"utf8mb4", b"\0\xff"),)
+        assert upstream.query("SELECT @@lock_wait_timeout") == ((b"30",),)
         assert not upstream.is_tidb
         assert upstream.connections == 1
         for statement in ("INSERT INTO conn.t VALUES (3)", "DROP TABLE conn.t"):

@@ -22,7 +22,7 @@ class SnapshotTooOld(UpstreamError):
 
 
 class TableUnreadable(UpstreamError):
-    """A table that the user may not read, or whose definition has just changed."""
+    """A table that the user may not read, that is locked, or whose definition has just changed."""
 
 
 class RowsUnreadable(Exception):
