@@ -70,7 +70,13 @@ def test_the_command_says_what_differs_and_needs_no_spark(
     monkeypatch.setattr(table, "find_different_rows", lambda *_: iter(()))
     code, out, err = run("verify", *options, "--wait", 0)
     assert (code, len(err)) == (1, 1)
-    assert "4 rows in the lake, 3 upstream, but no row was found that differs" in err[0]
+    assert "rows: 4 in the lake, 3 upstream, but none was found that differs" in err[0]
+
+    copy.server.run("USE shop", "DELETE FROM goods WHERE id > 1")
+    copy.put_arrow(read_schema("shop", DDL), rows.slice(0, 1))
+    code, out, err = run("verify", *options, "--wait", 0)
+    assert (code, err) == (0, [])
+    assert "  1 row in the lake, 1 upstream; 0 sent" in out.decode()
 
     code, out, err = run("verify", *options, "--table", "shop.none")
     assert (code, err) == (2, ["ticdc-assets: --table: the lake has no table shop.none"])

@@ -53,10 +53,13 @@ def _format(found: TableVerification) -> Iterator[str]:
     name = escape_control(found.name)
     yield f"{name}: {found.verdict} at {texts.format_ts(found.resolved_ts)}"
     if found.lake_rows is not None and found.upstream_rows is not None:
-        rows = f"{found.lake_rows:,} rows in the lake, {found.upstream_rows:,} upstream"
-        yield f"  {rows}; {found.rows_sent:,} sent, {found.spans:,} ranges, {found.seconds:.1f} s"
+        rows = f"{texts.format_count(found.lake_rows, 'row')} in the lake"
+        spans = texts.format_count(found.spans, "range")
+        cost = f"{found.rows_sent:,} sent, {spans}, {found.seconds:.1f} s"
+        yield f"  {rows}, {found.upstream_rows:,} upstream; {cost}"
     if found.in_flight:
-        yield f"  {found.in_flight:,} were in flight: equal after the next window"
+        in_flight = texts.format_count(found.in_flight, "row")
+        yield f"  in flight: {in_flight}, equal after the next window"
     if found.left_out:
         yield f"  not compared: {', '.join(found.left_out)}"
     for difference in found.differences[:_PRINTED]:

@@ -296,8 +296,8 @@ def _compare_counts(compared: TableComparison) -> str | None:
     """Return why a comparison that names no row finds no equality: the sides count other rows."""
     if compared.lake_rows == compared.upstream_rows:
         return None
-    rows = f"{compared.lake_rows:,} rows in the lake, {compared.upstream_rows:,} upstream"
-    return f"{rows}, but no row was found that differs: verify again"
+    rows = f"rows: {compared.lake_rows:,} in the lake, {compared.upstream_rows:,} upstream"
+    return f"{rows}, but none was found that differs: verify again"
 
 
 class _Causes:
