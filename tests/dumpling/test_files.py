@@ -120,6 +120,7 @@ def test_the_inventory_says_what_is_left_out() -> None:
             *((name, 1, None) for name in ("d.s-schema-sequence.sql", "notes.txt")),
             *((name, 1, None) for name in ("d.x.0.sql", "d.Y-schema.sql", "d.y.0.sql")),
             ("d.z.0.sql", 0, "a symbolic link is not followed"),
+            ("d.v.0.sql.lz4", 1, None),
         ]
     )
 
@@ -136,7 +137,54 @@ def test_the_inventory_says_what_is_left_out() -> None:
         "d.s": "a sequence",
         "notes.txt": "not a file of Dumpling's",
         "d.z.0.sql": "a symbolic link is not followed",
+        "d.v.0.sql.lz4": "unknown compression .lz4: expected .gz, .snappy, .zst",
     }
+
+
+NOT_DUMPLINGS = "not a file of Dumpling's"
+
+
+@pytest.mark.parametrize(
+    ("path", "size", "problem", "reason"),
+    [
+        ("d.t.1.sql", 1, "a symbolic link is not followed", "a symbolic link is not followed"),
+        ("d.t.1.sql.lz4", 1, None, "unknown compression .lz4: expected .gz, .snappy, .zst"),
+        ("d.t.1.sql.part", 1, None, "unknown compression .part: expected .gz, .snappy, .zst"),
+        ("d.t.1.sql.gz.part", 1, None, NOT_DUMPLINGS),
+        ("d.t.1.SQL", 1, None, NOT_DUMPLINGS),
+        ("D.T.1.SQL", 1, None, NOT_DUMPLINGS),
+        ("more/d.t.1.sql", 1, None, NOT_DUMPLINGS),
+        ("d.t%zz.1.sql", 1, None, "a % in its name starts no escape"),
+        ("d.t%ff.1.sql", 1, None, "the escapes in its name are not UTF-8"),
+        *((f"d.t.1.{end}", 0, None, "it is empty") for end in ("sql", "csv", "parquet", "sql.gz")),
+    ],
+)
+def test_a_table_of_which_a_file_is_not_read_is_not_whole(
+    path: str, size: int, problem: str | None, reason: str
+) -> None:
+    names = ("d.t-schema.sql", "d.t.0.sql", "d.t-x-schema.sql", "d.t2-schema.sql", "d%2Et.y.0.sql")
+    names += ("d%2Et.y-schema.sql", "d-schema.sql")
+    entries = [(path, size, problem), *((name, 1, None) for name in names)]
+
+    export = list_export(entries)
+
+    problems = {table.name: table.problem for table in export.tables if table.problem is not None}
+    assert problems == {"d.t": f"its file {path} is not read: {reason}"}
+    assert export.skipped == (("d-schema.sql", NOT_DUMPLINGS),)
+
+
+def test_a_file_that_is_not_read_is_of_the_table_with_the_longest_name() -> None:
+    names = ("d.t-schema.sql", "d.t-x-schema.sql", "d.t%2Ey-schema.sql", "d%2Et.y-schema.sql")
+    unread = ("d.t-x.1.SQL", "d.t-x.2.SQL", "d.t%2Ey.1.SQL", "d.t2.1.SQL", "d.t")
+
+    export = list_export([(name, 1, None) for name in (*names, *unread)])
+
+    assert [table.problem for table in export.tables] == [
+        None,
+        f"its file d.t-x.1.SQL is not read: {NOT_DUMPLINGS} (and 1 more)",
+        *[f"its file d.t%2Ey.1.SQL is not read: {NOT_DUMPLINGS}"] * 2,
+    ]
+    assert [name for name, _ in export.skipped] == ["d.t", "d.t2.1.SQL"]
 
 
 def test_a_schema_is_read_in_the_context_of_its_database() -> None:

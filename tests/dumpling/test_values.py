@@ -50,7 +50,7 @@ def any_block() -> Iterator[None]:
 
 def rows_of(texts: st.SearchStrategy[str]) -> st.SearchStrategy[list[Row]]:
     columns = (NUMBERS, texts, BYTES, DECIMALS, BITS, texts)
-    return st.lists(st.tuples(*(st.none() | values for values in columns)), max_size=12)
+    return st.lists(st.tuples(*(st.none() | values for values in columns)), min_size=1, max_size=12)
 
 
 def read_back(content: bytes, options: ExportOptions, *parts: Range) -> list[Row]:

@@ -1,13 +1,16 @@
 """The inventory of an export: its tables with their files, and what is left out."""
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote
 
 from msgspec import Struct, field
 
 from ticdc_assets.dumpling.metadata import METADATA
 from ticdc_assets.dumpling.path import ExportFile, parse_path
 from ticdc_assets.errors import MalformedMessage
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.catalog import TableKey, table_key
 
 _KINDS = {
@@ -17,6 +20,7 @@ _KINDS = {
 }
 
 
+_NAME_END = re.compile(r"\W")
 # How many times as long as a Parquet file or a compressed one the same rows are as text, about.
 _DENSITY = 8
 
@@ -63,7 +67,7 @@ class Export(Struct, frozen=True):
 
     @property
     def has_data(self) -> bool:
-        return any(table.data for table in self.tables)
+        return any(table.data or table.problem for table in self.tables)
 
 
 class _Found(Struct):
@@ -72,6 +76,8 @@ class _Found(Struct):
     names: set[tuple[str, str]] = field(default_factory=set)
     schema_file: ExportFile | None = None
     data: list[DataFile] = field(default_factory=list)
+    # Files that may have rows of it, and why they are not read.
+    unread: list[tuple[str, str]] = field(default_factory=list)
 
 
 def list_export(entries: Iterable[tuple[str, int, str | None]]) -> Export:
@@ -80,17 +86,14 @@ def list_export(entries: Iterable[tuple[str, int, str | None]]) -> Export:
     databases: dict[str, ExportFile] = {}
     hidden: dict[TableKey, ExportFile] = {}
     skipped: list[tuple[str, str]] = []
+    unread: list[tuple[str, str]] = []
     for path, size, problem in sorted(entries):
-        try:
-            if problem is not None:
-                raise MalformedMessage(problem)
-            file = None if path == METADATA else parse_path(path)
-        except MalformedMessage as error:
-            skipped.append((path, error.reason))
+        if path == METADATA and problem is None:
             continue
-        if file is None:
-            if path != METADATA:
-                skipped.append((path, "not a file of Dumpling's"))
+        try:
+            file = _read_entry(path, size, problem)
+        except MalformedMessage as error:
+            unread.append((path, error.reason))
             continue
         key = table_key(file.database, file.table)
         match file.role:
@@ -110,8 +113,38 @@ def list_export(entries: Iterable[tuple[str, int, str | None]]) -> Export:
         # Dumpling also writes a table that stands for a view until all tables exist.
         found.pop(key, None)
         skipped.append((f"{file.database}.{file.table}", _KINDS[file.role]))
+    by_name: dict[str, list[_Found]] = defaultdict(list)
+    for key, table in found.items():
+        by_name[".".join(key)].append(table)
+    for path, reason in unread:
+        concerned = _find_tables(path, by_name)
+        if not concerned:
+            skipped.append((path, reason))
+        for table in concerned:
+            table.unread.append((path, reason))
     tables = (_make_table(table) for _, table in sorted(found.items()))
     return Export(tuple(tables), databases, tuple(sorted(skipped)))
+
+
+def _read_entry(path: str, size: int, problem: str | None) -> ExportFile:
+    """Read what the listing says of a file; raise `MalformedMessage` for one that is not read."""
+    if problem is not None:
+        raise MalformedMessage(problem)
+    file = parse_path(path)
+    if file is None:
+        raise MalformedMessage("not a file of Dumpling's")
+    if file.role == "data" and not size:
+        # Dumpling creates a file with its first row.
+        raise MalformedMessage("it is empty")
+    return file
+
+
+def _find_tables(path: str, by_name: Mapping[str, list[_Found]]) -> list[_Found]:
+    """Find the tables with the longest name with which the name of a file begins."""
+    name = fold_name(unquote(path.rpartition("/")[2]))
+    ends = [match.start() for match in _NAME_END.finditer(name)]
+    heads = (name[:end] for end in reversed(ends))
+    return next((by_name[head] for head in heads if head in by_name), [])
 
 
 def _make_table(found: _Found) -> ExportedTable:
@@ -120,6 +153,10 @@ def _make_table(found: _Found) -> ExportedTable:
     if len(found.names) > 1:
         spelled = " and ".join(f"{database}.{table}" for database, table in sorted(found.names))
         problem = f"the export has {spelled}, which are one table for TiDB"
+    elif found.unread:
+        (path, reason), *others = found.unread
+        more = f" (and {len(others)} more)" if others else ""
+        problem = f"its file {path} is not read: {reason}{more}"
     elif found.schema_file is None:
         problem = "the export has no schema file of it: export without --no-schemas"
     return ExportedTable(database, table, found.schema_file, tuple(found.data), problem)

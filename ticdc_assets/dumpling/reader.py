@@ -52,6 +52,8 @@ def read_head(source: Source, file: ExportFile, schema: TableSchema, dialect: Di
         head = Head(dialect, [])
     else:
         window = open_window(source, file.compression)
+        if not window.grow():
+            raise MalformedMessage(window.problem or "it is empty")
         read = _read_sql_head if file.format == "sql" else _read_csv_head
         head = read(window, schema, dialect)
     stamped = [c.name for c in list_stored(schema) if c.type.name == "timestamp"]
@@ -90,11 +92,7 @@ def _read_csv_head(window: Window, schema: TableSchema, dialect: Dialect) -> Hea
                     f"without quotes, a text in {column.name!r} may look like NULL: export with a "
                     "--csv-delimiter, or with --escape-backslash"
                 )
-    window.grow()
-    dialect, first = _read_first_row(window, dialect)
-    if first is None:
-        return Head(dialect, columns.assume())
-    values, end = first
+    dialect, values, end = _read_first_row(window, dialect)
     names = [(value or b"").decode("utf-8", "replace") for value in values]
     if not dialect.has_header:
         plain = [column.name for column in schema.columns if column.generated is None]
@@ -106,21 +104,17 @@ def _read_csv_head(window: Window, schema: TableSchema, dialect: Dialect) -> Hea
     return Head(dialect, columns.find(names), end)
 
 
-def _read_first_row(
-    window: Window, dialect: Dialect
-) -> tuple[Dialect, tuple[list[bytes | None], int] | None]:
-    """Read the first row of a file, if it has any; its end decides the terminator."""
+def _read_first_row(window: Window, dialect: Dialect) -> tuple[Dialect, list[bytes | None], int]:
+    """Read the first row of a file, and where it ends; that decides the terminator."""
     given = dialect.terminator
     choices = [replace(dialect, terminator=t) for t in ((given,) if given else ("\r\n", "\n"))]
     while True:
-        if not window.data and window.has_ended:
-            return choices[0], None
         for choice in choices:
             first = CsvScanner(choice).read(window.data, 0, window.has_ended)
             if first is not None and first.problem is None:
-                return choice, (first.values, first.end)
+                return choice, first.values, first.end
         if window.has_ended:
-            return choices[0], ([], 0)
+            return choices[0], [], 0
         window.grow()
 
 

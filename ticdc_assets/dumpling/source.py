@@ -61,7 +61,8 @@ class _Gzip:
         self._source = source
         self._member = zlib.decompressobj(wbits=31)
         self._pending = b""
-        self._is_between = True
+        # Whether a member has ended: before the first one, the file is truncated.
+        self._is_between = False
 
     def read(self, size: int, /) -> bytes:
         while True:
