@@ -23,7 +23,7 @@ from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.columns.stored_values import format_blocks
 from ticdc_assets.lake.load import load as load_module
 from ticdc_assets.lake.load import load_table, parts
-from ticdc_assets.lake.load.load import LoadProgress, load_tables
+from ticdc_assets.lake.load.load import LoadProgress, TableResult, load_tables
 from ticdc_assets.lake.log.loads import append_load, read_loads
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
@@ -139,7 +139,7 @@ def test_a_killed_load_is_done_again_and_changes_follow(
         results = load_tables(lake, source)
         return {r.name: (r.outcome, r.rows, r.quarantined) for r in results}
 
-    def fail(lake: LakeSession, load: Load) -> Load:
+    def fail(lake: LakeSession, load: Load) -> Load | None:
         """Be killed between the rows of a table and its row in `loads`."""
         if load.schema.table == "t":
             raise Killed
@@ -244,6 +244,38 @@ def test_a_table_in_several_commits_may_get_its_first_inexact_value_in_any(
     assert [progress.rows for progress in seen] == [1, 2, 3, 3]
     assert seen[-1].bytes == seen[-1].all_bytes
     assert seen[-1].tables == 1
+
+
+def test_of_two_loads_of_a_table_that_run_together_the_first_to_end_counts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file is a commit here: the second load begins and ends, and counts, between two."""
+    monkeypatch.setattr(parts, "_BYTES_PER_COMMIT", 1)
+    rows = [("1", "a"), ("3", "c"), ("4", "d")]
+    Exporter(tmp_path / "export", ExportOptions(rows_per_file=1)).write({SCHEMA: rows})
+    lake = open_lake(spark, tmp_path)
+    source = open_export(str(tmp_path / "export"), Dialect())
+    expected = [
+        b'{"id":"1","file":"new"}\n',
+        b'{"id":"4","file":"d"}\n',
+        b'{"id":"9","file":"z"}\n',
+    ]
+    others: list[TableResult] = []
+
+    def load_meanwhile(progress: LoadProgress) -> None:
+        if progress.rows == 1:
+            others.extend(load_tables(lake, source))
+            assert advance_with_changes(lake) == expected
+
+    (result,) = load_tables(lake, source, show=load_meanwhile)
+
+    assert others == [TableResult("d.t", "loaded", 3)]
+    assert result == TableResult("d.t", "already loaded")
+    (load,) = read_loads(LakeReader(lake.location))
+    assert sorted(read_rows(lake, load), key=str) == [
+        dict(zip(("id", "file"), row, strict=True)) for row in rows
+    ]
+    assert advance_with_changes(lake) == expected
 
 
 def test_older_rows_of_a_load_that_maintenance_removed_are_named(

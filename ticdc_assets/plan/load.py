@@ -31,5 +31,5 @@ class Load(Struct, frozen=True, kw_only=True):
 
 
 def name_loaded_incarnation(schema: TableSchema, ts: int) -> str:
-    """Name the incarnation that a load at a ts begins."""
+    """Name the incarnation that a load at a ts begins: the lake adds a suffix per attempt."""
     return incarnation_id(schema.database, schema.table, ts) + "-load"

@@ -11,5 +11,6 @@ The order of one table:
 4. write the rows that are invalid to the quarantine;
 5. name the load in `loads`: from then on it counts.
 
-A killed load wrote a Delta table that nothing names, and the next one writes it again.
+Every load writes a Delta table of its own, so that several may load one table at a time: the first
+that gets to its row in `loads` counts.  Nothing names what a killed load wrote.
 """

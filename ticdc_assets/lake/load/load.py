@@ -92,7 +92,7 @@ def load_tables(
 class _Known:
     """What was loaded already."""
 
-    incarnations: frozenset[str]
+    loaded: frozenset[str]
     # Tables with a load that the next run takes up and that is as good as another.
     waiting: frozenset[TableKey]
 
@@ -108,11 +108,12 @@ class _Known:
                 for load in loads
                 if load.incarnation not in taken_up and not load.quarantined
             )
-        return cls(frozenset(load.incarnation for load in loads), waiting)
+        return cls(
+            frozenset(name_loaded_incarnation(load.schema, load.ts) for load in loads), waiting
+        )
 
     def has(self, schema: TableSchema, ts: int) -> bool:
-        is_waiting = key_of(schema) in self.waiting
-        return is_waiting or name_loaded_incarnation(schema, ts) in self.incarnations
+        return key_of(schema) in self.waiting or name_loaded_incarnation(schema, ts) in self.loaded
 
 
 class _Counter:
@@ -182,7 +183,7 @@ class _Loading:
         table.check(schema)
         loader = TableLoader(self.lake, table, schema, self.ts)
         written = loader.write(lambda rows, size: self.counter.add(rows=rows, size=size))
-        append_load(
+        load = append_load(
             self.lake,
             Load(
                 id=0,
@@ -196,6 +197,8 @@ class _Loading:
                 loaded_at=datetime.now(UTC),
             ),
         )
+        if load is None:
+            return TableResult(table.name, "already loaded")
         return TableResult(table.name, "loaded", written.rows, written.quarantined)
 
 

@@ -1,6 +1,7 @@
 """Load one table: type its rows, write them, and quarantine those that are invalid."""
 
 import dataclasses
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -75,11 +76,12 @@ class TableLoader:
         self._table = table
         self._schema = schema
         self._ts = ts
-        self.incarnation = name_loaded_incarnation(schema, ts)
+        # Another load of the table may be running, and even take effect before this one ends.
+        self.incarnation = f"{name_loaded_incarnation(schema, ts)}-{secrets.token_hex(4)}"
         self._delta = CurrentTable(lake, self.incarnation)
 
     def write(self, done: Callable[[int, int], None]) -> WrittenTable:
-        """Write all rows, in place of what a killed load left; `done` gets rows and bytes."""
+        """Write all rows; `done` gets rows and bytes."""
         self._forget_quarantined()
         rows = quarantined = 0
         # The size of a table may be an estimate.

@@ -1,7 +1,7 @@
 """The loads of a changefeed: a load takes effect once its row is here, for whole tables at a time.
 
 Loading a table writes its rows to a Delta table that nothing names, and then this row.  A load that
-was killed before has no row, and the next one writes the Delta table again.
+was killed before has no row, and one that finds a row of the same table and ts gives up.
 """
 
 from collections.abc import Container
@@ -19,7 +19,7 @@ from ticdc_assets.lake.store.contracts import LOADS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
 from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
-from ticdc_assets.plan.load import Load
+from ticdc_assets.plan.load import Load, name_loaded_incarnation
 from ticdc_assets.protocols.registry import get_ordering
 
 _STAGE = "load"
@@ -95,10 +95,18 @@ def choose_load_ts(reader: LakeReader, feed: Changefeed, ts: int) -> int:
     return (ts >> 18 << 18) - 1 if ordering == "milliseconds" else ts
 
 
-def append_load(lake: LakeSession, load: Load) -> Load:
-    """Let a load take effect; return it with its number, whatever number it had."""
+def append_load(lake: LakeSession, load: Load) -> Load | None:
+    """Let a load take effect, and return it with its number, whatever number it had.
+
+    Return None if another load of the table at the same ts has taken effect.
+    """
+    reader, name = LakeReader(lake.location), name_loaded_incarnation(load.schema, load.ts)
     while True:
-        load = replace(load, id=find_newest_load(LakeReader(lake.location)) + 1)
+        opened = reader.open("loads")
+        named = reader.read(opened, ["incarnation"], pc.field("ts") == load.ts)
+        if any(text.startswith(name) for text in named["incarnation"].to_pylist()):
+            return None
+        load = replace(load, id=reader.max_of(opened, "id") + 1)
         schema = load.schema
         row = (
             load.id,
