@@ -25,6 +25,8 @@ SCHEMA = TableSchema(
     indexes=(Index("PRIMARY", ("id",), unique=True, primary=True),),
 )
 
+TO_COME = 1 << 60
+
 
 def declare(tmp_path: Path) -> None:
     records = dump(tmp_path / "t.jsonl", [row("d", "t", TSO + 1, id="2"), watermark(TSO + 9)])
@@ -135,6 +137,9 @@ def test_an_export_that_cannot_be_loaded_is_an_error_before_spark_starts(
     assert "--csv-separator" in fails_with(folder, "--csv-separator", "")
     (folder / "metadata").write_text(format_metadata().partition("Finished")[0])
     assert "did not finish" in fails_with(folder)
+    (folder / "metadata").write_text(format_metadata(TO_COME))
+    line = fails_with(folder)
+    assert f"{folder}/metadata: DIR: {TO_COME} is to come, at 2109-05-15 07:35:11 UTC" in line
     (folder / "metadata").unlink()
     assert "it has no metadata file" in fails_with(folder)
     assert "must be a folder or a bucket" in fails_with("kafka://h:1/t")
@@ -208,4 +213,5 @@ def test_a_database_that_cannot_be_loaded_is_an_error_before_spark_starts(
     assert "--at: is missing: the server is not TiDB" in fails_with("--from-upstream")
     at = ("--from-upstream", "--at", TSO)
     assert "has no table d.none" in fails_with(*at, "--table", "d.none")
+    assert f"--at: {TO_COME} is to come, at 2109" in fails_with("--from-upstream", "--at", TO_COME)
     assert "has no table d.w" in fails_with(*at, "--table", "d.w")

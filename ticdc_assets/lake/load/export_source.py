@@ -16,7 +16,7 @@ from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.load.parts import ExportFolder, Part, read_parts, split_into_commits
-from ticdc_assets.lake.load.source import choose_named
+from ticdc_assets.lake.load.source import check_ts, choose_named
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.schema.catalog import SchemaCatalog
 
@@ -41,14 +41,15 @@ class ExportSource:
         return self.export.skipped
 
     def read_ts(self) -> int:
-        """Return the TSO of the export; raise a `ConfigError` if it did not finish."""
+        """Return the TSO of the export; raise a `ConfigError` if it has none, or one to come."""
         try:
-            return read_metadata(self.folder.read(METADATA))
+            ts = read_metadata(self.folder.read(METADATA))
         except FileNotFoundError:
             reason = "the export did not finish, or this is not its folder: it has no metadata file"
             raise ConfigError(reason, file=self.origin, setting="DIR") from None
         except (MalformedMessage, OSError) as error:
             raise ConfigError(str(error), file=f"{self.origin}/{METADATA}", setting="DIR") from None
+        return check_ts(ts, setting="DIR", file=f"{self.origin}/{METADATA}")
 
     def choose_tables(self, names: Sequence[str]) -> list["ExportTable"]:
         """Return the tables of these names, or all; raise a `ConfigError` for an unknown one."""

@@ -1,6 +1,7 @@
 """What a load reads: tables with their schemas and rows, of an export or of a database."""
 
 from collections.abc import Callable, Collection, Generator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
 
 from pyspark.sql import DataFrame
@@ -8,8 +9,13 @@ from pyspark.sql import DataFrame
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.schema.catalog import SchemaCatalog
+
+# By which the clocks of TiDB and of this machine may differ.
+_CLOCK_ERROR = timedelta(minutes=1)
+_MOST_TSO = (1 << 63) - 1
 
 
 class Portion(Protocol):
@@ -69,6 +75,21 @@ def choose_named(
             raise ConfigError(explain(name), setting="--table")
         chosen[table.name] = table
     return list(chosen.values())
+
+
+def check_ts(ts: int, *, setting: str, file: str | None = None) -> int:
+    """Return the ts that somebody states for rows; raise a `ConfigError` for one to come.
+
+    Once events reach it, the table would begin anew with rows that are older than these events.
+    """
+    now, moment = datetime.now(UTC), to_datetime(min(ts, _MOST_TSO))
+    if moment > now + _CLOCK_ERROR:
+        reason = (
+            f"{ts} is to come, at {moment:%Y-%m-%d %H:%M:%S} UTC: the clock of this machine shows"
+            f" {now:%Y-%m-%d %H:%M:%S} UTC"
+        )
+        raise ConfigError(reason, file=file, setting=setting)
+    return ts
 
 
 class LoadSource(Protocol):

@@ -16,7 +16,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.load.batches import add_typed, format_columns
-from ticdc_assets.lake.load.source import choose_named
+from ticdc_assets.lake.load.source import check_ts, choose_named
 from ticdc_assets.lake.load.upstream_pages import PageReader
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.upstream.definition import read_definition
@@ -63,14 +63,15 @@ class UpstreamSource:
                 self.skipped.append((table.name, _KINDS.get(kind, f"a {kind.lower()}")))
 
     def read_ts(self) -> int:
-        """Return the TSO of the snapshot; raise a `ConfigError` if nobody states it."""
+        """Return the TSO of the snapshot; raise a `ConfigError` without one, or for one to come."""
         if self.snapshot.ts is None:
             reason = (
                 "is missing: the server is not TiDB, so only you know the ts up to which it has"
                 " all changes of the changefeed"
             )
             raise ConfigError(reason, setting="--at")
-        return self.snapshot.ts
+        # What TiDB chose is of its own clock.
+        return self.snapshot.ts if self.takes_newest else check_ts(self.snapshot.ts, setting="--at")
 
     def choose_tables(self, names: Sequence[str]) -> list["UpstreamTable"]:
         """Return the tables of these names; by default all that the changefeed's filter lets pass.
