@@ -148,6 +148,14 @@ def test_a_damaged_parquet_file_is_reported(data: st.DataObject) -> None:
     assert len(rows) == len(ROWS) or problems
 
 
+def test_no_damaged_byte_of_a_parquet_file_loses_rows_silently() -> None:
+    content = FORMATTERS["parquet"](SCHEMA, ROWS, DIALECTS["parquet"])
+    for place in range(len(content)):
+        rows, problems = read_all(content[:place] + b"\1" + content[place + 1 :], "parquet")
+
+        assert len(rows) == len(ROWS) or problems, place
+
+
 class Failing(io.BytesIO):
     """A file whose storage fails after some reads."""
 

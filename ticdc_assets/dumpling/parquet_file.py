@@ -47,14 +47,19 @@ class ParquetReader:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows."""
-        offset = 0
+        offset, stated, damage = 0, self._file.metadata.num_rows, None
         try:
             for batch in self._file.iter_batches(_MAX_ROWS, use_threads=False):
                 yield from self._read(batch, offset)
                 offset += batch.num_rows
         except _DAMAGE as error:
+            damage = f"damaged from here on: {self._explain(error)}"
+        if damage is None and offset != stated:
+            # Arrow ends at a column chunk that states too few values.
+            damage = f"damaged: it has {offset} of {stated} rows"
+        if damage is not None:
             builder = BatchBuilder(len(self._columns))
-            builder.add_problem(offset, f"damaged from here on: {self._explain(error)}", b"")
+            builder.add_problem(offset, damage, b"")
             yield from builder.flush()
 
     def _explain(self, error: Exception) -> str:
