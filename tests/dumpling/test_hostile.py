@@ -106,6 +106,29 @@ def test_what_is_no_row_has_a_reason(
         assert part in reason
 
 
+@pytest.mark.parametrize(
+    ("null", "line", "column"),
+    [
+        ("\\N", b'2,NULL,"b"', "t"),
+        ("\\N", b'2,,"b"', "t"),
+        ("NULL", b'2,"a",', "b"),
+        ("", b"2,NULL,NULL", "t"),
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 1000])
+def test_a_text_without_quotes_that_is_not_null_is_no_row(
+    null: str, line: bytes, column: str, rows: int
+) -> None:
+    good = b'1,"a",%b\r\n' % null.encode()
+    content = b'"i","t","b"\r\n' + good * rows + line + b"\r\n" + good
+
+    found, problems = read_all(content, "csv", Dialect(null=null))
+
+    assert found == [("1", "a", None)] * (rows + 1)
+    (problem,) = problems
+    assert problem.startswith(f"the value of {column!r} is neither in quotes nor NULL: ")
+
+
 @pytest.mark.parametrize("compression", [".gz", ".zst", ".snappy"])
 def test_rows_before_damage_are_kept(compression: str) -> None:
     options = DIALECTS["csv"]
@@ -266,6 +289,8 @@ def test_a_row_that_is_too_large_ends_the_file(monkeypatch: pytest.MonkeyPatch) 
         (GENERATED, Dialect(), b'"i"\r\n1\r\n', "--include-generated-columns=stored"),
         (SCHEMA, Dialect(quote="", null="NULL"), b"i,t,b\r\n", "may look like NULL"),
         (SCHEMA, Dialect(has_header=False), b'"i","t","b"\r\n', "omit --no-header"),
+        (SCHEMA, Dialect(has_header=False), b'"I","t","B"\r\n', "omit --no-header"),
+        (GENERATED, Dialect(has_header=False), b'"i","s"\r\n', "omit --no-header"),
     ],
 )
 def test_an_export_that_cannot_be_read_for_certain_is_an_error(

@@ -7,11 +7,17 @@ import pyarrow as pa
 from ticdc_assets.dumpling.columnar import ColumnarReader, Disproof, Notation
 from ticdc_assets.dumpling.csv_scanner import ESCAPES, CsvScanner
 from ticdc_assets.dumpling.dialect import Dialect
-from ticdc_assets.dumpling.rows import BatchBuilder, Converter, RowAdder, list_stored
+from ticdc_assets.dumpling.rows import (
+    BatchBuilder,
+    Converter,
+    RowAdder,
+    ScannedRow,
+    list_stored,
+)
 from ticdc_assets.dumpling.source import Window
 from ticdc_assets.events import TableSchema
 
-# Of these kinds Dumpling writes values without quotes.
+# Of these kinds Dumpling writes values without quotes; of all others, only NULL has none.
 _BARE = frozenset({"integer", "float", "decimal"})
 
 
@@ -27,6 +33,13 @@ class CsvReader:
         converters = [Converter(c, dialect, encoded=True) for c in stored]
         self._builder = BatchBuilder(len(stored))
         self._adder = RowAdder(self._builder, places, converters, _BARE)
+        # By places in a row: the columns whose values have quotes.
+        self._quoted: list[str | None] = [
+            None
+            if place is None or not dialect.quote or converters[place].kind in _BARE
+            else stored[place].name
+            for place in places
+        ]
         quote, separator = dialect.quote.encode(), dialect.separator.encode()
         self._columnar: ColumnarReader | None = None
         if len(quote) == len(separator) == 1 and (quote + separator).isascii() and places:
@@ -59,7 +72,7 @@ class CsvReader:
                 if record is None:
                     break
                 raw = window.data[position : record.end]
-                self._adder.add(record, window.offset + position, raw)
+                self._adder.add(self._check(record), window.offset + position, raw)
                 position = record.end
                 if self._builder.is_full:
                     yield from self._builder.flush()
@@ -70,6 +83,17 @@ class CsvReader:
         if window.problem is not None:
             self._builder.add_problem(window.offset, window.problem, b"")
         yield from self._builder.flush()
+
+    def _check(self, record: ScannedRow) -> ScannedRow:
+        """Return a row, with a problem if a value that is not NULL lacks its quotes."""
+        for value, quoted, name in zip(record.values, record.quoted, self._quoted, strict=False):
+            if name is not None and value is not None and not quoted:
+                reason = (
+                    f"the value of {name!r} is neither in quotes nor NULL: is the export written"
+                    " with another --csv-null-value?"
+                )
+                return record._replace(problem=reason)
+        return record
 
     def _find_end(self) -> int:
         """Return the end of the last whole row in the window, as far as quotes tell; or 0."""

@@ -18,6 +18,7 @@ from ticdc_assets.dumpling.sql_reader import SqlReader, apply_setting
 from ticdc_assets.dumpling.sql_scanner import read_statement
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import TableSchema
+from ticdc_assets.events.table_schema import fold_name
 
 _NULL_TWINS = ("text", "json", "binary")
 
@@ -95,8 +96,9 @@ def _read_csv_head(window: Window, schema: TableSchema, dialect: Dialect) -> Hea
     dialect, values, end = _read_first_row(window, dialect)
     names = [(value or b"").decode("utf-8", "replace") for value in values]
     if not dialect.has_header:
-        plain = [column.name for column in schema.columns if column.generated is None]
-        if names == plain:
+        stored = [fold_name(column.name) for column in list_stored(schema)]
+        plain = [fold_name(c.name) for c in schema.columns if c.generated is None]
+        if [fold_name(name) for name in names] in (plain, stored):
             raise MalformedMessage("its first row has the names of the columns: omit --no-header")
         return Head(dialect, columns.assume(len(names)))
     if not names or any(schema.column(name) is None for name in names):
