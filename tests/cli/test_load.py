@@ -6,6 +6,7 @@ from pathlib import Path
 import pymysql
 import pytest
 from deltalake import DeltaTable
+from msgspec.structs import replace
 
 from tests.cli.conftest import Run
 from tests.cli.test_mending import dump
@@ -133,6 +134,10 @@ def test_an_export_that_cannot_be_loaded_is_an_error_before_spark_starts(
     assert "export without --no-data" in fails_with(folder)
     Exporter(folder).write({SCHEMA: [("1", "a")]})
     assert "the export has no table d.other" in fails_with(folder, "--table", "d.other")
+    for table in (replace(SCHEMA, database="x.y"), replace(SCHEMA, database="x", table="y.t")):
+        Exporter(folder).write({table: [("1", "a")]})
+    ambiguous = "--table: X.y.t may be `x.y`.`t` or `x`.`y.t`: omit --table"
+    assert ambiguous in fails_with(folder, "--table", "X.y.t")
     assert "--time-zone: unknown time zone" in fails_with(folder, "--time-zone", "Mars/Base")
     assert "--csv-separator" in fails_with(folder, "--csv-separator", "")
     (folder / "metadata").write_text(format_metadata().partition("Finished")[0])
@@ -213,5 +218,7 @@ def test_a_database_that_cannot_be_loaded_is_an_error_before_spark_starts(
     assert "--at: is missing: the server is not TiDB" in fails_with("--from-upstream")
     at = ("--from-upstream", "--at", TSO)
     assert "has no table d.none" in fails_with(*at, "--table", "d.none")
+    database.run("CREATE TABLE d.`T` (id int NOT NULL PRIMARY KEY)")
+    assert "D.T may be `d`.`T` or `d`.`t`" in fails_with(*at, "--table", "D.T")
     assert f"--at: {TO_COME} is to come, at 2109" in fails_with("--from-upstream", "--at", TO_COME)
     assert "has no table d.w" in fails_with(*at, "--table", "d.w")

@@ -187,7 +187,7 @@ def test_a_connection_that_breaks_leaves_no_table_half_loaded(
     monkeypatch.setattr(upstream_source, "_BYTES_PER_COMMIT", 1)
     server.run(
         "USE l",
-        *(f"CREATE TABLE {name} (id int PRIMARY KEY)" for name in ("a", "b", "hidden")),
+        *(f"CREATE TABLE {t} (id int PRIMARY KEY)" for t in ("a", "b", "hidden", "Twin", "twin")),
         *(f"INSERT INTO {name} SELECT seq FROM seq_1_to_25" for name in ("a", "b")),
         "CREATE TABLE keyless (v int)",
         "CREATE TABLE odd (g geometry, id int PRIMARY KEY)",
@@ -197,6 +197,7 @@ def test_a_connection_that_breaks_leaves_no_table_half_loaded(
     others = {
         "l.keyless": ("left out", "force-replicate = true"),
         "l.odd": ("failed", "geometry"),
+        **dict.fromkeys(("l.Twin", "l.twin"), ("failed", "l.Twin and l.twin, which are one table")),
     }
     database = UpstreamDatabase("f", server.upstream)
     with open_database(database, lake.feed, TSO) as source:

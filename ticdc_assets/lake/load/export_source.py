@@ -72,6 +72,14 @@ class ExportTable:
     files: ExportedTable
 
     @property
+    def database(self) -> str:
+        return self.files.database
+
+    @property
+    def table(self) -> str:
+        return self.files.table
+
+    @property
     def name(self) -> str:
         return self.files.name
 

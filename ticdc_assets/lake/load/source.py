@@ -1,5 +1,6 @@
 """What a load reads: tables with their schemas and rows, of an export or of a database."""
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
@@ -40,6 +41,12 @@ class TableSource(Protocol):
     """A table to load; all errors but those of storage, Spark and settings are about it alone."""
 
     @property
+    def database(self) -> str: ...
+
+    @property
+    def table(self) -> str: ...
+
+    @property
     def name(self) -> str: ...
 
     @property
@@ -66,14 +73,19 @@ _Table = TypeVar("_Table", bound=TableSource)
 def choose_named(
     tables: Sequence[_Table], names: Sequence[str], explain: Callable[[str], str]
 ) -> list[_Table]:
-    """Return the tables of these names, each once; raise a `ConfigError` for an unknown one."""
-    by_name = {fold_name(table.name): table for table in tables}
+    """Return the tables of these names, each once; raise a `ConfigError` unless one has each."""
+    by_name: dict[str, list[_Table]] = defaultdict(list)
+    for table in tables:
+        by_name[fold_name(table.name)].append(table)
     chosen = {}
     for name in names:
-        table = by_name.get(fold_name(name))
-        if table is None:
+        found = by_name.get(fold_name(name), [])
+        if not found:
             raise ConfigError(explain(name), setting="--table")
-        chosen[table.name] = table
+        if len(found) > 1:
+            spelled = " or ".join(sorted(f"`{t.database}`.`{t.table}`" for t in found))
+            raise ConfigError(f"{name} may be {spelled}: omit --table", setting="--table")
+        chosen[found[0].name] = found[0]
     return list(chosen.values())
 
 

@@ -5,6 +5,7 @@ as there are connections are read at a time, and of each no more is held than tw
 read while Spark writes the one before it.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.load.batches import add_typed, format_columns
 from ticdc_assets.lake.load.source import check_ts, choose_named
@@ -22,7 +23,7 @@ from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.upstream.definition import read_definition
 from ticdc_assets.lake.upstream.snapshot import UpstreamSnapshot
 from ticdc_assets.lake.upstream.sql import decode
-from ticdc_assets.schema.catalog import SchemaCatalog
+from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
 from ticdc_assets.stream.routing import passes_filter
 
 # Of rows as texts; each portion is a commit.
@@ -61,6 +62,9 @@ class UpstreamSource:
                 self._tables.append(table)
             elif passes_filter(feed, database, name):
                 self.skipped.append((table.name, _KINDS.get(kind, f"a {kind.lower()}")))
+        self._spelled: dict[TableKey, list[str]] = defaultdict(list)
+        for table in self._tables:
+            self._spelled[table_key(table.database, table.table)].append(table.name)
 
     def read_ts(self) -> int:
         """Return the TSO of the snapshot; raise a `ConfigError` without one, or for one to come."""
@@ -72,6 +76,10 @@ class UpstreamSource:
             raise ConfigError(reason, setting="--at")
         # What TiDB chose is of its own clock.
         return self.snapshot.ts if self.takes_newest else check_ts(self.snapshot.ts, setting="--at")
+
+    def list_spelled(self, database: str, table: str) -> list[str]:
+        """List the names of tables that are one for TiDB: other servers tell cases apart."""
+        return self._spelled[table_key(database, table)]
 
     def choose_tables(self, names: Sequence[str]) -> list["UpstreamTable"]:
         """Return the tables of these names; by default all that the changefeed's filter lets pass.
@@ -110,6 +118,10 @@ class UpstreamTable:
         return f"{self.source.origin}/{self.database}"
 
     def read_schema(self, catalog: SchemaCatalog) -> TableSchema:
+        spelled = self.source.list_spelled(self.database, self.table)
+        if len(spelled) > 1:
+            names = " and ".join(sorted(spelled))
+            raise MalformedMessage(f"the database has {names}, which are one table for TiDB")
         return read_definition(self.source.snapshot.query, self.database, self.table, catalog)
 
     def check(self, schema: TableSchema) -> None:
