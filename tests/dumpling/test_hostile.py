@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.dumpling.exporter import FORMATTERS, ExportOptions, Row, compress
 from tests.dumpling.test_round_trip import DIALECTS, read
 from ticdc_assets.dumpling import source
-from ticdc_assets.dumpling.dialect import Dialect, make_dialect
+from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.dumpling.path import parse_path
 from ticdc_assets.dumpling.reader import read_head, read_rows
-from ticdc_assets.errors import ConfigError, MalformedMessage
+from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import Column, ColumnType, TableSchema
 
 SCHEMA = TableSchema(
@@ -300,49 +300,3 @@ def test_an_export_that_cannot_be_read_for_certain_is_an_error(
     assert file is not None
     with pytest.raises(MalformedMessage, match=reason):
         read_head(io.BytesIO(content), file, schema, dialect)
-
-
-def test_a_time_zone_that_the_file_states_counts() -> None:
-    content = (
-        b"/*!40103 SET TIME_ZONE='+00:00' */;\nINSERT INTO t VALUES\n('2024-01-01 00:00:00');\n"
-    )
-
-    rows, problems = read_all(content, "sql", Dialect(time_zone="Asia/Tokyo"), STAMPED)
-
-    assert (rows, problems) == ([("2024-01-01 00:00:00",)], [])
-
-
-def test_a_timestamp_is_read_in_the_zone_of_the_session() -> None:
-    content = b"INSERT INTO t VALUES\n('2024-01-01 09:00:00'),\n('0000-00-00 00:00:00'),\n(NULL);\n"
-
-    rows, problems = read_all(content, "sql", Dialect(time_zone="Asia/Tokyo"), STAMPED)
-
-    assert problems == []
-    assert rows == [("2024-01-01 00:00:00",), ("0000-00-00 00:00:00",), (None,)]
-
-
-@pytest.mark.parametrize(
-    ("changed", "setting"),
-    [
-        ({"separator": ""}, "--csv-separator"),
-        ({"separator": '"'}, "--csv-delimiter"),
-        ({"terminator": ";"}, "--csv-line-terminator"),
-        ({"null": '"'}, "--csv-null-value"),
-        ({"output_dialect": "oracle"}, "--csv-output-dialect"),
-    ],
-)
-def test_options_that_contradict_each_other_are_errors(
-    changed: dict[str, str], setting: str
-) -> None:
-    given = {
-        "escape_backslash": True,
-        "separator": ",",
-        "quote": '"',
-        "null": "\\N",
-        "terminator": None,
-        "has_header": True,
-        "output_dialect": "",
-        "time_zone": None,
-    }
-    with pytest.raises(ConfigError, match=setting):
-        make_dialect(**{**given, **changed})  # type: ignore[arg-type]

@@ -1,5 +1,8 @@
 """How Dumpling was to write rows: what its data files do not state themselves."""
 
+import re
+import struct
+from io import BytesIO
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -13,6 +16,10 @@ CSV_DIALECTS: dict[str, Literal["utf8", "hex", "base64"]] = {
     "redshift": "hex",
     "bigquery": "base64",
 }
+
+_OFFSET = re.compile(r"([+-])([0-9]{1,2}):([0-5][0-9])")
+# In minutes, what TiDB takes.
+_LEAST_OFFSET, _MOST_OFFSET = -(12 * 60 + 59), 14 * 60
 
 
 class Dialect(Struct, frozen=True):
@@ -77,11 +84,28 @@ def make_dialect(
 
 
 def find_zone(name: str) -> str:
-    """Return the name of a time zone; raise `MalformedMessage` for an unknown one."""
-    if name in ("+00:00", "-00:00"):
-        return "UTC"
+    """Return the name of a time zone or its offset; raise `MalformedMessage` for an unknown one."""
+    return open_zone(name).key
+
+
+def open_zone(name: str) -> ZoneInfo:
+    """Return a time zone by its name, or by its offset from UTC."""
+    if offset := _OFFSET.fullmatch(name):
+        sign, hours, minutes = offset.groups()
+        total = int(f"{sign}1") * (int(hours) * 60 + int(minutes))
+        if _LEAST_OFFSET <= total <= _MOST_OFFSET:
+            return _make_fixed_zone(name, total) if total else ZoneInfo("UTC")
     try:
-        return ZoneInfo(name).key
+        return ZoneInfo(name)
     # Names that are paths, folders or too long raise other errors than unknown names.
     except (LookupError, ValueError, OSError):
         raise MalformedMessage(f"unknown time zone {name[:40]!r}") from None
+
+
+def _make_fixed_zone(name: str, minutes: int) -> ZoneInfo:
+    """Make a zone from a TZif file of RFC 8536: without transitions, of one type without a name.
+
+    `timezone` of the standard library has no key.
+    """
+    counts = struct.pack(">4s16x6l", b"TZif", 0, 0, 0, 0, 1, 1)
+    return ZoneInfo.from_file(BytesIO(counts + struct.pack(">lBBx", minutes * 60, 0, 0)), name)

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from ticdc_assets.dumpling.dialect import Dialect
+from ticdc_assets.dumpling.dialect import Dialect, open_zone
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import Column, TableSchema
 from ticdc_assets.protocols.timestamp import to_utc
@@ -59,7 +59,7 @@ class Converter:
         self._encoding = dialect.binary if encoded else "utf8"
         self.zone: ZoneInfo | None = None
         if column.type.name == "timestamp" and dialect.time_zone is not None:
-            self.zone = ZoneInfo(dialect.time_zone)
+            self.zone = open_zone(dialect.time_zone)
         # Whether the text is what the bytes are.
         self.is_plain = self.kind not in ("binary", "bit") and self.zone in (None, ZoneInfo("UTC"))
 
