@@ -150,12 +150,22 @@ def test_an_export_that_cannot_be_loaded_is_an_error_before_spark_starts(
     assert "must be a folder or a bucket" in fails_with("kafka://h:1/t")
 
 
-def test_progress_says_how_long_the_rest_takes() -> None:
-    done = LoadProgress(tables=3, all_tables=12, rows=1000, bytes=1 << 30, all_bytes=5 << 30)
+@pytest.mark.parametrize(
+    ("size", "seconds", "shown"),
+    [
+        (1 << 30, 60, "1.0 GB of 5.0 GB, 60 s, 4 min left"),
+        (1 << 30, 10, "1.0 GB of 5.0 GB, 10 s, 40 s left"),
+        (1 << 30, 3, "1.0 GB of 5.0 GB, 3 s"),
+        (1 << 20, 60, "1.0 MB of 5.0 GB, 60 s"),
+        (5 << 30, 60, "5.0 GB of 5.0 GB, 60 s"),
+    ],
+)
+def test_progress_says_how_long_the_rest_takes_once_that_is_known(
+    size: int, seconds: int, shown: str
+) -> None:
+    done = LoadProgress(tables=3, all_tables=12, rows=1000, bytes=size, all_bytes=5 << 30)
 
-    assert format_progress(done, 60) == (
-        "load: 3 of 12 tables, 1,000 rows, 1.0 GB of 5.0 GB, 60 s, 4 min left"
-    )
+    assert format_progress(done, seconds) == f"load: 3 of 12 tables, 1,000 rows, {shown}"
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from ticdc_assets.lake.load.source import LoadSource
 from ticdc_assets.safe_text import escape_control
 
 _SIGNS = {r"\r\n": "\r\n", r"\n": "\n", r"\t": "\t"}
+# Before, the speed of a load says little of how long the rest takes.
+_LEAST_SECONDS, _LEAST_SHARE = 5, 0.05
 _HEAD = ["table", "rows", "quarantined", "result"]
 
 
@@ -97,7 +99,8 @@ def format_progress(done: LoadProgress, seconds: float) -> str:
         f"{texts.format_size(done.bytes)} of {texts.format_size(done.all_bytes)}",
         f"{seconds:.0f} s",
     ]
-    if 0 < done.bytes < done.all_bytes:
+    is_known = seconds >= _LEAST_SECONDS and done.bytes >= done.all_bytes * _LEAST_SHARE
+    if is_known and 0 < done.bytes < done.all_bytes:
         left = seconds * (done.all_bytes - done.bytes) / done.bytes
         parts.append(f"{left:.0f} s left" if left < 120 else f"{left / 60:.0f} min left")
     return ", ".join(parts)
