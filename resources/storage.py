@@ -36,7 +36,8 @@ _REOPEN_AFTER = 1800.0
 class Folder:
     """A read-only view of all files below one prefix.
 
-    `reopen` opens the file system anew after half an hour, with new tokens.
+    `reopen` opens the file system anew after half an hour, with new tokens; `setting` names the
+    folder for people.
     """
 
     def __init__(
@@ -44,11 +45,13 @@ class Folder:
         filesystem: fs.FileSystem,
         root: str,
         reopen: Callable[[], fs.FileSystem] | None = None,
+        setting: str = "sink-uri",
     ) -> None:
         self._opened = filesystem
         self._opened_at = time.monotonic()
         self._reopen = reopen
         self._root = root.rstrip("/")
+        self._setting = setting
 
     @property
     def _filesystem(self) -> fs.FileSystem:
@@ -136,7 +139,7 @@ class Folder:
         return self.read(name)
 
     def _error(self, reason: str) -> ConfigError:
-        return ConfigError(f"{self._root or '/'} {reason}", setting="sink-uri")
+        return ConfigError(f"{self._root or '/'} {reason}", setting=self._setting)
 
 
 def open_sink_folder(feed: Changefeed) -> Folder:
@@ -166,9 +169,9 @@ def _open_folder(location: str, options: Mapping[str, str], setting: str) -> Fol
         case "azure":
             opens = partial(_open_azure, options)
         case _:
-            return Folder(fs.LocalFileSystem(), os.path.normpath(root))
+            return Folder(fs.LocalFileSystem(), os.path.normpath(root), setting=setting)
     try:
-        return Folder(opens(), root, opens)
+        return Folder(opens(), root, opens, setting)
     except ValueError as error:
         # Contradictory parameters: the library names them and quotes no value.
         raise ConfigError(str(error), setting=setting) from None

@@ -9,7 +9,12 @@ import pytest
 from pyarrow import fs
 
 from resources import storage
-from resources.storage import Folder, open_claim_check_folder, open_sink_folder
+from resources.storage import (
+    Folder,
+    open_claim_check_folder,
+    open_export_folder,
+    open_sink_folder,
+)
 from tests.golden import GOLDEN, storage_tree
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
@@ -175,11 +180,16 @@ def test_the_error_for_an_unreadable_bucket_is_one_line_without_secrets(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT", raising=False)
-    with pytest.raises(ConfigError) as caught:
-        open_sink_folder(changefeed_from_uri(uri)).exists()
-    assert caught.value.setting == "sink-uri"
-    assert "SECRET" not in str(caught.value)
-    assert "\n" not in str(caught.value)
+    feed = changefeed_from_uri(uri)
+    for setting, open_folder in (
+        ("sink-uri", lambda: open_sink_folder(feed)),
+        ("DIR", lambda: open_export_folder(feed.location, feed.options)),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            open_folder().exists()
+        assert caught.value.setting == setting
+        assert "SECRET" not in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_gcs_bucket_that_does_not_answer_is_an_error_after_a_while(
