@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from resources.deployment import LakeResource, SparkResource
-from tests.dumpling.exporter import Exporter
+from tests.dumpling.exporter import TSO, Exporter
 from tests.mariadb_server import MariaDb
 from ticdc_assets.assets.load import load_job
 from ticdc_assets.changefeed import changefeed_from_uri
@@ -75,11 +75,11 @@ def test_the_job_reads_the_database(
         SparkResource, "open_lake", lambda self, lake, feed: LakeSession(spark, lake, feed)
     )
     root = str(tmp_path / "lake")
-    config = {"from_upstream": True, "at": 1 << 60, "tables": ["d.good"]}
+    config = {"from_upstream": True, "at": TSO, "tables": ["d.good"]}
     result = load_job(replace(FEED, upstream=mariadb.upstream)).execute_in_process(
         run_config={"ops": {"load_shop_tables": {"config": config}}},
         resources={"spark": SparkResource(), "lake": LakeResource(root=root)},
     )
     assert result.success
     (load,) = read_loads(LakeReader(Lake(root, FEED.id)))
-    assert (load.schema.table, load.ts, load.rows) == ("good", 1 << 60, 0)
+    assert (load.schema.table, load.ts, load.rows) == ("good", TSO, 0)
