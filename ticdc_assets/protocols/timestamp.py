@@ -57,7 +57,7 @@ def _find_moments(local: datetime, zone: ZoneInfo) -> list[datetime]:
     """Return the moments in UTC at which the clocks of a zone showed this time."""
     first, second = (zone.utcoffset(local.replace(fold=fold)) or _NONE for fold in (0, 1))
     if first < second:
-        raise MalformedMessage(f"no clock in {zone.key} showed {local}: check tz of the changefeed")
+        raise MalformedMessage(f"no clock in {zone.key} showed {local}: is it the server's zone?")
     return [local - first] if first == second else [local - first, local - second]
 
 
