@@ -1,6 +1,7 @@
 """Loading an export: rows come into the lake as they were, and what is no row is quarantined."""
 
 import json
+import os
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -24,7 +25,9 @@ from ticdc_assets.lake.columns.stored_values import format_blocks
 from ticdc_assets.lake.load import load as load_module
 from ticdc_assets.lake.load import load_table, parts
 from ticdc_assets.lake.load.load import LoadProgress, TableResult, load_tables
+from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.loads import append_load, read_loads
+from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
@@ -183,6 +186,18 @@ def test_a_killed_load_is_done_again_and_changes_follow(
         b'{"id":"4","file":null}\n',
         b'{"id":"9","file":"z"}\n',
     ]
+
+    current = Path(lake.current_path("d-t-1-load-0123abcd")).parent
+    tables = set(read_last_snapshot(lake).versions)
+    killed = {folder.name for folder in current.iterdir()} - tables
+    assert any(name.startswith("d-t-") for name in killed)
+    for file in chain.from_iterable((current / name).rglob("*") for name in killed):
+        os.utime(file, (0, 0))
+    running = current / "d-t-1-load-0123abcd" / "_delta_log" / "0.json"
+    running.parent.mkdir(parents=True)
+    running.touch()
+    maintain(lake, read_last_snapshot(lake), retain_days=7)
+    assert {folder.name for folder in current.iterdir()} == {*tables, "d-t-1-load-0123abcd"}
 
 
 # From before and after the export.

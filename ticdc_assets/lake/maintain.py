@@ -7,7 +7,7 @@ undoes what it did to current tables.
 Vacuuming and expiry are opt-in.  A snapshot younger than the retention keeps all its versions
 readable: a file remains if the table had it when the retention began, or has got it since.  Tables
 of older snapshots are computed from their events (`views.asof`), and replays cannot start from one;
-`rebuild` starts from nothing and remains possible.
+`rebuild` starts from nothing and remains possible.  What a killed load wrote is removed by then.
 
 Only records of topics expire.  Files of a folder are recognized by their row in `raw`, and row
 events tell a repetition from a change that arrives late.
@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow.compute as pc
 from deltalake import DeltaTable
+from pyarrow import fs
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
@@ -28,6 +29,7 @@ from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.log.applied import write_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.lake.log.schema_history import write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.contracts import CONTRACTS, LATER_CONTRACTS, LAYOUT
@@ -35,6 +37,7 @@ from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
+from ticdc_assets.plan.load import is_loaded
 
 # Below this Delta itself raises an error: VACUUM could remove files that a long run is writing.
 MIN_RETAIN_DAYS = 7
@@ -73,6 +76,8 @@ def maintain(
     later = [name for name in LATER_CONTRACTS if writer.find(name) is not None]
     own = maintenance.maintain_own(["raw", *CONTRACTS, *later])
     files = own + maintenance.maintain_current() + maintenance.maintain_histories()
+    if retain_days is not None:
+        _remove_killed_loads(maintenance.reader, retain_days)
     return MaintainResult(
         compacted=sum(compacted for compacted, _, _ in files),
         files_before=sum(before for _, before, _ in files),
@@ -93,7 +98,7 @@ class _Maintenance:
         self._applied = applied
         self._days = days
         self._min_files = min_files
-        self._reader = LakeReader(lake.location)
+        self.reader = LakeReader(lake.location)
         self._writer = LakeWriter(lake.location)
         self._kept = {} if days is None else self._find_kept(days)
 
@@ -103,9 +108,9 @@ class _Maintenance:
             return list(pool.map(self._maintain_own, names))
 
     def _maintain_own(self, name: str) -> _Files:
-        opened = self._reader.open(name)
+        opened = self.reader.open(name)
         is_clustered = "clustering" in (opened.protocol().writer_features or ())
-        is_large = self._reader.measure(opened).size >= _LARGE_TABLE
+        is_large = self.reader.measure(opened).size >= _LARGE_TABLE
         if name in LAYOUT and is_large and not is_clustered:
             # From now on Spark alone writes the table: it costs less than reading files in vain.
             columns = ", ".join(map(quote_identifier, LAYOUT[name]))
@@ -170,16 +175,16 @@ class _Maintenance:
 
         The files of the Delta version `kept` remain.
         """
-        opened = self._reader.open(name)
-        before, size = self._reader.measure(opened)
+        opened = self.reader.open(name)
+        before, size = self.reader.measure(opened)
         is_fragmented = before >= self._min_files and size < before * _SMALL_FILE
         if is_fragmented:
-            if is_writable(opened) and self._reader.is_small(opened):
+            if is_writable(opened) and self.reader.is_small(opened):
                 self._writer.compact(opened)
             else:
                 self._lake.spark.sql(f"OPTIMIZE {self._lake.sql(name)}").collect()
-            opened = self._reader.open(name)
-        after = self._reader.measure(opened).number if is_fragmented else before
+            opened = self.reader.open(name)
+        after = self.reader.measure(opened).number if is_fragmented else before
         if self._days is not None:
             self._vacuum(name, opened, self._days * 24, kept)
         return is_fragmented, before, after
@@ -194,13 +199,29 @@ class _Maintenance:
     def _find_kept(self, days: int) -> Mapping[str, int]:
         """Return the Delta versions of current tables at the time when the retention begins."""
         began = _now() - timedelta(days=days)
-        applied, is_older = self._reader.open("applied"), pc.field("committed_at") <= began
-        older = self._reader.read(applied, ["snapshot_id"], is_older)["snapshot_id"]
-        return read_snapshot(self._reader, pc.max(older).as_py() or 0).versions
+        applied, is_older = self.reader.open("applied"), pc.field("committed_at") <= began
+        older = self.reader.read(applied, ["snapshot_id"], is_older)["snapshot_id"]
+        return read_snapshot(self.reader, pc.max(older).as_py() or 0).versions
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+def _remove_killed_loads(reader: LakeReader, days: int) -> None:
+    """Remove the tables of loads that never took effect: nothing names them.
+
+    A load that is running has written to its table in the last days.
+    """
+    folder = reader.open_folder("current")
+    with reader.explained(reader.location.path("current")):
+        entries = folder.get_file_info(fs.FileSelector("", allow_not_found=True))
+        found = {entry.base_name for entry in entries if is_loaded(entry.base_name)}
+        for id in found - {load.incarnation for load in read_loads(reader)}:
+            files = folder.get_file_info(fs.FileSelector(id, recursive=True))
+            written = [file.mtime for file in files if file.type is fs.FileType.File]
+            if all(time < _now() - timedelta(days=days) for time in written):
+                folder.delete_dir(id)
 
 
 def _expire(lake: LakeSession, applied: Snapshot, days: int) -> int:

@@ -1,11 +1,14 @@
 """A load as the plan sees it: a table that begins with the rows that upstream had at one ts."""
 
+import re
 from datetime import datetime
 
 from msgspec import Struct
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.plan.state import incarnation_id
+
+_SUFFIX = "-load"
 
 
 class Load(Struct, frozen=True, kw_only=True):
@@ -32,4 +35,9 @@ class Load(Struct, frozen=True, kw_only=True):
 
 def name_loaded_incarnation(schema: TableSchema, ts: int) -> str:
     """Name the incarnation that a load at a ts begins: the lake adds a suffix per attempt."""
-    return incarnation_id(schema.database, schema.table, ts) + "-load"
+    return incarnation_id(schema.database, schema.table, ts) + _SUFFIX
+
+
+def is_loaded(incarnation: str) -> bool:
+    """Return whether a load began an incarnation, or wanted to."""
+    return re.search(rf"{_SUFFIX}-[0-9a-f]+\Z", incarnation) is not None
