@@ -186,7 +186,10 @@ def test_a_killed_load_is_done_again_and_changes_follow(
         b'{"id":"4","file":null}\n',
         b'{"id":"9","file":"z"}\n',
     ]
+    check_that_maintenance_removes_what_was_killed(lake)
 
+
+def check_that_maintenance_removes_what_was_killed(lake: LakeSession) -> None:
     current = Path(lake.current_path("d-t-1-load-0123abcd")).parent
     tables = set(read_last_snapshot(lake).versions)
     killed = {folder.name for folder in current.iterdir()} - tables
