@@ -147,6 +147,7 @@ def read_topics(
     for gap in gaps:
         place = FilePosition(f"{gap.topic}-{gap.partition}", gap.offsets[0] if gap.offsets else 0)
         yield Quarantined(position=place, error=LostRecords.__name__, reason=LOST + str(gap))
+    known.ends = {f"{r.topic}-{r.partition}": r.end for r in ranges}
     if ranges:
         yield from _read_ranges(feed, ranges, known)
 

@@ -1,5 +1,6 @@
 """The lake of topics on a real broker: accepted gaps, and partitions that say nothing."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.kafka_broker import Broker
 from tests.lake.canal import ddl, row, watermark
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import LostRecords
+from ticdc_assets.events import tso
 from ticdc_assets.lake.advance import advance, replay_tables
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
@@ -78,6 +80,38 @@ def test_an_accepted_gap_stays_in_the_lake_and_marks_the_tables_that_may_lack_ro
     assert advance(lake, open_source(lake.feed)).applied.resolved_ts == 70
     ids = frozenset(read_last_snapshot(lake).state.incarnations)
     replay_tables(lake, read_last_snapshot(lake), ReplayRequest(ids, 0), lambda *_: None)
+    assert statuses(lake) == {"a": "partial", "b": "partial", "c": "live"}
+
+
+def test_a_topic_that_is_made_again_with_fewer_partitions_goes_on(
+    spark: SparkSession, tmp_path: Path, broker: Broker
+) -> None:
+    topic = broker.create("again", 2)
+    lake = open_lake(spark, tmp_path, broker, topic)
+    send(broker, topic, 0, watermark(5), create("a", 10), row("d", "a", 12, id="1"), watermark(20))
+    send(broker, topic, 1, watermark(20))
+    broker.remove_records(topic, 0, 1)
+    assert advance(lake, open_source(lake.feed)).applied.resolved_ts == 20
+
+    broker.delete(topic)
+    broker.wait_until_gone(topic)
+    broker.create(topic, 1)
+    send(broker, topic, 0, watermark(50), row("d", "a", 55, id="3"), watermark(60))
+    with pytest.raises(LostRecords, match="deleted and made again"):
+        advance(lake, open_source(lake.feed))
+    done = advance(lake, open_source(lake.feed, accept_gaps=True))
+    # The other partition sends nothing more.
+    assert done.applied.resolved_ts == 60
+    lost = read_table(lake, "quarantine").orderBy("seq").collect()
+    # The first gap has the place of the second one: what the lake began behind.
+    assert [(each["source"], each["number"]) for each in lost] == [
+        ("again-0", 0),
+        ("again-0", 0),
+        ("again-1", 0),
+    ]
+    tomorrow = tso.compose(int(time.time() + 86400) * 1000)
+    send(broker, topic, 0, create("b", 70), create("c", tomorrow), watermark(tomorrow + 1))
+    assert advance(lake, open_source(lake.feed)).applied.resolved_ts == tomorrow + 1
     assert statuses(lake) == {"a": "partial", "b": "partial", "c": "live"}
 
 

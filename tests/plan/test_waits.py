@@ -25,7 +25,7 @@ def state(minutes: float, silent: int | None = None) -> State:
         if partition != silent:
             tracker.observe([Watermark(ts=at(minutes), position=position)])
     if silent is not None:
-        tracker.expect_partitions([("t", 2)])
+        tracker.expect_partitions({("t", number): False for number in range(3)})
     return State(ts=at(minutes), watermarks=tracker.state())
 
 

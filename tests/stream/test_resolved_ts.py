@@ -61,13 +61,20 @@ class TestOneTopic:
             feed = changefeed_from_uri(f"kafka://h:9092/main?protocol=simple{declared}")
             progress = ResolvedTsTracker(feed)
             progress.observe([mark(5), mark(7, partition=1)])
-            progress.expect_partitions([("main", 0), ("main", 2)])
+            progress.expect_partitions({("main", number): False for number in range(3)})
             assert progress.resolved_ts == expected
             assert progress.find_lagging_partitions(5) == (["main-2"] if not declared else [])
             assert progress.find_silent_partitions() == (["main-2"] if not declared else [])
             restored = ResolvedTsTracker(feed)
             restored.restore(progress.state())
             assert restored.resolved_ts == expected
+
+    def test_a_partition_that_is_gone_holds_nothing_back(self) -> None:
+        progress = ResolvedTsTracker(self.feed)
+        progress.observe([mark(5), mark(9, partition=1)])
+        progress.expect_partitions({("main", 1): False})
+        assert progress.resolved_ts == 9
+        assert progress.watermarks == {"main-1": 9}
 
     def test_it_is_the_least_of_what_the_partitions_said(self) -> None:
         assert resolved(self.feed, mark(5), mark(7, partition=1), mark(9, partition=2)) == 5
@@ -188,10 +195,42 @@ class TestTopicsOfTables:
         feed = declare(uri="kafka://h:9092/main?protocol=simple&partition-num=2")
         progress = ResolvedTsTracker(feed)
         progress.observe([mark(9), mark(9, partition=1), mark(7, "d.a")])
-        progress.expect_partitions(("d.a", partition) for partition in range(partitions))
+        existing = [("main", 0), ("main", 1), *(("d.a", number) for number in range(partitions))]
+        progress.expect_partitions(dict.fromkeys(existing, False))
         assert progress.resolved_ts == (7 if partitions == 1 else 6)
         progress.observe(mark(7, "d.a", partition) for partition in range(partitions))
         assert progress.resolved_ts == 7
+
+    def test_a_topic_of_which_nothing_was_read_holds_back_while_it_has_records(
+        self, declare
+    ) -> None:
+        progress = ResolvedTsTracker(declare())
+        progress.observe([create(2, "a"), mark(7, "d.a"), mark(9)])
+        partitions = {("main", 0): False, ("d.a", 0): False, ("d.b", 0): True}
+        progress.expect_partitions(partitions)
+        assert progress.resolved_ts == 0
+        progress.observe([create(3, "b"), mark(5, "d.b")])
+        assert progress.resolved_ts == 5
+        # One that has nothing to read may be of another changefeed, or of no table any more.
+        progress = ResolvedTsTracker(declare())
+        progress.observe([create(2, "a"), mark(7, "d.a"), mark(9)])
+        progress.expect_partitions(dict.fromkeys(partitions, False))
+        assert progress.resolved_ts == 7
+
+    def test_a_topic_that_was_deleted_holds_nothing_back_until_it_is_made_again(
+        self, declare
+    ) -> None:
+        progress = ResolvedTsTracker(declare())
+        progress.observe([create(2, "a"), mark(7, "d.a"), mark(9)])
+        progress.expect_partitions({("main", 0): False})
+        restored = ResolvedTsTracker(declare())
+        restored.restore(progress.state())
+        assert restored.resolved_ts == 9
+        restored.expect_partitions({("main", 0): False, ("d.a", 0): False})
+        restored.observe([mark(12)])
+        assert restored.resolved_ts == 1
+        restored.observe([mark(11, "d.a")])
+        assert restored.resolved_ts == 11
 
     def test_a_table_from_before_the_changefeed_holds_back_from_its_first_word(
         self, declare

@@ -18,7 +18,8 @@ OffsetRanges = Mapping[str, Sequence[Sequence[int]]]
 class ReadOffsets:
     """The offsets read so far, of all partitions, and the ids of topics on brokers.
 
-    `has_more`: reading stopped at a limit, and the topics hold more.
+    `has_more`: reading stopped at a limit, and the topics hold more.  `ends` are the offsets up to
+    which brokers had records when reading began, by `topic-partition`.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class ReadOffsets:
         }
         self.topic_ids = dict(topic_ids or {})
         self.has_more = False
+        self.ends: dict[str, int] = {}
 
     def add(self, topic: str, partition: int, offset: int) -> bool:
         """Add a record's offset; return whether it was not there."""
@@ -69,6 +71,11 @@ class ReadOffsets:
         """Count the offsets from the last one that was read to `end`, without it, as read."""
         last = self._ranges[f"{topic}-{partition}"][-1]
         last[1] = max(last[1], end - 1)
+
+    def unread(self) -> list[str]:
+        """Return the partitions of which brokers had more records than were read."""
+        ranges = self._ranges
+        return [n for n, end in self.ends.items() if n not in ranges or ranges[n][-1][1] + 1 < end]
 
     def state(self) -> dict[str, list[list[int]]]:
         """Return a copy of the ranges."""

@@ -9,7 +9,7 @@ watermark arrives.
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -41,6 +41,8 @@ class WatermarkState(Struct, frozen=True):
     # The lowest commit ts of a row, by database and table.
     first_rows: list[tuple[str, str, int]] = []
     ddls: list[SchemaChange] = []
+    # Topics that were deleted.
+    gone: list[str] = []
 
 
 class ResolvedTsTracker:
@@ -55,6 +57,9 @@ class ResolvedTsTracker:
         self._first_rows: dict[tuple[str, str], int] = {}
         # By commit ts, then by SQL, database and table: TiCDC sends a DDL more than once.
         self._ddls: dict[int, dict[tuple[str, str, str], SchemaChange]] = defaultdict(dict)
+        self._gone: set[str] = set()
+        # Topics of which brokers have more than was read.
+        self._unread: set[str] = set()
         # The topics that get watermarks, from each ts at which that set may change.
         self._live_topics: list[tuple[int, set[str]]] | None = None
 
@@ -67,7 +72,9 @@ class ResolvedTsTracker:
             # Which topics get watermarks depends on the tables only here.
             rows = [(*name, ts) for name, ts in self._first_rows.items()]
             ddls = [ddl for same_ts in self._ddls.values() for ddl in same_ts.values()]
-        return WatermarkState(self._checkpoint, watermarks, dict(self._first_seen), rows, ddls)
+        return WatermarkState(
+            self._checkpoint, watermarks, dict(self._first_seen), rows, ddls, sorted(self._gone)
+        )
 
     def restore(self, state: WatermarkState) -> None:
         """Continue from what an earlier tracker observed."""
@@ -76,6 +83,7 @@ class ResolvedTsTracker:
             self._watermarks[topic] = dict(marks)
         self._first_seen = dict(state.first_seen)
         self._first_rows = {(database, table): ts for database, table, ts in state.first_rows}
+        self._gone = set(state.gone)
         for ddl in state.ddls:
             self._ddls[ddl.commit_ts][ddl.sql, ddl.database, ddl.table] = ddl
         self._live_topics = None
@@ -112,12 +120,23 @@ class ResolvedTsTracker:
                         self._live_topics = None
                     self._observe_partition(topic, partition, ts)
 
-    def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Take note of partitions that brokers have: each owes a watermark, if it is sent any.
+    def expect_partitions(self, partitions: Mapping[tuple[str, int], bool]) -> None:
+        """Take note of all partitions that brokers have, and whether they have more than was read.
 
-        A changefeed that declares how many partitions of its default topic it uses sends nothing to
-        further ones.
+        Each owes a watermark, if it is sent any, and no other one does.  A changefeed that declares
+        how many partitions of its default topic it uses sends nothing to further ones.  A topic
+        with more to read may be that of a table, whatever was read of it.
         """
+        topics = {topic for topic, _ in partitions}
+        for topic, marks in list(self._watermarks.items()):
+            kept = {number: ts for number, ts in marks.items() if (topic, number) in partitions}
+            self._watermarks[topic] = kept
+            if topic not in topics:
+                self._gone.add(topic)
+                del self._watermarks[topic]
+        self._gone -= topics
+        self._unread = {topic for (topic, _), has_more in partitions.items() if has_more}
+        self._live_topics = None
         for topic, partition in partitions:
             declared = self._count_declared(topic)
             if declared is None or partition < declared:
@@ -234,9 +253,13 @@ class ResolvedTsTracker:
             entries.append((ts, {topic for topic in live if topic is not None}))
         # Topics of no observed table: the default topic, and those of tables without rows so far.
         others = {t: since for t, since in self._first_seen.items() if t not in table_topics}
+        others |= {topic: 0 for topic in self._unread if topic not in self._first_seen}
         if self._feed.topic is not None:
             others[self._feed.topic] = 0
-        return [(ts, live | {t for t in others if others[t] <= ts}) for ts, live in entries]
+        return [
+            (ts, (live | {t for t in others if others[t] <= ts}) - self._gone)
+            for ts, live in entries
+        ]
 
     def _is_replicated(self, schema: TableSchema) -> bool:
         """Return whether TiCDC sends a table: one without a key only with `force-replicate`."""

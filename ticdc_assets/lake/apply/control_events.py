@@ -1,11 +1,13 @@
 """Read DDLs, bootstraps and watermarks of new batches, and compute the resolved ts."""
 
+import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import LostRecords
@@ -16,6 +18,7 @@ from ticdc_assets.events import (
     TableSchema,
     TopicPosition,
     Watermark,
+    tso,
 )
 from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
 from ticdc_assets.lake.log.definitions import read_definitions
@@ -33,6 +36,8 @@ from ticdc_assets.stream.resolved_ts import ResolvedTsTracker, WatermarkState
 
 # A row of `events`, by column.
 Row = Mapping[str, Any]
+# By which the clocks of TiDB and of this machine may differ, in seconds.
+_CLOCK_ERROR = 60
 # A row and the event that it states.
 _Statement = tuple[Row, SchemaChange | Bootstrap]
 
@@ -93,8 +98,9 @@ def read_control_events(
     tracker.observe(_read_watermark(row) for row in rows if _is_new_watermark(row, after))
     tracker.observe(change for _, change in stating)
     _observe_senders(tracker, lake.feed, events, is_new)
-    if lake.feed.transport == "kafka":
-        tracker.expect_partitions(read_known_partitions(lake))
+    partitions = read_known_partitions(lake) if lake.feed.transport == "kafka" else {}
+    if partitions:
+        tracker.expect_partitions(partitions)
     resolved_ts, more_may_come = tracker.resolved_ts, lake.feed.transport != "storage"
     if resolved_ts is None:
         # The stream has no watermarks, so everything that has arrived counts as complete.
@@ -109,7 +115,7 @@ def read_control_events(
         resolved_ts=max(resolved_ts, since.ts),
         more_may_come=more_may_come,
         undecoded_files=tuple(undecoded_files),
-        gaps=_find_gaps(rows, () if begins else since.state.gaps),
+        gaps=_find_gaps(rows, () if begins else since.state.gaps, partitions),
         **_read_loads(LakeReader(lake.location), lake.feed, since),
         **find_definitions(lake, since.state),
     )
@@ -154,8 +160,13 @@ def _is_of(*kinds: str) -> pc.Expression:
     return pc.field("kind").isin(kinds)
 
 
-def _find_gaps(rows: Sequence[Row], known: Sequence[Gap]) -> tuple[Gap, ...]:
-    """Return all gaps of the topics, each up to the first watermark after it, if there is one."""
+def _find_gaps(
+    rows: Sequence[Row], known: Sequence[Gap], partitions: Collection[tuple[str, int]]
+) -> tuple[Gap, ...]:
+    """Return all gaps of the topics, each up to the first watermark after it, if there is one.
+
+    A partition that brokers have no more sends none: nothing in it was committed after now.
+    """
     gaps = list(known)
     for row in rows:
         if row["kind"] == "quarantined":
@@ -164,7 +175,13 @@ def _find_gaps(rows: Sequence[Row], known: Sequence[Gap]) -> tuple[Gap, ...]:
         elif row["kind"] == "watermark" and gaps:
             place = row["source"], row["partition"]
             gaps = [end_gap(gap, place, row["seq"], row["commit_ts"]) for gap in gaps]
-    return tuple(gaps)
+    now = tso.compose(int(time.time() + _CLOCK_ERROR) * 1000)
+    return tuple(
+        replace(gap, until=now)
+        if gap.until is None and partitions and (gap.topic, gap.partition) not in partitions
+        else gap
+        for gap in gaps
+    )
 
 
 def _read_statements(rows: Sequence[Row]) -> list[_Statement]:

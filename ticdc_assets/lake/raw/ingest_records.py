@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from ticdc_assets.errors import LostRecords
 from ticdc_assets.events import FilePosition, Quarantined
 from ticdc_assets.lake.store.arrow import make_table
 from ticdc_assets.lake.store.contracts import RAW_RECORDS
@@ -66,11 +67,15 @@ def read_raw_end(lake: LakeSession) -> RawEnd:
     return RawEnd(max(row["batch"] or 0, last.number), row["seq"] or 0, {}, found=False)
 
 
-def read_known_partitions(lake: LakeSession) -> list[tuple[str, int]]:
-    """Read which partitions the topics had at the last commit, with or without records."""
-    offsets = read_last_stage_commit(lake, "raw", STAGE).metadata.get("offsets") or {}
-    places = (name.rpartition("-") for name in offsets)
-    return [(topic, int(partition)) for topic, _, partition in places]
+def read_known_partitions(lake: LakeSession) -> dict[tuple[str, int], bool]:
+    """Read which partitions the topics had at the last commit, and whether they had more to read.
+
+    They are there with or without records.
+    """
+    metadata = read_last_stage_commit(lake, "raw", STAGE).metadata
+    unread = set(metadata.get("unread") or ())
+    places = ((name, name.rpartition("-")) for name in metadata.get("offsets") or {})
+    return {(topic, int(number)): name in unread for name, (topic, _, number) in places}
 
 
 def ingest_records(
@@ -92,14 +97,16 @@ def ingest_records(
     def new(records: Iterable[Message | Quarantined]) -> Iterator[Message | Quarantined]:
         nonlocal lines
         for record in records:
-            if isinstance(record, Quarantined):
+            if isinstance(record, Quarantined) and record.error != LostRecords.__name__:
                 if lines is None:
                     lines = _known_lines(lake) if state.batch else set()
                 place = _line(record)
                 if place in lines:
                     continue
                 lines.add(place)
-            elif not known.add(record.topic, record.partition, record.offset):
+            elif isinstance(record, Message) and not known.add(
+                record.topic, record.partition, record.offset
+            ):
                 continue
             yield record
 
@@ -110,7 +117,8 @@ def ingest_records(
         rows = _table(chunk, batch + 1, seq + 1)
         offsets, topics = known.state(), dict(known.topic_ids)
         last = seq + len(chunk)
-        mark = StageMark(STAGE, batch + 1, {"seq": last, "offsets": offsets, "topics": topics})
+        metadata = {"seq": last, "offsets": offsets, "topics": topics, "unread": known.unread()}
+        mark = StageMark(STAGE, batch + 1, metadata)
         if not commit_rows(lake, "raw", rows, mark):
             return False
         batch, seq, committed = batch + 1, last, (offsets, topics)
