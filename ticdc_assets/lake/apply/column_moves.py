@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from ticdc_assets.events import TableSchema
+from ticdc_assets.events import ColumnType, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.columns.types import list_delta_columns
 from ticdc_assets.schema.conversion.convert import backfill, only_widens
@@ -60,6 +60,12 @@ def _decimal_size(decimal: str) -> tuple[int, int]:
     return int(precision), int(scale)
 
 
+def _changes_texts(old: ColumnType, new: ColumnType) -> bool:
+    """Whether stored texts are of another scale: those of decimals that no type of Delta holds."""
+    is_text = map_to_delta_type(new) == "string"
+    return new.name == "decimal" and is_text and old.decimals != new.decimals
+
+
 def keeps_values(steps: Sequence[ColumnChange], ts: int) -> bool:
     """Whether steps keep the values of every row; raise `TicdcError` for an impossible step."""
     for step in steps:
@@ -67,7 +73,9 @@ def keeps_values(steps: Sequence[ColumnChange], ts: int) -> bool:
             case ColumnAdded(column, zone) if backfill(column, ts, zone) is not None:
                 return False
             case ColumnConverted(_, old, new) if not (
-                only_widens(old, new) and can_widen(map_to_delta_type(old), map_to_delta_type(new))
+                only_widens(old, new)
+                and can_widen(map_to_delta_type(old), map_to_delta_type(new))
+                and not _changes_texts(old, new)
             ):
                 return False
     return True

@@ -112,7 +112,9 @@ class Frames:
         # Only rows applied already may show that a sender went back, so their batches count too.
         first = self.pending_rows.of_table(schema).agg(F.min("batch").alias("first_batch"))
         events = self.lake.read("events").where(
-            f"kind = 'row' AND batch <= {self.batch} AND name = {quote_literal(name or '')}"
+            # As of pending rows: those with a commit ts belong here whenever they arrived.
+            f"kind = 'row' AND (ordering = 'commit_ts' OR batch <= {self.batch})"
+            f" AND name = {quote_literal(name or '')}"
         )
         sent = events.join(F.broadcast(first), F.expr("batch >= first_batch"))
         return number_sender_passes(sent)

@@ -31,11 +31,7 @@ def merge_steps(before: TableSchema, steps: Sequence[TableStep]) -> list[TableSt
         if _shows_nothing(step, shape):
             continue
         last = kept[-1] if kept else None
-        if (
-            isinstance(step, ApplyRows)
-            and isinstance(last, ApplyRows)
-            and _name(last) == _name(step)
-        ):
+        if isinstance(step, ApplyRows) and isinstance(last, ApplyRows) and _adjoins(last, step):
             kept[-1] = ApplyRows(step.schema, last.low, step.high, _join_groups(last, step))
         else:
             kept.append(step)
@@ -49,8 +45,17 @@ def _shows_nothing(step: TableStep, shape: _Shape) -> bool:
     return is_plain and _shape(step.schema) == shape
 
 
+def _adjoins(one: ApplyRows, other: ApplyRows) -> bool:
+    """Whether rows are found as one segment: by the name that events have, in one range.
+
+    Between two segments, another table may have had the name.  Unique keys find the old rows of a
+    table without a key.
+    """
+    same_range = one.high == other.low and _name(one) == _name(other)
+    return same_range and one.schema.unique_keys == other.schema.unique_keys
+
+
 def _name(rows: ApplyRows) -> TableKey:
-    """Return the name that events have, which is all that a rename changes."""
     return table_key(rows.schema.database, rows.schema.table)
 
 
