@@ -6,8 +6,9 @@ read.  Every call is bounded in time.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     TIMESTAMP_NOT_AVAILABLE,
@@ -23,6 +24,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from resources.kafka_client import (
     FATAL,
     PATIENCE,
+    UNANSWERED,
     explain_failure,
     explain_topic_error,
     make_client,
@@ -47,6 +49,10 @@ _ATTEMPT = 0.5
 _WAIT = 0.1
 _SILENCE = 30.0
 _RECORDS_PER_CALL = 2000
+# Seconds that librdkafka may take to say that a request has run out of time.
+_GRACE = 3.0
+
+T = TypeVar("T")
 
 
 class Brokers:
@@ -55,6 +61,8 @@ class Brokers:
     def __init__(self, feed: Changefeed) -> None:
         self._feed = feed
         self._errors: list[KafkaError] = []
+        # The addresses by which the brokers want to be reached.
+        self._named: list[str] = []
         self._client = make_client(AdminClient, feed, {"error_cb": self._errors.append})
 
     def read_ends(self) -> dict[str, TopicEnds]:
@@ -68,10 +76,7 @@ class Brokers:
         ids: dict[str, str] = {}
         places: list[TopicPartition] = []
         for name in names:
-            try:
-                topic = described[name].result(PATIENCE)
-            except KafkaException as error:
-                raise explain_topic_error(name, error.args[0]) from None
+            topic = self._wait_for(name, described[name])
             ids[name] = str(topic.topic_id)
             places += [TopicPartition(name, each.id) for each in topic.partitions]
         first = self._list_offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
@@ -106,25 +111,40 @@ class Brokers:
         give_up = time.monotonic() + PATIENCE
         while True:
             try:
-                return list(self._client.list_topics(timeout=_ATTEMPT).topics)
+                known = self._client.list_topics(timeout=_ATTEMPT)
             except KafkaException:
                 # The client tries again by itself; what it met comes by its callback.
                 self._client.poll(0)
                 is_fatal = any(error.code() in FATAL for error in self._errors)
                 if is_fatal or time.monotonic() > give_up:
                     raise explain_failure(self._feed, self._errors) from None
+                continue
+            self._named = sorted(f"{each.host}:{each.port}" for each in known.brokers.values())
+            return list(known.topics)
 
     def _list_offsets(
         self, places: Sequence[TopicPartition], which: OffsetSpec
     ) -> dict[tuple[str, int], int]:
         answers = self._client.list_offsets(dict.fromkeys(places, which), request_timeout=PATIENCE)
-        found = {}
-        for place, answer in answers.items():
-            try:
-                found[place.topic, place.partition] = answer.result(PATIENCE).offset
-            except KafkaException as error:
-                raise explain_topic_error(place.topic, error.args[0]) from None
-        return found
+        return {
+            (place.topic, place.partition): self._wait_for(place.topic, answer).offset
+            for place, answer in answers.items()
+        }
+
+    def _wait_for(self, topic: str, answer: Future[T]) -> T:
+        """Return an answer about a topic, which the broker that leads it may have to give."""
+        try:
+            return answer.result(PATIENCE + _GRACE)
+        except TimeoutError:
+            # It must not leave here: for Python it is an error of a file.
+            pass
+        except KafkaException as error:
+            if error.args[0].code() not in UNANSWERED:
+                raise explain_topic_error(topic, error.args[0]) from None
+        self._client.poll(0)
+        silent = f"not at the addresses by which they name themselves: {', '.join(self._named)}"
+        silent += " (advertised.listeners)"
+        raise explain_failure(self._feed, self._errors, silent)
 
 
 def require_topics(feed: Changefeed) -> None:

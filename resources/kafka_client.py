@@ -131,10 +131,17 @@ def _is_on(options: Mapping[str, str], name: str) -> bool:
 
 # Failures that no waiting mends.
 FATAL = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+# What the client says of a request that no broker answered.
+UNANSWERED = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
 
 
-def explain_failure(feed: Changefeed, errors: Iterable[KafkaError]) -> ConfigError:
-    """Say why the brokers cannot be reached, from what the client met while it tried."""
+def explain_failure(
+    feed: Changefeed, errors: Iterable[KafkaError], answered: str | None = None
+) -> ConfigError:
+    """Say why the brokers cannot be reached, from what the client met while it tried.
+
+    `answered`: the brokers of the sink URI did answer, and what failed after that.
+    """
     met = {error.code(): error for error in reversed(list(errors))}
     if denied := met.get(KafkaError._AUTHENTICATION):
         reason = _get_reason(denied)
@@ -151,6 +158,9 @@ def explain_failure(feed: Changefeed, errors: Iterable[KafkaError]) -> ConfigErr
             return ConfigError(reason, setting="sink-uri: ca")
         return ConfigError(reason, setting="sink-uri: enable-tls")
     last = met.get(KafkaError._RESOLVE) or met.get(KafkaError._TRANSPORT)
+    if answered is not None:
+        reason = f"the brokers at {feed.location} answer, but {answered}"
+        return ConfigError(f"{reason}: {_get_reason(last)}" if last else reason, setting="sink-uri")
     detail = _get_reason(last) if last else "does it expect TLS (enable-tls) or sasl-mechanism?"
     reason = f"no broker answers at {feed.location}: {detail}"
     return ConfigError(reason, setting="sink-uri")

@@ -6,11 +6,15 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
+from resources import kafka
 from resources.kafka import read_topics, require_topics
 from tests.kafka_broker import PASSWORD, Broker
 from tests.resources.test_kafka import made
@@ -183,3 +187,46 @@ def test_what_fails_is_said_in_one_message_within_15_seconds(broker: Broker) -> 
         assert wrong not in text
         assert PASSWORD not in text
         assert re.search(message, text), text
+
+
+class UnreachableClient:
+    """A client whose bootstrap broker answers, and names the brokers by another address."""
+
+    def __init__(self, failure: Exception | None) -> None:
+        self._failure = failure
+
+    def list_topics(self, timeout: float) -> SimpleNamespace:
+        broker = SimpleNamespace(host="kafka-0.internal", port=9092)
+        return SimpleNamespace(topics={"t": None}, brokers={0: broker})
+
+    def describe_topics(self, topics: object, request_timeout: float) -> dict[str, Future[None]]:
+        answer = Future[None]()
+        if self._failure is not None:
+            answer.set_exception(self._failure)
+        return {"t": answer}
+
+    def poll(self, timeout: float) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        # librdkafka has not noticed yet that its own time is over.
+        None,
+        KafkaException(KafkaError(KafkaError._TIMED_OUT)),
+        KafkaException(KafkaError(KafkaError._TRANSPORT)),
+    ],
+)
+def test_brokers_that_name_themselves_by_an_address_that_does_not_answer_are_named(
+    failure: Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "PATIENCE", 0.1)
+    monkeypatch.setattr(kafka, "_GRACE", 0.1)
+    monkeypatch.setattr(kafka, "make_client", lambda *_: UnreachableClient(failure))
+    with pytest.raises(ConfigError) as raised:
+        require_topics(changefeed_from_uri("kafka://localhost:9092/t?protocol=simple"))
+    assert str(raised.value) == (
+        "sink-uri: the brokers at localhost:9092 answer, but not at the addresses by which they"
+        " name themselves: kafka-0.internal:9092 (advertised.listeners)"
+    )
