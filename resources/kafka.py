@@ -104,6 +104,11 @@ class Brokers:
         if unknown := start.keys() - by_name.keys():
             reason = f"names no partition of its topics: {min(unknown)}"
             raise ConfigError(reason, setting=f"changefeed {self._feed.id}: start")
+        for name, offset in start.items():
+            # Records would be skipped until the partition gets there.
+            if offset > (end := ends[by_name[name]]):
+                reason = f"{name} = {offset} is beyond the end of the partition, which is {end}"
+                raise ConfigError(reason, setting=f"changefeed {self._feed.id}: start")
         return {by_name[name]: offset for name, offset in start.items()}
 
     def _list_topics(self) -> list[str]:

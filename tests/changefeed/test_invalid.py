@@ -185,6 +185,7 @@ def test_an_invalid_declaration_is_an_error_that_names_file_and_setting(
         ("{feed}keys = {{'s.t' = ['a', 'a']}}", 'changefeed a.keys."s.t"', "column names"),
         ("{feed}start = 'latest'", "changefeed a.start", "works on Kafka only"),
         (TOPIC + "start = 'soon'", "changefeed a.start", "must be earliest, latest, a time"),
+        (TOPIC + "start = 1969-12-31T23:59:59Z", "changefeed a.start", "must be 1970 or later"),
         (TOPIC + "start = 2026-03-14T00:00:00", "changefeed a.start", "its offset from UTC"),
         (TOPIC + "start = {}", "changefeed a.start", "or offsets"),
         (TOPIC + "start = {t-0 = -1}", "changefeed a.start", "or offsets"),

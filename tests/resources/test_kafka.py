@@ -199,6 +199,17 @@ def test_a_lake_begins_in_the_middle(broker: Broker) -> None:
         assert values == sorted(expected)
         gaps = {m.position.path: m.reason for m in found if isinstance(m, Quarantined)}
         assert len(gaps) == (0 if start == "earliest" else 1 if len(expected) == 8 else 2)
+    # The next record may be the first one.
+    feed = replace(feed, start={f"{topic}-0": 5})
+    assert len([m for m in read_topics(feed, ReadOffsets()) if isinstance(m, Message)]) == 5
+    known = ReadOffsets()
+    feed = replace(feed, start={f"{topic}-0": 6})
+    with pytest.raises(
+        ConfigError,
+        match=r": start: middle-0 = 6 is beyond the end of the partition, which is 5$",
+    ):
+        list(read_topics(feed, known))
+    assert known.state() == {}
     feed = replace(feed, start={"other-0": 1})
     with pytest.raises(ConfigError, match="names no partition of its topics: other-0"):
         list(read_topics(feed, ReadOffsets()))

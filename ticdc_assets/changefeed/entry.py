@@ -221,6 +221,9 @@ class ChangefeedEntry:
             case "earliest" | "latest":
                 return cast(Literal["earliest", "latest"], value)
             case datetime(tzinfo=zone) if zone is not None:
+                # To Kafka, negative times are names of offsets.
+                if value.timestamp() < 0:
+                    raise self.error("must be 1970 or later", "start")
                 return value
             case dict() if value and all(_is_offset(each) for each in value.values()):
                 return value
