@@ -64,7 +64,12 @@ def test_offsets_without_a_record_are_no_gap() -> None:
     ("later", "id", "message", "ranges"),
     [
         ((6, 9), "a", "partition 0, offsets 3 to 5: the brokers removed these", [("t", 0, 6, 9)]),
-        ((0, 2), "a", "partition 0, offsets 2 to 2: the partition ends before", []),
+        (
+            *((0, 2), "a"),
+            "partition 0, offsets 2 to 2: the partition ends before what was read of it: it was"
+            " truncated, and records that were written below offset 2 since then are skipped",
+            [],
+        ),
         ((0, 9), "b", "partition 0: the topic was deleted and made again", [("t", 0, 0, 9)]),
         (None, "a", "partition 0: the topic was deleted", []),
     ],

@@ -116,6 +116,9 @@ def _find_gap(
         reason = "the brokers removed these records before they were read"
         return LostRecords(reason, topic, partition, (start, ends.first - 1))
     if start is not None and ends.end < start:
+        # Which of the offsets below its end got other records since then, nothing here tells.  To
+        # read them all again would end the gap at a watermark from before it.
         reason = "the partition ends before what was read of it: it was truncated"
+        reason += f", and records that were written below offset {ends.end} since then are skipped"
         return LostRecords(reason, topic, partition, (ends.end, start - 1))
     return None
