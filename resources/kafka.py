@@ -5,7 +5,7 @@ read.  Every call is bounded in time.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, TypeVar
@@ -41,6 +41,7 @@ from ticdc_assets.stream.topic_ranges import (
     TopicEnds,
     find_ranges,
     limit_ranges,
+    require_same_topics,
 )
 
 # Seconds per attempt to reach a broker, until the records that came are taken, and without any
@@ -72,20 +73,23 @@ class Brokers:
         """
         existing = self._list_topics()
         names = list_topics(self._feed, existing)
-        described = self._client.describe_topics(TopicCollection(names), request_timeout=PATIENCE)
-        ids: dict[str, str] = {}
-        places: list[TopicPartition] = []
-        for name in names:
-            topic = self._wait_for(name, described[name])
-            ids[name] = str(topic.topic_id)
-            places += [TopicPartition(name, each.id) for each in topic.partitions]
+        topics = self._describe(names)
+        places = [
+            TopicPartition(name, each.id) for name in names for each in topics[name].partitions
+        ]
         first = self._list_offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         end = self._list_offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         ends: dict[str, dict[int, PartitionEnds]] = {name: {} for name in names}
         for place in places:
             key = place.topic, place.partition
             ends[place.topic][place.partition] = PartitionEnds(first[key], end[key])
-        return {name: TopicEnds(ids[name], ends[name]) for name in names}
+        return {name: TopicEnds(str(topics[name].topic_id), ends[name]) for name in names}
+
+    def read_ids(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the ids of those of some topics that exist now."""
+        existing = self._list_topics()
+        topics = self._describe([name for name in names if name in existing])
+        return {name: str(topic.topic_id) for name, topic in topics.items()}
 
     def find_starts(self, topics: Mapping[str, TopicEnds]) -> dict[tuple[str, int], int]:
         """Return where a new lake begins, as the changefeed declares it; {} for the beginning."""
@@ -126,6 +130,13 @@ class Brokers:
                 continue
             self._named = sorted(f"{each.host}:{each.port}" for each in known.brokers.values())
             return list(known.topics)
+
+    def _describe(self, names: Sequence[str]) -> dict[str, Any]:
+        if not names:
+            return {}
+        wanted = TopicCollection(list(names))
+        answers = self._client.describe_topics(wanted, request_timeout=PATIENCE)
+        return {name: self._wait_for(name, answers[name]) for name in names}
 
     def _list_offsets(
         self, places: Sequence[TopicPartition], which: OffsetSpec
@@ -173,13 +184,21 @@ def read_topics(
         place = FilePosition(f"{gap.topic}-{gap.partition}", gap.offsets[0] if gap.offsets else 0)
         yield Quarantined(position=place, error=LostRecords.__name__, reason=LOST + str(gap))
     known.ends = {f"{r.topic}-{r.partition}": r.end for r in ranges}
-    if ranges:
-        yield from _read_ranges(feed, ranges, known)
+    is_empty = True
+    for record in _read_ranges(feed, brokers, ranges, known):
+        is_empty = False
+        yield record
+    if not is_empty:
+        # The client follows a name: behind the last record of a topic it went on in its successor.
+        # That a topic was deleted meanwhile is for the next run to say: this one was in time.
+        require_same_topics(known, known.topic_ids | brokers.read_ids(known.topic_ids))
 
 
 def _read_ranges(
-    feed: Changefeed, ranges: Sequence[OffsetRange], known: ReadOffsets
+    feed: Changefeed, brokers: Brokers, ranges: Sequence[OffsetRange], known: ReadOffsets
 ) -> Iterator[Message]:
+    if not ranges:
+        return
     errors: list[KafkaError] = []
     consumer = _make_consumer(feed, errors)
     try:
@@ -196,8 +215,13 @@ def _read_ranges(
             records = consumer.consume(_RECORDS_PER_CALL, timeout=_WAIT)
             if records:
                 last = time.monotonic()
-            elif any(e.code() in FATAL for e in errors) or time.monotonic() > last + _SILENCE:
+            elif any(e.code() in FATAL for e in errors):
                 raise explain_failure(feed, errors)
+            elif time.monotonic() > last + _SILENCE:
+                # This says so if the connection or a topic is gone.
+                topics = brokers.read_ends()
+                require_same_topics(known, {name: topics[name].id for name in topics})
+                raise explain_failure(feed, errors, "send no records")
             for record in records:
                 place = record.topic(), record.partition()
                 if place not in stops:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from resources import kafka
 from resources.kafka import Brokers, read_topics, require_topics
 from tests.kafka_broker import Broker
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
@@ -50,6 +51,50 @@ def test_a_broker_that_restarts_while_it_is_read_costs_no_record(broker: Broker)
     found += run
     assert sorted(m.value or b"" for m in found) == values
     assert list(read(feed, known)) == []
+
+
+@pytest.mark.parametrize("max_bytes", [1 << 30, 6_000_000])
+def test_a_topic_that_is_made_again_while_it_is_read_is_named(
+    broker: Broker, max_bytes: int
+) -> None:
+    topic = broker.create(f"replaced-{max_bytes}")
+    broker.send(Message(topic, 0, n, None, b"x" * 2000, 1) for n in range(4000))
+    feed = replace(make_feed(broker, topic, _LITTLE), max_bytes=max_bytes)
+    known = ReadOffsets()
+    run = read(feed, known)
+    next(run)
+    broker.delete(topic)
+    broker.wait_until_gone(topic)
+    broker.create(topic)
+    broker.send(Message(topic, 0, n, None, b"y" * 2000, 1) for n in range(5000))
+    made_again = rf"^topic {topic}: the topic was deleted and made again; to go on without them"
+    with pytest.raises(LostRecords, match=made_again):
+        list(run)
+    with pytest.raises(LostRecords, match="the topic was deleted and made again"):
+        list(read(feed, ReadOffsets(known.state(), known.topic_ids)))
+
+
+def test_a_topic_that_is_deleted_while_it_is_read_is_named(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "_SILENCE", 3.0)
+    topic = broker.create("removed")
+    broker.send(Message(topic, 0, n, None, b"x" * 2000, 1) for n in range(4000))
+    run = read(make_feed(broker, topic, _LITTLE), ReadOffsets())
+    next(run)
+    broker.delete(topic)
+    with pytest.raises(ConfigError, match=r"^topic removed: there is no such topic"):
+        list(run)
+
+
+def test_a_topic_that_is_deleted_after_it_was_read_costs_no_record(broker: Broker) -> None:
+    topic = broker.create("read")
+    broker.send(Message(topic, 0, n, None, b"x", 1) for n in range(10))
+    run = read(make_feed(broker, topic), ReadOffsets())
+    next(run)
+    broker.delete(topic)
+    broker.wait_until_gone(topic)
+    assert len(list(run)) == 9
 
 
 def test_segments_that_expire_unread_are_named_exactly(broker: Broker) -> None:

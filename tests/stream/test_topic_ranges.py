@@ -5,7 +5,12 @@ import pytest
 from tests.stream.ends import topic
 from ticdc_assets.errors import LostRecords
 from ticdc_assets.stream.offsets import ReadOffsets
-from ticdc_assets.stream.topic_ranges import OffsetRange, find_ranges, limit_ranges
+from ticdc_assets.stream.topic_ranges import (
+    OffsetRange,
+    find_ranges,
+    limit_ranges,
+    require_same_topics,
+)
 
 
 def read(known: ReadOffsets, *offsets: int, partition: int = 0) -> None:
@@ -101,3 +106,13 @@ def test_records_removed_from_a_partition_that_was_empty_are_missed() -> None:
     find_ranges(known, topic({0: (0, 0)}))
     with pytest.raises(LostRecords, match="offsets 0 to 4"):
         find_ranges(again(known), topic({0: (5, 9)}))
+
+
+def test_a_topic_that_is_another_one_after_it_was_read_is_an_error() -> None:
+    known = ReadOffsets()
+    find_ranges(known, topic({0: (0, 3)}))
+    require_same_topics(known, {"t": "a", "other": "x"})
+    with pytest.raises(LostRecords, match=r"^topic t: the topic was deleted and made again; to go"):
+        require_same_topics(known, {"t": "b"})
+    with pytest.raises(LostRecords, match=r"^topic t: the topic was deleted; to go"):
+        require_same_topics(known, {})

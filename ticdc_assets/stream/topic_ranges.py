@@ -92,18 +92,27 @@ def limit_ranges(ranges: Sequence[OffsetRange], most: int) -> list[OffsetRange]:
     ]
 
 
+def require_same_topics(known: ReadOffsets, ids: Mapping[str, str]) -> None:
+    """Raise `LostRecords` if a topic that is known was deleted, or made again, by its id now."""
+    for topic in known.topic_ids:
+        if reason := _find_change(known, topic, ids.get(topic)):
+            raise LostRecords(reason + _ADVICE, topic)
+
+
 def _drop_former_topics(known: ReadOffsets, topics: Mapping[str, TopicEnds]) -> list[LostRecords]:
     """Forget the topics that were deleted since; what their end held is gone."""
     gaps = []
-    for topic, id in list(known.topic_ids.items()):
-        if topic not in topics:
-            reason = "the topic was deleted"
-        elif topics[topic].id != id:
-            reason = "the topic was deleted and made again"
-        else:
-            continue
-        gaps += [LostRecords(reason, topic, partition) for partition in known.forget(topic)]
+    for topic in list(known.topic_ids):
+        id = topics[topic].id if topic in topics else None
+        if reason := _find_change(known, topic, id):
+            gaps += [LostRecords(reason, topic, partition) for partition in known.forget(topic)]
     return gaps
+
+
+def _find_change(known: ReadOffsets, topic: str, id: str | None) -> str | None:
+    if id is None:
+        return "the topic was deleted"
+    return None if id == known.topic_ids[topic] else "the topic was deleted and made again"
 
 
 def _find_gap(
