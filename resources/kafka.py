@@ -4,6 +4,7 @@ Nothing here joins a consumer group or commits an offset: the lake's own commits
 read.  Every call is bounded in time.
 """
 
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -39,6 +40,8 @@ from ticdc_assets.stream.topic_ranges import (
     OffsetRange,
     PartitionEnds,
     TopicEnds,
+    add_advice,
+    begin_again,
     find_ranges,
     limit_ranges,
     require_same_topics,
@@ -52,6 +55,8 @@ _SILENCE = 30.0
 _RECORDS_PER_CALL = 2000
 # Seconds that librdkafka may take to say that a request has run out of time.
 _GRACE = 3.0
+# librdkafka states it in words only.
+_TRUNCATED = re.compile(r"^Partition log truncation detected .* broker end offset is (\d+) ")
 
 T = TypeVar("T")
 
@@ -181,11 +186,15 @@ def read_topics(
     starts = {} if known.topic_ids else brokers.find_starts(ends)
     ranges, gaps = find_ranges(known, ends, starts=starts, accept_gaps=accept_gaps)
     for gap in gaps:
-        place = FilePosition(f"{gap.topic}-{gap.partition}", gap.offsets[0] if gap.offsets else 0)
-        yield Quarantined(position=place, error=LostRecords.__name__, reason=LOST + str(gap))
+        yield _state_gap(gap)
     known.ends = {f"{r.topic}-{r.partition}": r.end for r in ranges}
     is_empty = True
     for record in _read_ranges(feed, brokers, ranges, known):
+        if isinstance(record, LostRecords):
+            if not accept_gaps:
+                raise add_advice(record)
+            yield _state_gap(record)
+            continue
         is_empty = False
         yield record
     if not is_empty:
@@ -196,13 +205,13 @@ def read_topics(
 
 def _read_ranges(
     feed: Changefeed, brokers: Brokers, ranges: Sequence[OffsetRange], known: ReadOffsets
-) -> Iterator[Message]:
+) -> Iterator[Message | LostRecords]:
     if not ranges:
         return
     errors: list[KafkaError] = []
     consumer = _make_consumer(feed, errors)
     try:
-        consumer.assign([TopicPartition(r.topic, r.partition, r.start) for r in ranges])
+        consumer.assign([_make_place(range, known) for range in ranges])
         ends = {(r.topic, r.partition): r.end for r in ranges}
         limited = limit_ranges(ranges, feed.max_records)
         stops = {(r.topic, r.partition): r.end for r in limited}
@@ -226,12 +235,19 @@ def _read_ranges(
                 place = record.topic(), record.partition()
                 if place not in stops:
                     continue
+                if (end := _find_truncation(record)) is not None:
+                    yield begin_again(known, *place, end)
+                    consumer.incremental_unassign([TopicPartition(*place)])
+                    consumer.incremental_assign([TopicPartition(*place, end)])
+                    continue
                 stop, offset = stops[place], _get_offset(record)
                 is_record = record.error() is None
                 # The first record behind a hole is read even if it is beyond the stop: without
                 # any record no commit would state that there was a hole.
                 if is_record and offset < ends[place]:
                     known.read_up_to(*place, offset)
+                    if (epoch := record.leader_epoch()) is not None:
+                        known.set_epoch(*place, offset, epoch)
                     size += len(record)
                     yield _make_message(record)
                 # The next offset to read, after a record or at the end of the partition.
@@ -242,6 +258,28 @@ def _read_ranges(
                     consumer.incremental_unassign([TopicPartition(*place)])
     finally:
         consumer.close()
+
+
+def _make_place(range: OffsetRange, known: ReadOffsets) -> TopicPartition:
+    """Say where to begin; with an epoch the client finds out whether that follows what was read."""
+    epoch = known.get_epoch(range.topic, range.partition)
+    if epoch is None:
+        return TopicPartition(*range[:3])
+    return TopicPartition(*range[:3], leader_epoch=epoch)
+
+
+def _state_gap(gap: LostRecords) -> Quarantined:
+    place = FilePosition(f"{gap.topic}-{gap.partition}", gap.offsets[0] if gap.offsets else 0)
+    return Quarantined(position=place, error=LostRecords.__name__, reason=LOST + str(gap))
+
+
+def _find_truncation(record: Record) -> int | None:
+    """Return where a partition ceases to have what was read of it, if that is what is stated."""
+    error = record.error()
+    if error is None or error.code() != KafkaError._AUTO_OFFSET_RESET:
+        return None
+    found = _TRUNCATED.search(error.str())
+    return int(found[1]) if found else None
 
 
 def _make_consumer(feed: Changefeed, errors: list[KafkaError]) -> Any:

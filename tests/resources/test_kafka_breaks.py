@@ -1,8 +1,10 @@
 """Brokers that restart while they are read, and segments that expire: nothing goes unnoticed."""
 
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.changefeed.client_settings import ClientSettings
 from ticdc_assets.changefeed.sink_uri import Options
 from ticdc_assets.errors import ConfigError, LostRecords
+from ticdc_assets.events import Quarantined
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.stream.offsets import ReadOffsets
 
@@ -95,6 +98,70 @@ def test_a_topic_that_is_deleted_after_it_was_read_costs_no_record(broker: Broke
     broker.delete(topic)
     broker.wait_until_gone(topic)
     assert len(list(run)) == 9
+
+
+@pytest.mark.slow
+def test_a_truncated_partition_that_has_grown_again_is_noticed(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = broker.create("truncated", 2)
+    data = broker.folder / "data" / f"{topic}-0"
+
+    def send(name: str, count: int, partition: int = 0) -> None:
+        broker.send(
+            Message(topic, partition, 0, None, b"%s%d" % (name.encode(), n), 1)
+            for n in range(count)
+        )
+
+    def restart(do: Callable[[], object]) -> None:
+        broker.stop()
+        try:
+            do()
+        finally:
+            broker.start()
+
+    send("common", 80)
+    restart(lambda: shutil.copytree(data, tmp_path / "kept"))
+    send("lost", 20)
+    send("other", 5, partition=1)
+    feed = make_feed(broker, topic)
+    known = ReadOffsets()
+    assert len(list(read(feed, known))) == 105
+    # A change of the leader alone is none of the partition.
+    restart(lambda: None)
+    send("other", 5, partition=1)
+    stored = ReadOffsets(known.state(), known.topic_ids)
+    assert len(list(read(feed, stored))) == 5
+
+    def truncate() -> None:
+        shutil.rmtree(data)
+        shutil.copytree(tmp_path / "kept", data)
+
+    restart(truncate)
+    send("new", 30)
+    state = stored.state()
+    with pytest.raises(LostRecords) as raised:
+        list(read(feed, ReadOffsets(state, known.topic_ids)))
+    assert str(raised.value) == (
+        "topic truncated, partition 0, offsets 80 to 99: the partition was truncated after these"
+        " were read, and has other records there; to go on without them, run `ticdc-assets"
+        " advance --accept-gap`"
+    )
+
+    accepting = ReadOffsets(state, known.topic_ids)
+    gap, *records = read_accepting(feed, accepting)
+    assert isinstance(gap, Quarantined)
+    assert "offsets 80 to 99: the partition was truncated" in gap.reason
+    assert [m.value for m in records if isinstance(m, Message)] == [b"new%d" % n for n in range(30)]
+    assert list(read(feed, ReadOffsets(accepting.state(), known.topic_ids))) == []
+
+
+def read_accepting(feed: Changefeed, known: ReadOffsets) -> list[Message | Quarantined]:
+    found = list(read_topics(feed, known, accept_gaps=True))
+    for record in found:
+        if isinstance(record, Message):
+            known.add(record.topic, record.partition, record.offset)
+    return found
 
 
 def test_segments_that_expire_unread_are_named_exactly(broker: Broker) -> None:

@@ -48,3 +48,21 @@ def test_a_record_with_a_wrong_offset_hides_no_later_record() -> None:
     records = [Message("t", 0, offset, None, b"x", None) for offset in offsets]
     found = [event.position.offset for event in read_topic_events(feed, records, None)]
     assert found == [0, 2**63 - 1, 1, 2]
+
+
+def test_the_epoch_of_the_last_record_is_kept_as_long_as_it_is_the_last_one() -> None:
+    read = ReadOffsets()
+    for offset, epoch in ((0, 2), (1, 4)):
+        read.set_epoch("t", 0, offset, epoch)
+        # A commit may come before the record is added.
+        assert read.get_epoch("t", 0) is None
+        assert read.add("t", 0, offset)
+        assert read.get_epoch("t", 0) == epoch
+        assert read.state() == {"t-0": [[0, offset, epoch]]}
+        read = ReadOffsets(read.state())
+    assert read.get_epoch("t", 0) == 4
+    assert read.get_epoch("t", 1) is None
+    # What follows may be the marker of a transaction, of an epoch that nobody knows.
+    read.read_up_to("t", 0, 3)
+    assert read.state() == {"t-0": [[0, 2]]}
+    assert ReadOffsets(read.state()).get_epoch("t", 0) is None

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 # A dump with more gaps forgets the gaps at the lowest offsets.
 _MAX_RANGES = 100
 
-# By `topic-partition`: the first and the last offset of each range, ascending.
+# By `topic-partition`: the first and the last offset of each range, ascending.  The leader epoch of
+# the very last offset may follow, from which brokers can tell whether they still have its record.
 OffsetRanges = Mapping[str, Sequence[Sequence[int]]]
 
 
@@ -26,7 +27,14 @@ class ReadOffsets:
         self, ranges: OffsetRanges | None = None, topic_ids: Mapping[str, str] | None = None
     ) -> None:
         self._ranges = {
-            partition: [list(each) for each in known] for partition, known in (ranges or {}).items()
+            partition: [list(each[:2]) for each in known]
+            for partition, known in (ranges or {}).items()
+        }
+        # The offset to which each belongs, and the epoch.
+        self._epochs = {
+            partition: (known[-1][1], known[-1][2])
+            for partition, known in (ranges or {}).items()
+            if known and len(known[-1]) > 2
         }
         self.topic_ids = dict(topic_ids or {})
         self.has_more = False
@@ -57,6 +65,7 @@ class ReadOffsets:
     def start_at(self, topic: str, partition: int, start: int) -> None:
         """Begin a partition, or begin it again, with an offset that is still to be read."""
         self._ranges[f"{topic}-{partition}"] = [[start, start - 1]]
+        self._epochs.pop(f"{topic}-{partition}", None)
 
     def forget(self, topic: str) -> list[int]:
         """Forget a topic; return its partitions."""
@@ -65,6 +74,7 @@ class ReadOffsets:
         partitions = [int(number) for name, _, number in places if name == topic]
         for number in partitions:
             del self._ranges[f"{topic}-{number}"]
+            self._epochs.pop(f"{topic}-{number}", None)
         return partitions
 
     def read_up_to(self, topic: str, partition: int, end: int) -> None:
@@ -72,14 +82,31 @@ class ReadOffsets:
         last = self._ranges[f"{topic}-{partition}"][-1]
         last[1] = max(last[1], end - 1)
 
+    def set_epoch(self, topic: str, partition: int, offset: int, epoch: int) -> None:
+        """State the leader epoch of a record, which counts while it is the last one."""
+        self._epochs[f"{topic}-{partition}"] = offset, epoch
+
+    def get_epoch(self, topic: str, partition: int) -> int | None:
+        """Return the leader epoch of the last offset; None if that is not known or is no record."""
+        return self._find_epoch(f"{topic}-{partition}")
+
+    def _find_epoch(self, name: str) -> int | None:
+        offset, epoch = self._epochs.get(name, (None, None))
+        ranges = self._ranges.get(name)
+        return epoch if ranges and ranges[-1][1] == offset else None
+
     def unread(self) -> list[str]:
         """Return the partitions of which brokers had more records than were read."""
         ranges = self._ranges
         return [n for n, end in self.ends.items() if n not in ranges or ranges[n][-1][1] + 1 < end]
 
     def state(self) -> dict[str, list[list[int]]]:
-        """Return a copy of the ranges."""
-        return {name: [list(each) for each in ranges] for name, ranges in self._ranges.items()}
+        """Return a copy of the ranges, with the leader epochs."""
+        state = {name: [list(each) for each in ranges] for name, ranges in self._ranges.items()}
+        for name in state:
+            if (epoch := self._find_epoch(name)) is not None:
+                state[name][-1].append(epoch)
+        return state
 
 
 def _get_first(range: Sequence[int]) -> int:

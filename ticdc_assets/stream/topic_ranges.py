@@ -76,9 +76,22 @@ def find_ranges(
             if start < ends.end:
                 ranges.append(OffsetRange(topic, number, start, ends.end))
     if gaps and not (accept_gaps or is_new):
-        gap = gaps[0]
-        raise LostRecords(gap.reason + _ADVICE, gap.topic, gap.partition, gap.offsets)
+        raise add_advice(gaps[0])
     return Reading(ranges, gaps)
+
+
+def add_advice(gap: LostRecords) -> LostRecords:
+    """Return the error that names a gap and says how to accept it."""
+    return LostRecords(gap.reason + _ADVICE, gap.topic, gap.partition, gap.offsets)
+
+
+def begin_again(known: ReadOffsets, topic: str, partition: int, end: int) -> LostRecords:
+    """Go back to where a truncated partition ceases to be what was read of it; return the gap."""
+    start = known.next_offset(topic, partition)
+    assert start is not None
+    known.start_at(topic, partition, end)
+    reason = "the partition was truncated after these were read, and has other records there"
+    return LostRecords(reason, topic, partition, (end, start - 1))
 
 
 def limit_ranges(ranges: Sequence[OffsetRange], most: int) -> list[OffsetRange]:
@@ -96,7 +109,7 @@ def require_same_topics(known: ReadOffsets, ids: Mapping[str, str]) -> None:
     """Raise `LostRecords` if a topic that is known was deleted, or made again, by its id now."""
     for topic in known.topic_ids:
         if reason := _find_change(known, topic, ids.get(topic)):
-            raise LostRecords(reason + _ADVICE, topic)
+            raise add_advice(LostRecords(reason, topic))
 
 
 def _drop_former_topics(known: ReadOffsets, topics: Mapping[str, TopicEnds]) -> list[LostRecords]:
