@@ -55,8 +55,8 @@ _SILENCE = 30.0
 _RECORDS_PER_CALL = 2000
 # Seconds that librdkafka may take to say that a request has run out of time.
 _GRACE = 3.0
-# librdkafka states it in words only.
-_TRUNCATED = re.compile(r"^Partition log truncation detected .* broker end offset is (\d+) ")
+# The end of a leader epoch, -1 if brokers have none: librdkafka states it in words only.
+_EPOCH_END = re.compile(r" broker end offset is (-?\d+) ")
 
 T = TypeVar("T")
 
@@ -235,10 +235,11 @@ def _read_ranges(
                 place = record.topic(), record.partition()
                 if place not in stops:
                     continue
-                if (end := _find_truncation(record)) is not None:
-                    yield begin_again(known, *place, end)
+                if (again := _find_restart(record, known)) is not None:
+                    if again != known.next_offset(*place):
+                        yield begin_again(known, *place, again)
                     consumer.incremental_unassign([TopicPartition(*place)])
-                    consumer.incremental_assign([TopicPartition(*place, end)])
+                    consumer.incremental_assign([TopicPartition(*place, again)])
                     continue
                 stop, offset = stops[place], _get_offset(record)
                 is_record = record.error() is None
@@ -273,13 +274,22 @@ def _state_gap(gap: LostRecords) -> Quarantined:
     return Quarantined(position=place, error=LostRecords.__name__, reason=LOST + str(gap))
 
 
-def _find_truncation(record: Record) -> int | None:
-    """Return where a partition ceases to have what was read of it, if that is what is stated."""
-    error = record.error()
+def _find_restart(record: Record, known: ReadOffsets) -> int | None:
+    """Return where to begin a partition again because its epochs do not confirm what was read.
+
+    That is where it ceases to have what was read of it, or the same offset without the epoch if
+    brokers do not know that.
+    """
+    error, topic, partition = record.error(), record.topic(), record.partition()
     if error is None or error.code() != KafkaError._AUTO_OFFSET_RESET:
         return None
-    found = _TRUNCATED.search(error.str())
-    return int(found[1]) if found else None
+    found = _EPOCH_END.search(error.str())
+    if found is None or topic is None or partition is None:
+        return None
+    start = known.next_offset(topic, partition)
+    assert start is not None
+    end = int(found[1])
+    return min(end, start) if end >= 0 else start
 
 
 def _make_consumer(feed: Changefeed, errors: list[KafkaError]) -> Any:

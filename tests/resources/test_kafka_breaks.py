@@ -5,8 +5,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka import Message as Record
 
 from resources import kafka
 from resources.kafka import Brokers, read_topics, require_topics
@@ -154,6 +157,38 @@ def test_a_truncated_partition_that_has_grown_again_is_noticed(
     assert "offsets 80 to 99: the partition was truncated" in gap.reason
     assert [m.value for m in records if isinstance(m, Message)] == [b"new%d" % n for n in range(30)]
     assert list(read(feed, ReadOffsets(accepting.state(), known.topic_ids))) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "restart"),
+    [
+        (
+            "Partition log truncation detected at offset 100 (leader epoch 2): broker end offset is"
+            " 80 (offset leader epoch 0). Reset to INVALID.: Local: Partition log truncation",
+            80,
+        ),
+        # Brokers that keep no epochs cannot confirm anything: no reason to stop reading.
+        (
+            "No epoch found less or equal to offset 100 (leader epoch 2): broker end offset is -1"
+            " (offset leader epoch -1). Reset using configured policy.: Local: Partition log",
+            100,
+        ),
+        ("fetch failed due to requested offset not available on the broker: Offset out of", None),
+    ],
+)
+def test_a_partition_begins_again_where_its_epochs_say(reason: str, restart: int | None) -> None:
+    class Failure:
+        def error(self) -> KafkaError:
+            return KafkaError(KafkaError._AUTO_OFFSET_RESET, reason)
+
+        def topic(self) -> str:
+            return "t"
+
+        def partition(self) -> int:
+            return 0
+
+    known = ReadOffsets({"t-0": [[0, 99, 2]]})
+    assert kafka._find_restart(cast(Record, Failure()), known) == restart
 
 
 def read_accepting(feed: Changefeed, known: ReadOffsets) -> list[Message | Quarantined]:
