@@ -302,4 +302,9 @@ def find_upstream(
     if feed.upstream is None:
         reason = "is missing: declare the database in [changefeed.upstream], with host and user"
         raise ConfigError(reason, setting=f"changefeed {feed.id}.upstream")
+    limits = {"max_connections": max_connections, "rows_per_second": rows_per_second}
+    for name, limit in limits.items():
+        # A rate of 0 or less would mean no limit.
+        if limit is not None and limit < 1:
+            raise ConfigError("must be a positive number", setting=name)
     return UpstreamDatabase(feed.id, feed.upstream, max_connections, rows_per_second)

@@ -192,7 +192,19 @@ def test_a_large_table_of_the_lake_is_clustered_and_still_written(
     assert LakeReader(lake.location).open("raw").version() == raw.version() + 1
 
 
-def test_an_unsafe_retention_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
-    with pytest.raises(ConfigError, match="--retain-days: must be at least 7"):
-        maintain(lake, None, retain_days=6)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("days", "reason"),
+    [
+        ({"retain_days": 6}, "--retain-days: must be at least 7"),
+        ({"retain_days": 36_501}, "--retain-days: must be at most 36500"),
+        ({"expire_days": 0}, "--expire-days: must be at least 1"),
+        ({"expire_days": -5}, "--expire-days: must be at least 1"),
+        ({"expire_days": 10**12}, "--expire-days: must be at most 36500"),
+    ],
+)
+def test_unsafe_days_are_an_error_before_anything_is_read(
+    tmp_path: Path, days: dict[str, int], reason: str
+) -> None:
+    lake = LakeSession(None, Lake(str(tmp_path / "lake"), FEED.id), FEED)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=reason):
+        maintain(lake, None, **days)  # type: ignore[arg-type]

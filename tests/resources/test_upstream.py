@@ -79,6 +79,13 @@ def test_a_changefeed_without_a_database_is_an_error() -> None:
         find_upstream(feed)
 
 
+def test_a_limit_that_would_limit_nothing_is_an_error() -> None:
+    feed = replace(changefeed_from_uri("file:///x?protocol=csv"), upstream=Upstream("h", "u"))
+    for name, limit in (("rows_per_second", 0), ("rows_per_second", -1), ("max_connections", 0)):
+        with pytest.raises(ConfigError, match=f"{name}: must be a positive number"):
+            find_upstream(feed, **{name: limit})
+
+
 class FakeTidb:
     """A server that says it is TiDB: there is none to be had here."""
 

@@ -41,6 +41,8 @@ from ticdc_assets.plan.load import is_loaded
 
 # Below this Delta itself raises an error: VACUUM could remove files that a long run is writing.
 MIN_RETAIN_DAYS = 7
+# More days are a mistake, and above some millions no date of Python's or Spark's.
+_MAX_DAYS = 36_500
 # A table is compacted from this many files on, if they are smaller than this many bytes on average.
 _MIN_FILES = 8
 _SMALL_FILE = 16 << 20
@@ -68,8 +70,9 @@ def maintain(
     min_files: int = _MIN_FILES,
 ) -> MaintainResult:
     """Compact, vacuum and expire a lake at its last snapshot."""
-    if retain_days is not None and retain_days < MIN_RETAIN_DAYS:
-        raise ConfigError(f"must be at least {MIN_RETAIN_DAYS}", setting="--retain-days")
+    _require_days("--retain-days", retain_days, MIN_RETAIN_DAYS)
+    # With fewer than 1, every record that has been applied would be old.
+    _require_days("--expire-days", expire_days, 1)
     maintenance = _Maintenance(lake, applied, retain_days, min_files)
     expired = 0 if expire_days is None else _expire(lake, applied, expire_days)
     writer = LakeWriter(lake.location)
@@ -84,6 +87,12 @@ def maintain(
         files_after=sum(after for _, _, after in files),
         expired=expired,
     )
+
+
+def _require_days(setting: str, days: int | None, least: int) -> None:
+    if days is not None and not least <= days <= _MAX_DAYS:
+        bound = f"at least {least}" if days < least else f"at most {_MAX_DAYS}"
+        raise ConfigError(f"must be {bound}", setting=setting)
 
 
 # Whether a table was compacted, and its number of files before and after.
