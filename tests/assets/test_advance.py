@@ -245,3 +245,39 @@ def test_a_run_continues_with_its_source_and_reports_everything_even_if_it_fails
     for (_, name), rows in truth.items():
         if shop.key(name) in pages:
             assert pages[shop.key(name)]["dagster/row_count"] == len(rows)
+
+
+@pytest.mark.slow
+def test_what_a_run_did_not_report_or_check_the_next_one_does(
+    shop: Shop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(budget.POLL_INTERVAL, "1")
+    lake, checkpoints = Lake(shop.root, "shop"), dg.AssetKey(["shop", "checkpoints"])
+    if not read_catalog(lake).tables:
+        next(shop.steps)
+        next(shop.steps)
+        shop.run()
+    reported = read_catalog(lake)
+    next(shop.steps)
+
+    def die(*_: object) -> None:
+        raise RuntimeError("the Spark server ended")
+
+    for stage in ("preview_changed_tables", "evaluate_run_checks"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"ticdc_assets.assets.advance.{stage}", die)
+            died = shop.run(fails=True)
+        assert not died.success
+        assert checkpoints not in metadata_by_asset(died)
+    after = read_catalog(lake)
+    # There is nothing new in the source.
+    result = shop.run()
+
+    assert read_catalog(lake).snapshot_id == after.snapshot_id > reported.snapshot_id
+    pages = metadata_by_asset(result)
+    found = table_changes(reported, after, read_rows_after(lake, reported.snapshot_id))
+    assert {shop.key(c.table.table) for c in found.values()} | {checkpoints} <= pages.keys()
+    checked = {check.asset_key for check in result.get_asset_check_evaluations()}
+    live = {t.table for t in after.named().values()}
+    assert checked >= {shop.key(c.table.table) for c in found.values() if c.table.table in live}
+    assert metadata_by_asset(shop.run()) == {}

@@ -161,9 +161,11 @@ class _Run:
         rows = max(windows.result.decoded.rows, windows.result.applied.rows)
         with sized_for(lake.spark, small=rows < MANY_ROWS):
             yield from self._materialize_tables(report)
-            # Of a lake that was never reported, only what this run changed is checked.
-            since = reported.snapshot_id or before.snapshot_id
-            yield from self._check(SnapshotRange(since, report.after.snapshot_id), report.after)
+            # Of a lake that was never reported, nothing has been checked either.
+            changed = SnapshotRange(reported.snapshot_id, report.after.snapshot_id)
+            yield from self._check(changed, report.after)
+        # Last: if a run ends before this, the next one reports and checks all of it again.
+        yield from materializer.materialize_checkpoints(report)
         if windows.failure is not None:
             raise windows.failure
 

@@ -27,13 +27,25 @@ class Materializer:
         self._report = report
 
     def materialize_layers(self, report: AdvanceReport) -> DagsterEvents:
-        """Materialize the layers that changed."""
-        layers = metadata.layer_metadata(report)
-        for layer in naming.LAYERS:
-            if layer in layers:
-                key = layer_asset_key(self._report.feed, layer)
-                version = metadata.layer_version(layer, self._report.after.ts)
-                yield self._materialization(key, layers[layer], version)
+        """Materialize the layers that changed, except `checkpoints`."""
+        for layer, values in metadata.layer_metadata(report).items():
+            yield self._layer_materialization(layer, values)
+
+    def materialize_checkpoints(self, report: AdvanceReport) -> DagsterEvents:
+        """Materialize `checkpoints` if there is a new snapshot: it ends the report.
+
+        The next report starts at the Delta versions that this page names.
+        """
+        if report.after.snapshot_id > report.before.snapshot_id:
+            values = metadata.checkpoint_metadata(report)
+            yield self._layer_materialization(naming.CHECKPOINTS, values)
+
+    def _layer_materialization(
+        self, layer: str, values: metadata.Metadata
+    ) -> dg.MaterializeResult[Any] | dg.AssetMaterialization:
+        key = layer_asset_key(self._report.feed, layer)
+        version = metadata.layer_version(layer, self._report.after.ts)
+        return self._materialization(key, values, version)
 
     def materialize_tables(
         self, changes: Mapping[str, TableChange], previews: Mapping[str, Preview]

@@ -65,7 +65,7 @@ def resolved_ts_metadata(ts: int) -> Metadata:
 
 
 def layer_metadata(report: AdvanceReport) -> dict[str, Metadata]:
-    """Return the metadata of every layer that changed."""
+    """Return the metadata of every layer that changed, upstream layers first."""
     result = report.result
     ingested, decoded, applied = result.ingested, result.decoded, result.applied
     layers: dict[str, Metadata] = {}
@@ -87,19 +87,18 @@ def layer_metadata(report: AdvanceReport) -> dict[str, Metadata]:
         }
         if faults:
             layers[naming.QUARANTINE]["ticdc/problems"] = _list(faults)
-    if report.after.snapshot_id > report.before.snapshot_id:
-        layers[naming.CHECKPOINTS] = _checkpoint_metadata(report)
     at = resolved_ts_metadata(report.after.ts)
     return {layer: {**at, **metadata} for layer, metadata in layers.items()}
 
 
-def _checkpoint_metadata(report: AdvanceReport) -> Metadata:
+def checkpoint_metadata(report: AdvanceReport) -> Metadata:
+    """Return the metadata of `checkpoints`: the whole lake at its newest snapshot."""
     before, after, result = report.before, report.after, report.result
     # A replay counts rows again that an earlier snapshot counted.
     forward = [snapshot for snapshot in report.snapshots if snapshot.replayed_from is None]
     counts = sum((count.rows for row in forward for count in row.counts), RowCounts())
     watermarks = {} if after.last is None else after.last.watermarks
-    metadata: Metadata = {"ticdc/status": _summarize_statuses(after)}
+    metadata = {**resolved_ts_metadata(after.ts), "ticdc/status": _summarize_statuses(after)}
     if result.applied.problems:
         metadata["ticdc/problems"] = _list([p.describe() for p in result.applied.problems])
     if report.waits:
