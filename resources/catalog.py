@@ -68,6 +68,7 @@ def read_catalog(lake: Lake, pinned: Mapping[str, int] | None = None) -> LakeCat
             "schema_history": history.version(),
             "applied": applied.version(),
         },
+        str(applied.metadata().id),
     )
 
 

@@ -1,7 +1,7 @@
 """The assets of a changefeed: one op that brings all of them up to date, or replays some tables."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +29,7 @@ from ticdc_assets.naming import identifier, layer_asset_key, output_name, table_
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.run import (
     AdvanceReport,
+    LastReport,
     RunBudget,
     RunReport,
     advance_windows,
@@ -137,7 +138,7 @@ class _Run:
 
     def _advance(self, before: LakeCatalog) -> DagsterEvents:
         started = time.monotonic()
-        reported = read_reported_catalog(self._location, self._reported_versions(), before)
+        reported = read_reported_catalog(self._location, self._find_last_report(), before)
         source = open_source(self._feed)
         budget = RunBudget(self._feed, self._location, self._has_queued_runs)
         lake = self._lake
@@ -215,12 +216,9 @@ class _Run:
         queued = dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])
         return bool(self._context.instance.get_runs_count(queued))
 
-    def _reported_versions(self) -> Mapping[str, int] | None:
-        """Return the Delta versions of the lake's tables that the last report names."""
+    def _find_last_report(self) -> LastReport | None:
         key = layer_asset_key(self._feed, naming.CHECKPOINTS)
         event = self._context.instance.get_latest_materialization_event(key)
         if event is None or event.asset_materialization is None:
             return None
-        versions = event.asset_materialization.metadata.get(metadata.DELTA_VERSIONS)
-        value = versions.value if isinstance(versions, dg.JsonMetadataValue) else None
-        return value if isinstance(value, Mapping) else None
+        return metadata.read_last_report(event.asset_materialization.metadata)

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -18,11 +18,13 @@ from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
 from ticdc_assets.lake.views.preview import Preview
-from ticdc_assets.run import AdvanceReport, RunReport
+from ticdc_assets.run import AdvanceReport, LastReport, RunReport
 from ticdc_assets.safe_text import escape_markdown
 
 Metadata = dict[str, Any]
-# The Delta versions of the lake's own tables at which a run reported: the next report starts there.
+# The lake, and the Delta versions of its own tables, at which a run reported: there the next report
+# starts.
+LAKE_ID = "ticdc/lake_id"
 DELTA_VERSIONS = "ticdc/delta_versions"
 # Show at most this many DDLs or problems in full.
 _MAX_LINES = 20
@@ -115,8 +117,21 @@ def checkpoint_metadata(report: AdvanceReport) -> Metadata:
         "ticdc/watermarks": dg.MetadataValue.json(
             {place: str(ts) for place, ts in watermarks.items()}
         ),
+        LAKE_ID: after.lake_id,
         DELTA_VERSIONS: dg.MetadataValue.json(dict(after.read_at)),
     }
+
+
+def read_last_report(page: Mapping[str, dg.MetadataValue[Any]]) -> LastReport | None:
+    """Read from the newest page of `checkpoints` what it reported."""
+    lake_id, versions = page.get(LAKE_ID), page.get(DELTA_VERSIONS)
+    if not isinstance(lake_id, dg.TextMetadataValue) or not isinstance(
+        versions, dg.JsonMetadataValue
+    ):
+        return None
+    if not lake_id.value or not isinstance(versions.value, Mapping):
+        return None
+    return LastReport(lake_id.value, versions.value)
 
 
 def _list(texts: Sequence[str]) -> dg.MarkdownMetadataValue:

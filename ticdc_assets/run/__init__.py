@@ -9,6 +9,7 @@ The order: `read_reported_catalog`, `advance_windows` (or `replay_named_tables`)
 from ticdc_assets.run.budget import RunBudget, read_poll_interval
 from ticdc_assets.run.report import (
     AdvanceReport,
+    LastReport,
     RunReport,
     preview_changed_tables,
     read_reported_catalog,
@@ -18,6 +19,7 @@ from ticdc_assets.run.windows import AppliedWindows, advance_windows, replay_nam
 __all__ = [
     "AdvanceReport",
     "AppliedWindows",
+    "LastReport",
     "RunBudget",
     "RunReport",
     "advance_windows",

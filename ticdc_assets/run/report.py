@@ -43,18 +43,25 @@ class AdvanceReport(RunReport):
     waits: Sequence[str] = ()
 
 
-def read_reported_catalog(
-    lake: Lake, versions: Mapping[str, int] | None, now: LakeCatalog
-) -> LakeCatalog:
-    """Return the lake as it was last reported: at these Delta versions of its own tables.
+@dataclass(frozen=True)
+class LastReport:
+    """Which lake the last report is about, and the Delta versions of the lake's own tables."""
+
+    lake_id: str
+    versions: Mapping[str, int]
+
+
+def read_reported_catalog(lake: Lake, last: LastReport | None, now: LakeCatalog) -> LakeCatalog:
+    """Return the lake as it was last reported; empty if that is not known any more.
 
     Runs that were killed and commands report nothing, so the next run reports their changes too.
     """
-    if versions is None:
+    # A lake that was deleted and built again since has the same versions with other contents.
+    if last is None or last.lake_id != now.lake_id:
         return LakeCatalog()
-    reported = read_catalog(lake, versions)
-    # A lake that was deleted and rebuilt since has fewer snapshots.
-    return reported if reported.snapshot_id <= now.snapshot_id else LakeCatalog()
+    reported = read_catalog(lake, last.versions)
+    # Versions that were removed are replaced by the newest: there, nothing would be left to report.
+    return reported if reported.read_at == last.versions else LakeCatalog()
 
 
 def preview_changed_tables(

@@ -61,6 +61,8 @@ class LakeCatalog:
     steps: Sequence[SchemaVersionEntry] = ()
     # The Delta versions of the lake's own tables that this was read from.
     read_at: Mapping[str, int] = field(default_factory=dict)
+    # The id that Delta gave `applied`: a lake that was deleted and built again has another one.
+    lake_id: str = ""
 
     @property
     def ts(self) -> int:
