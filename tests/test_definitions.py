@@ -76,8 +76,13 @@ def test_every_kind_of_changefeed_loads(here: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_a_load_error_becomes_an_asset_that_states_it(
-    here: Path, caplog: pytest.LogCaptureFixture, declared: str | None, text: str
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    declared: str | None,
+    text: str,
 ) -> None:
+    monkeypatch.setenv("TICDC_ALERT_WEBHOOK", "https://example.com/hook")
     if declared is not None:
         (here / "changefeeds.toml").write_text(declared)
     with caplog.at_level(logging.ERROR, "dagster.ticdc"):
@@ -85,8 +90,39 @@ def test_a_load_error_becomes_an_asset_that_states_it(
 
     dg.Definitions.validate_loadable(graph)
     (spec,) = graph.resolve_all_asset_specs()
+    # Runs that are still in progress may fail.
+    assert {sensor.name for sensor in graph.get_repository_def().sensor_defs} == {
+        *("alert_on_failure", "alert_on_checks"),
+    }
     assert text in (spec.description or "").replace("\\", "")
     assert text in caplog.text
+
+
+def test_an_unreadable_lake_stops_no_other_changefeed(
+    here: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TICDC_ALERT_WEBHOOK", "https://example.com/hook")
+    feeds = [changefeed_from_uri(f"file:///{id}?protocol=csv", id=id) for id in ("good", "bad")]
+    for feed in feeds:
+        lake = Lake(str(here / "lake"), feed.id)
+        write_snapshot(lake, 1, 470628459884838913)
+        write_tables(lake, [schema("d", "t")])
+    log = here / "lake" / "bad" / "tables" / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text()[:80])
+    with caplog.at_level(logging.ERROR, "dagster.ticdc"):
+        graph = definitions.graph(feeds, str(here / "lake"))
+
+    dg.Definitions.validate_loadable(graph)
+    repository = graph.get_repository_def()
+    keys = repository.asset_graph.get_all_asset_keys()
+    assert dg.AssetKey(["good", "current", "d", "t"]) in keys
+    assert dg.AssetKey(["bad", "checkpoints"]) in keys
+    error = repository.asset_graph.get(dg.AssetKey(["bad", "unreadable_lake"]))
+    assert "bad/tables" in (error.description or "").replace("\\", "")
+    assert "bad/tables" in caplog.text
+    assert {sensor.name for sensor in repository.sensor_defs} == {
+        *("good_checkpoint", "bad_checkpoint", "alert_on_failure", "alert_on_checks"),
+    }
 
 
 def test_dg_check_defs_accepts_the_project(here: Path) -> None:

@@ -12,7 +12,12 @@ from ticdc_assets.assets.advance import advance_job, feed_assets
 from ticdc_assets.assets.load import load_job
 from ticdc_assets.assets.maintenance import maintenance_job
 from ticdc_assets.assets.pinned_catalogs import Versions, pin_catalogs, read_pinned_catalogs
-from ticdc_assets.assets.specs import load_error_spec, source_spec, upstream_spec
+from ticdc_assets.assets.specs import (
+    lake_error_spec,
+    load_error_spec,
+    source_spec,
+    upstream_spec,
+)
 from ticdc_assets.assets.verification import verification_job
 from ticdc_assets.changefeed import Changefeed, find_changefeeds_file, load_changefeeds
 from ticdc_assets.errors import ConfigError
@@ -39,7 +44,7 @@ def _load() -> dg.Definitions:
         return graph(feeds, get_lake_root(), read_pinned_catalogs())
     except ConfigError as error:
         log.error("No asset was loaded: %s", error)  # noqa: TRY400 (names the setting; no trace)
-        return dg.Definitions(assets=[load_error_spec(str(error))])
+        return dg.Definitions(assets=[load_error_spec(str(error))], sensors=alert_sensors())
 
 
 def graph(
@@ -51,7 +56,13 @@ def graph(
     read_at: dict[str, Versions] = {}
     for feed in feeds:
         lake = Lake(root, feed.id)
-        catalog = read_catalog(lake, None if pinned is None else pinned.get(feed.id, {}))
+        try:
+            catalog = read_catalog(lake, None if pinned is None else pinned.get(feed.id, {}))
+        except ConfigError as error:
+            # The other changefeeds can do without it.
+            log.error("Changefeed %s has no tables: %s", feed.id, error)  # noqa: TRY400
+            catalog = LakeCatalog()
+            parts.append(dg.Definitions(assets=[lake_error_spec(feed, str(error))]))
         read_at[feed.id] = catalog.read_at
         parts.append(_define_feed(feed, lake, catalog))
     parts.append(dg.Definitions(sensors=alert_sensors(), metadata=pin_catalogs(read_at)))

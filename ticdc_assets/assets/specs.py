@@ -60,6 +60,19 @@ def owners() -> list[str]:
     return [owner.strip() for owner in stated.split(",") if owner.strip()]
 
 
+def lake_error_spec(feed: Changefeed, reason: str) -> dg.AssetSpec:
+    """Describe the asset that stands for the tables of a lake that could not be read."""
+    return dg.AssetSpec(
+        dg.AssetKey([feed.id, "unreadable_lake"]),
+        description=f"The lake of changefeed `{feed.id}` could not be read: its tables are not"
+        f" shown, and its runs fail.\n\n{escape_markdown(reason)}\n\n"
+        "Fix this, then reload the code location (Deployment, then Reload).",
+        kinds={"error"},
+        group_name=naming.asset_group(feed),
+        owners=owners(),
+    )
+
+
 def load_error_spec(reason: str) -> dg.AssetSpec:
     """Describe the one asset that stands for a graph that could not be loaded."""
     return dg.AssetSpec(
