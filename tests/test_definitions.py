@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -13,6 +14,7 @@ import pytest
 from tests.made_lake import schema, write_snapshot, write_tables
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import changefeed_from_uri, load_changefeeds
+from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.lake.store.lake import Lake
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -96,6 +98,22 @@ def test_a_load_error_becomes_an_asset_that_states_it(
     }
     assert text in (spec.description or "").replace("\\", "")
     assert text in caplog.text
+
+
+def test_changefeeds_with_similar_ids_load_together(here: Path) -> None:
+    ends = ("job", "tables", "files", "nightly", "checkpoint", "job_job")
+    ids = ["x", *(f"x_{end}" for end in ends), "load_x", "maintain_x", "verify_x", "advance_x"]
+    upstream = Upstream("127.0.0.1", "u")
+    feeds = [
+        replace(changefeed_from_uri(f"file:///{id}?protocol=csv", id=id), upstream=upstream)
+        for id in ids
+    ]
+
+    graph = definitions.graph(feeds, str(here / "lake"))
+
+    dg.Definitions.validate_loadable(graph)
+    jobs = {job.name for job in graph.get_repository_def().get_all_jobs()}
+    assert {f"verify_{id}" for id in ids} <= jobs
 
 
 def test_an_unreadable_lake_stops_no_other_changefeed(

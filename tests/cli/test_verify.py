@@ -95,7 +95,7 @@ def test_the_job_reports_a_check_per_table(
     assert [dep.asset_key.path for dep in source.deps] == [["f", "upstream"]]
     check = dg.AssetCheckKey(dg.AssetKey(["f", "current", "shop", "goods"]), "equals_upstream")
     assert check in repository.asset_graph.asset_check_keys
-    config = {"ops": {"verify_f_tables": {"config": {"wait_seconds": 0}}}}
+    config = {"ops": {"compare_f_tables": {"config": {"wait_seconds": 0}}}}
     job = repository.get_job("verify_f")
     with dg.instance_for_test() as instance:
 

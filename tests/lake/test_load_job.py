@@ -35,7 +35,7 @@ def test_the_job_shows_what_became_of_every_table(
     def run(directory: Path, **more: object) -> dg.ExecuteInProcessResult:
         config = {"directory": str(directory), **more}
         return load_job(FEED).execute_in_process(
-            run_config={"ops": {"load_shop_tables": {"config": config}}},
+            run_config={"ops": {"start_shop_tables": {"config": config}}},
             resources={"spark": SparkResource(), "lake": LakeResource(root=root)},
             raise_on_error=False,
         )
@@ -77,7 +77,7 @@ def test_the_job_reads_the_database(
     root = str(tmp_path / "lake")
     config = {"from_upstream": True, "at": TSO, "tables": ["d.good"]}
     result = load_job(replace(FEED, upstream=mariadb.upstream)).execute_in_process(
-        run_config={"ops": {"load_shop_tables": {"config": config}}},
+        run_config={"ops": {"start_shop_tables": {"config": config}}},
         resources={"spark": SparkResource(), "lake": LakeResource(root=root)},
     )
     assert result.success

@@ -137,7 +137,7 @@ def test_the_ui_shows_where_tables_began_and_whether_they_equal_upstream(
     changefeeds, port = declare(tmp_path, mariadb), free_port()
     with browser(f"http://127.0.0.1:{port}") as page, dagster(tmp_path, changefeeds, port):
         load = {"from_upstream": True, "at": LOADED}
-        run = launch(port, "load_f", {"ops": {"load_f_tables": {"config": load}}})
+        run = launch(port, "load_f", {"ops": {"start_f_tables": {"config": load}}})
         page.open(f"/runs/{run}")
         page.shows("Success", "ticdc/rows", within=RUN)
         page.save_screenshot("10-load")
@@ -160,7 +160,7 @@ def test_the_ui_shows_where_tables_began_and_whether_they_equal_upstream(
 def _verify(page: Page, port: int, server: MariaDb) -> None:
     # An order that the changefeed lacks; customers are equal.
     server.run("USE shop", "UPDATE orders SET title = 'changed' WHERE id IN (7, 9)")
-    verify = {"ops": {"verify_f_tables": {"config": {"wait_seconds": 0}}}}
+    verify = {"ops": {"compare_f_tables": {"config": {"wait_seconds": 0}}}}
     for _ in range(2):
         run = launch(port, "verify_f", verify)
         page.open(f"/runs/{run}")

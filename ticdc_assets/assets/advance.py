@@ -53,7 +53,7 @@ def feed_assets(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.Assets
     check_outputs = {output_name(check.asset_key, check.name): check for check in checks}
 
     @dg.op(
-        name=f"advance_{identifier(feed.id)}",
+        name=f"update_{identifier(feed.id)}",
         description=f"Bring the lake of changefeed {feed.id} to the newest checkpoint.",
         out={name: dg.Out(dg.Nothing, is_required=False) for name in (*outputs, *check_outputs)},
         ins={"source": dg.In(dg.Nothing)},

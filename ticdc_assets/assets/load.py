@@ -46,7 +46,7 @@ def load_job(feed: Changefeed) -> dg.JobDefinition:
     """Define the job that starts tables of a changefeed from an export."""
     name = identifier(feed.id)
 
-    @dg.op(name=f"load_{name}_tables")
+    @dg.op(name=f"start_{name}_tables")
     def _op(
         context: dg.OpExecutionContext,
         config: Loading,

@@ -24,7 +24,7 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
     """Define the job that compacts and expires files of a changefeed's lake."""
     name = identifier(feed.id)
 
-    @dg.op(name=f"maintain_{name}_files", pool=f"ticdc_{name}")
+    @dg.op(name=f"compact_{name}_files", pool=f"ticdc_{name}")
     def _op(
         context: dg.OpExecutionContext,
         config: Maintenance,

@@ -34,7 +34,7 @@ def verification_job(feed: Changefeed) -> dg.JobDefinition:
     """Define the job that compares a changefeed's current tables with upstream."""
     name = identifier(feed.id)
 
-    @dg.op(name=f"verify_{name}_tables", out=dg.Out(dg.Nothing, is_required=False))
+    @dg.op(name=f"compare_{name}_tables", out=dg.Out(dg.Nothing, is_required=False))
     def _op(
         context: dg.OpExecutionContext,
         config: Verification,
