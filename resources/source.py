@@ -68,6 +68,24 @@ def read_checkpoint(feed: Changefeed, read: Callable[[str], bytes] | None = None
         ) from None
 
 
+def explain_no_data(
+    feed: Changefeed, *, had_data: bool, read: Callable[[str], bytes] | None = None
+) -> str:
+    """Return why a source has nothing to read; raise an error if its folder has disappeared."""
+    try:
+        if feed.transport == "storage":
+            read_metadata((read or open_sink_folder(feed).read)("metadata"))
+        elif had_data:
+            return "all records have disappeared"
+    except MalformedMessage as error:
+        return f"cannot read the file {error.reason}"
+    except FileNotFoundError:
+        if had_data:
+            require_folder(feed)
+            return "the file metadata has disappeared"
+    return "the source has no data yet"
+
+
 def read_topic_ends(feed: Changefeed) -> dict[str, int]:
     """Return the offset after the newest record of every partition, by `topic-partition`."""
     return {

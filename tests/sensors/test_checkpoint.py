@@ -66,6 +66,13 @@ class World:
         self.cursor = result.cursor
         return result
 
+    def skip_reason(self) -> str:
+        """Return why a tick looks at no progress."""
+        resources = {"lake": LakeResource(root=str(self.folder / "lake"))}
+        result = self.sensor(dg.build_sensor_context(self.instance, resources=resources))
+        assert isinstance(result, dg.SkipReason)
+        return result.skip_message or ""
+
     def run_key(self) -> str | None:
         requests = self.tick().run_requests or []
         assert len(requests) <= 1
@@ -95,20 +102,33 @@ def without_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_empty_source_requests_no_run(world: World) -> None:
-    context = dg.build_sensor_context(
-        instance=world.instance, resources={"lake": LakeResource(root=str(world.folder / "lake"))}
-    )
-
-    assert isinstance(world.sensor(context), dg.SkipReason)
+    assert world.skip_reason().endswith("the source has no data yet")
 
 
 def test_a_half_written_metadata_file_requests_no_run(world: World) -> None:
     (world.folder / "metadata").write_text('{"checkpoint-t')
-    context = dg.build_sensor_context(
-        instance=world.instance, resources={"lake": LakeResource(root=str(world.folder / "lake"))}
-    )
 
-    assert isinstance(world.sensor(context), dg.SkipReason)
+    assert "cannot read the file metadata: " in world.skip_reason()
+
+
+def test_a_source_that_has_disappeared_or_is_damaged_is_not_one_without_data(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    feed = changefeed_from_uri(f"file://{tmp_path}/source?protocol=csv", id="shop")
+    world = World(tmp_path, feed, instance)
+    # Before there is a lake, TiCDC may not have created its folder yet.
+    assert world.skip_reason().endswith("the source has no data yet")
+    world.has_applied(T1)
+    with pytest.raises(ConfigError, match="no such folder"):
+        world.skip_reason()
+    (tmp_path / "source").mkdir()
+    assert world.skip_reason().endswith("the file metadata has disappeared")
+    for damaged in ("", "[]", '{"checkpoint-ts":"x"}', '{"checkpoint-ts":-5}'):
+        (tmp_path / "source" / "metadata").write_text(damaged)
+        assert "cannot read the file metadata: " in world.skip_reason()
+
+    dump = changefeed_from_uri(f"dump://{tmp_path}/records.jsonl?protocol=simple", id="shop")
+    assert World(tmp_path, dump, instance).skip_reason().endswith("all records have disappeared")
 
 
 def test_each_new_checkpoint_is_requested_and_observed_once(world: World) -> None:

@@ -20,7 +20,12 @@ import dagster as dg
 
 from resources.catalog import read_ingested_offsets, read_last_row
 from resources.deployment import LakeResource
-from resources.source import get_dump_size, read_checkpoint, read_topic_ends
+from resources.source import (
+    explain_no_data,
+    get_dump_size,
+    read_checkpoint,
+    read_topic_ends,
+)
 from ticdc_assets import naming
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.assets.metadata import resolved_ts_metadata
@@ -118,7 +123,8 @@ def evaluate_tick(
         # Brokers that do not answer now may do so at the next tick.
         return dg.SkipReason(str(error))
     if progress is None:
-        return dg.SkipReason(f"{feed.location}: the source has no data yet")
+        reason = explain_no_data(feed, had_data=snapshot is not None, read=read_file)
+        return dg.SkipReason(f"{feed.location}: {reason}")
     observations: list[dg.AssetObservation] = []
     cursor = json.dumps({"observed": progress.token, "behind": progress.behind})
     if context.cursor != cursor:
