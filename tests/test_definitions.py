@@ -31,6 +31,7 @@ sink-uri = "kafka://broker:9092/topic?protocol=simple"
 id = "bucket"
 sink-uri = "s3://bucket/prefix?protocol=canal-json&enable-tidb-extension=true"
 """
+ALERTS = {"alert_on_failure", "alert_on_checks", "alert_on_checks_of_canceled"}
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_every_kind_of_changefeed_loads(here: Path, monkeypatch: pytest.MonkeyPa
     repository = graph.get_repository_def()
     assert {sensor.name for sensor in repository.sensor_defs} == {
         *("shop_checkpoint", "shop__2_checkpoint", "bucket_checkpoint"),
-        *("alert_on_failure", "alert_on_checks"),
+        *ALERTS,
     }
     assert {schedule.name for schedule in repository.schedule_defs} == {
         *("maintain_shop_nightly", "maintain_shop__2_nightly", "maintain_bucket_nightly"),
@@ -93,9 +94,7 @@ def test_a_load_error_becomes_an_asset_that_states_it(
     dg.Definitions.validate_loadable(graph)
     (spec,) = graph.resolve_all_asset_specs()
     # Runs that are still in progress may fail.
-    assert {sensor.name for sensor in graph.get_repository_def().sensor_defs} == {
-        *("alert_on_failure", "alert_on_checks"),
-    }
+    assert {sensor.name for sensor in graph.get_repository_def().sensor_defs} == ALERTS
     assert text in (spec.description or "").replace("\\", "")
     assert text in caplog.text
 
@@ -139,7 +138,8 @@ def test_an_unreadable_lake_stops_no_other_changefeed(
     assert "bad/tables" in (error.description or "").replace("\\", "")
     assert "bad/tables" in caplog.text
     assert {sensor.name for sensor in repository.sensor_defs} == {
-        *("good_checkpoint", "bad_checkpoint", "alert_on_failure", "alert_on_checks"),
+        *("good_checkpoint", "bad_checkpoint"),
+        *ALERTS,
     }
 
 

@@ -24,7 +24,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.safe_text import redacted_errors
-from ticdc_assets.sensors.alert import alert_sensors
+from ticdc_assets.sensors.alert import alert_sensors, read_webhook
 from ticdc_assets.sensors.checkpoint import checkpoint_sensor, source_resources
 from ticdc_assets.sensors.schedule import maintenance_schedule, verification_schedule
 
@@ -40,6 +40,7 @@ def defs() -> dg.Definitions:
 
 def _load() -> dg.Definitions:
     try:
+        read_webhook()
         feeds = load_changefeeds(find_changefeeds_file(None)).values()
         return graph(feeds, get_lake_root(), read_pinned_catalogs())
     except ConfigError as error:

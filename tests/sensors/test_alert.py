@@ -12,13 +12,18 @@ import pytest
 from tests.assets.scripted import Runs
 from tests.hostile_names import NAMES
 from ticdc_assets.assets.advance import FEED_TAG
+from ticdc_assets.definitions import defs
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import escape_control
+from ticdc_assets.sensors import alert
 from ticdc_assets.sensors.alert import (
     WEBHOOK,
     alert_on_checks,
+    alert_on_checks_of_canceled,
     alert_on_failure,
     alert_sensors,
     post,
+    read_webhook,
 )
 
 
@@ -33,13 +38,20 @@ def failing() -> None:
 
 
 @pytest.fixture
-def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, str]]]:
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The HTTP status codes of the next answers; 200 from then on."""
+    monkeypatch.setattr(alert, "_PAUSES", (0.01, 0.01))
+    return []
+
+
+@pytest.fixture
+def webhook(monkeypatch: pytest.MonkeyPatch, answers: list[int]) -> Iterator[list[dict[str, str]]]:
     posts: list[dict[str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             posts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
+            self.send_response(answers.pop(0) if answers else 200)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
@@ -70,6 +82,43 @@ def ended(
         dagster_instance=instance,
         dagster_run=result.dagster_run,
     )
+
+
+def test_an_alert_is_posted_again_until_the_webhook_takes_it(
+    webhook: list[dict[str, str]], answers: list[int]
+) -> None:
+    answers += [503, 429]
+    post(read_webhook(), "text")
+    assert webhook == [{"text": "text"}] * 3
+
+    answers += [500, 502, 503]
+    with pytest.raises(RuntimeError, match=r"^the webhook answered with HTTP status 503$"):
+        post(read_webhook(), "text")
+    # Nothing that would pass.
+    answers += [403]
+    with pytest.raises(RuntimeError, match=r"^the webhook answered with HTTP status 403$"):
+        post(read_webhook(), "text")
+    assert len(webhook) == 3 + 3 + 1
+
+
+@pytest.mark.parametrize("url", ["T0KEN", "file:///T0KEN", "ftp://T0KEN/x", "data:,T0KEN"])
+def test_only_http_urls_are_webhooks(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv(WEBHOOK, url)
+    with pytest.raises(ConfigError, match=f"^{WEBHOOK}: must be an http or https URL$"):
+        read_webhook()
+    (spec,) = defs().resolve_all_asset_specs()
+    assert WEBHOOK in (spec.description or "").replace("\\", "")
+
+
+def test_a_check_that_started_to_fail_in_a_canceled_run_is_posted(
+    webhook: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with dg.instance_for_test() as instance:
+        result = Runs(instance, monkeypatch, blocking=False).run("unplanned", a=False)
+        alert_on_checks_of_canceled(ended(instance, result))
+
+    (post,) = webhook
+    assert post["text"].startswith("unplanned: f/current/d/a: keys_are_unique:")
 
 
 def test_a_failed_run_is_posted(webhook: list[dict[str, str]]) -> None:
@@ -116,6 +165,7 @@ def test_the_alert_for_a_failed_run_names_the_failed_check(
     assert post["text"].splitlines()[1].startswith("f/current/d/b: keys_are_unique: ")
 
 
+@pytest.mark.usefixtures("answers")
 def test_an_error_does_not_quote_the_webhook(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(WEBHOOK, "http://127.0.0.1:9/T0KEN")
     with dg.instance_for_test() as instance:
@@ -131,6 +181,7 @@ def test_an_error_does_not_quote_the_webhook(monkeypatch: pytest.MonkeyPatch) ->
     ["T0KEN", "http://T0KEN:T0KEN@h", "http://[T0KEN", "http://127.0.0.1:9/a T0KEN", "x\x00T0KEN",
      "http://h:T0KEN/", "file:///T0KEN", "http://127.0.0.1:9/T0KEN\n", "http://\ud800.T0KEN/"],
 )  # fmt: skip
+@pytest.mark.usefixtures("answers")
 def test_no_error_quotes_a_malformed_webhook(url: str) -> None:
     with pytest.raises(RuntimeError, match=r"^cannot reach the webhook: [A-Za-z]+$") as failed:
         post(url, "text")

@@ -9,23 +9,40 @@ Texts of upstream are escaped: they mention nobody, and hide no link behind othe
 
 import json
 import os
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from http import HTTPStatus
 
 import dagster as dg
 
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.assets.check_results import FIRST_FAILED
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import escape_chat, redact, unescape_markdown
 
 WEBHOOK = "TICDC_ALERT_WEBHOOK"
 _MAX_LINES = 20
 _LINE_CHARS = 600
+# In seconds: all attempts at one alert fit into a tick, which Dagster ends after a minute.
+_TIMEOUT = 5.0
+_PAUSES = (1.0, 3.0)
+
+
+def read_webhook() -> str:
+    """Return the URL that alerts are posted to; empty without one."""
+    url = os.environ.get(WEBHOOK, "")
+    # Other schemes, as file:, would take an alert without delivering it.
+    if url and not url.lower().startswith(("http://", "https://")):
+        raise ConfigError("must be an http or https URL", setting=WEBHOOK)
+    return url
 
 
 def alert_sensors() -> list[dg.SensorDefinition]:
     """Return the alert sensors, if a webhook is configured."""
-    return [alert_on_failure, alert_on_checks] if os.environ.get(WEBHOOK) else []
+    sensors = [alert_on_failure, alert_on_checks, alert_on_checks_of_canceled]
+    return sensors if os.environ.get(WEBHOOK) else []
 
 
 @dg.run_failure_sensor(
@@ -39,20 +56,29 @@ def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
     reason = next(filter(None, reasons), "")
     line = f"run {context.dagster_run.run_id} failed. {_one_line(reason)}".rstrip()
     failures = find_new_failures(context.instance, context.dagster_run)
-    post(os.environ[WEBHOOK], format_message(context.dagster_run, [line, *failures]))
+    post(read_webhook(), format_message(context.dagster_run, [line, *failures]))
 
 
-@dg.run_status_sensor(
+def _alert_on_checks(context: dg.RunStatusSensorContext) -> None:
+    """Post checks that started to fail without blocking the run, as for a paused table."""
+    failures = find_new_failures(context.instance, context.dagster_run)
+    if failures:
+        post(read_webhook(), format_message(context.dagster_run, failures))
+
+
+alert_on_checks = dg.run_status_sensor(
     name="alert_on_checks",
     description="Posts to the webhook when a check starts to fail in a run that succeeds.",
     run_status=dg.DagsterRunStatus.SUCCESS,
     default_status=dg.DefaultSensorStatus.RUNNING,
-)
-def alert_on_checks(context: dg.RunStatusSensorContext) -> None:
-    """Post checks that started to fail without blocking the run, as for a paused table."""
-    failures = find_new_failures(context.instance, context.dagster_run)
-    if failures:
-        post(os.environ[WEBHOOK], format_message(context.dagster_run, failures))
+)(_alert_on_checks)
+# No later run reports such a check as a new failure.
+alert_on_checks_of_canceled = dg.run_status_sensor(
+    name="alert_on_checks_of_canceled",
+    description="Posts to the webhook when a check started to fail in a run that was canceled.",
+    run_status=dg.DagsterRunStatus.CANCELED,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+)(_alert_on_checks)
 
 
 def find_new_failures(instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[str]:
@@ -94,13 +120,24 @@ def _one_line(text: str) -> str:
 
 
 def post(url: str, text: str) -> None:
-    """Post a text; an error never quotes the URL, which may hold a token."""
+    """Post a text; an error never quotes the URL, which may hold a token.
+
+    Dagster evaluates a run once: an alert that is not delivered now never is.
+    """
     body = json.dumps({"text": text}).encode()
     headers = {"Content-Type": "application/json"}
-    try:
-        request = urllib.request.Request(url, body, headers, method="POST")
-        with urllib.request.urlopen(request, timeout=10):
-            pass
-    # An invalid URL raises errors of several modules, all of which quote it.
-    except Exception as error:
-        raise RuntimeError(f"cannot reach the webhook: {type(error).__name__}") from None
+    for pause in (*_PAUSES, None):
+        try:
+            request = urllib.request.Request(url, body, headers, method="POST")
+            with urllib.request.urlopen(request, timeout=_TIMEOUT):
+                return
+        except urllib.error.HTTPError as error:
+            failure = f"the webhook answered with HTTP status {error.code}"
+            may_pass = error.code >= 500 or error.code == HTTPStatus.TOO_MANY_REQUESTS
+        # An invalid URL raises errors of several modules, all of which quote it.
+        except Exception as error:
+            failure = f"cannot reach the webhook: {type(error).__name__}"
+            may_pass = isinstance(error, OSError)
+        if pause is None or not may_pass:
+            raise RuntimeError(failure) from None
+        time.sleep(pause)
