@@ -6,14 +6,24 @@ from typing import Any, cast
 
 import pytest
 
+from resources.catalog import read_catalog
+from tests.made_lake import schema, write_snapshot, write_tables
 from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import AdvanceResult
 from ticdc_assets.lake.apply.apply import ApplyResult
 from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.raw.ingest_records import IngestResult
 from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.run import AppliedWindows, RunBudget, advance_windows, windows
+from ticdc_assets.plan.replay import ReplayRequest
+from ticdc_assets.run import (
+    AppliedWindows,
+    RunBudget,
+    advance_windows,
+    replay_named_tables,
+    windows,
+)
 
 FEED = changefeed_from_uri("file:///data?protocol=csv", id="shop")
 LOG = logging.getLogger("test")
@@ -79,3 +89,28 @@ def test_a_first_window_that_fails_is_an_error(
 ) -> None:
     with pytest.raises(RuntimeError, match="window 1"):
         run(tmp_path, monkeypatch, 5, fails_at=1)
+
+
+def test_a_selected_table_that_the_lake_no_longer_has_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = Lake(str(tmp_path), "shop")
+    write_snapshot(place, 1, 470628459884838913)
+    write_tables(place, [schema("shop", "Orders"), schema("shop", "old")], old="dropped")
+    requests: list[ReplayRequest] = []
+
+    def replay(_: object, __: object, request: ReplayRequest, ___: object) -> ApplyResult:
+        requests.append(request)
+        return ApplyResult(1)
+
+    monkeypatch.setattr(windows, "replay_tables", replay)
+    monkeypatch.setattr(windows, "read_existing_snapshot", lambda _: None)
+    lake, before = LakeSession(cast(Any, None), place, FEED), read_catalog(place)
+    selected = [("shop", "orders"), ("shop", "old")]
+    replay_named_tables(lake, selected, before, LOG)
+
+    assert requests == [ReplayRequest(frozenset({"t0"}), 0)]
+    gone = "the lake no longer has it; reload the code location"
+    assert caplog.messages == [f"shop.old is not replayed: {gone}"]
+    with pytest.raises(ConfigError, match=f"^selection: all of it: {gone}$"):
+        replay_named_tables(lake, selected[1:], before, LOG)

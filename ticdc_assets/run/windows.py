@@ -15,8 +15,10 @@ from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.run.budget import RunBudget
+from ticdc_assets.safe_text import escape_control
 
 _PROGRESS_SECONDS = 10
+_GONE = "the lake no longer has it; reload the code location"
 
 
 @dataclass(frozen=True)
@@ -66,14 +68,17 @@ def replay_named_tables(
     log: logging.Logger,
 ) -> LakeCatalog:
     """Replay tables from all their events, without ingesting anything; return the lake after it."""
-    wanted = {(fold_name(database), fold_name(table)) for database, table in names}
-    incarnations = frozenset(
-        table.incarnation
+    there = {
+        (fold_name(database), fold_name(name)): table.incarnation
         for (database, name), table in before.named().items()
-        if (fold_name(database), fold_name(name)) in wanted
-    )
+    }
+    wanted = {(fold_name(database), fold_name(name)): (database, name) for database, name in names}
+    for database, name in sorted(wanted[key] for key in wanted.keys() - there.keys()):
+        gone = escape_control(f"{database}.{name}")
+        log.warning(f"{gone} is not replayed: {_GONE}")
+    incarnations = frozenset(there[key] for key in wanted.keys() & there.keys())
     if not incarnations:
-        raise ConfigError("the lake no longer has any of these tables", setting="selection")
+        raise ConfigError(f"all of it: {_GONE}", setting="selection")
     request = ReplayRequest(incarnations, 0)
     result = replay_tables(
         lake, read_existing_snapshot(LakeReader(lake.location)), request, ProgressLog(log)
