@@ -144,3 +144,18 @@ def test_every_run_logs_what_its_stream_leaves_out(tmp_path: Path) -> None:
     logged = [entry.user_message for entry in instance.all_logs(done.run_id)]
     assert [line for line in logged if line in describe_limits(feed)] == describe_limits(feed)
     assert any("with bdr-mode" in line for line in logged)
+
+
+@pytest.mark.parametrize("stated", ["alice", "team:", "team:data, bob@x.y"])
+def test_owners_that_dagster_does_not_know_are_an_error_of_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: str
+) -> None:
+    declared = tmp_path / "changefeeds.toml"
+    declared.write_text('[[changefeed]]\nid = "x"\nsink-uri = "file:///x?protocol=csv"\n')
+    monkeypatch.setenv("TICDC_CHANGEFEEDS", str(declared))
+    monkeypatch.setenv("TICDC_LAKE", str(tmp_path / "lake"))
+    monkeypatch.setenv(specs.OWNERS, stated)
+
+    (spec,) = definitions.defs().resolve_all_asset_specs()
+
+    assert "TICDC_OWNERS: must be e-mail addresses" in (spec.description or "").replace("\\", "")

@@ -11,7 +11,7 @@ from ticdc_assets import naming
 from ticdc_assets.assets.markdown import code
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.table_pattern import match_table
-from ticdc_assets.errors import InvalidValue
+from ticdc_assets.errors import ConfigError, InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
@@ -57,7 +57,13 @@ _FOLDERS = {naming.CHECKPOINTS: "applied"}
 def owners() -> list[str]:
     """Return the owners of all assets: e-mail addresses, or teams as `team:data`."""
     stated = os.environ.get(OWNERS) or "team:data"
-    return [owner.strip() for owner in stated.split(",") if owner.strip()]
+    found = [owner.strip() for owner in stated.split(",") if owner.strip()]
+    try:
+        dg.AssetSpec("owned", owners=found)
+    except dg.DagsterInvalidDefinitionError:
+        reason = "must be e-mail addresses, or teams as `team:data`, separated by commas"
+        raise ConfigError(reason, setting=OWNERS) from None
+    return found
 
 
 def lake_error_spec(feed: Changefeed, reason: str) -> dg.AssetSpec:
@@ -79,8 +85,8 @@ def load_error_spec(reason: str) -> dg.AssetSpec:
         "no_changefeed",
         description=f"No asset was loaded.\n\n{escape_markdown(reason)}\n\n"
         "Fix this, then reload the code location (Deployment, then Reload).",
+        # Without owners: what they are may be the error.
         kinds={"error"},
-        owners=owners(),
     )
 
 
