@@ -220,6 +220,25 @@ def test_attempts_are_separated_by_a_pause(world: World, monkeypatch: pytest.Mon
     now = checkpoint.time.time()
     monkeypatch.setattr(checkpoint.time, "time", lambda: now + 60)
     assert world.run_key() == f"shop@{T1}#2"
+    # A clock that was set back delays it no further.
+    monkeypatch.setattr(checkpoint.time, "time", lambda: now - 30 * 86400)
+    assert world.run_key() == f"shop@{T1}#2"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [("failed", "failed"), ("canceled", "was canceled"), ("succeeded", "did not get this far")],
+)
+def test_a_pause_says_how_the_attempt_before_it_ended(
+    world: World, outcome: str, said: str
+) -> None:
+    world.writes(T1)
+    run = world.runs(T1, **({} if outcome == "succeeded" else {"fail": "yes"}))
+    if outcome == "canceled":
+        world.instance.report_run_canceled(run.dagster_run)
+    skipped = world.tick().skip_reason
+    assert skipped is not None
+    assert f"attempt 1 {said}; the next one follows" in (skipped.skip_message or "")
 
 
 @pytest.mark.usefixtures("without_pause")

@@ -46,6 +46,10 @@ _IN_PROGRESS = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
+_OUTCOMES = {
+    dg.DagsterRunStatus.CANCELED: "was canceled",
+    dg.DagsterRunStatus.SUCCESS: "did not get this far",
+}
 # Dagster retries a failed run within this many seconds, or not at all.
 _RETRY_SECONDS = 300
 _MAX_PAUSE_SECONDS = 3600
@@ -228,14 +232,16 @@ def _decide(
     if records:
         last = max(records, key=lambda record: record.create_timestamp)
         ended = last.end_time or last.create_timestamp.timestamp()
-        waited = time.time() - ended
+        # After the clock was set back, runs ended in the future: that delays nothing for longer.
+        waited = abs(time.time() - ended)
         if _will_retry(last.dagster_run) and waited < _RETRY_SECONDS:
             return f"run {last.dagster_run.run_id[:8]} failed; Dagster will retry it"
         pause = min(read_poll_interval(feed) * 2 ** min(len(records) - 1, 12), _MAX_PAUSE_SECONDS)
         # A run that succeeded and left records behind has used its time.
         was_limited = progress.behind and last.dagster_run.status == dg.DagsterRunStatus.SUCCESS
         if waited < pause and not was_limited:
-            return f"attempt {len(records)} failed; the next one follows after {pause:.0f} s"
+            outcome = _OUTCOMES.get(last.dagster_run.status, "failed")
+            return f"attempt {len(records)} {outcome}; the next one follows after {pause:.0f} s"
     attempt = len(records) + 1
     key = f"{feed.id}@{progress.token}" + (f"#{attempt}" if attempt > 1 else "")
     return dg.RunRequest(run_key=key, tags=tags)
