@@ -23,6 +23,7 @@ from ticdc_assets.errors import ConfigError
 MASTER = "TICDC_SPARK_MASTER"
 MEMORY = "TICDC_SPARK_MEMORY"
 
+_MEMORY_FORM = re.compile(r"[1-9][0-9]*[mgt]", re.IGNORECASE)
 _GIB = 1 << 30
 _FEW_CORES = 2
 
@@ -119,7 +120,7 @@ def _choose_driver_settings(master: str) -> dict[str, str]:
         "spark.python.daemon.module": "resources.spark_worker",
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": _locate_file("fairscheduler.xml"),
-        "spark.driver.memory": os.environ.get(MEMORY) or f"{_choose_memory() >> 20}m",
+        "spark.driver.memory": _read_memory() or f"{_choose_memory() >> 20}m",
         # Nothing is stored there, but Spark creates it, by default in the working directory.
         "spark.sql.warehouse.dir": (_make_temporary_folder() / "warehouse").as_uri(),
     }
@@ -130,6 +131,15 @@ def _choose_driver_settings(master: str) -> dict[str, str]:
             "spark.sql.shuffle.partitions": str(2 * _count_cores(master)),
         }
     return chosen
+
+
+def _read_memory() -> str:
+    """Return what TICDC_SPARK_MEMORY states: Java takes fewer forms than Spark documents."""
+    stated = os.environ.get(MEMORY, "").strip()
+    if stated and not _MEMORY_FORM.fullmatch(stated):
+        reason = "must be a whole number with the unit m, g or t, such as 4g"
+        raise ConfigError(reason, setting=MEMORY)
+    return stated
 
 
 @cache

@@ -15,6 +15,7 @@ import pytest
 from resources import jars
 from resources.java import find_java
 from resources.spark import get_session
+from resources.spark_settings import MEMORY, choose_settings
 from tests.resources.programs import executable
 from tests.servers import SHORT_LIVED_JVM, cluster, connect_server, free_port
 from ticdc_assets.errors import ConfigError
@@ -46,6 +47,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_error_for_a_missing_java_says_what_to_install(home: Path) -> None:
     with pytest.raises(ConfigError, match=r"JAVA_HOME: Spark needs Java 17 .* apt-get install"):
         get_session(master="local[1]")
+
+
+def test_memory_that_java_does_not_accept_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MEMORY, " 4G ")
+    assert choose_settings("local[1]", None)["spark.driver.memory"] == "4G"
+    for stated in ("4", "4gb", "1.5g", "-4g", "0g", "4 g", "lots"):
+        monkeypatch.setenv(MEMORY, stated)
+        with pytest.raises(ConfigError, match=f"^{MEMORY}: must be a whole number with the unit"):
+            choose_settings("local[1]", None)
 
 
 @pytest.mark.parametrize("version", ["11.0.2", "1.8.0_302", "9"])
