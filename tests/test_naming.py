@@ -76,6 +76,12 @@ def test_similar_names_have_different_outputs() -> None:
     assert all(name.isidentifier() and name.isascii() for name in outputs)
 
 
+def test_names_that_differ_in_other_characters_alone_have_different_identifiers() -> None:
+    texts = {f"{number:b}".translate({48: " ", 49: "."}) + "a" for number in range(200_000)}
+
+    assert len({identifier(text) for text in texts}) == len(texts)
+
+
 @given(st.text("ab-_", min_size=1, max_size=8), st.text("ab-_", min_size=1, max_size=8))
 def test_different_changefeeds_have_different_identifiers(one: str, other: str) -> None:
     assert (identifier(one) == identifier(other)) == (one == other)

@@ -65,7 +65,7 @@ def identifier(text: str) -> str:
     if _PLAIN.fullmatch(text) and not keyword.iskeyword(text):
         return text.replace("-", "__")
     slug = _UNSAFE.sub("_", text).strip("_")[:60]
-    return f"{slug}_{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:8]}"
+    return f"{slug}_{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
 def output_name(key: dg.AssetKey, check: str = "") -> str:
