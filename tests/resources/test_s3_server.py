@@ -196,6 +196,7 @@ class _PausedTable:
 
     ts: int
     tables: Callable[[], list[Incarnation]] = _list_paused
+    snapshots: tuple[int, int] = (1, 1)
 
     def sized_for(self, table: Incarnation) -> AbstractContextManager[None]:
         return nullcontext()

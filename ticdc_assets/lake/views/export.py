@@ -79,7 +79,7 @@ class Exporter:
             if "://" not in self.folder:
                 os.makedirs(self.folder, exist_ok=True)
             store = open_folder(self.folder)
-            snapshot = _find_newest_snapshot(view)
+            snapshot = _find_newest_snapshot(self.location, view)
             what = _What(self.location.changefeed, view.ts, self.format, snapshot)
             written = self._begin(store, what)
         if written is not None:
@@ -172,7 +172,7 @@ class Exporter:
             raise ConfigError(reason, file=self.folder, setting="--into") from None
 
 
-def _find_newest_snapshot(view: AsOfView) -> int:
+def _find_newest_snapshot(location: Lake, view: AsOfView) -> int:
     """Find the newest snapshot that may have changed rows of the view.
 
     Rows between two snapshots change with a replay that starts from the first one, or before it.
@@ -180,7 +180,7 @@ def _find_newest_snapshot(view: AsOfView) -> int:
     base, last = view.snapshots
     ids = [
         name.snapshot_id
-        for name in read_snapshot_names(LakeReader(view.lake.location))
+        for name in read_snapshot_names(LakeReader(location))
         if name.replayed_from is not None and name.replayed_from <= base
     ]
     return max([base, *(id for id in ids if id <= last)])
