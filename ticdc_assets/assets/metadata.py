@@ -22,8 +22,7 @@ from ticdc_assets.run import AdvanceReport, LastReport, RunReport
 from ticdc_assets.safe_text import escape_markdown
 
 Metadata = dict[str, Any]
-# The lake, and the Delta versions of its own tables, at which a run reported: there the next report
-# starts.
+# Which lake a run reported, and at which Delta versions: the next report starts there.
 LAKE_ID = "ticdc/lake_id"
 DELTA_VERSIONS = "ticdc/delta_versions"
 # Show at most this many DDLs or problems in full.

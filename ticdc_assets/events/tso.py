@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 _LOGICAL_BITS = 18
 _LOGICAL_MASK = (1 << _LOGICAL_BITS) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# By which the clocks of TiDB and of this machine may differ.
+CLOCK_ERROR = timedelta(minutes=1)
 
 
 def physical_ms(ts: int) -> int:

@@ -128,13 +128,12 @@ class ResolvedTsTracker:
         with more to read may be that of a table, whatever was read of it.
         """
         topics = {topic for topic, _ in partitions}
-        for topic, marks in list(self._watermarks.items()):
-            kept = {number: ts for number, ts in marks.items() if (topic, number) in partitions}
-            self._watermarks[topic] = kept
-            if topic not in topics:
-                self._gone.add(topic)
-                del self._watermarks[topic]
-        self._gone -= topics
+        self._gone = (self._gone | self._watermarks.keys()) - topics
+        for topic in self._gone & self._watermarks.keys():
+            del self._watermarks[topic]
+        for topic, marks in self._watermarks.items():
+            for number in [each for each in marks if (topic, each) not in partitions]:
+                del marks[number]
         self._unread = {topic for (topic, _), has_more in partitions.items() if has_more}
         self._live_topics = None
         for topic, partition in partitions:

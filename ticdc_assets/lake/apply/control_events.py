@@ -36,8 +36,6 @@ from ticdc_assets.stream.resolved_ts import ResolvedTsTracker, WatermarkState
 
 # A row of `events`, by column.
 Row = Mapping[str, Any]
-# By which the clocks of TiDB and of this machine may differ, in seconds.
-_CLOCK_ERROR = 60
 # A row and the event that it states.
 _Statement = tuple[Row, SchemaChange | Bootstrap]
 
@@ -175,7 +173,7 @@ def _find_gaps(
         elif row["kind"] == "watermark" and gaps:
             place = row["source"], row["partition"]
             gaps = [end_gap(gap, place, row["seq"], row["commit_ts"]) for gap in gaps]
-    now = tso.compose(int(time.time() + _CLOCK_ERROR) * 1000)
+    now = tso.compose(int(time.time() + tso.CLOCK_ERROR.total_seconds()) * 1000)
     return tuple(
         replace(gap, until=now)
         if gap.until is None and partitions and (gap.topic, gap.partition) not in partitions

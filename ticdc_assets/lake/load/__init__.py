@@ -11,6 +11,6 @@ The order of one table:
 4. write the rows that are invalid to the quarantine;
 5. name the load in `loads`: from then on it counts.
 
-Every load writes a Delta table of its own, so that several may load one table at a time: the first
-that gets to its row in `loads` counts.  Nothing names what a killed load wrote.
+Every load writes a Delta table of its own, so that several may load one table at the same time: the
+one that writes its row in `loads` first counts.  Nothing names what a killed load wrote.
 """

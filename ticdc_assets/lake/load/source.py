@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
 from pyspark.sql import DataFrame
@@ -10,12 +10,10 @@ from pyspark.sql import DataFrame
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.events.tso import to_datetime
+from ticdc_assets.events.tso import CLOCK_ERROR, to_datetime
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.schema.catalog import SchemaCatalog
 
-# By which the clocks of TiDB and of this machine may differ.
-_CLOCK_ERROR = timedelta(minutes=1)
 _MOST_TSO = (1 << 63) - 1
 
 
@@ -95,7 +93,7 @@ def check_ts(ts: int, *, setting: str, file: str | None = None) -> int:
     Once events reach it, the table would begin anew with rows that are older than these events.
     """
     now, moment = datetime.now(UTC), to_datetime(min(ts, _MOST_TSO))
-    if moment > now + _CLOCK_ERROR:
+    if moment > now + CLOCK_ERROR:
         reason = (
             f"{ts} is to come, at {moment:%Y-%m-%d %H:%M:%S} UTC: the clock of this machine shows"
             f" {now:%Y-%m-%d %H:%M:%S} UTC"

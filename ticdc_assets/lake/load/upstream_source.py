@@ -74,7 +74,7 @@ class UpstreamSource:
                 " all changes of the changefeed"
             )
             raise ConfigError(reason, setting="--at")
-        # What TiDB chose is of its own clock.
+        # TiDB chose the newest ts itself, by its own clock.
         return self.snapshot.ts if self.takes_newest else check_ts(self.snapshot.ts, setting="--at")
 
     def list_spelled(self, database: str, table: str) -> list[str]:
