@@ -4,7 +4,12 @@ import pytest
 
 from ticdc_assets.errors import UnsupportedDdl
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
-from ticdc_assets.schema.alteration import apply_action, drop_partitions, find_partitions
+from ticdc_assets.schema.alteration import (
+    INFERRED_KEY,
+    apply_action,
+    drop_partitions,
+    find_partitions,
+)
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.columns import resolve_column
 from ticdc_assets.schema.ddl.reader import read_ddl
@@ -145,11 +150,15 @@ def test_an_inferred_schema_may_lack_columns_that_an_action_names(actions: str) 
     assert names(altered(shown, "ADD y INT AFTER x")[0]) == "id y"
 
 
-def test_dropping_the_primary_key_drops_an_inferred_key() -> None:
-    handle = (Index("handle", ("id",), unique=True),)
-    shown = TableSchema("d", "t", (Column("id", INT, nullable=False),), handle, origin="inferred")
-    assert altered(shown, "DROP PRIMARY KEY")[0].key == ()
-    assert altered(shown, "DROP INDEX k")[0].key == ("id",)
+@pytest.mark.parametrize("name", ["k", "handle", "primary_2"])
+def test_dropping_the_primary_key_drops_an_inferred_key_and_no_index_with_a_name(name: str) -> None:
+    columns = (Column("id", INT, nullable=False), Column("a", INT))
+    handle = (Index(INFERRED_KEY, ("id",), unique=True),)
+    shown = TableSchema("d", "t", columns, handle, origin="inferred")
+    more, _ = altered(shown, f"ADD UNIQUE {name} (a)")
+    assert indexes(more) == f"(id), {name}(a)"
+    assert indexes(altered(more, "DROP PRIMARY KEY")[0]) == f"{name}(a)"
+    assert altered(more, f"DROP INDEX {name}")[0] == shown
 
 
 RANGE = (

@@ -32,8 +32,8 @@ _TEXT_TYPES = frozenset(
     {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"}
 )
 
-# The index that stands for a handle key which only rows have stated.
-INFERRED_KEY = "handle"
+# The name, which no statement can give, of an index that stands for a key which only rows state.
+INFERRED_KEY = ""
 
 # The schema after an action, and how existing rows change.
 AlterResult = tuple[TableSchema, tuple[ColumnChange, ...]]
