@@ -1,5 +1,7 @@
 """Table schemas: the key that identifies a row."""
 
+import pytest
+
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 
 
@@ -11,3 +13,57 @@ def test_a_handle_key_has_no_virtual_columns() -> None:
     )
     keys = (Index("one", ("v",), unique=True), Index("two", ("a", "b"), unique=True))
     assert TableSchema("d", "t", (virtual, *plain), keys).key == ("a", "b")
+
+
+def described(columns: str, keys: str) -> TableSchema:
+    """A schema of columns, `?` nullable and `=` virtual, and indexes, `*` of a primary key."""
+    return TableSchema(
+        "d",
+        "t",
+        tuple(
+            Column(
+                text.rstrip("?="),
+                ColumnType("int"),
+                nullable="?" in text,
+                generated="virtual" if "=" in text else None,
+            )
+            for text in columns.split()
+        ),
+        tuple(
+            Index(name.strip("*"), tuple(names.split()), True, name.startswith("*"))
+            for name, names in (text.rstrip(")").split("(") for text in keys.split(", "))
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "keys", "primary", "effective", "handle"),
+    [
+        # TiDB names a primary key PRIMARY, also where a unique key is equal to it.
+        ("a b", "*PRIMARY(a)", "a", "a", "a"),
+        ("a b", "u(a), *PRIMARY(a)", "a", "a", "a"),
+        # A clustered integer has no index, so Simple makes one up.
+        ("a b", "*primary(a)", "a", "a", "a"),
+        ("a b", "u(b), *primary(a)", "a", "a", "a"),
+        ("a b", "u(b), v(a), *primary(a)", "a", "a", "a"),
+        # As it does of the first unique key over NOT NULL columns, where there is no primary key.
+        ("a b", "u(b), *primary(b)", "", "b", "b"),
+        ("a b", "u(b), v(a), *primary(b)", "", "b", "b"),
+        ("a b c", "u(a b), v(c), *primary(a b)", "", "a b", "c"),
+        ("a? b c", "u(a b), v(c b), w(b), *primary(c b)", "", "c b", "b"),
+        # The order of its columns tells it apart.
+        ("a b", "u(b a), *primary(a b)", "a b", "a b", "a b"),
+        # A virtual column is in no row, and in no handle key; a hidden one not even here.
+        ("a b=", "u(b), v(a), *primary(b)", "", "b", "a"),
+        ("a b=", "u(b), *primary(b)", "", "b", ""),
+        ("a _V$_u_0=", "u(_V$_u_0), v(a), *primary(a)", "", "a", "a"),
+        ("a? b", "u(a)", "", "", ""),
+    ],
+)
+def test_a_unique_key_that_is_stated_twice_is_no_primary_key(
+    columns: str, keys: str, primary: str, effective: str, handle: str
+) -> None:
+    schema = described(columns, keys)
+    found = schema.primary_key, schema.effective_primary_key, schema.own_key
+    assert [" ".join(names) for names in found] == [primary, effective, handle]
+    assert len(schema.own_indexes) == len(schema.indexes) - (bool(effective) and not primary)

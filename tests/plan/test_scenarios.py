@@ -14,6 +14,7 @@ from tests.reference import (
     test_ddl_partition_scenarios,
     test_ddl_pauses,
     test_ddl_scenarios,
+    test_ddl_unique_keys,
 )
 from tests.reference.changefeeds import DATABASE, MANNERS, Step, Teller
 from tests.reference.model_runs import paused
@@ -27,6 +28,7 @@ SCENARIOS: dict[str, tuple[str | None, Sequence[Step]]] = {
     **{
         title: (None, steps) for title, (steps, _) in test_ddl_partition_scenarios.SCENARIOS.items()
     },
+    **{title: (None, steps) for title, (steps, _) in test_ddl_unique_keys.SCENARIOS.items()},
     **{title: (None, steps) for title, (steps, _, _) in test_ddl_pauses.SCENARIOS.items()},
     **{title: (None, steps) for title, (steps, _, _) in test_ddl_lost_keys.SCENARIOS.items()},
     **{

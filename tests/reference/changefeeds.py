@@ -253,13 +253,14 @@ class Teller:
         (statement,) = read_ddl(f"CREATE TABLE x ({columns})")
         assert isinstance(statement, CreateTable)
         self._ids += 1
-        return TableSchema(
+        schema = TableSchema(
             *name,
             tuple(resolve_column(column, None) for column in statement.columns),
             statement.indexes,
             table_id=self._ids,
             version=self._version(ts),
         )
+        return schema if "nonclustered" in columns else _with_clustered_key(schema)
 
     def _version(self, ts: int) -> int:
         # Simple's version is a little older than the DDL's commit ts.
@@ -272,7 +273,7 @@ class Teller:
             # By column id, which is not the table's order.
             columns = tuple(sorted(columns, key=lambda c: c.name))
         if self.manner.startswith("simple"):
-            return replace(schema, columns=columns)
+            return replace(schema, columns=columns, indexes=_indexes_of_simple(schema))
         primary = next((i.columns for i in schema.indexes if i.primary), ())
         in_order = tuple(c.name for c in columns if c.name in primary)
         if self.manner == "storage":
@@ -286,6 +287,27 @@ class Teller:
             indexes=(Index("PRIMARY", in_order, True, True),) if in_order else (),
             table_id=None,
         )
+
+
+def _with_clustered_key(schema: TableSchema) -> TableSchema:
+    """Give a primary key of one integer the name that it has without an index of its own."""
+    types = {c.name: c.type.name for c in schema.columns}
+    indexes = [
+        replace(i, name="primary")
+        if i.primary and len(i.columns) == 1 and types[i.columns[0]] in ("int", "bigint")
+        else i
+        for i in schema.indexes
+    ]
+    return replace(schema, indexes=tuple(indexes))
+
+
+def _indexes_of_simple(schema: TableSchema) -> tuple[Index, ...]:
+    """List the indexes, and last the primary key that has none, or what TiDB takes for one."""
+    nullable = {c.name for c in schema.columns if c.nullable}
+    unique = [i for i in schema.indexes if i.unique and nullable.isdisjoint(i.columns)]
+    implicit = [] if any(i.primary for i in unique) else unique[:1]
+    indexes = [*schema.indexes, *(replace(i, name="primary", primary=True) for i in implicit)]
+    return tuple(sorted(indexes, key=lambda index: index.name == "primary"))
 
 
 def _key(name: str) -> tuple[str, str]:

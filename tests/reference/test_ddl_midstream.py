@@ -104,7 +104,10 @@ SCENARIOS: dict[str, tuple[str, list[Step], Expected]] = {
                 "a int not null, b int not null, v int, unique key u(b)",
             ),
             put("t", a=1, b=3, v=3),
-            alter("ADD PRIMARY KEY(`b`,`a`)", "a int, b int, v int, primary key (b, a)"),
+            alter(
+                "ADD PRIMARY KEY(`b`,`a`)",
+                "a int, b int, v int, unique key u(b), primary key (b, a) nonclustered",
+            ),
             put("t", a=3, b=3, v=4),
         ],
         {"t(a, b, v)": [("1", "1", "1"), ("1", "3", "3"), ("2", "2", "2"), ("3", "3", "4")]},

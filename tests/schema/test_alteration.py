@@ -1,6 +1,7 @@
 """ALTER TABLE actions: the schema after each one, and the changes of its columns' values."""
 
 import pytest
+from msgspec.structs import replace
 
 from ticdc_assets.errors import UnsupportedDdl
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
@@ -159,6 +160,25 @@ def test_dropping_the_primary_key_drops_an_inferred_key_and_no_index_with_a_name
     assert indexes(more) == f"(id), {name}(a)"
     assert indexes(altered(more, "DROP PRIMARY KEY")[0]) == f"{name}(a)"
     assert altered(more, f"DROP INDEX {name}")[0] == shown
+
+
+def test_a_key_that_is_only_stated_as_the_primary_key_is_none() -> None:
+    """Simple states the first unique key over NOT NULL columns as `primary`."""
+    schema = table("a int not null, b int not null, c int, unique k(b), unique w(a)")
+    stated = replace(schema, indexes=(*schema.indexes, Index("primary", ("b",), True, True)))
+    for actions, keys in {
+        "ADD PRIMARY KEY (b)": "k(b), w(a), PRIMARY(b)",
+        "MODIFY b INT NULL": "k(b), w(a)",
+        "DROP INDEX k": "w(a)",
+        "RENAME COLUMN b TO x": "k(x), w(a)",
+        "RENAME INDEX k TO x": "x(b), w(a)",
+        "ADD UNIQUE (b, c)": "k(b), w(a), b(b c)",
+    }.items():
+        changed, _ = altered(stated, actions)
+        assert indexes(changed) == keys
+        assert changed == altered(schema, actions)[0]
+    modified, _ = altered(stated, "MODIFY b INT NULL")
+    assert (modified.columns[1].nullable, modified.key) == (True, ("a",))
 
 
 RANGE = (

@@ -91,8 +91,6 @@ UNIQUE = Index("u", ("c",), unique=True)
         ((replace(PRIMARY, columns=("a", "b")),), (PRIMARY, UNIQUE)),
         ((replace(PRIMARY, columns=("a", "c")),), (replace(PRIMARY, columns=("a", "c")), UNIQUE)),
         ((), (UNIQUE,)),
-        # Simple states all there are.
-        ((replace(UNIQUE, name="v"),), (replace(UNIQUE, name="v"),)),
     ],
 )
 def test_indexes_that_are_not_stated_come_from_ddl(
@@ -100,6 +98,13 @@ def test_indexes_that_are_not_stated_come_from_ddl(
 ) -> None:
     replayed = schema("a", "b", "c", indexes=(PRIMARY, UNIQUE))
     assert reconcile(replayed, schema("a", "b", "c", indexes=stated)).indexes == indexes
+
+
+@pytest.mark.parametrize("indexes", [(PRIMARY,), (replace(UNIQUE, name="v"),), ()])
+def test_simple_states_all_indexes_there_are(indexes: tuple[Index, ...]) -> None:
+    replayed = schema("a", "b", "c", indexes=(PRIMARY, UNIQUE))
+    stated = schema("a", "b", "c", indexes=indexes, table_id=7)
+    assert reconcile(replayed, stated).indexes == indexes
 
 
 def test_column_changes_adopt_the_stated_types() -> None:

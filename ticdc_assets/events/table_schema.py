@@ -17,6 +17,15 @@ def fold_name(name: str) -> str:
     return name.lower() if name.isascii() else "".join(char.lower()[0] for char in name)
 
 
+def is_hidden(name: str) -> bool:
+    """Return whether a name is of a virtual column that TiDB creates for an expression index."""
+    return fold_name(name).startswith("_v$_")
+
+
+# How Simple names a primary key for which TiDB has no index; TiDB names such an index PRIMARY.
+MADE_UP_KEY = "primary"
+
+
 class ColumnType(Struct, frozen=True):
     """A MySQL type, split into its parts.
 
@@ -87,8 +96,8 @@ class Partitioning(Struct, frozen=True):
     """How a table is partitioned.
 
     `range`, `list` and `hash` have one SQL `expression`; the `columns` forms and `key` have
-    `columns` (none, for `key`, means the primary key).  `hash` and `key` partitions are named
-    `p0` … `pN` unless the statement names them.
+    `columns` (none, for `key`, means the effective primary key).  `hash` and `key` partitions are
+    named `p0` … `pN` unless the statement names them.
     """
 
     kind: Literal["range", "range columns", "list", "list columns", "hash", "key"]
@@ -133,38 +142,92 @@ class TableSchema(Struct, frozen=True, dict=True):
         return {fold_name(column.name): column for column in reversed(self.columns)}
 
     @property
+    def states_all_indexes(self) -> bool:
+        """Whether a source that states this schema lists every index, as Simple does.
+
+        Schema files state the primary key only, and no table id.
+        """
+        return self.table_id is not None
+
+    @property
     def key(self) -> tuple[str, ...]:
         """The handle key: the primary key, else the shortest unique key over NOT NULL columns.
 
-        Empty for a table without such a key.  Virtual columns are not in rows, so no handle key has
-        one.
+        Empty for a table without such a key.
         """
         return self.own_key if self.declared_key is None else self.declared_key
 
     @property
     def own_key(self) -> tuple[str, ...]:
         """The handle key that TiDB itself knows, whatever is declared."""
-        best: tuple[str, ...] = ()
-        for index in self.indexes:
-            if index.primary:
-                return index.columns
-            if not index.unique or (best and len(index.columns) >= len(best)):
-                continue
-            columns = [self.column(name) for name in index.columns]
-            if all(c and not c.nullable and c.generated != "virtual" for c in columns):
-                best = index.columns
-        return best
+        shortest = min((key.columns for key in self.own_keys), key=len, default=())
+        return self.primary_key or shortest
+
+    @property
+    def own_keys(self) -> tuple[Index, ...]:
+        """The primary key, and all unique keys over NOT NULL columns: each identifies rows.
+
+        Virtual columns are not in rows, so no such key has one.
+        """
+        return tuple(
+            index
+            for index in self.own_indexes
+            if index.primary or (self._is_over_not_null(index) and self._is_in_rows(index))
+        )
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns of the primary key; empty for a table without one."""
+        return next((index.columns for index in self.own_indexes if index.primary), ())
+
+    @property
+    def effective_primary_key(self) -> tuple[str, ...]:
+        """The primary key, or what TiDB takes for one: the first unique key over NOT NULL columns.
+
+        PARTITION BY KEY () has its columns, and Simple states it.  They may be virtual.
+        """
+        return self.primary_key or self._first_unique_key
+
+    @cached_property
+    def own_indexes(self) -> tuple[Index, ...]:
+        """The indexes that the table has upstream.
+
+        Of a table without a primary key, Simple states the first unique key over NOT NULL columns
+        twice: the second time as a primary key.  A clustered integer, which Simple states like
+        that, is left out with an equal unique key before it; that one identifies the same rows.
+        """
+        return tuple(
+            index
+            for index in self.indexes
+            if not index.primary
+            or index.name != MADE_UP_KEY
+            or index.columns != self._first_unique_key
+        )
+
+    @cached_property
+    def _first_unique_key(self) -> tuple[str, ...]:
+        keys = (i for i in self.indexes if not i.primary and self._is_over_not_null(i))
+        return next((i.columns for i in keys if not any(map(is_hidden, i.columns))), ())
 
     @property
     def unique_keys(self) -> tuple[tuple[str, ...], ...]:
         """List the unique keys without virtual columns; their columns may be nullable."""
         keys = []
-        for index in self.indexes:
-            columns = [self.column(name) for name in index.columns]
-            stored = [c.name for c in columns if c and c.generated != "virtual"]
-            if (index.unique or index.primary) and len(stored) == len(columns):
-                keys.append(tuple(stored))
+        for index in self.own_indexes:
+            if (index.unique or index.primary) and self._is_in_rows(index):
+                columns = (self.column(name) for name in index.columns)
+                keys.append(tuple(c.name for c in columns if c))
         return tuple(keys)
+
+    def _is_over_not_null(self, index: Index) -> bool:
+        """Whether an index is a unique key over NOT NULL columns."""
+        columns = [self.column(name) for name in index.columns]
+        return index.unique and bool(columns) and all(c and not c.nullable for c in columns)
+
+    def _is_in_rows(self, index: Index) -> bool:
+        """Whether rows have all columns of an index."""
+        columns = (self.column(name) for name in index.columns)
+        return all(c and c.generated != "virtual" for c in columns)
 
     def with_name(self, database: str, table: str) -> "TableSchema":
         return replace(self, database=database, table=table)

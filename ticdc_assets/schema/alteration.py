@@ -23,7 +23,7 @@ from ticdc_assets.schema.effect import (
     ColumnDropped,
     ColumnRenamed,
 )
-from ticdc_assets.schema.lost_key import KEY_LOST_UNSEEN
+from ticdc_assets.schema.lost_key import PRIMARY_KEY_LOST_UNSEEN
 from ticdc_assets.schema.reconciliation import with_key_columns
 from ticdc_assets.schema.types.limits import MAX_COLUMNS, TOO_MANY_COLUMNS
 from ticdc_assets.schema.types.mysql_type import describe
@@ -77,7 +77,7 @@ def _(action: ddl.DropColumn, schema: TableSchema) -> AlterResult:
     columns = tuple(c for c in schema.columns if c is not dropped)
     remaining = (
         replace(i, columns=tuple(n for n in i.columns if not _same_name(n, dropped.name)))
-        for i in schema.indexes
+        for i in schema.own_indexes
     )
     indexes = tuple(i for i in remaining if i.columns)
     return replace(schema, columns=columns, indexes=indexes), (ColumnDropped(dropped.name),)
@@ -97,7 +97,7 @@ def _(action: ddl.ModifyColumn, schema: TableSchema) -> AlterResult:
     if old is None:
         return schema, ()
     new = replace(resolve_column(action.column, schema.charset), added_value=old.added_value)
-    if any(i.primary and _contains_name(i.columns, old.name) for i in schema.indexes):
+    if _contains_name(schema.primary_key, old.name):
         new = replace(new, nullable=False)
     return _change_column(schema, old, new, action.position)
 
@@ -147,7 +147,7 @@ def _change_column(
     if position is not None:
         others = tuple(c for c in columns if c is not new)
         columns = _place_column(schema, others, new, position)
-    indexes = tuple(replace(i, columns=tuple(map(rename, i.columns))) for i in schema.indexes)
+    indexes = tuple(replace(i, columns=tuple(map(rename, i.columns))) for i in schema.own_indexes)
     partitioning = schema.partitioning
     if partitioning is not None:
         partitioning = replace(partitioning, columns=tuple(map(rename, partitioning.columns)))
@@ -206,19 +206,19 @@ def _drop_observed_column(schema: TableSchema, column: Column, *same: Column) ->
 def _(action: ddl.AddIndex, schema: TableSchema) -> AlterResult:
     index = action.index
     columns = schema.columns
-    names = tuple(i.name for i in schema.indexes)
+    names = tuple(i.name for i in schema.own_indexes)
     if not index.primary and _contains_name(names, index.name):
         if action.if_not_exists:
             return schema, ()
         index = replace(index, name=find_free_name(index, names))
     if index.primary:
-        if any(known.primary for known in schema.indexes):
-            raise UnsupportedDdl(KEY_LOST_UNSEEN)
+        if schema.primary_key:
+            raise UnsupportedDdl(PRIMARY_KEY_LOST_UNSEEN)
         columns = tuple(
             replace(c, nullable=False) if _contains_name(index.columns, c.name) else c
             for c in columns
         )
-    indexes = (*schema.indexes, _use_column_spelling(index, schema))
+    indexes = (*schema.own_indexes, _use_column_spelling(index, schema))
     return replace(schema, columns=columns, indexes=indexes), ()
 
 
@@ -226,24 +226,26 @@ def _(action: ddl.AddIndex, schema: TableSchema) -> AlterResult:
 def _(action: ddl.DropIndex, schema: TableSchema) -> AlterResult:
     if _same_name(action.name, "primary"):
         return apply_action(ddl.DropPrimaryKey(), schema)
-    indexes = tuple(i for i in schema.indexes if i.primary or not _same_name(i.name, action.name))
-    return replace(schema, indexes=indexes), ()
+    kept = (i for i in schema.own_indexes if i.primary or not _same_name(i.name, action.name))
+    return replace(schema, indexes=tuple(kept)), ()
 
 
 @apply_action.register
 def _(action: ddl.DropPrimaryKey, schema: TableSchema) -> AlterResult:
-    dropped = [i for i in schema.indexes if i.primary]
+    indexes = schema.own_indexes
+    dropped = [i for i in indexes if i.primary]
     # The handle key that rows stated is the primary key, if the table has one.
-    dropped = dropped or [i for i in schema.indexes if i.name == INFERRED_KEY]
-    return replace(schema, indexes=tuple(i for i in schema.indexes if i not in dropped)), ()
+    dropped = dropped or [i for i in indexes if i.name == INFERRED_KEY]
+    return replace(schema, indexes=tuple(i for i in indexes if i not in dropped)), ()
 
 
 @apply_action.register
 def _(action: ddl.RenameIndex, schema: TableSchema) -> AlterResult:
-    indexes = tuple(
-        replace(i, name=action.new) if _same_name(i.name, action.old) else i for i in schema.indexes
+    indexes = (
+        replace(i, name=action.new) if _same_name(i.name, action.old) else i
+        for i in schema.own_indexes
     )
-    return replace(schema, indexes=indexes), ()
+    return replace(schema, indexes=tuple(indexes)), ()
 
 
 def _use_column_spelling(index: Index, schema: TableSchema) -> Index:

@@ -42,7 +42,7 @@ from ticdc_assets.schema.effect import (
     TableRenamed,
     TableTruncated,
 )
-from ticdc_assets.schema.lost_key import KEY_LOST, lacks_key
+from ticdc_assets.schema.lost_key import KEY_LOST, KEYS_LOST_UNSEEN, lacks_key, lost_keys_unseen
 from ticdc_assets.schema.name_resolution import affected_tables, resolve_name, stated_tables
 from ticdc_assets.schema.reconciliation import (
     adopt_stated_types,
@@ -253,7 +253,9 @@ class _Application:
                 case _:
                     schema, column_changes = apply_action(action, schema)
                     changes += column_changes
-        schema = self._reconcile(schema)
+        replayed, schema = schema, self._reconcile(schema)
+        if not self._catalog.force_replicate and lost_keys_unseen(before, replayed, schema):
+            raise UnsupportedDdl(KEYS_LOST_UNSEEN)
         zone, is_stated = self._catalog.context.time_zone, self._change.schema is not None
         changes = [
             set_time_zone(change, zone, is_stated=is_stated)

@@ -11,11 +11,8 @@ from datetime import UTC, tzinfo
 from msgspec.structs import replace
 
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
-from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.events.table_schema import fold_name, is_hidden
 from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverted
-
-# Prefix of the virtual columns that TiDB creates for an expression index; protocols state them.
-_HIDDEN = "_v$_"
 
 
 def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
@@ -27,7 +24,7 @@ def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
         stated,
         columns=tuple(completed[name] for name in order),
         checksum_order=() if order == stated_order else tuple(stated_order),
-        indexes=_complete_indexes(replayed.indexes, stated.indexes),
+        indexes=_complete_indexes(replayed, stated),
         partitioning=replayed.partitioning,
         declared_key=replayed.declared_key,
         lost_key=replayed.lost_key,
@@ -95,8 +92,7 @@ def _order_columns(replayed: TableSchema, stated: TableSchema) -> list[str]:
 
 def _complete_column(replayed: Column | None, stated: Column) -> Column:
     if replayed is None:
-        hidden = fold_name(stated.name).startswith(_HIDDEN)
-        return replace(stated, generated="virtual") if hidden else stated
+        return replace(stated, generated="virtual") if is_hidden(stated.name) else stated
     default, is_expression = stated.default, stated.default_is_expression
     if replayed.default_is_expression or default is None:
         default, is_expression = replayed.default, replayed.default_is_expression
@@ -124,16 +120,17 @@ def _complete_type(replayed: ColumnType, stated: ColumnType) -> ColumnType:
     )
 
 
-def _complete_indexes(replayed: tuple[Index, ...], stated: tuple[Index, ...]) -> tuple[Index, ...]:
+def _complete_indexes(replayed: TableSchema, stated: TableSchema) -> tuple[Index, ...]:
     """Return the stated indexes; if only a primary key is stated, add the replayed ones.
 
     A protocol that states only the primary key lists its columns in table order, so restore the
     key's order from the replayed one.
     """
-    if any(not index.primary for index in stated):
-        return stated
-    primary = tuple(_restore_key_order(index, replayed) or index for index in stated)
-    return primary + tuple(index for index in replayed if not index.primary)
+    if stated.states_all_indexes:
+        return stated.own_indexes
+    stated_keys = (index for index in stated.indexes if index.primary)
+    primary = tuple(_restore_key_order(key, replayed.indexes) or key for key in stated_keys)
+    return primary + tuple(index for index in replayed.own_indexes if not index.primary)
 
 
 def _restore_key_order(stated: Index, replayed: tuple[Index, ...]) -> Index | None:
@@ -154,5 +151,5 @@ def with_key_columns(schema: TableSchema) -> TableSchema:
     partitioning = schema.partitioning
     if partitioning is None or partitioning.kind != "key" or partitioning.columns:
         return schema
-    primary = next((i.columns for i in schema.indexes if i.primary), ())
-    return replace(schema, partitioning=replace(partitioning, columns=primary))
+    columns = schema.primary_key
+    return replace(schema, partitioning=replace(partitioning, columns=columns))
