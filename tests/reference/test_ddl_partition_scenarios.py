@@ -267,8 +267,13 @@ def test_partitions_are_as_upstream(title: str, manner: str) -> None:
 
 
 @pytest.mark.parametrize("manner", MANNERS)
-def test_key_without_columns_is_the_primary_key_in_its_own_order(manner: str) -> None:
-    columns = "a int, b varchar(5) collate utf8mb4_bin, v int, primary key (b, a)"
+@pytest.mark.parametrize(
+    "key", ["primary key (b, a)", "key i(a), unique key k(b, a), unique key l(a, b)"]
+)
+def test_key_without_columns_is_the_primary_key_or_the_first_unique_one(
+    key: str, manner: str
+) -> None:
+    columns = f"a int not null, b varchar(5) collate utf8mb4_bin not null, v int, {key}"
     steps: list[Step] = [
         create(columns, "PARTITION BY KEY () PARTITIONS 7"),
         create(columns, "PARTITION BY KEY (`b`,`a`) PARTITIONS 7", table="u"),

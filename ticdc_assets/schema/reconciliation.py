@@ -146,10 +146,10 @@ def _restore_key_order(stated: Index, replayed: tuple[Index, ...]) -> Index | No
 def with_key_columns(schema: TableSchema) -> TableSchema:
     """Return the schema with the columns of PARTITION BY KEY () filled in.
 
-    They are the primary key's at the time of partitioning; a later primary key does not count.
+    They are those of the key at the time of partitioning; a later primary key does not count.
     """
     partitioning = schema.partitioning
     if partitioning is None or partitioning.kind != "key" or partitioning.columns:
         return schema
-    columns = schema.primary_key
+    columns = schema.effective_primary_key
     return replace(schema, partitioning=replace(partitioning, columns=columns))

@@ -78,7 +78,7 @@ class PartitionedTable(Struct, frozen=True):
     def partitioning_columns(self) -> list[Column]:
         names = self.partitioning.columns
         if not names and self.partitioning.kind == "key":
-            names = next((i.columns for i in self.schema.indexes if i.primary), ())
+            names = self.schema.effective_primary_key
         if not names:
             self.fail("the partitioning has no columns")
         columns = []
