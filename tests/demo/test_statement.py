@@ -11,6 +11,7 @@ from tests.demo.golden_tables import of_simple
 from tests.golden import records
 from ticdc_assets.demo.change import CommittedTransaction, Ddl
 from ticdc_assets.demo.column_type import column, column_sql
+from ticdc_assets.demo.simple_json import indexes
 from ticdc_assets.demo.statement import Session
 from ticdc_assets.demo.upstream import Upstream
 
@@ -65,6 +66,25 @@ def test_columns_are_worded_as_the_server_does(workload: str) -> None:
         assert column_sql(stated) == found[1]
         checked += 1
     assert checked >= 7
+
+
+def test_simple_states_the_first_unique_key_where_there_is_no_primary_key() -> None:
+    """TiDB takes it for the primary key; rows are identified by the shortest one."""
+    upstream = Upstream(0)
+    columns = [column(name, "int", nullable=name == "n") for name in "nabc"]
+    unique = {"n": ("n",), "ab": ("a", "b"), "c": ("c",)}
+    Session(upstream, "d").create_table("t", columns, unique=unique)
+    (ddl,) = upstream.drain()
+    assert isinstance(ddl, Ddl)
+    assert ddl.after is not None
+    stated = indexes(ddl.after)
+    assert [(index["name"], index["primary"], index["columns"]) for index in stated] == [
+        ("n", False, ["n"]),
+        ("ab", False, ["a", "b"]),
+        ("c", False, ["c"]),
+        ("primary", True, ["a", "b"]),
+    ]
+    assert ddl.after.key == ("c",)
 
 
 def shop() -> tuple[Upstream, Session]:

@@ -80,8 +80,7 @@ class _CanalTable:
     def __init__(self, schema: TableSchema) -> None:
         # Kept alive: callers refer to the schema by its identity.
         self.schema = schema
-        primary = next((index.columns for index in schema.indexes if index.primary), ())
-        keys = "[" + ",".join(map(easy_string, primary)) + "]"
+        keys = "[" + ",".join(map(easy_string, schema.primary_key)) + "]"
         self._heads = {
             op: _head(schema.database, schema.table, keys, op, is_ddl=False)
             for op in ("INSERT", "UPDATE", "DELETE")

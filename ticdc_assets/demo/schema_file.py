@@ -20,7 +20,7 @@ def encode_table_schema(
     schema: TableSchema, version: int, sql: str, code: int, layout: Layout
 ) -> tuple[str, bytes]:
     """Return path and content of a table's schema file; a bootstrap has no SQL and code 0."""
-    key = _primary_key(schema)
+    key = schema.primary_key
     columns = [_column(column, column.name in key) for column in schema.columns]
     ddl = {"TableVersion": version, "Query": sql, "Type": code}
     content, checksum = _encode_content(schema.database, schema.table, ddl, columns)
@@ -58,10 +58,6 @@ def _encode_content(
         "TableColumnsTotal": total,
     }
     return indented(content).encode(), zlib.crc32(indented(shape).encode())
-
-
-def _primary_key(schema: TableSchema) -> tuple[str, ...]:
-    return next((index.columns for index in schema.indexes if index.primary), ())
 
 
 def _column(column: Column, in_key: bool) -> dict[str, Any]:

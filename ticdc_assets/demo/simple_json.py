@@ -9,8 +9,9 @@ from ticdc_assets.demo.go_json import compact, string
 from ticdc_assets.demo.per_table import PerTable
 from ticdc_assets.demo.send_order import SentRow
 from ticdc_assets.demo.topic import Record
-from ticdc_assets.demo.wire import HANDLE, encode_base64, is_binary, make_member_numberer
+from ticdc_assets.demo.wire import encode_base64, is_binary, make_member_numberer
 from ticdc_assets.events import Column, Index, TableSchema
+from ticdc_assets.events.table_schema import MADE_UP_KEY
 
 
 class SimpleJson:
@@ -67,13 +68,13 @@ def table_schema(schema: TableSchema) -> dict[str, Any]:
 
 
 def indexes(schema: TableSchema) -> list[dict[str, Any]]:
-    """Return all indexes; the one that TiCDC makes up for the row handle comes last."""
+    """Return all indexes; the primary key that has none comes last, or what TiDB takes for one."""
     nullable = {column.name: column.nullable for column in schema.columns}
-    stated = list(schema.indexes)
-    if schema.key and not any(index.primary for index in stated):
-        # The unique key that identifies rows is repeated as a primary key.
-        stated.append(Index(HANDLE, schema.key, unique=True, primary=True))
-    stated.sort(key=lambda index: index.name == HANDLE)
+    stated = list(schema.own_indexes)
+    key = schema.effective_primary_key
+    if key and not schema.primary_key:
+        stated.append(Index(MADE_UP_KEY, key, unique=True, primary=True))
+    stated.sort(key=lambda index: index.name == MADE_UP_KEY)
     return [
         {
             "name": index.name,

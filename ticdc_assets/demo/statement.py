@@ -12,8 +12,8 @@ from ticdc_assets.demo import change
 from ticdc_assets.demo.change import Ddl, DdlKind, RowTexts
 from ticdc_assets.demo.column_type import INTEGERS, column_sql, column_type, identifier
 from ticdc_assets.demo.upstream import Upstream
-from ticdc_assets.demo.wire import HANDLE
 from ticdc_assets.events import Column, Index, TableSchema
+from ticdc_assets.events.table_schema import MADE_UP_KEY
 
 
 class Session:
@@ -49,7 +49,8 @@ class Session:
         if primary:
             types = {column.name: column.type.name for column in columns}
             is_handle = len(primary) == 1 and types[primary[0]] in INTEGERS
-            name = HANDLE if is_handle else "PRIMARY"
+            # TiDB has no index for a primary key that is the row handle; Simple makes one up.
+            name = MADE_UP_KEY if is_handle else "PRIMARY"
             indexes.insert(0, Index(name, primary, unique=True, primary=True))
         schema = TableSchema(self.database, table, columns, tuple(indexes))
         parts = [column_sql(column) for column in schema.columns]

@@ -6,9 +6,6 @@ from collections.abc import Callable
 from ticdc_assets.demo.column_type import BINARY
 from ticdc_assets.events import Column
 
-# TiDB has no index for a primary key that is the row handle; TiCDC makes up one of this name.
-HANDLE = "primary"
-
 Convert = Callable[[str], str]
 
 
