@@ -25,6 +25,7 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.lake.store.work_size import sized_for
+from ticdc_assets.lake.views.stream_limits import describe_lake_limits
 from ticdc_assets.naming import identifier, layer_asset_key, output_name, table_asset_key
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.run import (
@@ -38,7 +39,6 @@ from ticdc_assets.run import (
     replay_named_tables,
 )
 from ticdc_assets.safe_text import redacted_errors
-from ticdc_assets.stream.limits import describe_limits
 
 # The tag that says which changefeed a run belongs to: sensors, the run queue and alerts use it.
 FEED_TAG = "ticdc/changefeed"
@@ -123,7 +123,7 @@ class _Run:
 
     def execute(self) -> DagsterEvents:
         """Advance if a layer is selected, else replay the selected tables, else only check."""
-        for limit in describe_limits(self._feed):
+        for limit in describe_lake_limits(self._feed, self._location):
             self._context.log.warning(limit)
         layers = any(naming.table_of(key) is None for key in self._selected)
         with locked(self._location):

@@ -26,10 +26,10 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
 from ticdc_assets.lake.views.overview import find_blocking_ddl, find_table
+from ticdc_assets.lake.views.stream_limits import describe_lake_limits
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.waits import describe_waits
-from ticdc_assets.stream.limits import describe_limits
 from ticdc_assets.stream.problem import Problem
 
 
@@ -61,7 +61,7 @@ def advance(options: argparse.Namespace) -> int:
     for line in summarize(lake.feed, done):
         say(line)
     say(f"  in {progress.seconds:.1f} s")
-    _print_notes(lake.feed)
+    _print_notes(lake)
     state = read_last_snapshot(lake).state
     for wait in describe_waits(lake.feed, state):
         warn(wait)
@@ -77,8 +77,8 @@ def advance(options: argparse.Namespace) -> int:
     return 1 if statuses["paused"] else code
 
 
-def _print_notes(feed: Changefeed) -> None:
-    for note in describe_limits(feed):
+def _print_notes(lake: LakeSession) -> None:
+    for note in describe_lake_limits(lake.feed, lake.location):
         warn(f"note: {note}")
 
 
@@ -177,7 +177,7 @@ def _replay(
         done = replay_tables(lake, applied, request, progress)
     finally:
         progress.end()
-    _print_notes(lake.feed)
+    _print_notes(lake)
     code = _report(done.problems, done.quarantined)
     replayed = texts.format_count(done.replayed, "table")
     say(f"replayed {replayed}, {texts.format_count(done.rows, 'row change')}")

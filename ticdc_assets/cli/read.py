@@ -9,7 +9,7 @@ from ticdc_assets.cli.output import show_live, warn, write_data
 from ticdc_assets.cli.source import find_changefeed, read_events
 from ticdc_assets.cli.table_files import write_tables
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.events import Event, Quarantined, TableSchema
+from ticdc_assets.events import Event, Ordering, Quarantined, RowChange, TableSchema
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.stream.event_lines import format_event
 from ticdc_assets.stream.limits import describe_limits
@@ -35,10 +35,11 @@ def replay(options: argparse.Namespace) -> int:
     if options.table is not None and len(options.at or ()) > 1:
         raise ConfigError("takes one TSO with --table; use --out for several", setting="--at")
     model_replay = ModelReplay(feed)
-    model_replay.add(_show_progress(read_events(feed)))
+    seen: set[Ordering] = set()
+    model_replay.add(_note_orderings(_show_progress(read_events(feed)), seen))
     tsos: list[int] = options.at or [model_replay.default_ts]
     model_replay.check_resolved(tsos)
-    notes = [f"note: {limit}" for limit in describe_limits(feed)]
+    notes = [f"note: {limit}" for limit in describe_limits(feed, seen)]
     unwritten: list[str] = []
     for ts in tsos:
         model_replay.advance(ts)
@@ -64,6 +65,14 @@ def write_replay(replay: ModelReplay, folder: Path) -> list[str]:
                 yield table.schema, lines
 
     return write_tables(folder, tables())
+
+
+def _note_orderings(events: Iterator[Event], seen: set[Ordering]) -> Iterator[Event]:
+    """Note how the order of rows is known."""
+    for event in events:
+        if isinstance(event, RowChange):
+            seen.add(event.ordering)
+        yield event
 
 
 def _show_progress(events: Iterator[Event]) -> Iterator[Event]:

@@ -1,24 +1,31 @@
 """What a stream cannot hold under the settings of its changefeed."""
 
+from collections.abc import Collection
+
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.server_version import find_rules
+from ticdc_assets.events import Ordering
 from ticdc_assets.protocols.registry import get_ordering, get_traits
 
+# What a changefeed declares where rows carry their commit ts: in the sink URI, or in the
+# configuration file.
+_EXTENSION = (
+    "enable-tidb-extension=true in the sink URI, or enable-tidb-extension = true in"
+    " [sink.kafka-config.codec-config]"
+)
+_INCLUDED = "include-commit-ts = true in [sink.csv]"
 
-def describe_limits(feed: Changefeed) -> list[str]:
-    """Describe what a changefeed's settings make impossible to know, one sentence per setting."""
+
+def describe_limits(feed: Changefeed, seen: Collection[Ordering] = ()) -> list[str]:
+    """Describe what a changefeed's settings make impossible to know, one sentence per setting.
+
+    `seen` is how the order of its rows is known, of those that were read; the bytes may have more
+    than what is declared.
+    """
     limits = []
     ordering = get_ordering(feed)
-    if ordering == "milliseconds":
-        limits.append(
-            "without enable-tidb-extension, rows carry milliseconds instead of a commit ts: their"
-            " order is certain only at the end of the stream"
-        )
-    if ordering == "table_version":
-        limits.append(
-            "without csv.include-commit-ts, rows carry only the table version of their file: only"
-            " the end state is exact"
-        )
+    if ordering != "commit_ts":
+        limits.append(_describe_order(ordering, set(seen)))
     lacks_old_values = not (feed.open_output_old_value or get_traits(feed).has_old_values(feed))
     if feed.output_raw_change_event and lacks_old_values:
         limits.append(
@@ -58,3 +65,27 @@ def describe_limits(feed: Changefeed) -> list[str]:
         )
     limits.extend(feed.omissions)
     return limits
+
+
+def _describe_order(declared: Ordering, seen: Collection[Ordering]) -> str:
+    in_milliseconds = declared == "milliseconds"
+    missing, line = (
+        ("enable-tidb-extension", _EXTENSION)
+        if in_milliseconds
+        else ("csv.include-commit-ts", _INCLUDED)
+    )
+    if seen == {"commit_ts"}:
+        return (
+            f"{missing} is not declared, but every row has its commit ts, and is applied in that"
+            f" order; declare what the changefeed has: {line}"
+        )
+    some = "some rows" if "commit_ts" in seen else "rows"
+    if in_milliseconds:
+        return (
+            f"without {missing}, {some} carry milliseconds instead of a commit ts: their order is"
+            " certain only at the end of the stream"
+        )
+    return (
+        f"without {missing}, {some} carry only the table version of their file: only the end state"
+        " is exact"
+    )

@@ -261,7 +261,7 @@ LAYOUT = {
 # The columns with file statistics: none for images, which are long.
 STATISTICS = {
     "raw": ("batch", "seq"),
-    "events": ("batch", "kind", "name", "commit_ts"),
+    "events": ("batch", "kind", "name", "commit_ts", "ordering"),
     "quarantine": ("batch",),
     "applied": ("snapshot_id", "resolved_ts", "batch"),
 }
