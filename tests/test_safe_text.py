@@ -14,6 +14,7 @@ from ticdc_assets.safe_text import (
     escape_control,
     escape_markdown,
     join_for_shell,
+    quote_given,
     redact,
     redacted_errors,
     remember_secret,
@@ -136,3 +137,24 @@ def test_an_error_that_quotes_a_secret_loses_its_causes() -> None:
     assert replaced.value.__suppress_context__
     with pytest.raises(ValueError, match=r"^plain$"), redacted_errors():
         raise ValueError("plain")
+
+
+@pytest.mark.parametrize(
+    "text", ["shop.order*", "2026-01-01 00:00:00", "/data/lake", "it's", "-1m"]
+)
+def test_what_was_given_is_quoted(text: str) -> None:
+    assert quote_given(text) == repr(text)
+
+
+@pytest.mark.parametrize("text", ["s3://u:hunter@b", "--token=hunter", "a\nb", "s3://b?x=1&y=2"])
+def test_what_may_hold_a_secret_is_hidden(text: str) -> None:
+    assert quote_given(text) == "…"
+
+
+def test_the_working_directory_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shells name it PWD, which elsewhere names a password."""
+    monkeypatch.setenv("PWD", "/data/shop-lakes")
+    monkeypatch.setenv("OLDPWD", "/data/old-lakes")
+    monkeypatch.setenv("MYSQL_PWD", "hunter hunter")
+    text = "/data/shop-lakes/x and /data/old-lakes: hunter hunter"
+    assert redact(text) == "/data/shop-lakes/x and /data/old-lakes: …"

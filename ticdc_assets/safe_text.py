@@ -68,6 +68,9 @@ _ESCAPED_MARKUP = re.compile(r"\\([\\`*_{}\[\]#+\-.!|<>~&$])")
 _CHAT = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "@\u200b", "](": "]\u200b("}
 _CHAT_MARKUP = re.compile(r"[&<>@]|\]\(")
 
+# Variables of a shell that hold no password.
+_FOLDERS = ("PWD", "OLDPWD")
+
 _known: dict[str, None] = {}
 
 
@@ -110,6 +113,11 @@ def redact(text: str) -> str:
 def betrays_secret(text: str) -> bool:
     """Return whether a text has the form of one that holds a secret."""
     return _redact_forms(text) != text
+
+
+def quote_given(text: str) -> str:
+    """Quote what somebody gave, or hide it if it may hold a secret."""
+    return repr(text) if text.isprintable() and redact(text) == text else _HIDDEN
 
 
 @contextmanager
@@ -204,7 +212,7 @@ def _environment_secrets() -> list[str]:
     return [
         value
         for name, value in os.environ.items()
-        if len(value) >= _LEAST_LENGTH and is_secret_name(name)
+        if len(value) >= _LEAST_LENGTH and is_secret_name(name) and name not in _FOLDERS
     ]
 
 
