@@ -30,6 +30,7 @@ from ticdc_assets.errors import ConfigError
         ("file:///my%2Ddata/a@b/", "storage", "file", "/my-data/a@b", None),
         ("nfs:///data", "storage", "file", "/data", None),
         ("s3://bucket/pre%20fix/x?endpoint=http://h:9000/", "storage", "s3", None, None),
+        ("s3a://bucket/x/", "storage", "s3", "s3://bucket/x", None),
         ("gs://bucket/x/", "storage", "gcs", "gcs://bucket/x", None),
         ("gcs://bucket", "storage", "gcs", "gcs://bucket", None),
         ("azblob://container/x", "storage", "azure", "azure://container/x", None),

@@ -30,6 +30,7 @@ from ticdc_assets.changefeed.sink_uri import (
 from ticdc_assets.changefeed.toml import read_toml
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.safe_text import quote_given
 
 ProtocolName = Literal["simple", "canal-json", "open-protocol", "csv"]
 EncodingFormat = Literal["json", "avro"]
@@ -46,7 +47,7 @@ _UNSUPPORTED = ("avro", "flat-avro", "debezium", "canal", "maxwell", "craft", "o
 # The values that TiCDC accepts for each setting, the default first.
 _FORMATS: tuple[EncodingFormat, ...] = ("json", "avro")
 _LARGE_OPTIONS: tuple[LargeMessageHandleOption, ...] = ("none", "handle-key-only", "claim-check")
-_LARGE_COMPRESSIONS: tuple[LargeMessageHandleCompression, ...] = ("none", "snappy", "lz4")
+LARGE_COMPRESSIONS: tuple[LargeMessageHandleCompression, ...] = ("none", "snappy", "lz4")
 _DATE_SEPARATORS: tuple[DateSeparator, ...] = ("day", "none", "year", "month")
 _PLAIN_DATE_SEPARATORS: tuple[DateSeparator, ...] = ("none", "day", "year", "month")
 _DIGITS = "must be 6 to 20: TiCDC takes 20 in place of any other number, so remove the setting"
@@ -215,7 +216,7 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
             f"{_LARGE}.large-message-handle-option", _LARGE_OPTIONS
         ),
         large_message_handle_compression=settings.one_of(
-            f"{_LARGE}.large-message-handle-compression", _LARGE_COMPRESSIONS
+            f"{_LARGE}.large-message-handle-compression", LARGE_COMPRESSIONS
         ),
         claim_check_storage=claim_check_storage,
         claim_check_raw_value=settings.flag(f"{_LARGE}.claim-check-raw-value"),
@@ -333,10 +334,10 @@ def _read_protocol(
     for protocol in supported:
         if protocol == _ALIASES.get(text, text):
             return protocol
-    # Text that is not a protocol may be a credential: do not repeat it.
     is_protocol = text in (*_ON_TOPICS, *_IN_FOLDERS, *_ALIASES, *_UNSUPPORTED)
-    shown = text if is_protocol else "this protocol"
-    reason = f"{shown} is not supported on {transport}: use {list_choices(supported)}"
+    shown = f"{text} is not" if is_protocol else f"{quote_given(text)} is no protocol that is"
+    hint = "" if is_protocol else nearest(text, supported)
+    reason = f"{shown} supported on {transport}: use {list_choices(supported)}{hint}"
     raise settings.error(reason, "sink.protocol")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from ticdc_assets.changefeed.client_settings import ClientSettings, read_client_settings
 from ticdc_assets.changefeed.server_version import ServerVersion, parse_server_version
@@ -26,7 +26,7 @@ from ticdc_assets.changefeed.table_pattern import parse_pattern
 from ticdc_assets.changefeed.toml import ChangefeedToml, read_changefeed_toml
 from ticdc_assets.changefeed.upstream import Upstream, read_upstream
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.safe_text import betrays_secret
+from ticdc_assets.safe_text import betrays_secret, quote_given
 
 _NAMES = (
     "id",
@@ -263,9 +263,11 @@ class ChangefeedEntry:
         try:
             return None if name is None else ZoneInfo(name)
         except (KeyError, ValueError, OSError):
-            reason = "is not the name of a time zone, such as Asia/Shanghai or UTC"
+            given = quote_given(name or "")
+            hint = nearest(name or "", available_timezones())
+            reason = f"{given} is not the name of a time zone, such as Asia/Shanghai or UTC{hint}"
             if name in ("System", "SYSTEM", "Local"):
-                reason = f"must name the zone of {owner}, such as Asia/Shanghai"
+                reason = f"must name the zone of {owner}, such as Asia/Shanghai, not {given}"
             raise self.error(reason, setting) from None
 
     def _text(self, name: str) -> str | None:

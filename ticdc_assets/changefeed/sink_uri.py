@@ -37,6 +37,7 @@ SCHEMES: dict[str, tuple[Transport, Scheme]] = {
     "file": ("storage", "file"),
     "nfs": ("storage", "file"),
     "s3": ("storage", "s3"),
+    "s3a": ("storage", "s3"),
     "gcs": ("storage", "gcs"),
     "gs": ("storage", "gcs"),
     "azure": ("storage", "azure"),

@@ -28,11 +28,17 @@ _FLAGS = re.IGNORECASE | re.DOTALL
 
 def match_table(patterns: Sequence[str], database: str, table: str) -> bool:
     """Return whether patterns select a table; raise `ValueError` for what is no pattern."""
+    pattern = find_pattern(patterns, database, table)
+    return pattern is not None and not pattern.startswith("!")
+
+
+def find_pattern(patterns: Sequence[str], database: str, table: str) -> str | None:
+    """Return the pattern that decides whether a table is selected; None if none matches it."""
     for pattern in reversed(patterns):
         of_database, of_table = parse_pattern(pattern)
         if of_database.search(database) and of_table.search(table):
-            return not pattern.startswith("!")
-    return False
+            return pattern
+    return None
 
 
 @lru_cache(maxsize=1024)
