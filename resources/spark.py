@@ -25,12 +25,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from resources import jars, shared_session
+from resources.java import java_home
 from resources.spark_server import FOLDER
 from resources.spark_settings import (
     DELTA_SETTINGS,
     MASTER,
     PARQUET_SETTINGS,
     SESSION_SETTINGS,
+    choose_java_home,
     choose_settings,
 )
 from ticdc_assets.errors import ConfigError
@@ -73,7 +75,8 @@ def get_session(
     for name, value in chosen.items():
         builder = builder.config(name, value)
     try:
-        spark = builder.getOrCreate()
+        with java_home(choose_java_home()):
+            spark = builder.getOrCreate()
     except (PySparkException, Py4JJavaError) as error:
         raise _make_session_error(url, error) from None
     reason = "this process already has a Spark session without Delta Lake; it needs"

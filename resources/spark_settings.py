@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from resources import jars
 from resources.class_archive import choose_archive_options
-from resources.java import find_java
+from resources.java import find_java, make_quiet_home
 from ticdc_assets.errors import ConfigError
 
 MASTER = "TICDC_SPARK_MASTER"
@@ -105,6 +105,11 @@ def choose_settings(master: str, lake: str | None) -> dict[str, str]:
     chosen = _choose_driver_settings(master) | _choose_jars(master, lake or "")
     chosen["spark.driver.extraJavaOptions"] = _choose_java_options(java, chosen.get(_CLASS_PATH))
     return chosen | DELTA_SETTINGS | SESSION_SETTINGS | _LITERAL_SETTINGS
+
+
+def choose_java_home() -> Path | None:
+    """Return the `JAVA_HOME` with which a driver is to be started; None for the present one."""
+    return make_quiet_home(find_java(), _make_temporary_folder())
 
 
 def _choose_driver_settings(master: str) -> dict[str, str]:

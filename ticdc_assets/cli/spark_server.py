@@ -22,7 +22,7 @@ from resources.spark_server import (
     server_lock,
     withdraw,
 )
-from resources.spark_settings import MASTER, choose_settings
+from resources.spark_settings import MASTER, choose_java_home, choose_settings
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.errors import ConfigError
 
@@ -112,11 +112,13 @@ def _start(
     command = [str(home / "bin" / "spark-submit")]
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
+    java_home = choose_java_home()
     return subprocess.Popen(
         [*command, "--class", _CLASS],
         cwd=folder,
         env={
             **{name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"},
+            **({} if java_home is None else {"JAVA_HOME": str(java_home)}),
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": _HOST,
             "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
