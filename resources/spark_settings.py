@@ -26,6 +26,7 @@ MEMORY = "TICDC_SPARK_MEMORY"
 _MEMORY_FORM = re.compile(r"[1-9][0-9]*[mgt]", re.IGNORECASE)
 _GIB = 1 << 30
 _FEW_CORES = 2
+_SITE_ENDPOINT = re.compile(r"^\s*spark\.hadoop\.fs\.s3a\.(\S+\.)?endpoint\b", re.MULTILINE)
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -94,8 +95,9 @@ DELTA_SETTINGS = {
 _CLASS_PATH = "spark.driver.defaultExtraClassPath"
 
 # Schemes whose Hadoop client Spark does not ship, and the store whose jars have it.
-_STORES = {"s3a": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
+_STORES = {"s3a": "s3", "s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
 # Hadoop finds the classes of the other clients by itself.
+_S3_SETTINGS = {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
 _GCS_SETTINGS = {"spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem"}
 
 
@@ -189,13 +191,37 @@ def _choose_memory() -> int:
     return max(_GIB, min(available // 3, 16 * _GIB))
 
 
+def _choose_s3_endpoint() -> dict[str, str]:
+    """Choose the S3 server that the environment names, unless the site's settings name one.
+
+    What is done without Spark reads the same variables.
+    """
+    endpoint = os.environ.get("AWS_ENDPOINT_URL")
+    if not endpoint or _SITE_ENDPOINT.search(_read_site_settings()):
+        return {}
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    return {
+        "spark.hadoop.fs.s3a.endpoint": endpoint,
+        "spark.hadoop.fs.s3a.endpoint.region": region,
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+    }
+
+
+def _read_site_settings() -> str:
+    folder = os.environ.get("SPARK_CONF_DIR")
+    with suppress(OSError):
+        return Path(folder or "", "spark-defaults.conf").read_text() if folder else ""
+    return ""
+
+
 def _choose_jars(master: str, lake: str) -> dict[str, str]:
     """Choose the jars of Delta and of the lake's object store, and how Java loads them."""
     scheme = urlsplit(lake).scheme.lower() if "://" in lake else ""
-    if scheme in ("s3", "s3n"):
-        raise ConfigError(f"Spark writes to S3 as s3a://, not as {scheme}://", setting=lake)
-    chosen = dict(_GCS_SETTINGS) if scheme == "gs" else {}
-    paths = jars.find_jars(_STORES.get(scheme))
+    store = _STORES.get(scheme)
+    paths = jars.find_jars(store)
+    chosen = dict(_GCS_SETTINGS) if store == "gcs" else {}
+    if store == "s3":
+        chosen = _S3_SETTINGS | _choose_s3_endpoint()
     count = len(jars.read_lock())
     delta, others = paths[:count], paths[count:]
     if not master.startswith("local") or any(os.pathsep in str(path) for path in delta):

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from resources import jars
 from resources.spark import get_session
+from resources.spark_settings import choose_settings
 from tests.resources.programs import executable
 from ticdc_assets.errors import ConfigError
 
@@ -53,6 +54,7 @@ def test_a_session_loads_what_its_lake_needs_and_the_lock_lists(folder: Path) ->
     [
         ("/lake", "a_delta-1.jar", "make setup`, or `python -m resources.jars`"),
         ("s3a://b/lake", "b_aws-2-shaded.jar", "make setup STORE=s3`, or `python -m .*jars s3`"),
+        ("s3://b/lake", "b_aws-2-shaded.jar", "make setup STORE=s3`"),
         ("abfss://b@a/lake", "c_azure-3.jar", "make setup STORE=azure`"),
         ("gs://b/lake", "d_gcs-4.jar", "make setup STORE=gcs`"),
     ],
@@ -71,9 +73,24 @@ def test_a_missing_or_altered_jar_is_an_error_that_says_how_to_get_it(
         get_session(lake, master="local[1]")
 
 
-def test_a_lake_on_s3_needs_the_scheme_of_the_client_that_spark_has(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="as s3a://, not as s3://"):
-        get_session("s3://b/lake", master="local[1]")
+def test_spark_uses_the_s3_server_of_the_environment_unless_the_site_names_one(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.mkdir()
+    (folder / "a_delta-1.jar").write_text("delta")
+    (folder / "b_aws-2-shaded.jar").write_text("aws")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    name = "spark.hadoop.fs.s3a.endpoint"
+    assert name not in choose_settings("local[1]", "s3://b/lake")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://h:9000")
+    for uri in ("s3://b/lake", "s3a://b/lake"):
+        assert choose_settings("local[1]", uri)[name] == "http://h:9000"
+    assert name not in choose_settings("local[1]", "/lake")
+    site = tmp_path / "spark-defaults.conf"
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    for line, names_one in (("endpoint  h", 1), ("bucket.b.endpoint=h", 1), ("threads.max 9", 0)):
+        site.write_text(f"# of the site\nspark.hadoop.fs.s3a.{line}\n")
+        assert (name in choose_settings("local[1]", "s3a://b/lake")) is not bool(names_one)
 
 
 # Replaces Java with Ivy: writes what the file named `….serves` holds for each jar it needs.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from resources.lake import make_absolute
+from resources.lake import get_lake_root, make_absolute
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
@@ -39,4 +39,16 @@ def test_every_path_is_an_error_or_works(tmp_path: Path) -> None:
 def test_a_uri_that_delta_rs_reads_otherwise_is_an_error(odd: str) -> None:
     with pytest.raises(ConfigError, match="must have no"):
         make_absolute(f"s3a://bucket/lake{odd}1", setting="TICDC_LAKE")
-    assert make_absolute("s3a://bucket/a b/表", setting="TICDC_LAKE") == "s3a://bucket/a b/表"
+    for scheme in ("s3a", "s3", "S3", "s3n"):
+        root = make_absolute(f"{scheme}://bucket/a b/表", setting="TICDC_LAKE")
+        assert root == "s3a://bucket/a b/表"
+
+
+def test_an_error_names_the_option_or_the_variable_that_states_the_lake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TICDC_LAKE", "/b#d")
+    for stated, setting in (("/a#b", "--lake"), (None, "TICDC_LAKE")):
+        with pytest.raises(ConfigError) as error:
+            get_lake_root(stated)
+        assert error.value.setting == setting

@@ -15,6 +15,7 @@ import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from resources.catalog import read_catalog, read_last_row
+from resources.lake import get_lake_root
 from resources.load_source import open_export
 from resources.source import read_checkpoint
 from resources.storage import open_sink_folder
@@ -72,6 +73,9 @@ def test_a_folder_reads_as_on_disk(server: str) -> None:
     assert folder.head("metadata", 3) == tree["metadata"][:3]
     with pytest.raises(FileNotFoundError):
         folder.read("no such/file")
+    # Hadoop's name for the same.
+    uri = f"s3a://changes/a%20b/表?protocol=csv&endpoint={server}&region=us-east-1"
+    assert open_sink_folder(changefeed_from_uri(uri)).read("metadata") == tree["metadata"]
 
 
 @pytest.mark.parametrize("ending", ["sql", "csv.gz", "csv.zst", "sql.snappy", "parquet"])
@@ -140,7 +144,7 @@ def test_the_error_for_a_missing_server_hides_the_secret() -> None:
 
 
 def test_the_catalog_of_a_lake_on_s3_is_read(server: str, tmp_path: Path) -> None:
-    there, here = Lake("s3a://lakes/deep/er", "shop"), Lake(str(tmp_path), "shop")
+    there, here = Lake(get_lake_root("s3://lakes/deep/er"), "shop"), Lake(str(tmp_path), "shop")
     assert read_catalog(there).tables == {}
     assert read_last_row(there) is None
     for lake in (there, here):
@@ -225,6 +229,7 @@ def test_the_error_for_an_unreachable_lake_is_one_line(monkeypatch: pytest.Monke
         monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match=os.strerror(errno.ECONNREFUSED)) as error:
         read_catalog(Lake("s3a://lakes/deep", "shop"))
-    assert error.value.setting == "TICDC_LAKE"
+    assert error.value.file == "s3a://lakes/deep/shop/tables"
+    assert "AWS_ENDPOINT_URL" in error.value.reason
     assert error.value.reason.isprintable()
     assert ACCOUNT["AWS_SECRET_ACCESS_KEY"] not in str(error.value)

@@ -26,7 +26,6 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.safe_text import describe_error
 
-_SETTING = "TICDC_LAKE"
 # What Arrow and msgspec raise for content that is not what it should be.
 _DAMAGE = (pa.ArrowException, msgspec.MsgspecError, UnicodeError)
 _FILES_AT_ONCE = 16
@@ -133,8 +132,8 @@ class LakeReader:
         except TableNotFoundError:
             raise LakeNotFound(self.location) from None
         except (DeltaError, OSError, *_DAMAGE) as error:
-            reason = f"cannot be read: {describe_error(error)}"
-            raise ConfigError(reason, file=path, setting=_SETTING) from None
+            reason = f"cannot be read: {describe_error(error).rstrip('.')}{_advise(path)}"
+            raise ConfigError(reason, file=path) from None
 
 
 @dataclass(frozen=True)
@@ -216,6 +215,16 @@ def _read_file(
 def format_uri(path: str) -> str:
     """Write a path or URI for delta-rs: it calls Hadoop's s3a s3."""
     return f"s3://{path.removeprefix('s3a://')}" if path.startswith("s3a://") else path
+
+
+def _advise(path: str) -> str:
+    """Say what reading from a store needs."""
+    if not path.startswith(("s3://", "s3a://")):
+        return ""
+    return (
+        "; the environment must have AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or a profile or"
+        " role), AWS_REGION, and AWS_ENDPOINT_URL for another server than Amazon's"
+    )
 
 
 def _find_path(table: DeltaTable) -> str:
