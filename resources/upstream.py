@@ -300,8 +300,11 @@ def find_upstream(
 ) -> UpstreamDatabase:
     """Return the database that a changefeed declares; raise a `ConfigError` if it declares none."""
     if feed.upstream is None:
-        reason = "is missing: declare the database in [changefeed.upstream], with host and user"
-        raise ConfigError(reason, setting=f"changefeed {feed.id}.upstream")
+        reason = (
+            "declares no database upstream: add [changefeed.upstream], with host and user, to its"
+            " declaration"
+        )
+        raise ConfigError(reason, setting=f"changefeed {feed.id}")
     limits = {"max_connections": max_connections, "rows_per_second": rows_per_second}
     for name, limit in limits.items():
         # A rate of 0 or less would mean no limit.

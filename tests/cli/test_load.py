@@ -129,11 +129,15 @@ def test_an_export_that_cannot_be_loaded_is_an_error_before_spark_starts(
 
     assert "no such folder" in fails_with(folder)
     folder.mkdir()
-    assert "the export has no tables" in fails_with(folder)
+    reason = "DIR: is no export of Dumpling's: it has no file of a table; expected DB.TABLE-schema"
+    assert f"{folder}: {reason}" in fails_with(folder)
+    (folder / "notes.txt").touch()
+    assert "it has notes.txt; expected" in fails_with(folder)
     Exporter(folder).write({SCHEMA: []})
     assert "export without --no-data" in fails_with(folder)
     Exporter(folder).write({SCHEMA: [("1", "a")]})
-    assert "the export has no table d.other" in fails_with(folder, "--table", "d.other")
+    unknown = "--table: the export has no table d.tt; did you mean d.t?"
+    assert unknown in fails_with(folder, "--table", "d.tt")
     for table in (replace(SCHEMA, database="x.y"), replace(SCHEMA, database="x", table="y.t")):
         Exporter(folder).write({table: [("1", "a")]})
     ambiguous = "--table: X.y.t may be `x.y`.`t` or `x`.`y.t`: omit --table"
@@ -221,7 +225,8 @@ def test_a_database_that_cannot_be_loaded_is_an_error_before_spark_starts(
     assert "DIR: is missing: name an export, or give --from-upstream" in fails_with()
     assert "--from-upstream: is needed for --at" in fails_with("x", "--at", TSO)
     assert "--from-upstream: is needed for" in fails_with("x", "--max-connections", 2)
-    assert "declare the database in [changefeed.upstream]" in fails_with("--from-upstream")
+    undeclared = "changefeed f: declares no database upstream: add [changefeed.upstream]"
+    assert undeclared in fails_with("--from-upstream")
     declare_upstream(database)
     assert "DIR: cannot be combined" in fails_with("x", "--from-upstream")
     assert "cannot be combined" in fails_with("--from-upstream", "--no-header")
@@ -230,5 +235,7 @@ def test_a_database_that_cannot_be_loaded_is_an_error_before_spark_starts(
     assert "has no table d.none" in fails_with(*at, "--table", "d.none")
     database.run("CREATE TABLE d.`T` (id int NOT NULL PRIMARY KEY)")
     assert "D.T may be `d`.`T` or `d`.`t`" in fails_with(*at, "--table", "D.T")
+    seconds = (TSO >> 18) // 1000
+    assert f"{seconds} is no TSO but Unix" in fails_with("--from-upstream", "--at", seconds)
     assert f"--at: {TO_COME} is to come, at 2109" in fails_with("--from-upstream", "--at", TO_COME)
-    assert "has no table d.w" in fails_with(*at, "--table", "d.w")
+    assert "--table: d.w is a view: it has no rows" in fails_with(*at, "--table", "d.w")

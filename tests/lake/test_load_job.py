@@ -75,11 +75,20 @@ def test_the_job_reads_the_database(
         SparkResource, "open_lake", lambda self, lake, feed: LakeSession(spark, lake, feed)
     )
     root = str(tmp_path / "lake")
-    config = {"from_upstream": True, "at": TSO, "tables": ["d.good"]}
-    result = load_job(replace(FEED, upstream=mariadb.upstream)).execute_in_process(
-        run_config={"ops": {"start_shop_tables": {"config": config}}},
-        resources={"spark": SparkResource(), "lake": LakeResource(root=root)},
-    )
-    assert result.success
+
+    def run(at: object) -> dg.ExecuteInProcessResult:
+        config = {"from_upstream": True, "at": at, "tables": ["d.good"]}
+        return load_job(replace(FEED, upstream=mariadb.upstream)).execute_in_process(
+            run_config={"ops": {"start_shop_tables": {"config": config}}},
+            resources={"spark": SparkResource(), "lake": LakeResource(root=root)},
+            raise_on_error=False,
+        )
+
+    for wrong, reason in (("soon", "at: 'soon' must be a TSO"), (1795749826, "is no TSO but Unix")):
+        (failure,) = run(wrong).filter_events(lambda event: event.is_step_failure)
+        assert reason in str(failure.event_specific_data)
+    # A time is the TSO of its millisecond.
+    assert run("2026-11-21T10:25:33.266+08:00").success
+    assert run(TSO).success
     (load,) = read_loads(LakeReader(Lake(root, FEED.id)))
     assert (load.schema.table, load.ts, load.rows) == ("good", TSO, 0)

@@ -4,6 +4,7 @@ It writes Delta tables that nothing reads yet, so it takes no lock and runs besi
 """
 
 from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
@@ -15,10 +16,11 @@ from resources.upstream import find_upstream
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.dumpling.dialect import Dialect, find_zone
 from ticdc_assets.errors import ConfigError, MalformedMessage
+from ticdc_assets.events.tso_text import parse_tso
 from ticdc_assets.lake.load.load import LoadProgress, TableResult, load_tables
 from ticdc_assets.lake.load.source import LoadSource
 from ticdc_assets.naming import identifier
-from ticdc_assets.safe_text import redacted_errors
+from ticdc_assets.safe_text import quote_given, redacted_errors
 
 # The UI shows at most this many tables; those that need somebody come first.
 _MAX_TABLES = 200
@@ -30,13 +32,15 @@ class Loading(dg.Config):
 
     Either the folder or URI of an export: `time_zone` is the one in which Dumpling read TIMESTAMPs,
     and an export in another dialect than Dumpling's default is loaded by the command `ticdc-assets
-    load`.  Or the database that the changefeed declares: as of the TSO `at`, by default the newest.
+    load`.  Or the database that the changefeed declares, as of `at`: a TSO or a time as commands
+    take it, by default the newest.
     """
 
     directory: str | None = None
     time_zone: str | None = None
     from_upstream: bool = False
-    at: int | None = None
+    # Dagster has no type for a number or a text.
+    at: Any = None
     max_connections: int = 4
     rows_per_second: int | None = None
     tables: list[str] = Field(default_factory=list)
@@ -53,10 +57,12 @@ def load_job(feed: Changefeed) -> dg.JobDefinition:
         spark: SparkResource,
         lake: LakeResource,
     ) -> None:
-        with redacted_errors(), lost_server_errors():
+        with redacted_errors(), lost_server_errors(), _open_source(feed, config) as source:
+            # Before a session starts.
+            source.choose_tables(config.tables)
+            source.read_ts()
             opened = spark.open_lake(lake.for_changefeed(feed.id), feed)
-            with _open_source(feed, config) as source:
-                results = load_tables(opened, source, config.tables, _Progress(context).show)
+            results = load_tables(opened, source, config.tables, _Progress(context).show)
         metadata: dict[str, Any] = {
             "ticdc/tables": len(results),
             "ticdc/rows": sum(result.rows for result in results),
@@ -92,7 +98,16 @@ def _open_source(feed: Changefeed, config: Loading) -> AbstractContextManager[Lo
     database = find_upstream(
         feed, max_connections=config.max_connections, rows_per_second=config.rows_per_second
     )
-    return open_database(database, feed, config.at)
+    return open_database(database, feed, _read_at(config.at))
+
+
+def _read_at(stated: object) -> int | None:
+    if stated is None:
+        return None
+    try:
+        return parse_tso(str(stated), datetime.now(UTC))
+    except ValueError as error:
+        raise ConfigError(f"{quote_given(str(stated))} {error}", setting="at") from None
 
 
 def _find_zone(name: str | None) -> str | None:

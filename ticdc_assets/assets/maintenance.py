@@ -6,7 +6,7 @@ from resources.deployment import LakeResource, SparkResource, lost_server_errors
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
-from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.lake.maintain import check_days, maintain
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.naming import identifier
@@ -32,6 +32,8 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
         lake: LakeResource,
     ) -> None:
         location = lake.for_changefeed(feed.id)
+        # Before a run of minutes waits for its turn.
+        check_days(config.retain_days, config.expire_days)
         with redacted_errors(), lost_server_errors(), locked(location):
             opened = spark.open_lake(location, feed)
             result = maintain(

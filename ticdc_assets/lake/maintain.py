@@ -70,9 +70,7 @@ def maintain(
     min_files: int = _MIN_FILES,
 ) -> MaintainResult:
     """Compact, vacuum and expire a lake at its last snapshot."""
-    _require_days("--retain-days", retain_days, MIN_RETAIN_DAYS)
-    # With fewer than 1, every record that has been applied would be old.
-    _require_days("--expire-days", expire_days, 1)
+    check_days(retain_days, expire_days)
     maintenance = _Maintenance(lake, applied, retain_days, min_files)
     expired = 0 if expire_days is None else _expire(lake, applied, expire_days)
     writer = LakeWriter(lake.location)
@@ -89,10 +87,17 @@ def maintain(
     )
 
 
+def check_days(retain_days: int | None, expire_days: int | None) -> None:
+    """Raise a `ConfigError` for a number of days that maintenance does not take."""
+    _require_days("--retain-days", retain_days, MIN_RETAIN_DAYS)
+    # With fewer than 1, every record that has been applied would be old.
+    _require_days("--expire-days", expire_days, 1)
+
+
 def _require_days(setting: str, days: int | None, least: int) -> None:
     if days is not None and not least <= days <= _MAX_DAYS:
         bound = f"at least {least}" if days < least else f"at most {_MAX_DAYS}"
-        raise ConfigError(f"must be {bound}", setting=setting)
+        raise ConfigError(f"must be {bound}, not {days}", setting=setting)
 
 
 # Whether a table was compacted, and its number of files before and after.

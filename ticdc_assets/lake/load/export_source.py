@@ -55,13 +55,27 @@ class ExportSource:
         """Return the tables of these names, or all; raise a `ConfigError` for an unknown one."""
         export = self.export
         if not export.tables:
-            raise ConfigError("the export has no tables", setting="DIR")
+            raise ConfigError(self._describe_other_files(), file=self.origin, setting="DIR")
         if not export.has_data:
-            raise ConfigError("the export has no rows: export without --no-data", setting="DIR")
+            reason = "the export has no rows: export without --no-data"
+            raise ConfigError(reason, file=self.origin, setting="DIR")
         tables = [ExportTable(self, table) for table in export.tables]
         if not names:
             return tables
-        return choose_named(tables, names, lambda name: f"the export has no table {name}")
+        return choose_named(
+            tables, names, self.skipped, lambda name: f"the export has no table {name}"
+        )
+
+    def _describe_other_files(self) -> str:
+        """Say what a folder without a table of an export has, and what was expected."""
+        names = [name for name, _ in self.skipped]
+        more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+        found = f"it has {names[0]}{more}" if names else "it has no file of a table"
+        return (
+            f"is no export of Dumpling's: {found}; expected DB.TABLE-schema.sql and"
+            " DB.TABLE.000000000.sql (or .csv or .parquet, compressed or not) per table, and"
+            f" {METADATA}"
+        )
 
 
 @dataclass(frozen=True)

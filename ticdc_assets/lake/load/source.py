@@ -1,7 +1,7 @@
 """What a load reads: tables with their schemas and rows, of an export or of a database."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
@@ -11,10 +11,10 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.tso import CLOCK_ERROR, to_datetime
+from ticdc_assets.events.tso_text import MAX_TSO, describe_unix_time, format_time
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.schema.catalog import SchemaCatalog
-
-_MOST_TSO = (1 << 63) - 1
+from ticdc_assets.stream.table_names import suggest
 
 
 class Portion(Protocol):
@@ -69,9 +69,15 @@ _Table = TypeVar("_Table", bound=TableSource)
 
 
 def choose_named(
-    tables: Sequence[_Table], names: Sequence[str], explain: Callable[[str], str]
+    tables: Sequence[_Table],
+    names: Sequence[str],
+    skipped: Iterable[tuple[str, str]],
+    explain: Callable[[str], str],
 ) -> list[_Table]:
-    """Return the tables of these names, each once; raise a `ConfigError` unless one has each."""
+    """Return the tables of these names, each once; raise a `ConfigError` unless one has each.
+
+    `skipped` says of what is no table why it is not loaded.
+    """
     by_name: dict[str, list[_Table]] = defaultdict(list)
     for table in tables:
         by_name[fold_name(table.name)].append(table)
@@ -79,7 +85,11 @@ def choose_named(
     for name in names:
         found = by_name.get(fold_name(name), [])
         if not found:
-            raise ConfigError(explain(name), setting="--table")
+            reasons = {fold_name(other): reason for other, reason in skipped}
+            if fold_name(name) in reasons:
+                raise ConfigError(f"{name} is {reasons[fold_name(name)]}", setting="--table")
+            hint = suggest(name, [table.name for table in tables])
+            raise ConfigError(explain(name) + hint, setting="--table")
         if len(found) > 1:
             spelled = " or ".join(sorted(f"`{t.database}`.`{t.table}`" for t in found))
             raise ConfigError(f"{name} may be {spelled}: omit --table", setting="--table")
@@ -92,10 +102,12 @@ def check_ts(ts: int, *, setting: str, file: str | None = None) -> int:
 
     Once events reach it, the table would begin anew with rows that are older than these events.
     """
-    now, moment = datetime.now(UTC), to_datetime(min(ts, _MOST_TSO))
-    if moment > now + CLOCK_ERROR:
+    if reason := describe_unix_time(ts):
+        raise ConfigError(reason, file=file, setting=setting)
+    now = datetime.now(UTC)
+    if to_datetime(min(ts, MAX_TSO)) > now + CLOCK_ERROR:
         reason = (
-            f"{ts} is to come, at {moment:%Y-%m-%d %H:%M:%S} UTC: the clock of this machine shows"
+            f"{ts} is to come, at {format_time(min(ts, MAX_TSO))}: the clock of this machine shows"
             f" {now:%Y-%m-%d %H:%M:%S} UTC"
         )
         raise ConfigError(reason, file=file, setting=setting)

@@ -90,6 +90,7 @@ class UpstreamSource:
             return choose_named(
                 self._tables,
                 names,
+                self.skipped,
                 lambda name: f"{self.origin} has no table {name}, or the user may not read it",
             )
         passing = [t for t in self._tables if passes_filter(self._feed, t.database, t.table)]
