@@ -60,7 +60,11 @@ def test_a_load_replaces_a_partial_table_that_has_a_history_and_changes(
     shown = b'{"id":"1","v":"a"}\n{"id":"2","v":null}\n'
     assert run("show", "d.t", "--format", "jsonl") == (0, shown, [])
     # No ts is that of a snapshot, and the table begins between the first two.
-    assert run("show", "--at", f"{TSO - 1},{TSO + 1},{TSO + 2}", "--out", "shown")[0] == 0
+    assert run("show", "--at", f"{TSO},{TSO + 1},{TSO + 2}", "--out", "shown")[0] == 0
+    # The lake begins with the load.
+    code, _, err = run("show", "--at", TSO - (1 << 18), "--out", "shown")
+    assert code == 2
+    assert "is before everything in the lake" in err[-1]
     found = [Path(f"shown/{ts}/d/t.jsonl").read_bytes() for ts in (TSO + 1, TSO + 2)]
     assert found == [shown, shown]
     kept = [DeltaTable(str(log.parent)) for log in Path().rglob("changes/*/_delta_log")]

@@ -87,6 +87,17 @@ class TestDecode:
         assert {e["error"] for e in bad.values()} == {"MalformedMessage"}
         assert all(e["reason"] for e in bad.values())
 
+    def test_a_wrong_protocol_is_named_with_the_one_that_fits(self, run: Run) -> None:
+        uri = sink_uri(PLAIN).replace("protocol=simple", "protocol=canal-json")
+        code, out, err = run("decode", "--sink-uri", uri)
+        assert code == 1
+        count = len(out.splitlines())
+        assert err == [
+            f'{count:,} inputs could not be decoded: see the lines with "event":"quarantined"',
+            "the declared protocol=canal-json is probably wrong: the output is written with"
+            " protocol=simple, encoding-format=json",
+        ]
+
     def test_a_message_on_several_lines_is_still_one_line(self, run: Run, tmp_path: Path) -> None:
         message = json.dumps(canal_row("d", "t", 5), indent=1)
         code, out, _ = run("decode", "--sink-uri", dump_of(tmp_path, message))

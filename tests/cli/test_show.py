@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from resources import reading
 from tests.cli.conftest import Run, Shop
 from ticdc_assets.demo import encode_truth
 
@@ -40,13 +41,29 @@ def test_the_demo_proves_every_table_and_ends_well(shop: Shop) -> None:
 
 def test_what_the_demo_says_to_try_next_works(shop: Shop, run: Run) -> None:
     commands = shop.said.partition("To try next:")[2].splitlines()
-    tried = [shlex.split(line)[1:] for line in commands if line.strip()]
+    program = [sys.executable, "-m", "ticdc_assets.cli"]
+    lines = [shlex.split(line) for line in commands if line.strip()]
+    assert all(words[:3] == program for words in lines)
+    tried = [words[3:] for words in lines]
     assert {"tables", "show", "events", "schema", "ledger"} <= {words[0] for words in tried}
     for words in tried:
         if words[0] != "rebuild":
             code, out, err = run(*words)
             assert (code, err) == (0, []), words
             assert out
+
+
+def test_patterns_select_the_tables_that_are_listed(shop: Shop, run: Run) -> None:
+    def list_tables(*patterns: str) -> list[str]:
+        code, out, _ = run("tables", *patterns, *shop.options)
+        assert code == 0
+        return [line.split()[0] for line in out.decode().splitlines()[1:]]
+
+    assert list_tables("shop.order*") == ["shop.order_items", "shop.orders"]
+    assert list_tables("SHOP.ORDERS") == ["shop.orders"]
+    assert list_tables("shop.*", "!shop.order?*") == [
+        name for name in list_tables() if not name.startswith("shop.order")
+    ]
 
 
 def test_tables_has_a_line_each_with_its_rows(shop: Shop, run: Run) -> None:
@@ -88,12 +105,16 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_csv_has_the_values_of_json_lines(shop: Shop, run: Run) -> None:
-    _, out, _ = run("show", TABLE, "--format", "csv", "--limit", 20, *shop.options)
-    rows = list(csv.DictReader(io.StringIO(out.decode())))
-    _, lines, _ = run("show", TABLE, "--format", "jsonl", "--limit", 20, *shop.options)
-    expected = [json.loads(line) for line in lines.splitlines()]
-    assert len(rows) == 20
-    assert rows == [{name: value or "" for name, value in row.items()} for row in expected]
+    at = ("--at", sum(shop.simulation.checkpoints[1:3]) // 2)
+    for ts in ((), at):
+        _, out, _ = run("show", TABLE, "--format", "csv", *ts, *shop.options)
+        rows = list(csv.DictReader(io.StringIO(out.decode())))
+        _, lines, _ = run("show", TABLE, "--format", "jsonl", *ts, *shop.options)
+        expected = [json.loads(line) for line in lines.splitlines()]
+        assert len(rows) > 10
+        # For people, a key that is a number is in the order of numbers.
+        expected.sort(key=lambda row: int(row["id"]))
+        assert rows == [{name: value or "" for name, value in row.items()} for row in expected]
 
 
 def test_events_are_printed_as_decode_does_by_commit_ts(shop: Shop, run: Run) -> None:
@@ -138,19 +159,46 @@ def test_schema_says_what_each_statement_changed(shop: Shop, run: Run) -> None:
 REVIEWS = ("shop.reviews", "shop.product_reviews")
 
 
-def test_what_is_not_there_is_said(shop: Shop, run: Run, tmp_path: Path) -> None:
-    beyond = shop.simulation.checkpoints[-1] + 1
+def test_what_is_not_there_is_said_before_spark_starts(
+    shop: Shop, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "get_session", None)
+    last = shop.simulation.checkpoints[-1]
+    seconds = (last >> 18) // 1000
+    nothing = "no table shop.nothing in the lake: the changefeed has sent nothing of a table"
+    renamed = "no table shop.reviews in the lake: it was renamed to shop.product_reviews at "
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "letter.txt").touch()
     for words, reason in (
-        (("show", "shop.nothing"), "no table shop.nothing"),
-        (("show", TABLE, "--at", beyond), f"{beyond} is not applied yet"),
-        (("events", "shop.nothing"), "no events of shop.nothing"),
-        (("schema", "shop.nothing"), "no table shop.nothing"),
-        (("resume", TABLE), f"{TABLE} is live"),
-        (("maintain", "--retain-days", 1), "must be at least 7"),
+        *(((command, "shop.nothing"), nothing) for command in ("show", "events", "schema")),
+        *(((command, "shop.nothing"), nothing) for command in ("quarantine", "resume", "rebuild")),
+        (("tables", "shop.nothing"), nothing),
+        (("tables", "shop.x*"), "PATTERN: no table of the lake matches 'shop.x*'"),
+        (("rebuild", TABLE, "shop.nothing"), nothing),
+        (("show", "Shop.Order"), "did you mean shop.orders or shop.order_items?"),
+        (("show", "shop.reviews"), renamed),
+        (("resume", "shop.reviews"), renamed),
+        (("show", TABLE, "--at", last + (1 << 18)), "UTC) is not applied yet; the lake has"),
+        (("show", TABLE, "--at", "now"), f"to {last} ("),
+        (("show", "--out", "new", "--at", f"{last},now"), "UTC) is not applied yet"),
+        (("show", "shop.nothing", "--at", last - (1 << 18)), nothing),
+        (("show", TABLE, "--at", 5), "--at: 5 (1970-01-01 00:00:00.000 UTC) is before everything"),
+        (
+            ("snapshot", "--into", "new", "--at", 5),
+            "UTC) is before everything in the lake",
+        ),
+        (("show", TABLE, "--at", seconds), f"{seconds} is no TSO but Unix time in seconds: give"),
+        (("snapshot", "--into", full), "is not empty, and holds no snapshot"),
+        (("resume", TABLE), f"{TABLE} is live, not paused"),
+        (("rebuild", TABLE, "--all"), f"--all: cannot be combined with names of tables ({TABLE})"),
+        (("rebuild",), "DB.TABLE: name tables, or --all for every table"),
+        (("maintain", "--retain-days", 1), "--retain-days: must be at least 7, not 1"),
     ):
         code, out, err = run(*words, *shop.options)
         assert (code, out, len(err)) == (2, b"", 1), words
         assert reason in err[0]
+    assert not Path("new").exists()
     code, _, err = run("tables", *shop.options[:2], "--lake", tmp_path / "nowhere")
     assert code == 2
     assert f"{tmp_path}/nowhere: --lake: holds nothing of changefeed 'shop' yet" in err[0]

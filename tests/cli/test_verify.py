@@ -79,7 +79,10 @@ def test_the_command_says_what_differs_and_needs_no_spark(
     assert "  1 row in the lake, 1 upstream; 0 sent" in out.decode()
 
     code, out, err = run("verify", *options, "--table", "shop.none")
-    assert (code, err) == (2, ["ticdc-assets: --table: the lake has no table shop.none"])
+    reason = (
+        "no table shop.none in the lake: the changefeed has sent nothing of a table of this name"
+    )
+    assert (code, err) == (2, [f"ticdc-assets: --table: {reason}"])
 
 
 def test_the_job_reports_a_check_per_table(

@@ -8,11 +8,12 @@ from pyspark.sql import SparkSession
 
 from tests.cli.conftest import Run, Shop
 from tests.lake.canal import FEED, change, ddl, placed, row, watermark
+from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import encode_truth
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.views.names import LakeNames
 from ticdc_assets.lake.views.overview import read_schema_versions
 from ticdc_assets.lake.views.row_history import RowHistories
 
@@ -29,7 +30,8 @@ def read_truth(shop: Shop) -> Iterator[tuple[int, str, list[Row]]]:
 def test_the_events_of_a_row_end_in_what_the_shop_has(shop: Shop) -> None:
     """Every row of tables whose columns kept their names, at every checkpoint; gone rows too."""
     reader = LakeReader(Lake(str(shop.root), "shop"))
-    applied = read_existing_snapshot(reader)
+    (feed,) = load_changefeeds(shop.simulation.changefeeds).values()
+    names = LakeNames.open(reader, feed)
     tables: dict[str, dict[int, dict[tuple[str | None, ...], Row]]] = {}
     keys: dict[str, tuple[str, ...]] = {}
     kept: dict[str, set[str]] = {}
@@ -48,7 +50,7 @@ def test_the_events_of_a_row_end_in_what_the_shop_has(shop: Shop) -> None:
         tables.setdefault(name, {})[ts] = {tuple(r[c] for c in keys[name]): r for r in rows}
     rows_seen = gone = 0
     for name, by_ts in tables.items():
-        histories = RowHistories.open(reader, applied, name)
+        histories = RowHistories.open(names, name)
         for key in sorted({key for rows in by_ts.values() for key in rows}, key=str)[:40]:
             wanted = dict(zip(keys[name], map(str, key), strict=True))
             assert histories.find_unsearched(wanted) == []
@@ -135,6 +137,12 @@ def test_every_event_of_a_row_is_there_with_what_became_of_it(
         "    id: 1 → 7",
         "27  1970-01-01 00:00:00 UTC  ddl     ALTER TABLE `new` RENAME COLUMN `v` TO `w`",
     ]
+    # Events print values as `why` does, and as JSON lines as the stream states them.
+    _, out, _ = run("events", "d.old", *lake)
+    assert "insert  id=1, v=x, e=b" in out.decode()
+    _, out, _ = run("events", "d.old", "--format", "jsonl", *lake)
+    rows = [event for event in map(json.loads, out.splitlines()) if "after" in event]
+    assert rows[0]["after"] == {"id": "1", "v": "x", "e": "2"}
     # What cannot be applied is there with the reason.
     code, out, _ = run("why", "d.new", "id=x", "--format", "jsonl", *lake)
     (quarantined,) = map(json.loads, out.splitlines())
@@ -145,6 +153,8 @@ def test_other_columns_name_rows_too_and_what_is_not_searched_is_said(
     lake: tuple[object, ...], run: Run
 ) -> None:
     code, out, err = run("why", "d.old", "V=1", "--format", "jsonl", *lake)
+    # A column that the table no longer has names rows, too.
+    assert b"again" in run("why", "d.new", "v=again", *lake)[1]
     note = "not searched: d.new from 27 (1970-01-01 00:00:00 UTC) on, which has no column v"
     assert (code, err) == (0, [note])
     assert [json.loads(line)["commit_ts"] for line in out.splitlines()] == [12]
@@ -155,8 +165,10 @@ def test_other_columns_name_rows_too_and_what_is_not_searched_is_said(
     assert len(err) > 1
     for words, reason in (
         (("d.new", "id=99"), "no event of a row with id=99 in d.new"),
-        (("d.new", "nope=1", "id=1"), "KEY: must be id=VALUE"),
-        (("d.nothing", "1"), "no table d.nothing"),
+        (("d.new", "1", "2"), "KEY: must be id=VALUE, not '1'"),
+        (("d.new", "nope=1", "id=1"), "KEY: d.new has no column 'nope'; it has id, w, e, v"),
+        (("d.new", "iid=1"), "KEY: d.new has no column 'iid'; did you mean id?"),
+        (("d.nothing", "1"), "no table d.nothing in the lake: the changefeed has sent nothing of"),
     ):
         code, out, err = run("why", *words, *lake)
         assert (code, out, len(err)) == (2, b"", 1), words

@@ -24,7 +24,7 @@ from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import build_ledger
-from ticdc_assets.lake.views.overview import find_table
+from ticdc_assets.lake.views.names import LakeNames
 from ticdc_assets.lake.views.quarantine import list_faults
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
@@ -63,7 +63,8 @@ def spoil_some(random: Random, event: Event) -> Event:
 def rebuild_from_raw(lake: LakeSession, source: Source, *names: str) -> int:
     """Rebuild tables, or all, as `rebuild --from-raw` does; return how many files were gone."""
     applied = read_last_snapshot(lake)
-    wanted = {find_table(applied.state, name).id for name in names} or None
+    found = LakeNames(LakeReader(lake.location), lake.feed, applied)
+    wanted = {found.find(name).id for name in names} or None
     changed, gone = decode_again(lake, source, applied, wanted)
     replay_tables(lake, applied, ReplayRequest(changed, 0), lambda *_: None)
     return gone

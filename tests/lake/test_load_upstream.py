@@ -88,6 +88,7 @@ def test_all_types_come_as_they_are_upstream(
     run_advance(lake, [watermark(TSO + 1)])
     environment = Environment(
         LakeReader(lake.location),
+        lake.feed,
         lambda: lake,
         UpstreamDatabase("f", server.upstream).open_snapshot,
         wait_seconds=0.0,

@@ -133,7 +133,7 @@ class UpstreamCopy:
             "wait_seconds": 0.0,
         }
         reader = LakeReader(self.lake.location)
-        return Environment(reader, **defaults | settings)
+        return Environment(reader, self.lake.feed, **defaults | settings)
 
     def verify(self, *tables: str, **settings: Any) -> list[TableVerification]:
         return list(verify(self.environment(**settings), tables, lambda *_: None))

@@ -44,7 +44,7 @@ def compare_with_truth(dataset: str, replay: ModelReplay) -> None:
     if END_STATE_ONLY in may:
         points = points[-1:]
     assert points
-    replay.check_resolved(points)
+    replay.check_range(points)
     for ts in points:
         replay.advance(ts)
         expected = replicated(dataset, truth(workload)[ts])

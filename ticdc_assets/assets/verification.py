@@ -50,6 +50,7 @@ def verification_job(feed: Changefeed) -> dg.JobDefinition:
             )
             environment = Environment(
                 LakeReader(location),
+                feed,
                 lambda: spark.open_lake(location, feed),
                 database.open_snapshot,
                 with_values=read_preview_rows() > 0,

@@ -3,44 +3,25 @@
 import argparse
 import importlib
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import cast
 
 from ticdc_assets.cli import texts
-from ticdc_assets.cli.option_values import parse_count, parse_days, parse_table, parse_tsos
+from ticdc_assets.cli.option_values import (
+    parse_count,
+    parse_days,
+    parse_pattern,
+    parse_table,
+    parse_tso,
+    parse_tsos,
+)
 from ticdc_assets.cli.output import warn
+from ticdc_assets.cli.parser import Parser, ShowVersion
 from ticdc_assets.cli.upstream_options import add_load_options, add_verify_options
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import redact, redacted_errors, remember_secrets_in
-
-# How argparse quotes arguments: the value after these words, up to the choices that it lists.
-_QUOTED_VALUE = re.compile(
-    r"(invalid choice|invalid \w+ value|ignored explicit argument): .*?(?=( \(choose from .*)?$)",
-    re.DOTALL,
-)
-_UNRECOGNIZED = re.compile(r"(?<=unrecognized arguments: ).*", re.DOTALL)
-_AMBIGUOUS = re.compile(r"(?<=ambiguous option: )\S*?=.*(?= could match )", re.DOTALL)
-_OPTION = re.compile(r"(--[a-z][a-z-]*)(?:=.*)?", re.DOTALL)
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that reports an error on one line and quotes no argument, but names of options."""
-
-    def error(self, message: str) -> NoReturn:
-        message = _QUOTED_VALUE.sub(r"\1", message)
-        message = _UNRECOGNIZED.sub(lambda match: _name_options(match[0]), message)
-        message = _AMBIGUOUS.sub("…", message)
-        warn(f"{self.prog}: {redact(' '.join(message.split()))}; see {self.prog} --help")
-        self.exit(2)
-
-
-def _name_options(arguments: str) -> str:
-    """Return the names of the options among arguments; a secret can be anywhere else."""
-    options = (_OPTION.fullmatch(word) for word in arguments.split())
-    return " ".join("…" if option is None else option[1] for option in options)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -112,7 +93,8 @@ def make_parser() -> Parser:
         epilog=texts.EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    parser.add_argument("--version", nargs=0, action=ShowVersion, help="print the version")
+    commands = parser.add_commands()
     _add_reading(commands)
     _add_running(commands)
     _add_showing(commands)
@@ -177,6 +159,8 @@ def _add_reading(commands: "argparse._SubParsersAction[Parser]") -> None:
         "--table", metavar="DB.TABLE", type=parse_table, help="print this table's rows"
     )
     _add_out(output)
+    tso = _add_command(commands, "tso", "tso", "convert TSOs to times, and times to TSOs")
+    tso.add_argument("tsos", metavar="TSO", nargs="+", type=parse_tso, help=texts.TSO_FORMS)
 
 
 def _add_running(commands: "argparse._SubParsersAction[Parser]") -> None:
@@ -209,6 +193,13 @@ def _add_running(commands: "argparse._SubParsersAction[Parser]") -> None:
 def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
     tables = _add_command(commands, "show", "tables", "list tables with their rows, lag and status")
     _add_lake(tables)
+    tables.add_argument(
+        "patterns",
+        metavar="PATTERN",
+        nargs="*",
+        type=parse_pattern,
+        help="list these tables only, such as 'shop.*' or '!shop.tmp*' (default: all)",
+    )
     tables.add_argument("--all", action="store_true", help="include dropped tables")
     tables.add_argument("--paths", action="store_true", help="list Delta tables and versions")
     show = _add_command(commands, "show", "show", "print or write tables as of any TSO")
@@ -228,7 +219,7 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
         "--into", metavar="DIR", required=True, help="a path or URI: nothing may be there yet"
     )
     _add_format(snapshot, ("delta", "parquet", "shallow"))
-    events = _add_command(commands, "show", "events", "print the events of a table by commit ts")
+    events = _add_command(commands, "events", "events", "print the events of a table by commit ts")
     _add_lake(events)
     events.add_argument("table", metavar="DB.TABLE", type=parse_table)
     _add_format(events, ("text", "jsonl"))
@@ -310,7 +301,11 @@ def _add_lake(command: Parser) -> None:
 
 def _add_at(command: Parser, help_text: str) -> None:
     command.add_argument(
-        "--at", metavar="TSO[,TSO...]", type=parse_tsos, action="extend", help=help_text
+        "--at",
+        metavar="TSO[,TSO...]",
+        type=parse_tsos,
+        action="extend",
+        help=f"{help_text}; {texts.TSO_FORMS}",
     )
 
 

@@ -2,6 +2,8 @@
 
 import argparse
 import shlex
+import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -157,4 +159,14 @@ def _format_next_steps(simulation: Simulation, lake: Lake) -> list[str]:
         f"ledger {options}",
         f"rebuild {_TABLE} {options}",
     ]
-    return ["To try next:", *(f"  .venv/bin/ticdc-assets {command}" for command in commands)]
+    program = shlex.join(_find_program(sys.argv[0]))
+    return ["To try next:", *(f"  {program} {command}" for command in commands)]
+
+
+def _find_program(called: str) -> list[str]:
+    """Return the words that run this program again."""
+    name = "ticdc-assets"
+    if Path(called).name != name:
+        return [sys.executable, "-m", "ticdc_assets.cli"]
+    found = shutil.which(name)
+    return [name if found and Path(found).samefile(called) else called]

@@ -3,9 +3,7 @@
 import argparse
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
-from resources.lake import get_lake_root
 from resources.reading import open_lake as open_lake_session
 from resources.reading import open_source
 from ticdc_assets.changefeed import Changefeed
@@ -14,33 +12,30 @@ from ticdc_assets.cli.interrupt import keep_interrupt_handler
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.quarantine import warn_of_quarantine
-from ticdc_assets.cli.source import find_changefeed, format_command
+from ticdc_assets.cli.source import find_changefeed, format_command, open_names, open_reader
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import AdvanceResult, decode_again, replay_tables, sum_results
 from ticdc_assets.lake.advance import advance as advance_lake
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.maintain import check_days
 from ticdc_assets.lake.maintain import maintain as maintain_lake
-from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.lock import locked
-from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
-from ticdc_assets.lake.views.overview import find_blocking_ddl, find_table
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.views.names import LakeNames
+from ticdc_assets.lake.views.overview import find_blocking_ddl
 from ticdc_assets.lake.views.stream_limits import describe_lake_limits
 from ticdc_assets.plan.replay import ReplayRequest
-from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.plan.state import DdlName, Incarnation
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.stream.problem import Problem
 
 
-def open_lake(options: argparse.Namespace, *, must_exist: bool = True) -> LakeSession:
-    """Open the lake that a command works on."""
+def open_lake(options: argparse.Namespace) -> LakeSession:
+    """Start Spark and open the lake that a command works on; check its arguments before."""
     feed = find_changefeed(options)
-    location = Lake(get_lake_root(options.lake), feed.id)
-    # Checked here because starting Spark takes seconds.
-    is_local = "://" not in location.root
-    if must_exist and is_local and not Path(location.path("applied")).is_dir():
-        raise LakeNotFound(location)
     with keep_interrupt_handler():
         return open_lake_session(feed, options.lake)
 
@@ -48,7 +43,7 @@ def open_lake(options: argparse.Namespace, *, must_exist: bool = True) -> LakeSe
 def advance(options: argparse.Namespace) -> int:
     """Bring the lake to the newest checkpoint."""
     source = open_source(find_changefeed(options), accept_gaps=options.accept_gap)
-    lake = open_lake(options, must_exist=False)
+    lake = open_lake(options)
     progress = Progress()
     windows: list[AdvanceResult] = []
     with locked(lake.location):
@@ -120,40 +115,54 @@ def _report(problems: list[Problem], quarantined: int) -> int:
 
 def resume(options: argparse.Namespace) -> int:
     """Resume a paused table."""
+    # Starting Spark takes seconds, and meanwhile another run may resume the table.
+    _find_stopped(open_names(options), options)
     lake = open_lake(options)
     with locked(lake.location, waiting=warn):
-        applied = read_existing_snapshot(LakeReader(lake.location))
-        table = find_table(applied.state, options.table)
-        if not table.is_stopped:
-            reason = f"{options.table} is {table.shown_status}, not paused"
-            raise ConfigError(reason, setting="DB.TABLE")
+        names = open_names(options)
+        table, ddl = _find_stopped(names, options)
         replay = ReplayRequest(
             frozenset((table.id,)), 0 if options.rebuild else table.stopped_snapshot_id or 0
         )
-        if options.skip_ddl:
-            ddl = find_blocking_ddl(LakeReader(lake.location), applied.state, table)
-            if ddl is None:
-                reason = f"no DDL stopped {options.table}; the reason is: {table.reason}"
-                raise ConfigError(reason, setting="--skip-ddl")
+        if ddl is not None:
             say(f"skipped at commit ts {ddl[0]}: {ddl[1][0]}")
             replay = ReplayRequest(replay.incarnations, replay.snapshot_id, skip=(ddl,))
-        return _replay(options, lake, applied, replay, [table])
+        return _replay(options, lake, names.applied, replay, [table])
+
+
+def _find_stopped(
+    names: LakeNames, options: argparse.Namespace
+) -> tuple[Incarnation, tuple[int, DdlName] | None]:
+    """Find the table to resume, and the DDL to skip; raise a `ConfigError` if it is not stopped."""
+    table = names.find(options.table)
+    if not table.is_stopped:
+        reason = f"{options.table} is {table.shown_status}, not paused: there is nothing to resume"
+        raise ConfigError(reason, setting="DB.TABLE")
+    if not options.skip_ddl:
+        return table, None
+    ddl = find_blocking_ddl(names.reader, names.applied.state, table)
+    if ddl is None:
+        reason = f"no DDL stopped {options.table}; the reason is: {table.reason}"
+        raise ConfigError(reason, setting="--skip-ddl")
+    return table, ddl
 
 
 def rebuild(options: argparse.Namespace) -> int:
     """Rebuild tables from their first events."""
-    if bool(options.tables) == options.all:
+    if options.all and options.tables:
+        given = ", ".join(options.tables)
+        reason = f"cannot be combined with names of tables ({given}): omit it, or them"
+        raise ConfigError(reason, setting="--all")
+    if not options.all and not options.tables:
         raise ConfigError("name tables, or --all for every table", setting="DB.TABLE")
+    # Starting Spark takes seconds, and meanwhile another run may drop a table.
+    _find_tables(open_names(options), options.tables)
     source = open_source(find_changefeed(options)) if options.from_raw else None
     lake = open_lake(options)
     with locked(lake.location, waiting=warn):
-        applied = read_existing_snapshot(LakeReader(lake.location))
-        state = applied.state
-        if options.all:
-            tables = [state.incarnations[id] for _, id in state.names]
-        else:
-            found = (find_table(state, name) for name in options.tables)
-            tables = list({table.id: table for table in found}.values())
+        names = open_names(options)
+        applied = names.applied
+        tables = _find_tables(names, options.tables)
         ids = frozenset(table.id for table in tables)
         if source is not None:
             wanted = None if options.all else ids
@@ -162,6 +171,14 @@ def rebuild(options: argparse.Namespace) -> int:
                 files = texts.format_count(gone, "file")
                 warn(f"not decoded again: {files} that the source no longer has")
         return _replay(options, lake, applied, ReplayRequest(ids, 0), tables)
+
+
+def _find_tables(names: LakeNames, given: Sequence[str]) -> list[Incarnation]:
+    """Find the tables of these names, or all."""
+    if given:
+        return list({table.id: table for table in map(names.find, given)}.values())
+    state = names.applied.state
+    return [state.incarnations[id] for _, id in state.names]
 
 
 def _replay(
@@ -201,6 +218,8 @@ def _name(table: Incarnation) -> str:
 
 def maintain(options: argparse.Namespace) -> int:
     """Compact the lake's files and remove old data."""
+    check_days(options.retain_days, options.expire_days)
+    read_existing_snapshot(open_reader(options))
     lake = open_lake(options)
     with locked(lake.location, waiting=warn):
         done = maintain_lake(

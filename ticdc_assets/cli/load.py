@@ -30,7 +30,7 @@ def load(options: argparse.Namespace) -> int:
         # Checked here because starting Spark takes seconds.
         source.choose_tables(options.table)
         ts = source.read_ts()
-        lake = open_lake(options, must_exist=False)
+        lake = open_lake(options)
         progress = Progress()
 
         def show(done: LoadProgress) -> None:

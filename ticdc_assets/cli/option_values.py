@@ -1,19 +1,34 @@
-"""Parse the values of options; no error quotes one."""
+"""Parse the values of options; an error quotes the value, unless it may hold a secret."""
 
 import argparse
+from datetime import UTC, datetime
+
+from ticdc_assets.changefeed.table_pattern import parse_pattern as check_pattern
+from ticdc_assets.events.tso_text import parse_tso as parse_tso_text
+from ticdc_assets.safe_text import quote_given
 
 
 def parse_table(text: str) -> str:
     """Parse the name of a table."""
     if "." not in text.strip("."):
-        raise argparse.ArgumentTypeError("must be DB.TABLE")
+        raise argparse.ArgumentTypeError(f"{quote_given(text)} must be DB.TABLE")
+    return text
+
+
+def parse_pattern(text: str) -> str:
+    """Parse a pattern of tables."""
+    try:
+        check_pattern(text)
+    except ValueError:
+        reason = "must be a table or a pattern, such as 'shop.orders' or 'shop.*'"
+        raise argparse.ArgumentTypeError(f"{quote_given(text)} {reason}") from None
     return text
 
 
 def parse_count(text: str) -> int:
     """Parse a positive number."""
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 31):
-        raise argparse.ArgumentTypeError("must be a positive number")
+        raise argparse.ArgumentTypeError(f"{quote_given(text)} must be a positive number")
     return int(text)
 
 
@@ -21,27 +36,21 @@ def parse_days(text: str) -> int:
     """Parse a number of days."""
     days = parse_count(text)
     if days > 36_500:
-        raise argparse.ArgumentTypeError("must be at most 36500")
+        raise argparse.ArgumentTypeError(f"{days} must be at most 36500")
     return days
 
 
 def parse_tsos(text: str) -> list[int]:
-    """Parse one or more TSOs."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
-        raise argparse.ArgumentTypeError("must be a TSO, or several separated by commas")
-    tsos = sorted({int(part) for part in parts})
-    if tsos[-1] >= 1 << 63:
-        raise argparse.ArgumentTypeError("must be below 2^63")
-    return tsos
+    """Parse one or more TSOs or times."""
+    return sorted({parse_tso(part) for part in text.split(",")})
 
 
 def parse_tso(text: str) -> int:
-    """Parse one TSO."""
-    tsos = parse_tsos(text)
-    if len(tsos) > 1:
-        raise argparse.ArgumentTypeError("must be one TSO")
-    return tsos[0]
+    """Parse one TSO or time."""
+    try:
+        return parse_tso_text(text, datetime.now(UTC))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{quote_given(text)} {error}") from None
 
 
 def parse_seconds(text: str) -> float:

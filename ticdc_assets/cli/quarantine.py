@@ -5,16 +5,19 @@ from collections.abc import Sequence
 
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import say, warn
-from ticdc_assets.cli.source import format_command, open_reader
+from ticdc_assets.cli.source import format_command, open_names
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.quarantine import Fault, list_faults, select_of_table
 
 
 def quarantine(options: argparse.Namespace) -> int:
     """List the reasons, with the most frequent first; what no table lacks comes last."""
-    faults = list_faults(open_reader(options))
+    names = open_names(options)
+    faults = list_faults(names.reader)
     if options.table is not None:
         faults = select_of_table(faults, options.table)
+        if not faults:
+            names.require_known(options.table)
     if not faults:
         say("nothing is in the quarantine")
         return 0

@@ -2,31 +2,51 @@
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import show_live, warn, write_data
-from ticdc_assets.cli.source import find_changefeed, read_events
+from ticdc_assets.cli.source import find_changefeed, read_events, recognize_protocol
 from ticdc_assets.cli.table_files import write_tables
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event, Ordering, Quarantined, RowChange, TableSchema
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.stream.event_lines import format_event
 from ticdc_assets.stream.limits import describe_limits
+from ticdc_assets.stream.recognition import describe_protocol
 
 
 def decode(options: argparse.Namespace) -> int:
     """Print every event."""
-    quarantined = 0
+    feed = find_changefeed(options)
+    kinds: Counter[type[Event]] = Counter()
 
     def lines() -> Iterator[bytes]:
-        nonlocal quarantined
-        for event in read_events(find_changefeed(options)):
-            quarantined += isinstance(event, Quarantined)
+        for event in read_events(feed):
+            kinds[type(event)] += 1
             yield format_event(event)
 
     write_data(lines())
-    return 1 if quarantined else 0
+    quarantined = kinds[Quarantined]
+    if not quarantined:
+        return 0
+    count = texts.format_count(quarantined, "input")
+    warn(f'{count} could not be decoded: see the lines with "event":"quarantined"')
+    if not kinds[RowChange]:
+        _question_protocol(feed, is_sure=kinds.total() == quarantined)
+    return 1
+
+
+def _question_protocol(feed: Changefeed, *, is_sure: bool) -> None:
+    """Say that the declared protocol is probably wrong, and which one fits, as far as it shows."""
+    found, declared = recognize_protocol(feed), describe_protocol(feed)
+    if found not in (None, declared):
+        warn(f"the declared {declared} is probably wrong: the output is written with {found}")
+    elif is_sure and found is None:
+        warn(f"the declared {declared} is probably wrong: nothing could be decoded")
 
 
 def replay(options: argparse.Namespace) -> int:
@@ -38,7 +58,7 @@ def replay(options: argparse.Namespace) -> int:
     seen: set[Ordering] = set()
     model_replay.add(_note_orderings(_show_progress(read_events(feed)), seen))
     tsos: list[int] = options.at or [model_replay.default_ts]
-    model_replay.check_resolved(tsos)
+    model_replay.check_range(tsos)
     notes = [f"note: {limit}" for limit in describe_limits(feed, seen)]
     unwritten: list[str] = []
     for ts in tsos:

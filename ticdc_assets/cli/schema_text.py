@@ -18,7 +18,9 @@ def format_schema_history(versions: Sequence[SchemaVersionRow]) -> Iterator[str]
         if before is None or before.incarnation != line.incarnation:
             yield f"{line.schema.database}.{line.schema.table} ({line.incarnation})"
             before = None
-        number = "" if line.schema.version is None else f"  version {line.schema.version}"
+        # The version that ends was stated by a line above.
+        is_stated = line.schema.version is not None and not line.ends
+        number = f"  schema version {line.schema.version}" if is_stated else ""
         origin = line.ddl_type or line.origin
         yield f"  {texts.format_ts(line.valid_from)}{number}  {origin}"
         if line.sql:

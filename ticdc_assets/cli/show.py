@@ -2,35 +2,38 @@
 
 import argparse
 import json
+import re
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import say, warn, write_data
 from ticdc_assets.cli.quarantine import warn_of_quarantine
 from ticdc_assets.cli.schema_text import format_schema_history
-from ticdc_assets.cli.source import find_changefeed, format_command, open_reader
+from ticdc_assets.cli.source import format_command, open_names, open_reader
 from ticdc_assets.cli.table_files import write_tables
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.events import Bootstrap, RowChange, SchemaChange
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views import overview
+from ticdc_assets.lake.views.lake_range import require_in_range
 from ticdc_assets.lake.views.ledger import Ledger, build_ledger
+from ticdc_assets.lake.views.names import LakeNames
 from ticdc_assets.lake.views.snapshot_view import SnapshotView, view_snapshot
 from ticdc_assets.lake.views.tables_at import TablesAt
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.waits import describe_waits
-from ticdc_assets.safe_text import escape_control
-from ticdc_assets.stream.event_lines import format_event
+from ticdc_assets.safe_text import escape_control, quote_given
 
 if TYPE_CHECKING:
     from ticdc_assets.lake.views.asof import AsOfView
 
 _NUMBERS = frozenset((1, 4))
+_WILDCARD = re.compile(r"[][*?!/\\`\"]")
 # Rows are aligned in blocks of this size.
 _ROWS_PER_BLOCK = 1000
 _MAX_CELL_WIDTH = 60
@@ -38,11 +41,11 @@ _MAX_CELL_WIDTH = 60
 
 def tables(options: argparse.Namespace) -> int:
     """List the tables."""
-    reader = open_reader(options)
-    applied = read_existing_snapshot(reader)
-    for wait in describe_waits(find_changefeed(options), applied.state):
+    names = open_names(options)
+    reader, applied = names.reader, names.applied
+    lines = _select(names, overview.list_tables(reader, applied, dropped=options.all), options)
+    for wait in describe_waits(names.feed, applied.state):
         warn(wait)
-    lines = overview.list_tables(reader, applied, dropped=options.all)
     if options.paths:
         for text in format_paths(reader.location, applied, lines):
             say(text)
@@ -62,9 +65,25 @@ def tables(options: argparse.Namespace) -> int:
     return 0
 
 
+def _select(
+    names: LakeNames, lines: list[overview.TableOverview], options: argparse.Namespace
+) -> list[overview.TableOverview]:
+    """Return the tables that the patterns select, by default all."""
+    patterns = options.patterns
+    if not patterns:
+        return lines
+    lines = [line for line in lines if match_table(patterns, line.database, line.table)]
+    if not lines and len(patterns) == 1 and not _WILDCARD.search(patterns[0]):
+        raise names.explain(patterns[0], names.applied.ts, "PATTERN")
+    if not lines:
+        given = ", ".join(map(quote_given, patterns))
+        raise ConfigError(f"no table of the lake matches {given}", setting="PATTERN")
+    return lines
+
+
 def format_tables(lines: Iterable[overview.TableOverview]) -> list[str]:
     """Format the list of tables in aligned columns."""
-    rows = [["table", "rows", "applied up to", "lag", "version", "status"]]
+    rows = [["table", "rows", "applied up to", "lag", "schema version", "status"]]
     for line in lines:
         count = "" if line.rows is None else f"{line.rows:,}"
         version = "" if line.schema_version is None else str(line.schema_version)
@@ -94,6 +113,8 @@ def show(options: argparse.Namespace) -> int:
     if options.table is not None and len(options.at or ()) > 1:
         raise ConfigError("takes one TSO with a table; use --out for several", setting="--at")
     views = _Views(options)
+    for ts in options.at or ():
+        require_in_range(views.names.reader, ts, views.names.applied)
     code = 0
     # In order, so that each view can start from the one before.
     for ts in sorted(set(options.at or ())) or [None]:
@@ -110,27 +131,41 @@ class _Views:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
-        self._reader = open_reader(options)
+        self.names = open_names(options)
         self._session: LakeSession | None = None
         self._last: AsOfView | None = None
+        self._reported: set[str] = set()
 
     def open(self, ts: int | None) -> TablesAt:
-        shown = view_snapshot(self._reader, ts)
+        shown = view_snapshot(self.names.reader, ts)
+        if shown is None and self._options.table is not None:
+            self.names.require_known(self._options.table)
         return shown or self._start_spark(ts, f"{ts} lies between two snapshots")
+
+    def report_status(self, table: Incarnation) -> None:
+        """Say once that a table is not live, and why; the rows of a partial one are shown."""
+        if table.shown_status != "live":
+            name = f"{table.schema.database}.{table.schema.table}"
+            line = f"{table.shown_status}: {name}: {table.shown_reason or ''}"
+            if line not in self._reported:
+                warn(line)
+            self._reported.add(line)
 
     def prepare(self, shown: TablesAt, tables: Iterable[Incarnation]) -> None:
         """Prepare to yield the rows of tables."""
         if not isinstance(shown, SnapshotView):
             cast("AsOfView", shown).prepare(tables)
 
-    def lines(self, shown: TablesAt, table: Incarnation) -> Iterator[bytes]:
-        """Yield the rows of a table as JSON lines."""
+    def lines(
+        self, shown: TablesAt, table: Incarnation, *, by_key: bool = False
+    ) -> Iterator[bytes]:
+        """Yield the rows of a table as JSON lines, in byte order or in that of the key."""
         if isinstance(shown, SnapshotView):
             reason = shown.why_spark(table)
             if reason is None:
-                return shown.lines(table)
+                return shown.lines(table, by_key=by_key)
             shown = self._start_spark(shown.ts, f"{table.schema.table} has {reason}")
-        return cast("AsOfView", shown).lines(table)
+        return cast("AsOfView", shown).lines(table, by_key=by_key)
 
     def _start_spark(self, ts: int | None, reason: str) -> "AsOfView":
         from ticdc_assets.cli.lake import open_lake
@@ -144,17 +179,12 @@ class _Views:
 
 
 def _print(views: _Views, shown: TablesAt, options: argparse.Namespace) -> int:
-    matches = shown.find(options.table)
-    if not matches:
-        raise ConfigError(f"no table {options.table} at {shown.ts}", setting="DB.TABLE")
-    if len(matches) > 1:
-        names = " or ".join(f"`{t.schema.database}`.`{t.schema.table}`" for t in matches)
-        raise ConfigError(f"{options.table} may be {names}: use --out", setting="DB.TABLE")
-    table = matches[0]
-    _report_status(table)
+    table = views.names.choose(shown, options.table)
+    views.report_status(table)
     if table.is_stopped:
         return 1
-    lines = islice(views.lines(shown, table), options.limit)
+    by_key = options.format != "jsonl"
+    lines = islice(views.lines(shown, table, by_key=by_key), options.limit)
     if options.format == "jsonl":
         write_data(lines)
     else:
@@ -163,13 +193,6 @@ def _print(views: _Views, shown: TablesAt, options: argparse.Namespace) -> int:
         formatted = format_rows(columns, (json.loads(line) for line in lines))
         write_data(text.encode(errors="backslashreplace") + b"\n" for text in formatted)
     return 0
-
-
-def _report_status(table: Incarnation) -> None:
-    """Say that a table is not live, and why; the rows of a partial one are shown all the same."""
-    if table.shown_status != "live":
-        name = f"{table.schema.database}.{table.schema.table}"
-        warn(f"{table.shown_status}: {name}: {table.shown_reason or ''}")
 
 
 def _format_aligned(names: list[str], rows: Iterator[dict[str, str | None]]) -> Iterator[str]:
@@ -204,7 +227,7 @@ def _format_csv_field(text: str | None) -> str:
 def _write(views: _Views, shown: TablesAt, folder: Path) -> int:
     """Write every table that is not stopped; report all that are not live; return the exit code."""
     for table in shown.tables():
-        _report_status(table)
+        views.report_status(table)
     written = [table for table in shown.tables() if not table.is_stopped]
     views.prepare(shown, written)
     unwritten = write_tables(
@@ -215,51 +238,12 @@ def _write(views: _Views, shown: TablesAt, folder: Path) -> int:
     return 1 if unwritten or len(written) < len(shown.tables()) else 0
 
 
-def events(options: argparse.Namespace) -> int:
-    """Print the events of a table."""
-    reader = open_reader(options)
-    read_existing_snapshot(reader)
-    table_events = overview.read_table_events(reader, options.table, options.limit)
-    first = next(table_events, None)
-    if first is None:
-        raise ConfigError(f"no events of {options.table}", setting="DB.TABLE")
-    format_line = format_event if options.format == "jsonl" else _format_event_text
-    write_data(map(format_line, chain([first], table_events)))
-    return 0
-
-
-def _format_event_text(event: RowChange | SchemaChange | Bootstrap) -> bytes:
-    match event:
-        case Bootstrap():
-            columns = ", ".join(column.name for column in event.schema.columns)
-            text = f"schema     version {event.schema.version}: {columns}"
-        case SchemaChange():
-            text = f"{texts.format_ts(event.commit_ts)}  ddl     {event.sql}"
-        case RowChange():
-            text = f"{texts.format_ts(event.commit_ts)}  {event.op:<6}  {_format_change(event)}"
-    return escape_control(text).encode() + b"\n"
-
-
-def _format_change(event: RowChange) -> str:
-    """Format a row; for an update, its key columns and the columns that changed."""
-    before, after = (json.loads(image) if image else None for image in (event.before, event.after))
-    if before is None or after is None:
-        row = after or before or {}
-        return ", ".join(f"{name}={texts.format_value(value)}" for name, value in row.items())
-    parts = []
-    for name, value in after.items():
-        if name in before and before[name] != value:
-            parts.append(texts.format_change(name, before[name], value))
-        elif name not in before or name in (event.key_columns or list(after)[:1]):
-            parts.append(f"{name}={texts.format_value(value)}")
-    return ", ".join(parts)
-
-
 def schema(options: argparse.Namespace) -> int:
     """Print the schema history of a table."""
-    reader = open_reader(options)
-    read_existing_snapshot(reader)
-    for line in format_schema_history(overview.read_schema_versions(reader, options.table)):
+    names = open_names(options)
+    names.require_known(options.table)
+    versions = overview.read_schema_versions(names.reader, options.table)
+    for line in format_schema_history(versions):
         say(line)
     return 0
 

@@ -8,31 +8,41 @@ from ticdc_assets.cli import texts
 from ticdc_assets.cli.lake import open_lake
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.progress import Progress
+from ticdc_assets.cli.source import open_names
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.log.applied_files import find_base
 from ticdc_assets.lake.store.reader import format_uri
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.export import ExportedTable, Exporter
+from ticdc_assets.lake.views.lake_range import require_in_range
 from ticdc_assets.safe_text import escape_control
 
 
 def snapshot(options: argparse.Namespace) -> int:
     """Write all tables."""
     if len(options.at or ()) > 1:
-        raise ConfigError("takes one TSO", setting="--at")
+        given = ", ".join(map(str, options.at))
+        raise ConfigError(f"takes one TSO, not {given}", setting="--at")
     folder = make_absolute(options.into, setting="--into")
     if _is_inside(folder, get_lake_root(options.lake)):
-        # Checked here because starting Spark takes seconds.
         reason = "is inside the lake: choose another folder"
         raise ConfigError(reason, file=folder, setting="--into")
-    lake = open_lake(options)
-    view = as_of(lake, options.at[0] if options.at else None)
+    names = open_names(options)
+    reader, last = names.reader, names.applied
+    ts: int = options.at[0] if options.at else last.ts
+    require_in_range(reader, ts, last)
+    exporter = Exporter(reader.location, folder, options.format)
+    snapshots = find_base(reader, last, ts), last.snapshot_id
     progress = Progress()
-    try:
-        exporter = Exporter(lake.location, folder, options.format)
-        tables = exporter.export(view, lambda done, of: progress("snapshot", done, of))
-    finally:
-        progress.end()
-    say(f"{lake.feed.id} at {view.ts} ({texts.format_time(view.ts)}) in {folder}")
+    # Starting Spark takes seconds.
+    tables = exporter.find_written(ts, snapshots)
+    if tables is None:
+        view = as_of(open_lake(options), ts)
+        try:
+            tables = exporter.export(view, lambda done, of: progress("snapshot", done, of))
+        finally:
+            progress.end()
+    say(f"{names.feed.id} at {ts} ({texts.format_time(ts)}) in {folder}")
     for line in texts.align_columns([*_HEAD, *map(_describe, tables)], frozenset((1,))):
         say(line)
     say(f"  in {progress.seconds:.1f} s")

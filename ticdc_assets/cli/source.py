@@ -14,13 +14,16 @@ from ticdc_assets.changefeed import (
     find_changefeeds_file,
     load_changefeeds,
 )
+from ticdc_assets.changefeed.sink_uri import nearest
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.safe_text import join_for_shell
+from ticdc_assets.lake.views.names import LakeNames
+from ticdc_assets.safe_text import join_for_shell, quote_given
 from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
+from ticdc_assets.stream.recognition import recognize_folder, recognize_topic
 
 
 def find_changefeed(options: argparse.Namespace) -> Changefeed:
@@ -44,7 +47,9 @@ def find_changefeed(options: argparse.Namespace) -> Changefeed:
             )
         return next(iter(feeds.values()))
     if options.changefeed not in feeds:
-        raise ConfigError(f"declares no changefeed {options.changefeed!r}", file=str(file))
+        given, hint = quote_given(options.changefeed), nearest(options.changefeed, feeds)
+        reason = f"declares no changefeed {given}, only {', '.join(feeds)}{hint}"
+        raise ConfigError(reason, file=str(file), setting="--changefeed")
     return feeds[options.changefeed]
 
 
@@ -74,6 +79,18 @@ def read_events(feed: Changefeed) -> Iterator[Event]:
     return read_topic_events(feed, records, open_claim_check_folder(feed))
 
 
+def recognize_protocol(feed: Changefeed) -> str | None:
+    """Return the settings that declare the protocol of a changefeed's output, if it is certain."""
+    if feed.transport == "storage":
+        return recognize_folder(require_folder(feed).paths())
+    return recognize_topic(feed, read_records(feed, ReadOffsets()))
+
+
 def open_reader(options: argparse.Namespace) -> LakeReader:
     """Open the lake that a command reads, without Spark."""
     return LakeReader(Lake(get_lake_root(options.lake), find_changefeed(options).id))
+
+
+def open_names(options: argparse.Namespace) -> LakeNames:
+    """Open the names of the tables in the lake, without Spark; raise `LakeNotFound` without one."""
+    return LakeNames.open(open_reader(options), find_changefeed(options))

@@ -4,6 +4,7 @@ import unicodedata
 from datetime import UTC, datetime
 
 from ticdc_assets.events.tso import to_datetime
+from ticdc_assets.events.tso_text import format_time as format_time
 
 EXIT_CODES = """\
 exit codes:
@@ -19,13 +20,15 @@ AFTER_SPARK = (
     " TICDC_SPARK_LOG=error to see Spark's own log"
 )
 
+TSO_FORMS = "TSO: a number, or a time such as 2026-03-14T09:26:53Z, now or -10m"
+
 INTERRUPTED = "interrupted; everything committed so far is kept: run the command again to continue"
 
 ALL = """\
 Turn the output of TiCDC into a lake of Delta tables that equal the upstream tables (advance), start
 them with existing rows (load), inspect it (tables, show, snapshot, events, why, schema, ledger),
 compare it with upstream (verify) and repair it (resume, rebuild, maintain); or read a small
-changefeed without a lake (decode, replay).
+changefeed without a lake (decode, replay), and convert TSOs (tso).
 """
 
 DEMO_PROTOCOLS = ("csv", "canal-json", "simple", "open-protocol")
@@ -35,13 +38,20 @@ DESCRIPTIONS = {
 Print every event of a changefeed as a JSON line, in the order it was read.
 
 Row changes carry their row images, schema changes their SQL, watermarks their ts.  Input that
-cannot be decoded is a line of its own, "event": "quarantined", with its position and the reason.
+cannot be decoded is a line of its own, "event": "quarantined", with its position and the reason;
+where that is all, the declared protocol is probably wrong, and the last line says which one fits.
 """,
     "replay": """\
 Run the reference model over the whole output of a changefeed and print a table as it was in TiDB.
 
 Rows are JSON lines {column: text or null}: texts as MySQL prints them, binary values as lower-case
 hexadecimal, TIMESTAMP in UTC.  Virtual generated columns are left out: TiCDC never sends them.
+""",
+    "tso": """\
+Print each TSO with its time, and each time with its TSO.  A time is what it is to TiDB in AS OF
+TIMESTAMP: its milliseconds, with a counter of 0.  It is written as 2026-03-14T09:26:53.589Z, with
+an offset in place of Z, or as '2026-03-14 09:26:53' in UTC; or it is now, or -10m before now (s, m,
+h, d).  Every other command takes the same wherever it takes a TSO.
 """,
     "advance": """\
 Ingest and decode what the changefeed has written since the last run, and bring every table to the
@@ -61,14 +71,17 @@ Compact small files of the lake's tables.  By default every snapshot stays as it
 table, and a row that arrives later than that can only be corrected by `rebuild`.
 """,
     "tables": """\
-List the lake's tables: row count, the time up to which they are applied, how far that lags behind,
-and for a stopped table the reason and the command that resumes it.  With --paths, list the Delta
-table of each, and the Delta version to read: the one in the newest snapshot.
+List the lake's tables, or those that patterns select: row count, the time up to which they are
+applied, how far that lags behind, and for a stopped table the reason and the command that resumes
+it.  A pattern is written as in filter.rules of TiCDC; the last one that matches decides.  With
+--paths, list the Delta table of each, and the Delta version to read: the one in the newest
+snapshot.
 """,
     "show": """\
 Print the rows of a table, or write all tables, as they were in TiDB at any applied TSO.  Formats:
-aligned columns; JSON lines and files exactly as `replay` writes them; CSV, in which NULL is an
-empty field and an empty text is "".  A TSO between two snapshots and very large tables start Spark.
+aligned columns, and CSV, in which NULL is an empty field and an empty text is "", in the order of
+the key; JSON lines and files exactly as `replay` writes them, in the order of their bytes.  A TSO
+between two snapshots and very large tables start Spark.
 """,
     "snapshot": """\
 Write every table, as it was in TiDB at any applied TSO, into a new folder: as Delta tables or as
@@ -76,7 +89,8 @@ Parquet, typed, in one state of all tables, which no later run changes.  DIR/tab
 table is in which folder.  After an interruption, run it again.
 """,
     "events": """\
-Print the events of a table under this name, in order of commit ts: row changes and DDLs.
+Print the events of a table under this name, in order of commit ts: row changes and DDLs.  Values
+are printed as `show` does; as JSON lines, events are what `decode` prints.
 """,
     "why": """\
 Print every event of a row, also of one that is gone, under every name that its table had: commit
@@ -136,14 +150,6 @@ every table with the shop.
 }
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
-
-
-def format_time(ts: int) -> str:
-    """Format the time of a TSO."""
-    try:
-        return f"{to_datetime(ts):%Y-%m-%d %H:%M:%S} UTC"
-    except OverflowError:
-        return "after the year 9999"
 
 
 def format_ts(ts: int) -> str:

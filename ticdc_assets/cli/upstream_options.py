@@ -2,6 +2,7 @@
 
 import argparse
 
+from ticdc_assets.cli import texts
 from ticdc_assets.cli.option_values import parse_count, parse_seconds, parse_table, parse_tso
 
 
@@ -33,7 +34,8 @@ def add_load_options(command: argparse.ArgumentParser) -> None:
         "--at",
         metavar="TSO",
         type=parse_tso,
-        help="load the rows as of this TSO (default: the newest); not TiDB: what TSO it is now",
+        help="load the rows as of this TSO (default: the newest); not TiDB: what TSO it is now; "
+        + texts.TSO_FORMS,
     )
     _add_limits(upstream)
     given = command.add_argument_group("as given to dumpling")

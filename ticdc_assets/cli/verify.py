@@ -22,9 +22,11 @@ _PRINTED = 10
 
 def verify(options: argparse.Namespace) -> int:
     """Verify tables, and print what was found."""
-    database = find_upstream(find_changefeed(options), **read_limits(options))
+    feed = find_changefeed(options)
+    database = find_upstream(feed, **read_limits(options))
     environment = Environment(
         open_reader(options),
+        feed,
         lambda: open_lake(options),
         database.open_snapshot,
         with_values=read_preview_rows() > 0,

@@ -4,26 +4,30 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 
+from ticdc_assets.changefeed.sink_uri import nearest
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import warn, write_data
-from ticdc_assets.cli.source import open_reader
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.cli.source import open_names
+from ticdc_assets.errors import ConfigError, InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.views.loaded_rows import LoadedRows, find_loaded_rows
 from ticdc_assets.lake.views.overview import SchemaVersionRow
 from ticdc_assets.lake.views.row_history import Printed, RowEvent, RowHistories
-from ticdc_assets.safe_text import escape_control
+from ticdc_assets.safe_text import escape_control, quote_given
+from ticdc_assets.schema.types.mysql_type import describe
 
+# Of a table, in an error.
+_MOST_COLUMNS = 20
 _GONE = "maintenance has removed the files with its rows"
 
 
 def why(options: argparse.Namespace) -> int:
     """Print every event of a row, and the loads that began its table."""
-    reader = open_reader(options)
-    histories = RowHistories.open(reader, read_existing_snapshot(reader), options.table)
-    wanted = _parse_key(options.key, histories.schema)
+    names = open_names(options)
+    reader = names.reader
+    histories = RowHistories.open(names, options.table)
+    wanted = _parse_key(options.key, histories)
     for version in histories.find_unsearched(wanted):
         name = f"{version.schema.database}.{version.schema.table}"
         when = f"{version.valid_from} ({texts.format_time(version.valid_from)})"
@@ -33,7 +37,10 @@ def why(options: argparse.Namespace) -> int:
     loads = find_loaded_rows(reader, histories.versions, wanted)
     if not found and all(load.rows == [] for load in loads):
         named = ", ".join(f"{name}={value}" for name, value in wanted.items())
-        raise ConfigError(f"no event of a row with {named} in {options.table}", setting="KEY")
+        reason = f"no event of a row with {named} in {options.table}"
+        if "=" in options.key[0] and list(wanted.values()) == options.key:
+            reason += f", and {_explain_column(options.key[0], histories)}"
+        raise ConfigError(reason, setting="KEY")
     if options.format == "jsonl":
         events = [(event.change.commit_ts, _format_json(event)) for event in found]
         loaded = [(each.load.ts, line) for each in loads for line in _format_json_load(each)]
@@ -44,27 +51,52 @@ def why(options: argparse.Namespace) -> int:
     return 0
 
 
-def _parse_key(words: Sequence[str], schema: TableSchema) -> dict[str, str]:
+def _parse_key(words: Sequence[str], histories: RowHistories) -> dict[str, str]:
     """Read `COLUMN=VALUE` words, or the value of a key with one column."""
-    key = schema.key
+    key = histories.schema.key
     wanted: dict[str, str] = {}
     for word in words:
-        name = _find_column(word, schema)
+        name = _find_column(word, _list_columns(histories))
         if name is not None:
             wanted[name] = word[len(name) + 1 :]
-        elif len(key) == 1 and len(words) == 1:
+        elif len(key) == len(words) == 1 and _may_be_value(word, histories.schema):
             return {key[0]: word}
+        elif "=" in word:
+            raise ConfigError(_explain_column(word, histories), setting="KEY")
         else:
             columns = ", ".join(f"{column}=VALUE" for column in key) or "COLUMN=VALUE"
-            raise ConfigError(f"must be {columns}", setting="KEY")
+            raise ConfigError(f"must be {columns}, not {quote_given(word)}", setting="KEY")
     return wanted
 
 
-def _find_column(word: str, schema: TableSchema) -> str | None:
+def _list_columns(histories: RowHistories) -> list[str]:
+    """Return the columns that the table has, and those that it had."""
+    schemas = [version.schema for version in reversed(histories.versions)]
+    return list(dict.fromkeys(column.name for schema in schemas for column in schema.columns))
+
+
+def _find_column(word: str, names: Sequence[str]) -> str | None:
     """Return the column that a word names; names may contain `=`."""
-    names = [column.name for column in schema.columns]
     matching = [name for name in names if fold_name(word).startswith(f"{fold_name(name)}=")]
     return max(matching, key=len, default=None)
+
+
+def _may_be_value(word: str, schema: TableSchema) -> bool:
+    """Return whether a word may be a value of the key: only texts contain `=`."""
+    column = schema.column(schema.key[0])
+    if "=" not in word or column is None:
+        return True
+    try:
+        return describe(column.type).kind in ("text", "enum", "set")
+    except InvalidValue:
+        return True
+
+
+def _explain_column(word: str, histories: RowHistories) -> str:
+    name, columns = word.partition("=")[0], _list_columns(histories)
+    known = ", ".join(columns[:_MOST_COLUMNS]) + (", …" if len(columns) > _MOST_COLUMNS else "")
+    hint = nearest(name, columns) or f"; it has {known}"
+    return f"{histories.name} has no column {quote_given(name)}{hint}"
 
 
 def _format_json(event: RowEvent) -> bytes:
@@ -135,7 +167,7 @@ def _format_ddl(ddl: SchemaVersionRow) -> Iterator[str]:
 
 def _format_event(event: RowEvent) -> Iterator[str]:
     change = event.change
-    version = "" if change.schema_version is None else f"  schema {change.schema_version}"
+    version = "" if change.schema_version is None else f"  schema version {change.schema_version}"
     notes = "" if event.checksum == "absent" else f"  checksum {event.checksum}"
     notes += f"  {event.status}" if event.status else ""
     yield f"{texts.format_ts(change.commit_ts)}  {change.op:<6}{version}  {change.position}{notes}"

@@ -46,6 +46,8 @@ class ModelTables:
         self._problems = problems
         self._tables: dict[TableKey, ModelTable] = {}
         self._dropped: dict[TableKey, list[ModelTable]] = defaultdict(list)
+        # What became of names that tables had: "dropped" or "renamed to …", and when.
+        self.former_names: dict[TableKey, tuple[str, int]] = {}
         # Names with rows of which nothing states the columns.
         self._unknown: set[TableKey] = set()
         # Why all tables that existed before are paused.
@@ -126,6 +128,7 @@ class ModelTables:
                 self._tables[_key(schema)] = ModelTable(schema)
             case TableDropped(database, name):
                 self._drop(table_key(database, name))
+                self.former_names[table_key(database, name)] = "dropped", ts
             case TableTruncated(schema, ends_pause):
                 known = self._tables.get(_key(schema))
                 self._drop(_key(schema))
@@ -135,6 +138,8 @@ class ModelTables:
                     self._tables[_key(schema)].is_waiting = known.is_waiting
             case TableRenamed(database, name, schema):
                 table = self._tables.pop(table_key(database, name), None)
+                renamed = f"renamed to {schema.database}.{schema.table}"
+                self.former_names[table_key(database, name)] = renamed, ts
                 self._put_table(table, schema, ts)
             case TableAltered(schema, steps):
                 table = self.find_or_add(schema)

@@ -13,6 +13,7 @@ from ticdc_assets.lake.log.snapshot import (
     SNAPSHOT_COLUMNS,
     Snapshot,
     SnapshotName,
+    choose_valid_snapshot,
     decode_snapshot,
 )
 from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
@@ -44,6 +45,13 @@ def read_snapshot_names(reader: LakeReader) -> list[SnapshotName]:
     """Read what decides which snapshots are valid."""
     rows = reader.read(reader.open("applied"), SnapshotName._fields).to_pylist()
     return [SnapshotName(**row) for row in rows]
+
+
+def find_base(reader: LakeReader, last: Snapshot, ts: int) -> int:
+    """Find the newest valid snapshot at or before a ts by its id; 0 if there is none."""
+    if ts == last.ts:
+        return last.snapshot_id
+    return choose_valid_snapshot(read_snapshot_names(reader), last.snapshot_id, ts + 1)
 
 
 def read_rows(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot, read_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.delta_log import count_rows
@@ -47,6 +47,7 @@ from ticdc_assets.lake.verify.table import (
     start_comparison,
 )
 from ticdc_assets.lake.verify.upstream_side import UpstreamSide
+from ticdc_assets.lake.views.names import LakeNames
 from ticdc_assets.lake.views.tables_at import TablesAt
 from ticdc_assets.plan.state import Incarnation
 
@@ -68,6 +69,7 @@ class Environment:
     """What a run works on: the lake, Spark for tables that need it, and the database."""
 
     reader: LakeReader
+    feed: Changefeed
     open_spark: Callable[[], LakeSession]
     open_upstream: Callable[[int], AbstractContextManager[UpstreamSnapshot]]
     with_values: bool = True
@@ -108,15 +110,25 @@ class _Run:
         run, known = self.results.read_progress()
         if run is not None:
             snapshot = read_snapshot(self._environment.reader, run.snapshot_id)
-            tables = [table.id for table in _select_tables(snapshot, names)]
+            tables = self._select(snapshot, names)
             is_newest = run.snapshot_id == last.snapshot_id
             if tables == run.tables and self._can_continue(snapshot, is_newest=is_newest):
                 self.results.may_repeat = True
                 return run, known, snapshot
-        tables = [table.id for table in _select_tables(last, names)]
+        tables = self._select(last, names)
         run = RunProgress(f"{last.ts}-{secrets.token_hex(4)}", last.snapshot_id, tables)
         self.results.keep_progress(run, {})
         return run, {}, last
+
+    def _select(self, snapshot: Snapshot, given: Sequence[str]) -> list[str]:
+        """Return the tables of these names, or all, by id."""
+        environment = self._environment
+        names = LakeNames(environment.reader, environment.feed, snapshot)
+        tables = TablesAt(snapshot.ts, snapshot.state)
+        found = dict.fromkeys(table.id for name in given for table in tables.find(name))
+        if missing := [name for name in given if not tables.find(name)]:
+            raise names.explain(missing[0], snapshot.ts, "--table")
+        return list(found) if given else [table.id for table in tables.tables()]
 
     def _can_continue(self, snapshot: Snapshot, *, is_newest: bool) -> bool:
         """Whether upstream reads what a killed run has read; without TiDB, it may have changed."""
@@ -332,16 +344,3 @@ def _has_limit(column: ComparedColumn) -> bool:
 def _choose_ts(table: Incarnation, snapshot: Snapshot) -> int:
     """Return the ts up to which a table is right."""
     return (table.stopped_ts or 0) if table.is_stopped else snapshot.ts
-
-
-def _select_tables(snapshot: Snapshot, names: Sequence[str]) -> list[Incarnation]:
-    view = TablesAt(snapshot.ts, snapshot.state)
-    if not names:
-        return view.tables()
-    found: dict[str, Incarnation] = {}
-    for name in names:
-        tables = view.find(name)
-        if not tables:
-            raise ConfigError(f"the lake has no table {name}", setting="--table")
-        found |= {table.id: table for table in tables}
-    return list(found.values())

@@ -15,6 +15,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.window import FilesGone, prepare_reading, read_old_rows, read_rows
 from ticdc_assets.lake.columns.conversion import format_rows
+from ticdc_assets.lake.columns.row_order import sort_by_key
 from ticdc_assets.lake.columns.stored_values import format_blocks
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_rows as read_rows_of_log
@@ -27,7 +28,8 @@ from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.lake.store.small_tables import FewRows
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.store.work_size import sized_for
-from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
+from ticdc_assets.lake.views.lake_range import require_in_range
+from ticdc_assets.lake.views.tables_at import TablesAt
 from ticdc_assets.plan.state import Incarnation
 
 # A view keeps the rows of fewer small tables than this.
@@ -83,21 +85,25 @@ class AsOfView(TablesAt):
             for _ in pool.map(self._compute_few, small[:_MANY_TABLES]):
                 pass
 
-    def lines(self, table: Incarnation) -> Iterator[bytes]:
-        """Yield a table's rows as JSON lines, formatted like the reference model's."""
+    def lines(self, table: Incarnation, *, by_key: bool = False) -> Iterator[bytes]:
+        """Yield a table's rows as JSON lines, formatted like the reference model's.
+
+        They come in byte order as there, or in the order of the table's key.
+        """
         if table.is_stopped:
             return
         if self.is_small(table.id):
             few = self._compute_few(table.id)
             if few is not None:
                 blocks = map(_list_columns, few.rows.to_batches())
-                yield from sorted(chain.from_iterable(format_blocks(blocks, table.schema)))
+                lines = chain.from_iterable(format_blocks(blocks, table.schema))
+                yield from sort_by_key(lines, table.schema) if by_key else sorted(lines)
             return
         with self.sized_for(table):
             rows = self.rows(table)
             if rows is None:
                 return
-            formatted = format_rows(rows, table.schema).toLocalIterator()
+            formatted = format_rows(rows, table.schema, by_key=by_key).toLocalIterator()
         for row in formatted:
             yield row[0].encode() + b"\n"
 
@@ -146,7 +152,7 @@ def as_of(lake: LakeSession, ts: int | None = None, after: AsOfView | None = Non
     last = read_last_snapshot(lake)
     if ts is None:
         ts = last.ts
-    require_applied(ts, last)
+    require_in_range(LakeReader(lake.location), ts, last)
     below = (
         last.snapshot_id if ts == last.ts else find_valid_snapshot(lake, last.snapshot_id, ts + 1)
     )

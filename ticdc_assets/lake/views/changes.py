@@ -23,8 +23,9 @@ from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
-from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.lake.views.lake_range import require_in_range
+from ticdc_assets.lake.views.names import LakeNames
+from ticdc_assets.lake.views.tables_at import TablesAt
 from ticdc_assets.plan.steps import TableWork
 
 # Types whose texts in Spark are not those of MySQL, or depend on the session.
@@ -39,7 +40,7 @@ def changes(lake: LakeSession, table: str, from_ts: int, to_ts: int) -> DataFram
     column is cast to the new type, and NULL where that is not possible.
     """
     last = read_last_snapshot(lake)
-    require_applied(to_ts, last)
+    require_in_range(LakeReader(lake.location), to_ts, last, "to_ts")
     if from_ts >= to_ts:
         raise ConfigError(f"{from_ts} is not before {to_ts}", setting="from_ts")
     base_id = find_valid_snapshot(lake, last.snapshot_id, from_ts + 1)
@@ -55,7 +56,10 @@ def _list_changes(
     lake: LakeSession, base: Snapshot, last: Snapshot, name: str, span: tuple[int, int]
 ) -> DataFrame:
     window = _prepare(lake, decide_as(base, last), last, span[1])
-    table = _find_table(TablesAt(span[1], window.plan.state), name)
+    names = LakeNames(LakeReader(lake.location), lake.feed, last)
+    table = names.choose(TablesAt(span[1], window.plan.state), name, "table")
+    if table.is_stopped:
+        raise ConfigError(f"{name} is {table.status}: {table.reason}", setting="table")
     start = window.frames.read_start(table.id)
     if start is not None:
         start = start.withColumn(COMMIT_TS, mark_start(F.col(COMMIT_TS), F.lit(None)))
@@ -85,15 +89,6 @@ def _prepare(lake: LakeSession, base: Snapshot, last: Snapshot, ts: int) -> Prep
     batch = end.batch if end.ts == ts else last.batch
     control = read_control_events(lake, base, batch)
     return prepare_reading(lake, base, control, ts, batch)
-
-
-def _find_table(tables: TablesAt, name: str) -> Incarnation:
-    found = tables.find(name)
-    if not found:
-        raise ConfigError(f"there is no table {name} at {tables.ts}", setting="table")
-    if found[0].is_stopped:
-        raise ConfigError(f"{name} is {found[0].status}: {found[0].reason}", setting="table")
-    return found[0]
 
 
 class _ImageReader:

@@ -75,15 +75,14 @@ class Exporter:
 
     def export(self, view: AsOfView, progress: Progress) -> list[ExportedTable]:
         """Write every table, unless a former export did."""
+        written = self.find_written(view.ts, view.snapshots)
+        if written is not None:
+            return written
         with self._explained():
             if "://" not in self.folder:
                 os.makedirs(self.folder, exist_ok=True)
             store = open_folder(self.folder)
-            snapshot = _find_newest_snapshot(self.location, view)
-            what = _What(self.location.changefeed, view.ts, self.format, snapshot)
-            written = self._begin(store, what)
-        if written is not None:
-            return written
+            _write_file(store, _WHAT, self._describe(view.ts, view.snapshots))
         exported: list[ExportedTable] = []
         tables = view.tables()
         for table in tables:
@@ -93,11 +92,22 @@ class Exporter:
             _write_file(store, _TABLES, exported)
         return exported
 
-    def _begin(self, store: fs.FileSystem, what: _What) -> list[ExportedTable] | None:
-        """Take the folder, which is empty or of a former export; return the tables of a whole one.
+    def find_written(self, ts: int, snapshots: tuple[int, int]) -> list[ExportedTable] | None:
+        """Return the tables of a former export of the same, if it wrote the whole of it.
 
-        Nothing else is ever overwritten.
+        Raise a `ConfigError` unless the folder is empty or of such an export: nothing else is ever
+        overwritten.
         """
+        with self._explained():
+            if "://" not in self.folder and not os.path.exists(self.folder):
+                return None
+            return self._find_written(open_folder(self.folder), self._describe(ts, snapshots))
+
+    def _describe(self, ts: int, snapshots: tuple[int, int]) -> _What:
+        newest = _find_newest_snapshot(self.location, snapshots)
+        return _What(self.location.changefeed, ts, self.format, newest)
+
+    def _find_written(self, store: fs.FileSystem, what: _What) -> list[ExportedTable] | None:
         selector = fs.FileSelector("", allow_not_found=True)
         names = {info.base_name for info in store.get_file_info(selector)}
         if names:
@@ -108,10 +118,7 @@ class Exporter:
             if former is not None and former != what:
                 raise ConfigError(_compare(former, what), file=self.folder, setting="--into")
             if _TABLES in names:
-                whole = _read_file(store, _TABLES, list[ExportedTable])
-                if whole is not None:
-                    return whole
-        _write_file(store, _WHAT, what)
+                return _read_file(store, _TABLES, list[ExportedTable])
         return None
 
     def _write(self, view: AsOfView, table: Incarnation) -> ExportedTable:
@@ -172,12 +179,12 @@ class Exporter:
             raise ConfigError(reason, file=self.folder, setting="--into") from None
 
 
-def _find_newest_snapshot(location: Lake, view: AsOfView) -> int:
-    """Find the newest snapshot that may have changed rows of the view.
+def _find_newest_snapshot(location: Lake, snapshots: tuple[int, int]) -> int:
+    """Find the newest snapshot that may have changed rows of a view (`AsOfView.snapshots`).
 
     Rows between two snapshots change with a replay that starts from the first one, or before it.
     """
-    base, last = view.snapshots
+    base, last = snapshots
     ids = [
         name.snapshot_id
         for name in read_snapshot_names(LakeReader(location))

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.written import read_json
@@ -21,8 +20,8 @@ from ticdc_assets.lake.events.event_rows import (
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.views.tables_at import select_named
 from ticdc_assets.plan.state import DdlName, Incarnation, State, ddl_name
+from ticdc_assets.stream.table_names import split_name
 
 # Events are read in blocks of about this size, so that memory does not depend on their number.
 _EVENTS_PER_READ = 20_000
@@ -110,17 +109,6 @@ def _quoted_ddl(reader: LakeReader, state: State, table: Incarnation) -> str | N
     return ddl[1][0] if ddl is not None and ddl[1][0] in (table.reason or "") else None
 
 
-def find_table(state: State, name: str) -> Incarnation:
-    """Find a table by `db.table`; raise a `ConfigError` unless exactly one matches."""
-    matches = select_named((state.incarnations[id] for _, id in state.names), name)
-    if len(matches) > 1:
-        names = " or ".join(f"`{t.schema.database}`.`{t.schema.table}`" for t in matches)
-        raise ConfigError(f"{name} may be {names}", setting="DB.TABLE")
-    if not matches:
-        raise ConfigError(f"no table {name} in the lake", setting="DB.TABLE")
-    return matches[0]
-
-
 def find_blocking_ddl(
     reader: LakeReader, state: State, table: Incarnation
 ) -> tuple[int, DdlName] | None:
@@ -150,10 +138,8 @@ def find_blocking_ddl(
 
 
 def possible_names(text: str) -> list[str]:
-    """Return the values of `name` that `db.table` can mean: names may contain dots."""
-    parts = text.split(".")
-    splits = range(1, len(parts))
-    names = (make_table_name(".".join(parts[:i]), ".".join(parts[i:])) for i in splits)
+    """Return the values of `name` that `db.table` can mean."""
+    names = (make_table_name(*pair) for pair in split_name(text))
     return [name for name in names if name is not None]
 
 
@@ -212,8 +198,6 @@ def read_schema_versions(reader: LakeReader, text: str) -> list[SchemaVersionRow
         for row in names
         if fold_name(f"{row['database']}.{row['table']}") == fold_name(text)
     }
-    if not ids:
-        raise ConfigError(f"no table {text} in the lake", setting="DB.TABLE")
     rows = reader.read(history, _VERSION_COLUMNS, pc.field("incarnation").isin(sorted(ids)))
     versions = [
         SchemaVersionRow(

@@ -20,6 +20,7 @@ from ticdc_assets.lake.events.event_rows import SCHEMA, make_table_name, read_ro
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.contracts import EVENT_IDENTITY
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.views.names import LakeNames
 from ticdc_assets.lake.views.overview import SchemaVersionRow, read_schema_versions
 from ticdc_assets.schema.types.checksum import Status, verify_checksum
 from ticdc_assets.schema.types.mysql_type import describe
@@ -105,6 +106,21 @@ class _Printer:
             return text
 
 
+class EventPrinter:
+    """Prints the values of a table's events as `show` does, by the schema of their time."""
+
+    def __init__(self, versions: Sequence[SchemaVersionRow]) -> None:
+        self._spans = _list_spans(versions)
+        self._print = _Printer()
+
+    def images(self, change: RowChange) -> tuple[Printed | None, Printed | None]:
+        """Return the old and the new row; as the stream states them if no schema is known."""
+        name = make_table_name(change.database, change.table) or ""
+        span = _find_span(self._spans, name, change)
+        schema = TableSchema(change.database, change.table, ()) if span is None else span.schema
+        return self._print.images(change, schema)
+
+
 @dataclass(frozen=True)
 class RowHistories:
     """The rows of a table, and of those that had its name before it."""
@@ -116,9 +132,11 @@ class RowHistories:
     _print: _Printer = field(default_factory=_Printer)
 
     @classmethod
-    def open(cls, reader: LakeReader, applied: Snapshot, text: str) -> "RowHistories":
+    def open(cls, names: LakeNames, text: str) -> "RowHistories":
         """Open the histories of `db.table`; raise a `ConfigError` if there never was one."""
-        return cls(reader, applied, text, read_schema_versions(reader, text))
+        names.require_known(text)
+        versions = read_schema_versions(names.reader, text)
+        return cls(names.reader, names.applied, text, versions)
 
     @property
     def schema(self) -> TableSchema:

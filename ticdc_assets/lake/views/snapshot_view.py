@@ -4,16 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
+from ticdc_assets.lake.columns.row_order import sort_by_key
 from ticdc_assets.lake.columns.stored_values import format_blocks
-from ticdc_assets.lake.log.applied_files import (
-    read_existing_snapshot,
-    read_snapshot,
-    read_snapshot_names,
-)
-from ticdc_assets.lake.log.snapshot import choose_valid_snapshot
+from ticdc_assets.lake.log.applied_files import find_base, read_existing_snapshot, read_snapshot
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.lake.views.tables_at import TablesAt, require_applied
+from ticdc_assets.lake.views.lake_range import require_in_range
+from ticdc_assets.lake.views.tables_at import TablesAt
 from ticdc_assets.plan.state import Incarnation
 
 # From about this many values on, Spark's cores make up for its start.
@@ -39,12 +36,12 @@ class SnapshotView(TablesAt):
             return f"Delta's {', '.join(sorted(unknown))}"
         return None if stored.has_files else "files that maintenance removed"
 
-    def lines(self, table: Incarnation) -> Iterator[bytes]:
-        """Yield a table's rows as JSON lines in byte order, as `asof` does."""
+    def lines(self, table: Incarnation, *, by_key: bool = False) -> Iterator[bytes]:
+        """Yield a table's rows as JSON lines in the order of `asof`."""
         if table.is_stopped or table.id not in self._versions:
             return
-        blocks = self._open(table).read()
-        yield from sorted(chain.from_iterable(format_blocks(blocks, table.schema)))
+        lines = chain.from_iterable(format_blocks(self._open(table).read(), table.schema))
+        yield from sort_by_key(lines, table.schema) if by_key else sorted(lines)
 
     def _open(self, table: Incarnation) -> StoredRows:
         return StoredRows(self._reader, f"current/{table.id}", self._versions[table.id])
@@ -55,9 +52,8 @@ def view_snapshot(reader: LakeReader, ts: int | None) -> SnapshotView | None:
     last = read_existing_snapshot(reader)
     if ts is None or ts == last.ts:
         return SnapshotView(last.ts, last.state, reader, last.versions)
-    require_applied(ts, last)
-    names = read_snapshot_names(reader)
-    base = read_snapshot(reader, choose_valid_snapshot(names, last.snapshot_id, ts + 1))
+    require_in_range(reader, ts, last)
+    base = read_snapshot(reader, find_base(reader, last, ts))
     if base.ts != ts:
         return None
     return SnapshotView(ts, base.state, reader, base.versions)

@@ -3,10 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.events.tso import to_datetime
-from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.plan.state import Incarnation, State
 
 
@@ -35,14 +32,3 @@ def select_named(tables: Iterable[Incarnation], name: str) -> list[Incarnation]:
         for table in tables
         if fold_name(f"{table.schema.database}.{table.schema.table}") == wanted
     ]
-
-
-def require_applied(ts: int, last: Snapshot) -> None:
-    """Raise a `ConfigError` if a ts is beyond the last snapshot."""
-    if ts > last.ts or not last.snapshot_id:
-        when = (
-            f"{last.ts} ({to_datetime(last.ts):%Y-%m-%d %H:%M:%S} UTC)"
-            if last.snapshot_id
-            else "nothing"
-        )
-        raise ConfigError(f"{ts} is not applied yet: the lake is at {when}", setting="--at")
