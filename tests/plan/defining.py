@@ -4,23 +4,37 @@ from collections.abc import Callable, Iterable
 
 from tests.plan.engine import Engine
 from ticdc_assets.events import Event, RowChange, SchemaChange, TableSchema
-from ticdc_assets.plan.definitions import Wanted, find_wanted
+from ticdc_assets.plan.definitions import find_wanted, want_before
 from ticdc_assets.schema.catalog import key_of
+from ticdc_assets.stream.ordering import place_row
 
 # The tables upstream at a ts.
 Upstream = Callable[[int], Iterable[TableSchema]]
 
 
-def read_wanted(engine: Engine, upstream: Upstream, sent: list[Event], ts: int) -> None:
+def read_wanted(
+    engine: Engine,
+    upstream: Upstream,
+    sent: list[Event],
+    ts: int,
+    *,
+    more_may_come: bool = True,
+) -> None:
     """Read definitions as a run does that applies what was sent up to a ts."""
+    newest = ts - 1 if more_may_come else ts
     ready = [e for e in sent if getattr(e, "commit_ts", ts + 1) <= ts]
     rows = [
-        Wanted(e.commit_ts - 1, e.database, e.table, e.schema_version)
+        want_before(
+            place_row(e.commit_ts, e.ordering, engine.now.ts),
+            e.database,
+            e.table,
+            e.schema_version,
+        )
         for e in ready
         if isinstance(e, RowChange)
     ]
     changes = [e for e in ready if isinstance(e, SchemaChange) and e.commit_ts >= engine.now.ts]
     for key, wanted in find_wanted(engine.now, changes, rows).items():
-        for schema in upstream(wanted.ts) if wanted.ts < ts else ():
+        for schema in upstream(wanted.ts) if wanted.ts <= newest else ():
             if key_of(schema) == key:
                 engine.define(wanted.ts, schema, wanted.version)

@@ -5,6 +5,7 @@ from functools import partial as bind
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from tests.plan.by_hand import RANGE, T, create, ddl, row, send
 from tests.plan.contents import contents, partial
@@ -12,7 +13,7 @@ from tests.plan.defining import read_wanted
 from tests.plan.engine import Engine
 from tests.plan.test_loads import after
 from tests.plan.test_random_histories import ts_of, windows
-from tests.reference.changefeeds import MANNERS, Ddl, Teller, cut, exchange, put, rename
+from tests.reference.changefeeds import MANNERS, Ddl, Teller, cut, edit, exchange, put, rename
 from tests.reference.random_upstream import World
 from ticdc_assets.events import Event, RowChange, TableSchema
 from ticdc_assets.plan.definitions import Wanted, find_wanted
@@ -183,6 +184,74 @@ def test_only_tables_that_need_one_want_a_definition() -> None:
         "parts": 10_150,
         "older": 10_150,
     }
+
+
+def undated(events: list[Event]) -> list[Event]:
+    """Return events as CSV without commit ts has them: a row has the version of its table."""
+    return [
+        replace(e, commit_ts=e.schema_version or 0, ordering="table_version")
+        if isinstance(e, RowChange)
+        else e
+        for e in events
+    ]
+
+
+W = f"{T}, w int"
+DROP_COLUMN = Ddl("ALTER TABLE `t` DROP COLUMN `w`", "t", T)
+FIRST_EVENTS = {
+    "a column is dropped": ([Ddl(f"CREATE TABLE `t` ({W}){RANGE}", "t", W)], DROP_COLUMN),
+    "a partition is dropped": (
+        [
+            create(
+                "t",
+                RANGE.replace("(PARTITION", "(PARTITION `p` VALUES LESS THAN (0),PARTITION"),
+            )
+        ],
+        Ddl("ALTER TABLE `t` DROP PARTITION `p`", "t"),
+    ),
+    "a table is renamed": ([create("old", RANGE)], rename("old", "t")),
+    "a table is created": ([], create("t", RANGE)),
+    "its only key is not primary": (
+        [Ddl("CREATE TABLE `t` (id int not null, v varchar(10), unique key (id))" + RANGE, "t")],
+        Ddl("ALTER TABLE `t` COMMENT 'c'", "t"),
+    ),
+}
+
+
+@pytest.mark.parametrize("dates_rows", [True, False], ids=["commit ts", "table version"])
+@pytest.mark.parametrize("manner", ["storage", "storage-new"])
+@pytest.mark.parametrize("first", FIRST_EVENTS)
+def test_a_definition_is_of_the_table_as_the_ddl_left_it_that_dates_its_first_rows(
+    first: str, manner: str, dates_rows: bool
+) -> None:
+    """TiDB shows what a DDL drops no more, from some time before its commit ts on."""
+    steps, ddl = FIRST_EVENTS[first]
+    teller = Teller(manner)
+    before = teller.tell(steps)
+    rows = [put("t", id=1, v="a"), put("t", id=11, v="-"), edit("t", {"id": 11, "v": "-"}, v="b")]
+    later = [
+        # CSV has no old values, by default.
+        replace(e, before=None) if isinstance(e, RowChange) else e
+        for e in teller.tell([ddl, *rows, DROP, put("t", id=12, v="c")])
+    ]
+    read: list[int] = []
+
+    def show(ts: int) -> list[TableSchema]:
+        read.append(ts)
+        return upstream([*before, *later], ts + 5)
+
+    sent = later if dates_rows else undated(later)
+    for step in (1, len(sent)):
+        engine = Engine()
+        for end in range(step, len(sent) + 1, step):
+            ts = later[end - 1].commit_ts
+            engine.take(sent[end - step : end])
+            read_wanted(engine, show, sent[:end], ts, more_may_come=False)
+            engine.advance(ts, more_may_come=False)
+        assert engine.problems == []
+        assert contents(engine) == {"t(id, v)": [("11", "b"), ("12", "c")]}
+    if first == "a table is created":
+        assert read == []
 
 
 # By its nature: nobody has seen the rows that come back.

@@ -12,12 +12,13 @@ from ticdc_assets.plan.state import State
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.reader import read_ddl
+from ticdc_assets.stream.ordering import OrderKey, Phase
 
 
 class Definition(Struct, frozen=True, kw_only=True):
     """How upstream defined a table at `ts`; it counts from there on.
 
-    It comes behind everything of its ts.
+    It comes right behind the DDLs of its ts.
     """
 
     # Numbers the definitions of a changefeed, from 1.
@@ -39,13 +40,19 @@ class Wanted(Struct, frozen=True):
     is_followed: bool = False
 
 
+def want_before(place: OrderKey, database: str, table: str, version: int | None = None) -> Wanted:
+    """Want the definition that a table has just before a place in the order."""
+    ts, phase = place
+    return Wanted(ts if phase > Phase.DEFINITIONS else ts - 1, database, table, version)
+
+
 def find_wanted(
     state: State, changes: Iterable[SchemaChange], first_rows: Iterable[Wanted]
 ) -> dict[TableKey, Wanted]:
     """Find the tables that lack a definition.
 
     One that is known lacks it from where it is applied to.  Of one that only new events show, it is
-    wanted just before the first: `changes`, or `first_rows`, which have that ts.
+    wanted just before the first: one of `changes`, or what `first_rows` want.
     """
     wanted = {table_key(each.database, each.table): each for each in _find_known(state)}
     known = {key for key, _ in state.names}
@@ -57,7 +64,7 @@ def find_wanted(
             if is_new:
                 created[key] = min(change.commit_ts, created.get(key, change.commit_ts))
             else:
-                first[key].append(Wanted(change.commit_ts - 1, database, table))
+                first[key].append(want_before((change.commit_ts, Phase.DDLS), database, table))
     for row in first_rows:
         first[table_key(row.database, row.table)].append(row)
     for key, events in first.items():

@@ -159,7 +159,7 @@ class _Planner:
         for load in window.loads:
             yield (load.ts, Phase.LOADS), load
         for definition in window.definitions:
-            yield (definition.ts, Phase.LOADS), definition
+            yield (definition.ts, Phase.DEFINITIONS), definition
 
     def _new_ddls(self) -> list[SchemaChange]:
         """Return each DDL of the window once, without those that `start` has applied."""
@@ -202,7 +202,7 @@ class _Planner:
 
         A stopped table stopped at something before: only a replay from there helps it.
         """
-        tables, schema, place = self._tables, definition.schema, (definition.ts, Phase.AFTER_DDLS)
+        tables, schema, place = self._tables, definition.schema, (definition.ts, Phase.DEFINITIONS)
         known = tables.find(schema.database, schema.table)
         if known is not None and not known.lacks_definition:
             return

@@ -20,7 +20,7 @@ from ticdc_assets.events import (
     Watermark,
 )
 from ticdc_assets.schema.catalog import TableKey, table_key
-from ticdc_assets.stream.ordering import Phase
+from ticdc_assets.stream.ordering import OrderKey, Phase, place_row
 
 
 class BufferedEvent(Struct, frozen=True):
@@ -92,8 +92,8 @@ class EventBuffer:
     def _add_row(self, change: RowChange) -> None:
         sender_pass = self._count_pass(change)
         if change.commit_ts > self.taken_ts:
-            phase = Phase.AFTER_DDLS if change.ordering == "table_version" else Phase.ROWS
-            self._append(change.commit_ts, phase, change, sender_pass)
+            place = place_row(change.commit_ts, change.ordering, self.taken_ts)
+            self._append(place, change, sender_pass)
 
     def _add_ddl(self, change: SchemaChange) -> None:
         self._observe_ts(change.position, change.commit_ts)
@@ -103,7 +103,7 @@ class EventBuffer:
         # The watermark of a DDL's own commit ts may arrive just before the DDL.
         if identity not in self._ddls_seen and change.commit_ts >= self.taken_ts:
             self._ddls_seen.add(identity)
-            self._append(change.commit_ts, Phase.DDLS, change)
+            self._append((change.commit_ts, Phase.DDLS), change)
 
     def _add_bootstrap(self, bootstrap: Bootstrap) -> None:
         """Buffer a bootstrap at the lowest ts its schema may hold from: the sender's last one."""
@@ -115,16 +115,15 @@ class EventBuffer:
                 since = schema.version or 0
             case TopicPosition(topic, partition):
                 since = self._partition_ts[topic, partition]
-        self._append(max(since, self.taken_ts + 1), Phase.AFTER_DDLS, bootstrap)
+        self._append((max(since, self.taken_ts + 1), Phase.AFTER_DDLS), bootstrap)
 
     def _append(
         self,
-        ts: int,
-        phase: Phase,
+        place: OrderKey,
         event: RowChange | SchemaChange | Bootstrap,
         sender_pass: int = 0,
     ) -> None:
-        item = BufferedEvent(ts, phase, self._arrivals, event, sender_pass)
+        item = BufferedEvent(*place, self._arrivals, event, sender_pass)
         self._events.append(item)
         self._all_events.append(item)
 

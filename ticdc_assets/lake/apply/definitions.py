@@ -31,9 +31,10 @@ from ticdc_assets.lake.upstream.snapshot import (
     TableUnreadable,
     UpstreamRows,
 )
-from ticdc_assets.plan.definitions import Definition, Wanted, find_wanted
+from ticdc_assets.plan.definitions import Definition, Wanted, find_wanted, want_before
 from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.schema.catalog import key_of
+from ticdc_assets.stream.ordering import place_row
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.stream.routing import passes_filter
 
@@ -52,11 +53,14 @@ def fetch_definitions(
     pending = {key_of(d.schema) for d in (*control.definitions, *control.late_definitions)}
     changes = [c for c in (*control.ddls, *control.late_ddls) if c.commit_ts <= end]
     found = find_wanted(since.state, changes, _find_first_rows(lake, since, end))
+    # DDLs of the resolved ts itself may still arrive, and come before a definition of that ts.
+    newest = end - 1 if control.more_may_come else end
     wanted = [
         each
         for key, each in sorted(found.items())
-        # DDLs of the resolved ts itself may still arrive, and come before a definition of that ts.
-        if each.ts < end and key not in pending and passes_filter(feed, each.database, each.table)
+        if each.ts <= newest
+        and key not in pending
+        and passes_filter(feed, each.database, each.table)
     ]
     if not wanted:
         return control, []
@@ -111,7 +115,7 @@ def _find_first_rows(lake: LakeSession, since: Snapshot, ts: int) -> Iterator[Wa
     unknown = [make_table_name(u.database, u.table) for u in since.state.unknown_tables]
     if unknown:
         is_new |= pc.field("name").isin(unknown)
-    names = ("database", "table", "schema_version")
+    names = ("database", "table", "schema_version", "ordering")
     where = (pc.field("kind") == "row") & (commit_ts <= ts) & is_new
     blocks = reader.read_blocks(reader.open("events"), (*names, "commit_ts"), where)
     # There may be many rows of few tables.
@@ -120,7 +124,8 @@ def _find_first_rows(lake: LakeSession, since: Snapshot, ts: int) -> Iterator[Wa
     states_version = lake.feed.transport != "storage"
     for row in _find_least(firsts, names, "commit_ts").to_pylist():
         version = row["schema_version"] if states_version else None
-        yield Wanted(row["commit_ts"] - 1, row["database"], row["table"], version)
+        place = place_row(row["commit_ts"], row["ordering"], since.ts)
+        yield want_before(place, row["database"], row["table"], version)
 
 
 def _find_least(rows: pa.Table, names: Sequence[str], number: str) -> pa.Table:
