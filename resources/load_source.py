@@ -1,8 +1,8 @@
 """Open what a load reads: an export of Dumpling's, on disk or in a bucket, or the database."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 
 from resources.storage import open_export_folder
@@ -13,7 +13,7 @@ from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.dumpling.export import list_export
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.load.export_source import ExportSource
-from ticdc_assets.lake.load.upstream_source import UpstreamSource
+from ticdc_assets.lake.load.upstream_source import UpstreamSource, open_upstream_source
 
 _SETTING = "DIR"
 
@@ -35,10 +35,9 @@ def open_export(place: str, dialect: Dialect) -> ExportSource:
     return ExportSource(folder, open_folder, export, location, dialect)
 
 
-@contextmanager
 def open_database(
-    database: UpstreamDatabase, feed: Changefeed, ts: int | None
-) -> Iterator[UpstreamSource]:
-    """Open the tables of a changefeed as of a TSO, by default the newest."""
-    with database.open_snapshot(ts) as snapshot:
-        yield UpstreamSource(snapshot, database.upstream.address, feed, takes_newest=ts is None)
+    database: UpstreamDatabase, feed: Changefeed, ts: int | None, names: Sequence[str] = ()
+) -> AbstractContextManager[UpstreamSource]:
+    """Open the tables of a changefeed as of a TSO, by default the newest that will do for them."""
+    address = database.upstream.address
+    return open_upstream_source(database.open_snapshot, address, feed, ts, names)

@@ -9,7 +9,7 @@ from typing import Any
 from resources.upstream import UpstreamDatabase
 from tests.mariadb_server import MariaDb
 from ticdc_assets.events import Column, TableSchema
-from ticdc_assets.lake.upstream.snapshot import UpstreamRows
+from ticdc_assets.lake.upstream.snapshot import TableUnreadable, UpstreamRows
 from ticdc_assets.lake.upstream.sql import quote, quote_text
 
 Row = dict[str, str | None]
@@ -29,6 +29,8 @@ class FakeTidb:
     server: MariaDb
     fill: Callable[[int], None] = lambda ts: None
     is_tidb: bool = True
+    # It has no jobs of DDL.
+    may_read_jobs: bool = True
     # What it was given to do, and how many connections there were.
     read: list[int] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
@@ -56,6 +58,10 @@ class _Rows:
 
     def query(self, sql: str, values: Sequence[str] | None = None) -> Any:
         self.fake.sent.append(sql)
+        if "tidb_ddl_job" in sql:
+            if not self.fake.may_read_jobs:
+                raise TableUnreadable("SELECT command denied to user")
+            return []
         sql = _TEXT.sub(r"CAST(CONVERT(\1 USING utf8mb4) AS BINARY)", sql)
         rows = self.rows.query(sql, values)
         if not sql.startswith("SHOW"):

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +11,37 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from resources.storage import open_sink_folder
 from resources.upstream import UpstreamDatabase
 from tests.lake.canal import FEED, change, ddl, placed, watermark
 from tests.lake.fake_tidb import FakeTidb
+from tests.lake.recorded_tidb import RecordedTidb, read_recordings
 from tests.mariadb_server import MariaDb
-from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.changefeed import CsvDialect, changefeed_from_uri
 from ticdc_assets.changefeed.upstream import Upstream
-from ticdc_assets.lake.advance import AdvanceResult, RecordSource, advance, replay_tables
+from ticdc_assets.demo.change import ChangedRow, CommittedTransaction, Ddl, DdlKind
+from ticdc_assets.demo.csv_lines import CsvLines
+from ticdc_assets.demo.delivery import Delivery
+from ticdc_assets.demo.storage import StorageWriter
+from ticdc_assets.lake.advance import (
+    AdvanceResult,
+    FolderSource,
+    RecordSource,
+    advance,
+    replay_tables,
+)
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.definitions import read_definitions
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
+from ticdc_assets.lake.upstream.definition import read_definition
 from ticdc_assets.lake.upstream.snapshot import OpenUpstream, SnapshotTooOld
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import build_ledger
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.storage_sink.path import Layout
 
 # What upstream keeps is younger.
 OLDEST = 30
@@ -117,7 +132,11 @@ def test_a_run_without_upstream_goes_on_and_the_next_one_completes_the_table(
     assert "partitions are unknown" in texts[1]
     assert status(lake) == "paused"
 
-    assert run(lake, [*SENT, *MORE], fake.open).applied.problems == []
+    # Without the right to read which DDL is unfinished, it says so, and does what it can.
+    fake.may_read_jobs = False
+    (problem,) = run(lake, [*SENT, *MORE], fake.open).applied.problems
+    assert problem.kind == "definition"
+    assert "GRANT SELECT ON mysql.tidb_ddl_job" in problem.reason
     assert (status(lake), show(lake)) == ("partial", [NEW])
 
 
@@ -156,6 +175,60 @@ def without_extension(message: Message) -> Message:
     ts = content.pop("_tidb")
     value = json.dumps(content | {"es": ts["commitTs"]}).encode()
     return msgspec.structs.replace(message, value=value)
+
+
+DROP_COLUMN = read_recordings()["alter table t drop column v"]
+
+
+def test_a_definition_of_a_ts_in_the_middle_of_a_ddl_has_nothing_of_it(lake: LakeSession) -> None:
+    """TiDB shows the column no more from some time before the ts of its DROP on."""
+    tidb, start, end = RecordedTidb(DROP_COLUMN), DROP_COLUMN.changes[0], DROP_COLUMN.done + 9
+    first = {"id": "1", "v": "2", "w": "3"}
+    sent = [
+        change("INSERT", "rec", "t", start, first, v="int", w="int"),
+        watermark(DROP_COLUMN.middle),
+    ]
+    # The table is known up to there, and its definition is not.
+    assert run(lake, sent, None).applied.problems == []
+    sent += [
+        ddl("rec", "t", DROP_COLUMN.done, "ALTER", DROP_COLUMN.sql),
+        change("INSERT", "rec", "t", end - 1, {"id": "2", "w": "4"}, w="int"),
+        watermark(end),
+    ]
+    assert run(lake, sent, tidb.open).applied.problems == []
+    (definition,) = read_definitions(LakeReader(lake.location))
+    assert definition.ts == DROP_COLUMN.middle
+    assert [column.name for column in definition.schema.columns] == ["id", "v", "w"]
+    shown = as_of(lake)
+    lines = sorted(shown.lines(shown.find("rec.t")[0]))
+    assert lines == [b'{"id":"1","w":"3"}\n', b'{"id":"2","w":"4"}\n']
+
+
+def test_rows_that_the_version_of_their_table_dates_follow_its_ddl_and_its_definition(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    done, folder = DROP_COLUMN.done, tmp_path / "folder"
+    folder.mkdir()
+    schemas = [
+        read_definition(RecordedTidb(DROP_COLUMN, ts).query, "rec", "t")
+        for ts in (DROP_COLUMN.changes[0], done)
+    ]
+    dialect = CsvDialect(include_commit_ts=False)
+    begin = Delivery(DROP_COLUMN.changes[0])
+    writer = StorageWriter(folder, partial(CsvLines, dialect=dialect), Layout(), begin)
+    writer.take(Ddl(done, DdlKind(6, "ALTER"), DROP_COLUMN.sql, "rec", *schemas))
+    row = ChangedRow(schemas[1], None, ("1", "3"))
+    writer.take(CommittedTransaction(done + 5, [row]))
+    writer.flush(done + 9)
+    feed = changefeed_from_uri(f"file://{folder}?protocol=csv", id="f")
+    lake = LakeSession(spark, Lake(str(tmp_path / "lake"), "f"), feed)
+    tidb = RecordedTidb(DROP_COLUMN)
+    open_folder = partial(open_sink_folder, feed)
+    result = advance(lake, FolderSource(open_folder(), open_folder, tidb.open))
+    assert result.applied.problems == []
+    assert tidb.read == [done]
+    shown = as_of(lake)
+    assert list(shown.lines(shown.find("rec.t")[0])) == [b'{"id":"1","w":"3"}\n']
 
 
 def find_id(lake: LakeSession) -> str:

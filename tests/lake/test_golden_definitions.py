@@ -40,6 +40,8 @@ class MemoryTidb:
         self.ts = ts
 
     def query(self, sql: str, values: Sequence[str] | None = None) -> Sequence[Row]:
+        if "tidb_ddl_job" in sql:
+            return []
         wanted = _SHOW.fullmatch(sql)
         assert wanted is not None
         for schema in schemas_at(self.ts):

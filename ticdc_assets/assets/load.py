@@ -62,6 +62,8 @@ def load_job(feed: Changefeed) -> dg.JobDefinition:
             source.choose_tables(config.tables)
             source.read_ts()
             opened = spark.open_lake(lake.for_changefeed(feed.id), feed)
+            for note in source.notes:
+                context.log.warning(note)
             results = load_tables(opened, source, config.tables, _Progress(context).show)
         metadata: dict[str, Any] = {
             "ticdc/tables": len(results),
@@ -98,7 +100,7 @@ def _open_source(feed: Changefeed, config: Loading) -> AbstractContextManager[Lo
     database = find_upstream(
         feed, max_connections=config.max_connections, rows_per_second=config.rows_per_second
     )
-    return open_database(database, feed, _read_at(config.at))
+    return open_database(database, feed, _read_at(config.at), config.tables)
 
 
 def _read_at(stated: object) -> int | None:

@@ -1,7 +1,6 @@
 """`load`: start tables from an export of Dumpling's, or from the database upstream."""
 
 import argparse
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from resources.load_source import open_database, open_export
@@ -45,7 +44,7 @@ def load(options: argparse.Namespace) -> int:
     for line in texts.align_columns(lines, frozenset((1, 2))):
         say(line)
     say(f"  in {progress.seconds:.1f} s")
-    _warn(source.skipped, results)
+    _warn(source, results)
     if any(result.outcome == "loaded" for result in results):
         say(f"  the next run takes them up: {format_command(options, 'advance')}")
     return 1 if any(r.outcome == "failed" or r.quarantined for r in results) else 0
@@ -62,7 +61,7 @@ def _open_source(options: argparse.Namespace) -> AbstractContextManager[LoadSour
             reason = "cannot be combined with options that an export was written with"
             raise ConfigError(reason, setting="--from-upstream")
         feed = find_changefeed(options)
-        return open_database(find_upstream(feed, **limits), feed, options.at)
+        return open_database(find_upstream(feed, **limits), feed, options.at, options.table)
     if options.dir is None:
         raise ConfigError("is missing: name an export, or give --from-upstream", setting="DIR")
     if limits or options.at is not None:
@@ -113,8 +112,10 @@ def _describe(result: TableResult) -> list[str]:
     return [name, f"{result.rows:,}", f"{result.quarantined:,}", result.outcome]
 
 
-def _warn(skipped: Sequence[tuple[str, str]], results: list[TableResult]) -> None:
-    for name, reason in skipped:
+def _warn(source: LoadSource, results: list[TableResult]) -> None:
+    for note in source.notes:
+        warn(note)
+    for name, reason in source.skipped:
         warn(f"skipped: {name}: {reason}")
     for result in results:
         if result.reason is not None:

@@ -23,7 +23,8 @@ from ticdc_assets.lake.log.definitions import append_definitions
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.upstream.definition import read_definition
+from ticdc_assets.lake.upstream.ddl_jobs import explain_hidden_jobs
+from ticdc_assets.lake.upstream.definition import read_definition, read_definition_at
 from ticdc_assets.lake.upstream.snapshot import (
     OpenUpstream,
     RowsUnreadable,
@@ -77,9 +78,14 @@ def _fetch(
     problems: list[Problem] = []
     try:
         with open_upstream() as upstream:
-            # No other database shows a definition at a ts.
-            for each in wanted if upstream.is_tidb else ():
-                read = _read(upstream, each, each.ts | within)
+            if not upstream.is_tidb:
+                # No other database shows a definition at a ts.
+                return []
+            hidden = explain_hidden_jobs(upstream.query)
+            if hidden is not None:
+                problems.append(Problem("definition", hidden))
+            for each in wanted:
+                read = _read(upstream, each, each.ts | within, sees_ddl=hidden is None)
                 if isinstance(read, TableSchema):
                     schema, now = replace(read, version=each.version), datetime.now(UTC)
                     definitions.append(Definition(id=0, ts=each.ts, schema=schema, read_at=now))
@@ -93,11 +99,16 @@ def _fetch(
     return problems
 
 
-def _read(upstream: UpstreamRows, wanted: Wanted, ts: int) -> TableSchema | str | None:
+def _read(
+    upstream: UpstreamRows, wanted: Wanted, ts: int, *, sees_ddl: bool
+) -> TableSchema | str | None:
     """Read a definition, or say why it cannot be read; None if it is gone and may be."""
+    database, table = wanted.database, wanted.table
     try:
+        if sees_ddl:
+            return read_definition_at(upstream, database, table, ts)
         upstream.read_at(ts)
-        return read_definition(upstream.query, wanted.database, wanted.table)
+        return read_definition(upstream.query, database, table)
     except SnapshotTooOld as error:
         # A table that only this window shows is followed from the next one on.
         return str(error) if wanted.is_followed else None

@@ -35,6 +35,7 @@ class ExportSource:
     dialect: Dialect
 
     takes_newest = False
+    notes = ()
 
     @property
     def skipped(self) -> Sequence[tuple[str, str]]:

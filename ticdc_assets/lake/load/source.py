@@ -125,6 +125,10 @@ class LoadSource(Protocol):
         """Files and objects that are not loaded, and why."""
 
     @property
+    def notes(self) -> Sequence[str]:
+        """What else a person has to know of the source."""
+
+    @property
     def takes_newest(self) -> bool:
         """Whether a load takes the newest ts; then one that no run took up yet is not repeated."""
 

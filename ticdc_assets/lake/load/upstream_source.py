@@ -5,9 +5,10 @@ as there are connections are read at a time, and of each no more is held than tw
 read while Spark writes the one before it.
 """
 
+import time
 from collections import defaultdict
-from collections.abc import Collection, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -20,8 +21,13 @@ from ticdc_assets.lake.load.batches import add_typed, format_columns
 from ticdc_assets.lake.load.source import check_ts, choose_named
 from ticdc_assets.lake.load.upstream_pages import PageReader
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.upstream.ddl_jobs import (
+    UnfinishedDdl,
+    explain_hidden_jobs,
+    find_unfinished,
+)
 from ticdc_assets.lake.upstream.definition import read_definition
-from ticdc_assets.lake.upstream.snapshot import UpstreamSnapshot
+from ticdc_assets.lake.upstream.snapshot import TableUnreadable, UpstreamSnapshot
 from ticdc_assets.lake.upstream.sql import decode
 from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
 from ticdc_assets.stream.routing import passes_filter
@@ -35,6 +41,12 @@ _SYSTEM = (
     *("inspection_schema", "lightning_task_info", "tidb_cdc"),
 )
 _KINDS = {"VIEW": "a view: it has no rows of its own", "SEQUENCE": "a sequence"}
+# How long to look for a TSO at which no DDL is unfinished, and how often, in seconds.
+_PATIENCE, _POLL_INTERVAL = 30.0, 0.5
+_UNFINISHED = (
+    "at this TSO, TiDB is in the middle of a DDL of it, and readers see a part of that before its"
+    " commit ts: load it when the DDL has ended, or as of before it (--at {}): {}"
+)
 
 
 class UpstreamSource:
@@ -49,15 +61,19 @@ class UpstreamSource:
         self.takes_newest = takes_newest
         self.skipped: list[tuple[str, str]] = []
         self._tables: list[UpstreamTable] = []
+        self.notes, unfinished = _list_unfinished(snapshot)
         listed = ", ".join(f"'{name}'" for name in _SYSTEM)
+        id = "TIDB_TABLE_ID" if snapshot.is_tidb else "NULL"
         rows = snapshot.query(
-            "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, DATA_LENGTH"
+            f"SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, DATA_LENGTH, {id}"
             " FROM information_schema.TABLES"
             f" WHERE LOWER(TABLE_SCHEMA) NOT IN ({listed}) ORDER BY 1, 2"
         )
         for row in rows:
             database, name, kind = (decode(value) for value in row[:3])
-            table = UpstreamTable(self, database, name, int(row[3] or 0))
+            id_now = int(row[4]) if row[4] is not None else None
+            ddl = next((each for each in unfinished if each.concerns(database, name, id_now)), None)
+            table = UpstreamTable(self, database, name, int(row[3] or 0), ddl)
             if kind == "BASE TABLE":
                 self._tables.append(table)
             elif passes_filter(feed, database, name):
@@ -100,6 +116,37 @@ class UpstreamSource:
         return passing
 
 
+@contextmanager
+def open_upstream_source(
+    open_snapshot: Callable[[int | None], AbstractContextManager[UpstreamSnapshot]],
+    address: str,
+    feed: Changefeed,
+    ts: int | None,
+    names: Sequence[str],
+) -> Iterator[UpstreamSource]:
+    """Open the tables of a changefeed as of a TSO.
+
+    By default, it is the newest; if DDL of these tables, or of any, is unfinished, a newer one.
+    """
+    until = time.monotonic() + _PATIENCE
+    while True:
+        with open_snapshot(ts) as snapshot:
+            source = UpstreamSource(snapshot, address, feed, takes_newest=ts is None)
+            is_unfinished = any(table.unfinished for table in source.choose_tables(names))
+            if ts is not None or not is_unfinished or time.monotonic() >= until:
+                yield source
+                return
+        time.sleep(_POLL_INTERVAL)
+
+
+def _list_unfinished(snapshot: UpstreamSnapshot) -> tuple[list[str], list[UnfinishedDdl]]:
+    """List the DDL that readers may see a part of; if that is hidden, say so."""
+    if not snapshot.is_tidb:
+        return [], []
+    hidden = explain_hidden_jobs(snapshot.query)
+    return ([], find_unfinished(snapshot.query)) if hidden is None else ([hidden], [])
+
+
 @dataclass(frozen=True)
 class UpstreamTable:
     """A table of the database."""
@@ -109,6 +156,8 @@ class UpstreamTable:
     table: str
     # An estimate of the server's.
     size: int
+    # One that readers may see a part of.
+    unfinished: UnfinishedDdl | None = None
 
     @property
     def name(self) -> str:
@@ -119,6 +168,9 @@ class UpstreamTable:
         return f"{self.source.origin}/{self.database}"
 
     def read_schema(self, catalog: SchemaCatalog) -> TableSchema:
+        if self.unfinished is not None:
+            reason = _UNFINISHED.format(self.unfinished.start_ts, self.unfinished.sql)
+            raise TableUnreadable(reason)
         spelled = self.source.list_spelled(self.database, self.table)
         if len(spelled) > 1:
             names = " and ".join(sorted(spelled))

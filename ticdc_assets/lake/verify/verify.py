@@ -28,7 +28,7 @@ from ticdc_assets.lake.upstream.snapshot import (
     UpstreamSnapshot,
 )
 from ticdc_assets.lake.verify.canonical import ComparedColumn
-from ticdc_assets.lake.verify.columns import NotComparable, match_columns
+from ticdc_assets.lake.verify.columns import NotComparable, explain_unfinished, match_columns
 from ticdc_assets.lake.verify.narrowing import DifferentRow, compare_entries
 from ticdc_assets.lake.verify.results import (
     Difference,
@@ -196,6 +196,8 @@ class _Run:
             found = replace(blank, verdict="differs", reason=str(error))
         except TableUnreadable as error:
             found = replace(blank, reason=error.reason)
+        if found.verdict == "differs" and (ddl := explain_unfinished(table.schema, upstream)):
+            found = replace(blank, reason=ddl)
         return replace(found, seconds=time.monotonic() - start)
 
     def _verify(
