@@ -14,6 +14,7 @@
     ├── RowChecksumMismatch a row that differs from the checksum TiCDC sent with it; not applied
     ├── UnreadableDdl       a DDL statement that the reader does not understand; never guessed at
     ├── UnsupportedDdl      a DDL statement that the reader understands and the lake cannot apply
+    │   └── ContradictingDdl    one of columns or partitions that the known schema does not have
     └── TableCannotContinue a table that cannot be kept right from here on; a person must decide
 
 Raise the leaf, catch the branch.  An error carries fields, not only text, and never a credential.
@@ -132,6 +133,10 @@ class UnsupportedDdl(TicdcError):
         self.reason = reason
         self.sql = sql
         super().__init__(f"{reason}: {sql}" if sql else reason)
+
+
+class ContradictingDdl(UnsupportedDdl):
+    """A DDL statement that is of another schema than the known one."""
 
 
 class TableCannotContinue(TicdcError):

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.plan.by_hand import UNREADABLE, T, create, row, send
+from tests.plan.by_hand import RANGE, UNREADABLE, T, create, row, send
 from tests.plan.contents import contents, partial
 from tests.plan.engine import Engine
 from tests.plan.test_random_histories import ts_of, windows
@@ -117,3 +117,36 @@ def test_ddl_after_a_load_changes_its_rows() -> None:
     send(engine, more[-1].commit_ts, *more)
     assert contents(engine) == {"x(id, v, w)": [("1", "a", "4"), ("2", "b", "5")]}
     assert partial(engine) == set()
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("DROP COLUMN `w`", "the known schema has no column 'w'"),
+        ("DROP PARTITION `p`", "not all of these partitions are known: p"),
+    ],
+)
+def test_a_table_that_lacks_what_a_ddl_drops_says_that_it_may_have_been_loaded_in_the_middle(
+    sql: str, reason: str
+) -> None:
+    teller = Teller("canal")
+    first = teller.tell([create("t", RANGE), put("t", id=1, v="a")])
+    upstream = Model()
+    upstream.add(first)
+    upstream.advance(10**9)
+    engine = Engine()
+    ts = first[-1].commit_ts
+    engine.load(ts, next(iter(upstream.tables)))
+    (dropped,) = teller.tell([Ddl(f"ALTER TABLE `t` {sql}", "t", T)])
+    send(engine, dropped.commit_ts, dropped)
+    (stopped,) = engine.stopped().values()
+    assert stopped == (
+        f"paused: {reason}: ALTER TABLE `t` {sql}; the table was loaded as of {ts}: if TiDB was in"
+        " the middle of this statement then, load it as of a later TSO"
+    )
+    # Of a statement that nobody understands, it says nothing.
+    (unreadable,) = teller.tell([UNREADABLE])
+    engine = Engine()
+    engine.load(ts, next(iter(upstream.tables)))
+    send(engine, unreadable.commit_ts, unreadable)
+    assert "loaded" not in engine.stopped()["shop", "t"]

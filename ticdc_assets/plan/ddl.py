@@ -16,7 +16,12 @@ from ticdc_assets.schema.catalog import table_key
 from ticdc_assets.schema.effect import Effect
 from ticdc_assets.schema.name_resolution import affected_names
 from ticdc_assets.stream.ordering import Phase
-from ticdc_assets.stream.problem import ROWS_IN_WRONG_PARTITIONS, Problem, list_approximations
+from ticdc_assets.stream.problem import (
+    LOADED_IN_DDL,
+    ROWS_IN_WRONG_PARTITIONS,
+    Problem,
+    list_approximations,
+)
 
 _WAITS_WITH_ROWS = "rows of {}.{} arrived before any schema of it, and wait for their schema"
 
@@ -105,10 +110,17 @@ class DdlApplier:
             case effects.TableRecovered(database, name, schema, drops_ago):
                 dropped = tables.find_dropped(table_key(database, name), drops_ago)
                 tables.move(dropped, schema, ts, sql)
-            case effects.TablePaused(database, name, reason):
-                tables.pause(database, name, reason, ts)
+            case effects.TablePaused():
+                self._pause(effect, ts)
             case effects.AllTablesPaused(reason):
                 tables.pause_all(reason, ts)
+
+    def _pause(self, effect: effects.TablePaused, ts: int) -> None:
+        table = self._tables.find(effect.database, effect.table)
+        reason = effect.reason
+        if effect.contradicts and table is not None and table.is_loaded:
+            reason = LOADED_IN_DDL.format(reason, table.created_ts)
+        self._tables.pause(effect.database, effect.table, reason, ts)
 
     def _truncate(self, effect: effects.TableTruncated, ts: int) -> None:
         schema = effect.schema

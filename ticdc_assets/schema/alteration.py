@@ -9,7 +9,7 @@ from functools import singledispatch
 
 from msgspec.structs import replace
 
-from ticdc_assets.errors import UnsupportedDdl
+from ticdc_assets.errors import ContradictingDdl, UnsupportedDdl
 from ticdc_assets.events import Column, Index, Partition, Partitioning, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.ddl import statement as ddl
@@ -183,7 +183,7 @@ def _find_column(schema: TableSchema, name: str, *, if_exists: bool = False) -> 
     """
     column = schema.column(name)
     if column is None and not if_exists and schema.origin != "inferred":
-        raise UnsupportedDdl(f"the known schema has no column {name!r}")
+        raise ContradictingDdl(f"the known schema has no column {name!r}")
     return column
 
 
@@ -195,7 +195,7 @@ def _drop_observed_column(schema: TableSchema, column: Column, *same: Column) ->
     """
     kinds = {describe(c.type).kind for c in (column, *same)}
     if schema.origin != "inferred" or len(kinds) > 1:
-        raise UnsupportedDdl(f"the known schema already has a column {column.name!r}")
+        raise ContradictingDdl(f"the known schema already has a column {column.name!r}")
     return replace(schema, columns=tuple(c for c in schema.columns if c is not column))
 
 
@@ -326,8 +326,8 @@ def find_partitions(schema: TableSchema, names: tuple[str, ...]) -> tuple[str, .
     return known
 
 
-def _unknown_partitions(names: tuple[str, ...]) -> UnsupportedDdl:
-    return UnsupportedDdl(f"not all of these partitions are known: {', '.join(names)}")
+def _unknown_partitions(names: tuple[str, ...]) -> ContradictingDdl:
+    return ContradictingDdl(f"not all of these partitions are known: {', '.join(names)}")
 
 
 def _set_partitions(schema: TableSchema, partitions: tuple[Partition, ...]) -> TableSchema:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ticdc_assets.errors import CONTENT_ERRORS, UnreadableDdl, UnsupportedDdl
+from ticdc_assets.errors import CONTENT_ERRORS, ContradictingDdl, UnreadableDdl, UnsupportedDdl
 from ticdc_assets.errors import describe_content_error as describe
 from ticdc_assets.events import SchemaChange, TableSchema
 from ticdc_assets.events.table_schema import fold_name
@@ -59,13 +59,14 @@ def apply_ddl(change: SchemaChange, catalog: SchemaCatalog) -> list[Effect]:
     try:
         statements = read_ddl(change.sql)
     except UnreadableDdl as error:
-        return application.pause(stated_tables(change), f"cannot read the DDL: {error.reason}")
+        unread = UnsupportedDdl(f"cannot read the DDL: {error.reason}")
+        return application.pause(stated_tables(change), unread)
     effects: list[Effect] = []
     for statement in statements:
         try:
             effects += application.apply(statement)
         except CONTENT_ERRORS as error:
-            effects += application.pause(affected_tables(statement, change), describe(error))
+            effects += application.pause(affected_tables(statement, change), error)
     return effects
 
 
@@ -110,12 +111,13 @@ class _Application:
                     catalog.drop_view(*self._qualify(name))
         return []
 
-    def pause(self, tables: list[tuple[str, str]], reason: str) -> list[Effect]:
+    def pause(self, tables: list[tuple[str, str]], error: Exception) -> list[Effect]:
         """Pause tables, or all tables if a name is missing.
 
         An unknown table is added to the catalog, so that later renames of it can be followed.
         """
-        reason = f"{reason}: {self._change.sql}"
+        reason = f"{describe(error)}: {self._change.sql}"
+        contradicts = isinstance(error, ContradictingDdl)
         if not tables or not all(database and table for database, table in tables):
             for schema in list(self._catalog):
                 self._catalog.mark_uncertain(schema)
@@ -126,7 +128,7 @@ class _Application:
                 unknown = TableSchema(database, table, (), origin="inferred")
                 known = self._catalog.get(database, table)
                 schema = self._catalog.mark_uncertain(known or unknown)
-                effects.append(TablePaused(schema.database, schema.table, reason))
+                effects.append(TablePaused(schema.database, schema.table, reason, contradicts))
         return effects
 
     # CREATE
@@ -220,7 +222,7 @@ class _Application:
         if len(sources) > 1:
             tables = [(source.database, source.table) for source in sources]
             reason = f"cannot rename {old.table!r}: it may be {_format_or(sources)}"
-            return self.pause([*tables, new_name], reason)
+            return self.pause([*tables, new_name], UnsupportedDdl(reason))
         (source,) = sources
         renamed = self._reconcile(source.with_name(*new_name))
         schema = self._catalog.rename(source, renamed, self._change.commit_ts)

@@ -143,11 +143,15 @@ class TableRecovered(Struct, frozen=True):
 
 
 class TablePaused(Struct, frozen=True):
-    """The DDL could not be applied to this table; a person must decide."""
+    """The DDL could not be applied to this table; a person must decide.
+
+    `contradicts` says that it is of another schema than the known one.
+    """
 
     database: str
     table: str
     reason: str
+    contradicts: bool = False
 
 
 class AllTablesPaused(Struct, frozen=True):

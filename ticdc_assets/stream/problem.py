@@ -80,6 +80,10 @@ NOT_COVERED = (
     " then rebuild the table"
 )
 ROWS_NOT_LOADED = "{} rows of the load as of {} are in the quarantine"
+LOADED_IN_DDL = (
+    "{}; the table was loaded as of {}: if TiDB was in the middle of this statement then, load it"
+    " as of a later TSO"
+)
 NOT_DEFINED = (
     "its definition upstream contradicts what the changefeed sent, so its schema stays as the"
     " stream shows it: {}"
