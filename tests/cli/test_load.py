@@ -243,3 +243,16 @@ def test_a_database_that_cannot_be_loaded_is_an_error_before_spark_starts(
     assert f"{seconds} is no TSO but Unix" in fails_with("--from-upstream", "--at", seconds)
     assert f"--at: {TO_COME} is to come, at 2109" in fails_with("--from-upstream", "--at", TO_COME)
     assert "--table: d.w is a view: it has no rows" in fails_with(*at, "--table", "d.w")
+
+
+def test_rows_without_a_commit_ts_are_an_error_before_anything_is_read(
+    here: object, run: Run, tmp_path: Path
+) -> None:
+    uri = f"file://{tmp_path}/none?protocol=csv"
+    text = f'[[changefeed]]\nid = "f"\nsink-uri = "{uri}"\n[changefeed.upstream]\n'
+    Path("changefeeds.toml").write_text(f'{text}host = "127.0.0.1"\nport = 1\nuser = "u"\n')
+    for source in ("--from-upstream", tmp_path / "none"):
+        code, out, (line,) = run("load", source)
+        assert (code, out) == (2, b"")
+        assert "changefeed f: sink.csv.include-commit-ts: is not true" in line
+        assert "create the changefeed anew, with include-commit-ts = true" in line

@@ -11,9 +11,10 @@ import pytest
 from deltalake import write_deltalake
 
 from tests.lake.upstream_copy import read_schema
-from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.changefeed import CsvDialect, changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.written import write_json
+from ticdc_assets.lake.load.load import require_loadable
 from ticdc_assets.lake.log.loads import choose_load_ts, find_newest_load, read_loads
 from ticdc_assets.lake.store.arrow import arrow_schema, make_table
 from ticdc_assets.lake.store.contracts import EVENTS, LOADS
@@ -66,9 +67,13 @@ def test_events_that_state_milliseconds_are_applied_again_from_the_last_one_on(
     assert ts == (TS >> 18 << 18) - 1
 
 
-def test_rows_without_a_commit_ts_cannot_follow_a_load(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="include-commit-ts"):
-        choose_load_ts(open_lake(tmp_path), CSV, TS)
+def test_rows_without_a_commit_ts_cannot_follow_a_load() -> None:
+    with pytest.raises(
+        ConfigError, match=r"changefeed f: sink\.csv\.include-commit-ts: is not true"
+    ):
+        require_loadable(CSV)
+    require_loadable(replace(CSV, csv=CsvDialect(include_commit_ts=True)))
+    require_loadable(CANAL)
 
 
 DDL = """CREATE TABLE t (id bigint unsigned PRIMARY KEY, v varchar(9), at datetime, day date,

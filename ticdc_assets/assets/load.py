@@ -17,7 +17,7 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.dumpling.dialect import Dialect, find_zone
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events.tso_text import parse_tso
-from ticdc_assets.lake.load.load import LoadProgress, TableResult, load_tables
+from ticdc_assets.lake.load.load import LoadProgress, TableResult, load_tables, require_loadable
 from ticdc_assets.lake.load.source import LoadSource
 from ticdc_assets.naming import identifier
 from ticdc_assets.safe_text import quote_given, redacted_errors
@@ -91,6 +91,7 @@ def load_job(feed: Changefeed) -> dg.JobDefinition:
 
 
 def _open_source(feed: Changefeed, config: Loading) -> AbstractContextManager[LoadSource]:
+    require_loadable(feed)
     if config.from_upstream == (config.directory is not None):
         reason = "names an export: set it, or from_upstream = true"
         raise ConfigError(reason, setting="directory")

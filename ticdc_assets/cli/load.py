@@ -13,7 +13,7 @@ from ticdc_assets.cli.source import find_changefeed, format_command
 from ticdc_assets.cli.upstream_options import read_limits
 from ticdc_assets.dumpling.dialect import Dialect, find_zone, make_dialect
 from ticdc_assets.errors import ConfigError, MalformedMessage
-from ticdc_assets.lake.load.load import LoadProgress, TableResult, load_tables
+from ticdc_assets.lake.load.load import LoadProgress, TableResult, load_tables, require_loadable
 from ticdc_assets.lake.load.source import LoadSource
 from ticdc_assets.safe_text import escape_control
 
@@ -25,8 +25,9 @@ _HEAD = ["table", "rows", "quarantined", "result"]
 
 def load(options: argparse.Namespace) -> int:
     """Load tables."""
+    # Checked here because reading upstream and starting Spark take seconds.
+    require_loadable(find_changefeed(options))
     with _open_source(options) as source:
-        # Checked here because starting Spark takes seconds.
         source.choose_tables(options.table)
         ts = source.read_ts()
         lake = open_lake(options)

@@ -22,6 +22,7 @@ from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.lake.upstream.snapshot import UpstreamError
 from ticdc_assets.plan.load import Load, name_loaded_incarnation
+from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.safe_text import describe_error
 from ticdc_assets.schema.catalog import TableKey, key_of
 from ticdc_assets.schema.types.mysql_type import require_known_types
@@ -61,6 +62,21 @@ class LoadProgress:
 ShowProgress = Callable[[LoadProgress], None]
 
 
+def require_loadable(feed: Changefeed) -> None:
+    """Raise a `ConfigError` if no load can start tables of this changefeed."""
+    if feed.renames_tables:
+        reason = "renames tables: what is loaded would have other names than the lake's tables"
+        raise ConfigError(reason, setting="target-schema or target-table")
+    if get_ordering(feed) == "table_version":
+        reason = (
+            "is not true: rows state no commit ts, so which of them a load has already is not"
+            " known; create the changefeed anew, with include-commit-ts = true and another folder,"
+            " then load"
+        )
+        setting = f"changefeed {feed.id}: sink.csv.include-commit-ts"
+        raise ConfigError(reason, setting=setting)
+
+
 def load_tables(
     lake: LakeSession,
     source: LoadSource,
@@ -71,9 +87,7 @@ def load_tables(
 
     Raise a `ConfigError` if nothing can be loaded: nothing was written then.
     """
-    if lake.feed.renames_tables:
-        reason = "renames tables: what is loaded would have other names than the lake's tables"
-        raise ConfigError(reason, setting="target-schema or target-table")
+    require_loadable(lake.feed)
     tables = source.choose_tables(names)
     ts = source.read_ts()
     create_tables(lake)

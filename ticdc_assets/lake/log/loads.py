@@ -72,13 +72,6 @@ def find_covered_ts(reader: LakeReader, feed: Changefeed) -> int:
 
 def choose_load_ts(reader: LakeReader, feed: Changefeed, ts: int) -> int:
     """Return the ts of a load whose rows are of `ts`; raise an error if events cannot follow it."""
-    ordering = get_ordering(feed)
-    if ordering == "table_version":
-        reason = (
-            "rows state no commit ts, so which of them a load has already is not known: let TiCDC"
-            " write it (include-commit-ts = true), then load"
-        )
-        raise ConfigError(reason, setting="sink.csv.include-commit-ts")
     try:
         first = find_covered_ts(reader, feed)
     except LakeNotFound:
@@ -92,7 +85,7 @@ def choose_load_ts(reader: LakeReader, feed: Changefeed, ts: int) -> int:
         raise ConfigError(reason, setting=f"changefeed {feed.id}.start-ts")
     # Events that state milliseconds: those of the last one may be in the rows, and applying them
     # again changes nothing.
-    return (ts >> 18 << 18) - 1 if ordering == "milliseconds" else ts
+    return (ts >> 18 << 18) - 1 if get_ordering(feed) == "milliseconds" else ts
 
 
 def append_load(lake: LakeSession, load: Load) -> Load | None:
