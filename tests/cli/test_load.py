@@ -1,6 +1,7 @@
 """`load` makes tables of an export, and names what it leaves out."""
 
 import json
+from dataclasses import replace as replace_fields
 from pathlib import Path
 
 import pymysql
@@ -15,6 +16,7 @@ from tests.lake.canal import row, watermark
 from tests.mariadb_server import MariaDb
 from tests.servers import HOST
 from ticdc_assets.cli.load import format_progress
+from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.texts import format_time
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.load.load import LoadProgress
@@ -174,6 +176,25 @@ def test_progress_says_how_long_the_rest_takes_once_that_is_known(
     done = LoadProgress(tables=3, all_tables=12, rows=1000, bytes=size, all_bytes=5 << 30)
 
     assert format_progress(done, seconds) == f"load: 3 of 12 tables, 1,000 rows, {shown}"
+    # TiDB without statistics estimates no size.
+    unknown = format_progress(replace_fields(done, bytes=0, all_bytes=0), seconds)
+    assert unknown == f"load: 3 of 12 tables, 1,000 rows, {seconds} s"
+
+
+def test_the_last_line_of_progress_is_of_the_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ticdc_assets.cli.progress._SECONDS_BETWEEN_LINES", 0.0)
+    progress = Progress()
+    progress.show("1 of 3")
+    monkeypatch.setattr("ticdc_assets.cli.progress._SECONDS_BETWEEN_LINES", 60.0)
+    progress.show("2 of 3")
+    progress.show("3 of 3")
+    progress.end()
+    # Where nothing was printed yet, nothing is needed.
+    progress.show("quick")
+    progress.end()
+    assert capsys.readouterr().err == "1 of 3\n3 of 3\n"
 
 
 @pytest.fixture

@@ -96,9 +96,11 @@ def format_progress(done: LoadProgress, seconds: float) -> str:
     parts = [
         f"load: {done.tables:,} of {texts.format_count(done.all_tables, 'table')}",
         texts.format_count(done.rows, "row"),
-        f"{texts.format_size(done.bytes)} of {texts.format_size(done.all_bytes)}",
-        f"{seconds:.0f} s",
     ]
+    if done.all_bytes:
+        # A server without statistics estimates the size of its tables as 0.
+        parts.append(f"{texts.format_size(done.bytes)} of {texts.format_size(done.all_bytes)}")
+    parts.append(f"{seconds:.0f} s")
     is_known = seconds >= _LEAST_SECONDS and done.bytes >= done.all_bytes * _LEAST_SHARE
     if is_known and 0 < done.bytes < done.all_bytes:
         left = seconds * (done.all_bytes - done.bytes) / done.bytes

@@ -16,6 +16,9 @@ class Progress:
         self._terminal = sys.stderr.isatty()
         self._start = self._last_line = time.monotonic()
         self._width = 0
+        self._has_lines = False
+        # What the next line would say.
+        self._withheld: str | None = None
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         self.show(f"{stage}: {_format_done(stage, done, total)}, {self.seconds:.0f} s")
@@ -28,6 +31,9 @@ class Progress:
         elif time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
             warn(text)
             self._last_line = time.monotonic()
+            self._has_lines, self._withheld = True, None
+        else:
+            self._withheld = text
 
     @property
     def seconds(self) -> float:
@@ -35,7 +41,10 @@ class Progress:
         return time.monotonic() - self._start
 
     def end(self) -> None:
-        """Clear the live line."""
+        """Clear the live line; the last of other lines says how much was done."""
+        if self._has_lines and self._withheld is not None:
+            warn(self._withheld)
+        self._has_lines, self._withheld = False, None
         if self._width:
             show_live(f"{'':<{self._width}}\r")
             self._width = 0
