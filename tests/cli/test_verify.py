@@ -78,6 +78,12 @@ def test_the_command_says_what_differs_and_needs_no_spark(
     assert (code, err) == (0, [])
     assert "  1 row in the lake, 1 upstream; 0 sent" in out.decode()
 
+    # A table that was never applied has no ts at which it could be compared.
+    copy.put_arrow(read_schema("shop", DDL), rows, status="paused", reason="a DDL")
+    code, out, err = run("verify", *options, "--wait", 0)
+    assert (code, out.decode().splitlines()[0]) == (1, "shop.goods: skipped")
+    assert err == ["skipped: shop.goods: it is paused, and upstream only reads the present"]
+
     code, out, err = run("verify", *options, "--table", "shop.none")
     reason = (
         "no table shop.none in the lake: the changefeed has sent nothing of a table of this name"

@@ -53,7 +53,9 @@ def verify(options: argparse.Namespace) -> int:
 def _format(found: TableVerification) -> Iterator[str]:
     """Format a verification, and some of the rows that differ."""
     name = escape_control(found.name)
-    yield f"{name}: {found.verdict} at {texts.format_ts(found.resolved_ts)}"
+    # A table that was never applied has no ts.
+    at = f" at {texts.format_ts(found.resolved_ts)}" if found.resolved_ts else ""
+    yield f"{name}: {found.verdict}{at}"
     if found.lake_rows is not None and found.upstream_rows is not None:
         rows = f"{texts.format_count(found.lake_rows, 'row')} in the lake"
         spans = texts.format_count(found.spans, "range")
