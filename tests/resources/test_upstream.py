@@ -75,7 +75,7 @@ def test_errors_name_the_setting_and_never_the_password(
 
 def test_a_changefeed_without_a_database_is_an_error() -> None:
     feed = changefeed_from_uri("file:///x?protocol=csv", id="shop")
-    with pytest.raises(ConfigError, match=r"declare the database in \[changefeed.upstream\]"):
+    with pytest.raises(ConfigError, match=r"add \[changefeed.upstream\]"):
         find_upstream(feed)
 
 
