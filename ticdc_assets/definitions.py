@@ -13,13 +13,14 @@ from ticdc_assets.assets.load import load_job
 from ticdc_assets.assets.maintenance import maintenance_job
 from ticdc_assets.assets.pinned_catalogs import Versions, pin_catalogs, read_pinned_catalogs
 from ticdc_assets.assets.specs import (
+    NOT_DECLARED,
     lake_error_spec,
-    load_error_spec,
+    no_changefeed_spec,
     source_spec,
     upstream_spec,
 )
 from ticdc_assets.assets.verification import verification_job
-from ticdc_assets.changefeed import Changefeed, find_changefeeds_file, load_changefeeds
+from ticdc_assets.changefeed import Changefeed, find_declared_changefeeds
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.lake import Lake
@@ -33,19 +34,18 @@ log = logging.getLogger("dagster.ticdc")
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """Load the declared changefeeds; on an error, one asset that says what to fix."""
+    """Load the declared changefeeds; without any, one asset that says how to declare one.
+
+    A wrong setting is an error: Dagster then shows its message in place of the code location, and
+    `dg check defs` fails.
+    """
     with redacted_errors():
-        return _load()
-
-
-def _load() -> dg.Definitions:
-    try:
         read_webhook()
-        feeds = load_changefeeds(find_changefeeds_file(None)).values()
+        feeds = find_declared_changefeeds().values()
+        if not feeds:
+            log.warning(NOT_DECLARED)
+            return dg.Definitions(assets=[no_changefeed_spec()])
         return graph(feeds, get_lake_root(), read_pinned_catalogs())
-    except ConfigError as error:
-        log.error("No asset was loaded: %s", error)  # noqa: TRY400 (names the setting; no trace)
-        return dg.Definitions(assets=[load_error_spec(str(error))], sensors=alert_sensors())
 
 
 def graph(

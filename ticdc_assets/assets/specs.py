@@ -50,6 +50,11 @@ _UPSTREAM = {
     naming.QUARANTINE: naming.EVENTS,
     naming.CHECKPOINTS: naming.EVENTS,
 }
+# What a first start says.
+NOT_DECLARED = (
+    "No changefeed is declared: declare each as [[changefeed]] in a changefeeds.toml, and name that"
+    " file by TICDC_CHANGEFEEDS."
+)
 # The lake's table of a layer, where its name differs.
 _FOLDERS = {naming.CHECKPOINTS: "applied"}
 
@@ -62,7 +67,7 @@ def owners() -> list[str]:
         dg.AssetSpec("owned", owners=found)
     except dg.DagsterInvalidDefinitionError:
         reason = "must be e-mail addresses, or teams as `team:data`, separated by commas"
-        raise ConfigError(reason, setting=OWNERS) from None
+        raise ConfigError(f"{reason}, not {stated!r}", setting=OWNERS) from None
     return found
 
 
@@ -79,14 +84,12 @@ def lake_error_spec(feed: Changefeed, reason: str) -> dg.AssetSpec:
     )
 
 
-def load_error_spec(reason: str) -> dg.AssetSpec:
-    """Describe the one asset that stands for a graph that could not be loaded."""
+def no_changefeed_spec() -> dg.AssetSpec:
+    """Describe the one asset of a deployment that declares no changefeed yet."""
     return dg.AssetSpec(
         "no_changefeed",
-        description=f"No asset was loaded.\n\n{escape_markdown(reason)}\n\n"
-        "Fix this, then reload the code location (Deployment, then Reload).",
-        # Without owners: what they are may be the error.
-        kinds={"error"},
+        description=f"{NOT_DECLARED}\n\nThen reload the code location (Deployment, then Reload).",
+        owners=owners(),
     )
 
 

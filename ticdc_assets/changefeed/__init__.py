@@ -4,12 +4,15 @@ Rules of this room: it reads the declared files and opens nothing else.  A decla
 work raises one `ConfigError` that names file and setting.  No text contains a credential.
 """
 
+from ticdc_assets.changefeed.changefeeds_file import (
+    find_changefeeds_file,
+    find_declared_changefeeds,
+)
 from ticdc_assets.changefeed.csv_dialect import CsvDialect
 from ticdc_assets.changefeed.declaration import (
     Changefeed,
     ProtocolName,
     changefeed_from_uri,
-    find_changefeeds_file,
     load_changefeeds,
 )
 from ticdc_assets.changefeed.dispatcher import Dispatcher
@@ -21,5 +24,6 @@ __all__ = [
     "ProtocolName",
     "changefeed_from_uri",
     "find_changefeeds_file",
+    "find_declared_changefeeds",
     "load_changefeeds",
 ]

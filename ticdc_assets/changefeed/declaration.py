@@ -5,7 +5,6 @@ wins.  A declaration that cannot work raises `ConfigError` when it is loaded.  C
 in `Options` only and are part of no text.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -129,15 +128,6 @@ class Changefeed:
     def renames_tables(self) -> bool:
         """Whether tables may have other names in the stream, and in the lake, than upstream."""
         return any(dispatcher.renames for dispatcher in self.dispatchers)
-
-
-def find_changefeeds_file(explicit: Path | None) -> Path:
-    """Find the changefeeds.toml: the given one, else TICDC_CHANGEFEEDS, else ./changefeeds.toml."""
-    path = explicit or Path(os.environ.get("TICDC_CHANGEFEEDS") or "changefeeds.toml")
-    if not os.path.isfile(path):
-        hint = "no such file; name one with --changefeeds or TICDC_CHANGEFEEDS"
-        raise ConfigError(hint, file=str(path))
-    return path
 
 
 def load_changefeeds(path: Path) -> dict[str, Changefeed]:

@@ -32,7 +32,8 @@ def read_poll_interval(feed: Changefeed) -> int:
     for name in (own, POLL_INTERVAL):
         if text := os.environ.get(name):
             if not text.isdecimal() or int(text) < 1:
-                raise ConfigError("must be a whole number of seconds", setting=name)
+                reason = f"must be a whole number of seconds, at least 1, not {text!r}"
+                raise ConfigError(reason, setting=name)
             return int(text)
     return _DEFAULT_SECONDS
 
