@@ -7,14 +7,18 @@ from hypothesis import strategies as st
 
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.naming import (
+    CHANGES,
     CURRENT,
     HISTORY,
+    SCHEMA_HISTORY,
     decode_key_part,
     encode_key_part,
     identifier,
     layer_asset_key,
+    layer_group,
     output_name,
     table_asset_key,
+    table_group,
     table_of,
 )
 
@@ -44,10 +48,31 @@ def test_usual_names_are_not_escaped(name: str) -> None:
     assert encode_key_part(name) == name
 
 
-@given(NAMES, NAMES)
-def test_a_table_survives_a_round_trip_through_its_key(database: str, table: str) -> None:
-    assert table_of(table_asset_key(FEED, CURRENT, database, table)) == (database, table)
+@given(NAMES, NAMES, st.sampled_from((CURRENT, SCHEMA_HISTORY, HISTORY, CHANGES)))
+@example("d", "orders.schema", SCHEMA_HISTORY)
+@example("d", "", HISTORY)
+def test_a_table_survives_a_round_trip_through_its_key(
+    database: str, table: str, layer: str
+) -> None:
+    assert table_of(table_asset_key(FEED, layer, database, table)) == (database, table)
     assert table_of(layer_asset_key(FEED, "raw")) is None
+
+
+def test_the_last_part_of_a_key_tells_the_assets_of_a_table_apart() -> None:
+    layers = (CURRENT, SCHEMA_HISTORY, HISTORY, CHANGES)
+    shown = [table_asset_key(FEED, layer, "d", "orders").path[-1] for layer in layers]
+
+    assert shown == ["orders", "orders.schema", "orders.history", "orders.changes"]
+
+
+def test_tables_of_one_name_in_two_databases_are_in_two_groups() -> None:
+    dashed, short = (changefeed_from_uri("file:///x?protocol=csv", id=id) for id in ("a-b", "a"))
+    groups = [layer_group(dashed), layer_group(short), table_group(short, "b")]
+    groups += [table_group(short, name) for name in ("c", "", "c d", "订单", "c-d")]
+
+    assert groups[:4] == ["a__b", "a", "a_db_b", "a_db_c"]
+    assert len(set(groups)) == len(groups)
+    dg.Definitions(assets=[dg.AssetSpec(g, group_name=g) for g in groups]).resolve_asset_graph()
 
 
 def test_every_selection_finds_its_table() -> None:

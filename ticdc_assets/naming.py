@@ -23,6 +23,9 @@ UPSTREAM = "upstream"
 SCHEMA_HISTORY, CURRENT = ("schema_history", "current")
 # Of tables for which the changefeed declares them; in the lake, their folders have these names.
 HISTORY, CHANGES = ("history", "changes")
+# The graph shows the last part of a key alone, so that part tells a table's assets apart; that of
+# its rows is the table's name.
+_ENDS = {SCHEMA_HISTORY: ".schema", CURRENT: "", HISTORY: ".history", CHANGES: ".changes"}
 
 _ESCAPED = re.compile(r"~([0-9a-f]+)~")
 _UNSAFE = re.compile(r"[^A-Za-z0-9]+")
@@ -50,14 +53,16 @@ def layer_asset_key(feed: Changefeed, layer: str) -> dg.AssetKey:
 
 def table_asset_key(feed: Changefeed, layer: str, database: str, table: str) -> dg.AssetKey:
     """Return the key of a table in a layer that has one asset per table."""
-    return dg.AssetKey([feed.id, layer, encode_key_part(database), encode_key_part(table)])
+    name = encode_key_part(table) + _ENDS[layer]
+    return dg.AssetKey([feed.id, layer, encode_key_part(database), name])
 
 
 def table_of(key: dg.AssetKey) -> tuple[str, str] | None:
     """Return the database and table of a key; None for the key of a whole layer."""
     if len(key.path) != 4:
         return None
-    return decode_key_part(key.path[2]), decode_key_part(key.path[3])
+    _, layer, database, name = key.path
+    return decode_key_part(database), decode_key_part(name.removesuffix(_ENDS[layer]))
 
 
 def identifier(text: str) -> str:
@@ -73,6 +78,11 @@ def output_name(key: dg.AssetKey, check: str = "") -> str:
     return identifier("/".join(key.path) + (f"#{check}" if check else ""))
 
 
-def asset_group(feed: Changefeed) -> str:
-    """Return the group of a changefeed's assets."""
+def layer_group(feed: Changefeed) -> str:
+    """Return the group of the layers that hold all tables of a changefeed."""
     return identifier(feed.id)
+
+
+def table_group(feed: Changefeed, database: str) -> str:
+    """Return the group of the tables of one database: in another, a table may have the same name."""
+    return f"{identifier(feed.id)}_db_{identifier(database)}"

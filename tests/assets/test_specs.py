@@ -10,7 +10,7 @@ import pytest
 
 from resources.catalog import read_catalog
 from tests.made_lake import schema, write_snapshot, write_tables
-from ticdc_assets import definitions
+from ticdc_assets import definitions, naming
 from ticdc_assets.assets import specs
 from ticdc_assets.assets.markdown import escape_markdown
 from ticdc_assets.assets.metadata import current_metadata
@@ -30,18 +30,18 @@ FEED = replace(
 
 # Asset key <- dependencies [kinds].
 GRAPH = """
-shop/changes/shop/orders <- shop/current/shop/orders [deltalake spark table]
+shop/changes/shop/orders.changes <- shop/current/shop/orders [deltalake spark table]
 shop/checkpoints <- shop/events [deltalake spark]
-shop/current/a~20~b/x~2f~y <- shop/events shop/schema_history/a~20~b/x~2f~y [deltalake spark table]
-shop/current/shop/orders <- shop/events shop/schema_history/shop/orders [deltalake spark table]
-shop/current/shop/订单 <- shop/events shop/schema_history/shop/订单 [deltalake spark table]
+shop/current/a~20~b/x~2f~y <- shop/schema_history/a~20~b/x~2f~y.schema [deltalake spark table]
+shop/current/shop/orders <- shop/schema_history/shop/orders.schema [deltalake spark table]
+shop/current/shop/订单 <- shop/schema_history/shop/订单.schema [deltalake spark table]
 shop/events <- shop/raw [deltalake spark]
-shop/history/shop/orders <- shop/current/shop/orders [deltalake spark table]
+shop/history/shop/orders.history <- shop/current/shop/orders [deltalake spark table]
 shop/quarantine <- shop/events [deltalake spark]
 shop/raw <- shop/source [deltalake spark]
-shop/schema_history/a~20~b/x~2f~y <- shop/events [deltalake schema spark]
-shop/schema_history/shop/orders <- shop/events [deltalake schema spark]
-shop/schema_history/shop/订单 <- shop/events [deltalake schema spark]
+shop/schema_history/a~20~b/x~2f~y.schema <- shop/events [deltalake schema spark]
+shop/schema_history/shop/orders.schema <- shop/events [deltalake schema spark]
+shop/schema_history/shop/订单.schema <- shop/events [deltalake schema spark]
 shop/source <-  [s3]
 """
 
@@ -62,7 +62,14 @@ def test_the_graph_matches_its_snapshot(tmp_path: Path) -> None:
         lines.append(f"{spec.key.to_user_string()} <- {deps} [{' '.join(sorted(spec.kinds))}]")
 
     assert sorted(lines) == GRAPH.strip().splitlines()
-    assert {spec.group_name for spec in specs} == {"shop"}
+    tables, layers = [], []
+    for spec in specs:
+        (layers if naming.table_of(spec.key) is None else tables).append(spec)
+    assert {spec.group_name for spec in layers} == {"shop"}
+    groups = {(spec.key.path[2], spec.group_name) for spec in tables}
+    assert {database for database, _ in groups} == {"shop", "a~20~b"}
+    assert len({group for _, group in groups}) == len(groups) == 2
+    assert ("shop", "shop_db_shop") in groups
     assert all(spec.owners == ["team:data"] and spec.description for spec in specs)
     policies = {spec.key.path[1] for spec in specs if spec.freshness_policy is not None}
     assert policies == {"checkpoints"}

@@ -79,7 +79,7 @@ def lake_error_spec(feed: Changefeed, reason: str) -> dg.AssetSpec:
         f" shown, and its runs fail.\n\n{escape_markdown(reason)}\n\n"
         "Fix this, then reload the code location (Deployment, then Reload).",
         kinds={"error"},
-        group_name=naming.asset_group(feed),
+        group_name=naming.layer_group(feed),
         owners=owners(),
     )
 
@@ -105,7 +105,7 @@ def source_spec(feed: Changefeed) -> dg.AssetSpec:
         deps=[] if feed.upstream is None else [layer_asset_key(feed, naming.UPSTREAM)],
         description=description,
         kinds=_SOURCE_KINDS[feed.scheme],
-        group_name=naming.asset_group(feed),
+        group_name=naming.layer_group(feed),
         owners=owners(),
         metadata={
             "ticdc/changefeed": feed.id,
@@ -124,7 +124,7 @@ def upstream_spec(feed: Changefeed) -> dg.AssetSpec | None:
         layer_asset_key(feed, naming.UPSTREAM),
         description=f"The database that changefeed `{feed.id}` replicates. Only `verify` reads it.",
         kinds={"mysql"},
-        group_name=naming.asset_group(feed),
+        group_name=naming.layer_group(feed),
         owners=owners(),
         metadata={
             "ticdc/changefeed": feed.id,
@@ -141,7 +141,7 @@ def layer_specs(feed: Changefeed, lake: Lake) -> list[dg.AssetSpec]:
             deps=[layer_asset_key(feed, _UPSTREAM[layer])],
             description=description,
             kinds=_KINDS,
-            group_name=naming.asset_group(feed),
+            group_name=naming.layer_group(feed),
             owners=owners(),
             freshness_policy=_freshness(feed) if layer == naming.CHECKPOINTS else None,
             metadata={
@@ -172,7 +172,7 @@ def _schema_history_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.A
         deps=[layer_asset_key(feed, naming.EVENTS)],
         description=f"Every schema version of {code(table.name)}, with the DDL that made it.",
         kinds={*_KINDS, "schema"},
-        group_name=naming.asset_group(feed),
+        group_name=naming.table_group(feed, table.database),
         owners=owners(),
         metadata={
             "dagster/table_name": table.name,
@@ -190,13 +190,10 @@ def _current_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpe
         description = f"**{table.status}**: {reason}\n\n{description}"
     return dg.AssetSpec(
         table_asset_key(feed, naming.CURRENT, table.database, table.table),
-        deps=[
-            layer_asset_key(feed, naming.EVENTS),
-            table_asset_key(feed, naming.SCHEMA_HISTORY, table.database, table.table),
-        ],
+        deps=[table_asset_key(feed, naming.SCHEMA_HISTORY, table.database, table.table)],
         description=description,
         kinds={*_KINDS, "table"},
-        group_name=naming.asset_group(feed),
+        group_name=naming.table_group(feed, table.database),
         owners=owners(),
         metadata={
             "dagster/table_name": table.name,
@@ -214,7 +211,7 @@ def _versions_specs(feed: Changefeed, lake: Lake, table: LakeTable) -> list[dg.A
             deps=[table_asset_key(feed, naming.CURRENT, table.database, table.table)],
             description=_VERSIONS[layer].format(code(table.name)),
             kinds={*_KINDS, "table"},
-            group_name=naming.asset_group(feed),
+            group_name=naming.table_group(feed, table.database),
             owners=owners(),
             metadata={
                 "dagster/table_name": table.name,
