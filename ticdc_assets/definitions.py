@@ -12,6 +12,7 @@ from ticdc_assets.assets.advance import advance_job, feed_assets
 from ticdc_assets.assets.load import load_job
 from ticdc_assets.assets.maintenance import maintenance_job
 from ticdc_assets.assets.pinned_catalogs import Versions, pin_catalogs, read_pinned_catalogs
+from ticdc_assets.assets.rebuild import rebuild_job
 from ticdc_assets.assets.specs import (
     NOT_DECLARED,
     lake_error_spec,
@@ -75,7 +76,7 @@ def _define_feed(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.Defin
     advance, maintain = advance_job(feed, assets), maintenance_job(feed)
     defined = dg.Definitions(
         assets=[source_spec(feed), assets],
-        jobs=[advance, load_job(feed), maintain],
+        jobs=[advance, load_job(feed), maintain, rebuild_job(feed, assets)],
         sensors=[checkpoint_sensor(feed, advance)],
         schedules=[maintenance_schedule(feed, maintain)],
         resources=source_resources(feed),

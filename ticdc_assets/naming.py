@@ -84,5 +84,5 @@ def layer_group(feed: Changefeed) -> str:
 
 
 def table_group(feed: Changefeed, database: str) -> str:
-    """Return the group of the tables of one database: in another, a table may have the same name."""
+    """Return the group of the tables of one database: tables of others may have the same names."""
     return f"{identifier(feed.id)}_db_{identifier(database)}"

@@ -6,6 +6,11 @@ from typing import Any, Literal
 import dagster as dg
 import pytest
 
+# The UI asks for statuses by GraphQL, which asks this; Dagster has no public way.
+from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
+from dagster._core.definitions.data_version import CachingStaleStatusResolver
+from dagster._core.loader import LoadingContextForTest
+
 from resources import deployment
 from resources.deployment import SparkResource
 from ticdc_assets.assets import check_results
@@ -25,7 +30,9 @@ A, B = (dg.AssetCheckKey(key, "keys_are_unique") for key in TABLES)
 )
 def tables(context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckEvaluation]:
     lake = SparkResource().open_lake(Lake("unused", "f"), FEED)
-    yield from check_results.evaluate_run_checks(context, lake, SnapshotRange(1, 2), {})
+    found = check_results.evaluate_run_checks(context, lake, SnapshotRange(1, 2), {})
+    is_idle = "idle" in context.run.tags
+    yield from check_results.leave_out_repeated(context, found) if is_idle else found
 
 
 DEFINITIONS = dg.Definitions(
@@ -50,8 +57,10 @@ class Runs:
         # The checks that had failed before, according to the run.
         self.had_failed: set[dg.AssetCheckKey] = set()
 
-    def run(self, job: str, **found: bool | Literal["warns"]) -> dg.ExecuteInProcessResult:
-        """Run a job with these check results of tables `a` and `b`."""
+    def run(
+        self, job: str, *, idle: bool = False, **found: bool | Literal["warns"]
+    ) -> dg.ExecuteInProcessResult:
+        """Run a job with these check results of tables `a` and `b`; `idle`: nothing came."""
 
         def evaluate(*arguments: Any) -> Iterator[dg.AssetCheckEvaluation]:
             has_failed = arguments[-1]
@@ -70,7 +79,8 @@ class Runs:
 
         self._patch.setattr(check_results, "evaluate_checks", evaluate)
         job_ = DEFINITIONS.resolve_job_def(job)
-        return job_.execute_in_process(instance=self._instance, raise_on_error=False)
+        tags = {"idle": "yes"} if idle else {}
+        return job_.execute_in_process(instance=self._instance, raise_on_error=False, tags=tags)
 
     def plan(self, job: str) -> None:
         """Plan a run that never starts."""
@@ -88,3 +98,10 @@ def statuses(
     """Return the status that the UI shows of checks that have one."""
     records = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
     return {check: record.status.value for check, record in records.items()}
+
+
+def stale_statuses(instance: dg.DagsterInstance, graph: BaseAssetGraph[Any]) -> dict[str, str]:
+    """Return the status that the UI shows of assets that are missing or stale."""
+    resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
+    found = {key: resolver.get_status(key).value for key in graph.get_all_asset_keys()}
+    return {key.to_user_string(): found[key] for key in sorted(found) if found[key] != "FRESH"}

@@ -19,7 +19,7 @@ from resources.catalog import read_catalog, read_rows_after
 from resources.deployment import LakeResource, SparkResource
 from resources.reading import open_source
 from resources.source import read_checkpoint
-from tests.assets.scripted import statuses
+from tests.assets.scripted import stale_statuses, statuses
 from tests.lake.conftest import spark
 from ticdc_assets import definitions, naming
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
@@ -29,7 +29,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.log.catalog import table_changes
 from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.naming import CURRENT, HISTORY, table_asset_key
+from ticdc_assets.naming import CURRENT, table_asset_key
 from ticdc_assets.run import budget
 
 __all__ = ["spark"]
@@ -71,6 +71,17 @@ class Shop:
             shown[check.asset_key][check.name] = status
         return shown
 
+    def run_named(self, job: str, **tables: list[str]) -> dg.ExecuteInProcessResult:
+        """Run a job by name, with the configuration of its one op."""
+        config = {"ops": {f"{job}_tables": {"config": tables}}}
+        made = definitions.graph([self.feed], self.root).resolve_job_def(job)
+        return made.execute_in_process(config, instance=self.instance, raise_on_error=False)
+
+    def list_stale(self) -> dict[str, str]:
+        """Return the assets that the UI shows as missing or stale."""
+        graph = definitions.graph([self.feed], self.root).resolve_asset_graph()
+        return stale_statuses(self.instance, graph)
+
     def key(self, table: str, layer: str = CURRENT) -> dg.AssetKey:
         return table_asset_key(self.feed, layer, "shop", table)
 
@@ -103,6 +114,8 @@ def test_runs_materialize_what_they_changed_and_nothing_else(shop: Shop) -> None
     first_step = next(shop.steps)
     first = shop.run()
 
+    # All layers have a page, the empty quarantine too; and so have all tables at the next load.
+    assert shop.list_stale() == {}
     # There was no lake: no table had a definition, and all are materialized.
     pages = metadata_by_asset(first)
     truth = encode_truth(shop.simulation.truth(first_step.checkpoint))
@@ -125,7 +138,8 @@ def test_runs_materialize_what_they_changed_and_nothing_else(shop: Shop) -> None
     second_step = next(shop.steps)
     pages = metadata_by_asset(shop.run())
     after = read_catalog(Lake(shop.root, "shop"))
-    # Now the tables have definitions.  Unchanged ones are not materialized.
+    # Now the tables have definitions.  Unchanged ones are not materialized, and none is stale.
+    assert shop.list_stale() == {}
     names = {id: table.table for id, table in after.tables.items()}
     same = {
         names[id]
@@ -168,11 +182,27 @@ def test_runs_materialize_what_they_changed_and_nothing_else(shop: Shop) -> None
     assert nothing.get_asset_check_evaluations() == []
     assert shop.check_statuses() == statuses_before
 
-    # Only the selected table is replayed.
+    # The button of one table does the same.
     pages = metadata_by_asset(shop.run(dg.AssetSelection.assets(shop.key("orders"))))
+    assert pages == {}
+    assert read_catalog(Lake(shop.root, "shop")).snapshot_id == after.snapshot_id
+
+    # To rebuild a table, a person names it.
+    failed = shop.run_named("rebuild_shop", tables=["shop.orders", "shop.ordres"])
+    assert not failed.success
+    (failure,) = failed.filter_events(lambda event: event.is_step_failure)
+    error = failure.step_failure_data.error
+    assert error is not None
+    assert error.cause is not None
+    assert "tables: no table shop.ordres in the lake" in error.cause.message
+    rebuilt = shop.run_named("rebuild_shop", tables=["shop.orders"])
+    pages = metadata_by_asset(rebuilt)
     assert set(pages) == {shop.key("orders")}
     assert pages[shop.key("orders")]["dagster/row_count"] == orders["dagster/row_count"]
-    assert shop.key("orders", HISTORY) not in pages
+    checked = {check.asset_key for check in rebuilt.get_asset_check_evaluations()}
+    assert shop.key("orders") in checked
+    assert read_catalog(Lake(shop.root, "shop")).snapshot_id > after.snapshot_id
+    assert shop.list_stale() == {}
 
 
 def rows_read(lake: Lake, snapshot_id: int) -> int:
@@ -261,12 +291,12 @@ def test_what_a_run_did_not_report_or_check_the_next_one_does(
     reported = read_catalog(lake)
     next(shop.steps)
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise RuntimeError("the Spark server ended")
 
-    for stage in ("preview_changed_tables", "evaluate_run_checks"):
+    for stage in ("materialize.preview_changed_tables", "advance.evaluate_run_checks"):
         with monkeypatch.context() as patch:
-            patch.setattr(f"ticdc_assets.assets.advance.{stage}", die)
+            patch.setattr(f"ticdc_assets.assets.{stage}", die)
             died = shop.run(fails=True)
         assert not died.success
         assert checkpoints not in metadata_by_asset(died)

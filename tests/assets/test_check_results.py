@@ -4,6 +4,7 @@ The results are scripted; the tests of the checks test how they come about.
 """
 
 from collections.abc import Iterator
+from typing import Literal
 
 import dagster as dg
 import pytest
@@ -54,3 +55,17 @@ def test_a_run_killed_before_its_checks_hides_no_failure(runs: Runs) -> None:
     runs.run("planned", a=True)
     assert runs.had_failed == {B}
     assert runs.shown() == {"a": "SUCCEEDED", "b": "FAILED"}
+
+
+def test_a_run_that_found_nothing_new_records_no_result_twice(runs: Runs) -> None:
+    def recorded(job: str, **found: bool | Literal["warns"]) -> dict[str, bool]:
+        done = runs.run(job, idle=True, **found)
+        return {e.asset_key.path[-1]: e.passed for e in done.get_asset_check_evaluations()}
+
+    assert recorded("unplanned", a=True, b=False) == {"a": True, "b": False}
+    assert recorded("unplanned", a=True, b=False) == {}
+    assert recorded("unplanned", a=True, b="warns") == {"b": False}
+    assert recorded("unplanned", a=False, b="warns") == {"a": False}
+    assert recorded("unplanned", a=True, b=True) == {"a": True, "b": True}
+    assert recorded("planned", a=True, b=True) == {"a": True, "b": True}
+    assert runs.shown() == {"a": "SUCCEEDED", "b": "SUCCEEDED"}

@@ -18,6 +18,12 @@ def table(incarnation: str, name: str, status: str = "live", created_ts: int = 1
     return LakeTable(incarnation, "shop", name, status, None, None, created_ts, None, stated)
 
 
+def snapshot(
+    id: int, ts: int, versions: dict[str, int], replayed_from: int | None = None
+) -> AppliedRow:
+    return AppliedRow(id, datetime.now(UTC), ts, id, id, {}, versions, (), replayed_from, 1)
+
+
 def line(id: int, **counts: RowCounts) -> AppliedRow:
     by_table = tuple(TableCounts(name, name, rows) for name, rows in counts.items())
     return AppliedRow(id, datetime.now(UTC), id, id, id, {}, {}, by_table, None, 1)
@@ -74,3 +80,26 @@ def test_the_youngest_live_table_has_a_name() -> None:
     named = catalog(*tables, versions={}).named()
 
     assert {name: found.incarnation for name, found in named.items()} == {("shop", "t"): "c"}
+
+
+def test_only_windows_and_replays_give_a_table_other_content() -> None:
+    one, other = table("a", "one"), table("b", "other")
+    before = catalog(one, other, versions={"a": 1, "b": 1})
+    window = snapshot(2, 20, {"a": 2})
+    compacted = snapshot(3, 20, {"a": 3, "b": 2})
+    # It has the versions of all tables.
+    whole = snapshot(4, 30, {"a": 3, "b": 2})
+    rebuilt = snapshot(5, 30, {"a": 4, "b": 2}, replayed_from=0)
+
+    def find(*rows: AppliedRow) -> dict[str, AppliedRow | None]:
+        versions = {"a": 1, "b": 1}
+        for row in rows:
+            versions |= row.versions
+        found = table_changes(before, catalog(one, other, versions=versions), rows)
+        return {id: change.content_from for id, change in found.items()}
+
+    assert find(window) == {"a": window}
+    assert find(window, compacted, whole) == {"a": window, "b": None}
+    assert find(window, compacted, whole, rebuilt) == {"a": rebuilt, "b": None}
+    paused = catalog(replace(one, status="paused"), other, versions={"a": 1, "b": 1})
+    assert table_changes(before, paused, [])["a"].content_from is None

@@ -6,24 +6,28 @@ from typing import Any, cast
 
 import pytest
 
-from resources.catalog import read_catalog
-from tests.made_lake import schema, write_snapshot, write_tables
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import AdvanceResult
 from ticdc_assets.lake.apply.apply import ApplyResult
 from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_records import IngestResult
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.plan.replay import ReplayRequest
+from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.run import (
     AppliedWindows,
     RunBudget,
     advance_windows,
-    replay_named_tables,
+    find_tables,
+    rebuild_tables,
     windows,
 )
+from ticdc_assets.schema.catalog import key_of
+from ticdc_assets.stream.problem import Problem
 
 FEED = changefeed_from_uri("file:///data?protocol=csv", id="shop")
 LOG = logging.getLogger("test")
@@ -91,26 +95,36 @@ def test_a_first_window_that_fails_is_an_error(
         run(tmp_path, monkeypatch, 5, fails_at=1)
 
 
-def test_a_selected_table_that_the_lake_no_longer_has_is_named(
+def test_tables_are_rebuilt_by_name_and_any_that_is_not_there_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    place = Lake(str(tmp_path), "shop")
-    write_snapshot(place, 1, 470628459884838913)
-    write_tables(place, [schema("shop", "Orders"), schema("shop", "old")], old="dropped")
+    names = (("shop", "Orders"), ("shop", "customers"))
+    tables = [
+        Incarnation(id=f"t{number}", schema=TableSchema(*name, ()), created_ts=1)
+        for number, name in enumerate(names)
+    ]
+    state = State(
+        incarnations={table.id: table for table in tables},
+        names=[(key_of(table.schema), table.id) for table in tables],
+    )
+    snapshot = Snapshot(state)
+
+    assert find_tables(snapshot, ["shop.orders"], "tables") == {"t0"}
+    assert find_tables(snapshot, ["shop.orders", "shop.customers"], "tables") == {"t0", "t1"}
+    with pytest.raises(ConfigError, match=r"^tables: no table shop\.nope in the lake"):
+        find_tables(snapshot, ["shop.orders", "shop.nope"], "tables")
+    with pytest.raises(ConfigError, match=r"^tables: names no table: list them as database\.t"):
+        find_tables(snapshot, [], "tables")
+
     requests: list[ReplayRequest] = []
 
     def replay(_: object, __: object, request: ReplayRequest, ___: object) -> ApplyResult:
         requests.append(request)
-        return ApplyResult(1)
+        return ApplyResult(1, problems=[Problem("history", "why", "shop", "orders")])
 
     monkeypatch.setattr(windows, "replay_tables", replay)
-    monkeypatch.setattr(windows, "read_existing_snapshot", lambda _: None)
-    lake, before = LakeSession(cast(Any, None), place, FEED), read_catalog(place)
-    selected = [("shop", "orders"), ("shop", "old")]
-    replay_named_tables(lake, selected, before, LOG)
+    lake = LakeSession(cast(Any, None), Lake(str(tmp_path), "shop"), FEED)
+    rebuild_tables(lake, snapshot, frozenset({"t0"}), LOG)
 
     assert requests == [ReplayRequest(frozenset({"t0"}), 0)]
-    gone = "the lake no longer has it; reload the code location"
-    assert caplog.messages == [f"shop.old is not replayed: {gone}"]
-    with pytest.raises(ConfigError, match=f"^selection: all of it: {gone}$"):
-        replay_named_tables(lake, selected[1:], before, LOG)
+    assert len(caplog.messages) == 1

@@ -1,7 +1,7 @@
-"""The assets of a changefeed: one op that brings all of them up to date, or replays some tables."""
+"""The assets of a changefeed: one op that brings all of them up to date, whatever is selected."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +14,8 @@ from resources.reading import open_source
 from resources.spark import describe_session
 from ticdc_assets import naming
 from ticdc_assets.assets import metadata, specs
-from ticdc_assets.assets.check_results import evaluate_run_checks
-from ticdc_assets.assets.materialize import DagsterEvents, Materializer
+from ticdc_assets.assets.check_results import evaluate_run_checks, leave_out_repeated
+from ticdc_assets.assets.materialize import DagsterEvents, GraphAssets, Materializer
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import SnapshotRange, check_specs
 from ticdc_assets.lake.events.event_rows import make_table_name
@@ -32,11 +32,8 @@ from ticdc_assets.run import (
     AdvanceReport,
     LastReport,
     RunBudget,
-    RunReport,
     advance_windows,
-    preview_changed_tables,
     read_reported_catalog,
-    replay_named_tables,
 )
 from ticdc_assets.safe_text import redacted_errors
 
@@ -91,7 +88,7 @@ def advance_job(feed: Changefeed, assets: dg.AssetsDefinition) -> Any:
 
 
 def table_keys(feed: Changefeed, catalog: LakeCatalog) -> dict[str, dg.AssetKey]:
-    """Return the asset of each table, by the table's name in `events`."""
+    """Return the asset of each table's rows, by the table's name in `events`."""
     return {
         make_table_name(*names) or "": table_asset_key(feed, naming.CURRENT, *names)
         for names in catalog.named()
@@ -122,16 +119,13 @@ class _Run:
         return self._spark.open_lake(self._location, self._feed)
 
     def execute(self) -> DagsterEvents:
-        """Advance if a layer is selected, else replay the selected tables, else only check."""
+        """Advance if any asset is selected, else only check."""
         for limit in describe_lake_limits(self._feed, self._location):
             self._context.log.warning(limit)
-        layers = any(naming.table_of(key) is None for key in self._selected)
         with locked(self._location):
             before = read_catalog(self._location)
-            if layers:
+            if self._selected:
                 yield from self._advance(before)
-            elif self._selected:
-                yield from self._replay(before)
             else:
                 full = SnapshotRange(0, before.snapshot_id)
                 yield from self._check(full, before, self._selected_checks)
@@ -157,14 +151,17 @@ class _Run:
             session=session,
             waits=self._find_waits(windows.after),
         )
-        materializer = Materializer(self._context, report)
+        assets = set(self._context.assets_def.keys_by_output_name.values())
+        materializer = Materializer(self._context, report, GraphAssets(assets, self._selected))
         yield from materializer.materialize_layers(report)
         rows = max(windows.result.decoded.rows, windows.result.applied.rows)
         with sized_for(lake.spark, small=rows < MANY_ROWS):
-            yield from self._materialize_tables(report)
+            yield from materializer.materialize_tables(lake, self._preview_rows)
             # Of a lake that was never reported, nothing has been checked either.
             changed = SnapshotRange(reported.snapshot_id, report.after.snapshot_id)
-            yield from self._check(changed, report.after)
+            checked = self._check(changed, report.after)
+            # Watermarks change no result, unless they are wrong themselves.
+            yield from leave_out_repeated(self._context, checked) if report.is_idle else checked
         # Last: if a run ends before this, the next one reports and checks all of it again.
         yield from materializer.materialize_checkpoints(report)
         if windows.failure is not None:
@@ -180,35 +177,12 @@ class _Run:
             self._context.log.warning(wait)
         return waits
 
-    def _replay(self, before: LakeCatalog) -> DagsterEvents:
-        """Replay the selected tables from all their events; nothing is ingested."""
-        started = time.monotonic()
-        keys = (naming.table_of(key) for key in self._selected)
-        names = [name for name in keys if name is not None]
-        after = replay_named_tables(self._lake, names, before, self._context.log)
-        report = RunReport(
-            feed=self._feed,
-            lake=self._location,
-            before=before,
-            after=after,
-            snapshots=read_rows_after(self._location, before.snapshot_id),
-            seconds=time.monotonic() - started,
-        )
-        yield from self._materialize_tables(report)
-        changed = SnapshotRange(before.snapshot_id, after.snapshot_id)
-        yield from self._check(changed, after, self._selected_checks)
-
-    def _materialize_tables(self, report: RunReport) -> DagsterEvents:
-        changes = report.find_table_changes()
-        previews = preview_changed_tables(self._lake, changes, self._preview_rows)
-        yield from Materializer(self._context, report).materialize_tables(changes, previews)
-
     def _check(
         self,
         snapshots: SnapshotRange,
         catalog: LakeCatalog,
         selected: Collection[dg.AssetCheckKey] | None = None,
-    ) -> DagsterEvents:
+    ) -> Iterator[dg.AssetCheckEvaluation]:
         keys = table_keys(self._feed, catalog)
         yield from evaluate_run_checks(self._context, self._lake, snapshots, keys, selected)
 

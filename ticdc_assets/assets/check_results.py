@@ -5,7 +5,7 @@ that a sensor requests are planned without checks; and a check that a person sel
 table did not change, repeats its last result.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, partial
 
 import dagster as dg
@@ -14,12 +14,14 @@ from ticdc_assets.checks import EQUALS_UPSTREAM, SnapshotRange, evaluate_checks
 from ticdc_assets.checks.equality import evaluate_newest_verifications
 from ticdc_assets.lake.store.lake import LakeSession
 
+# What the op of an asset and the op of a job offer alike.
+RunContext = dg.AssetExecutionContext | dg.OpExecutionContext
 # The run in which a failing check failed first: an alert goes out for that run only.
 FIRST_FAILED = "ticdc/first_failed_in"
 
 
 def evaluate_run_checks(
-    context: dg.AssetExecutionContext,
+    context: RunContext,
     lake: LakeSession,
     snapshots: SnapshotRange,
     table_keys: Mapping[str, dg.AssetKey],
@@ -52,6 +54,21 @@ def evaluate_run_checks(
         last = read_last(check)
         if last is not None:
             yield last
+
+
+def leave_out_repeated(
+    context: RunContext, evaluations: Iterable[dg.AssetCheckEvaluation]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Leave out results that a run was not planned with, and that are as they were before it."""
+    planned = context.selected_asset_check_keys
+    for evaluation in evaluations:
+        last = _read_last_evaluation(context.instance, evaluation.asset_check_key)
+        is_same = last is not None and (
+            (last.passed, last.passed or last.severity)
+            == (evaluation.passed, evaluation.passed or evaluation.severity)
+        )
+        if evaluation.asset_check_key in planned or not is_same:
+            yield evaluation
 
 
 def note_failure(

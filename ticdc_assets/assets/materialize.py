@@ -1,37 +1,53 @@
 """Turn the report of a run into materializations."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
 from ticdc_assets import naming
-from ticdc_assets.assets import metadata
-from ticdc_assets.assets.specs import list_versions_layers
-from ticdc_assets.lake.log.catalog import TableChange
+from ticdc_assets.assets import data_versions, metadata
+from ticdc_assets.assets.check_results import RunContext
+from ticdc_assets.assets.specs import LAYER_UPSTREAM, list_versions_layers
+from ticdc_assets.lake.history.versions_table import find_shown_version
+from ticdc_assets.lake.log.catalog import LakeTable, TableChange
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.preview import Preview
 from ticdc_assets.naming import layer_asset_key, table_asset_key
-from ticdc_assets.run import AdvanceReport, RunReport
+from ticdc_assets.run import AdvanceReport, RunReport, preview_changed_tables
 from ticdc_assets.safe_text import escape_control
 
 DagsterEvents = Iterator[
     dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetCheckEvaluation
 ]
+_Materializations = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization]
+
+
+@dataclass(frozen=True)
+class GraphAssets:
+    """The assets that have a definition, and those of them that a run was planned with."""
+
+    defined: Set[dg.AssetKey]
+    selected: Set[dg.AssetKey] = frozenset()
 
 
 class Materializer:
     """Materialize the assets that a run changed, whether or not they were selected."""
 
-    def __init__(self, context: dg.AssetExecutionContext, report: RunReport) -> None:
+    def __init__(self, context: RunContext, report: RunReport, assets: GraphAssets) -> None:
         self._context = context
         self._report = report
+        self._assets = assets
+        self._schemas = data_versions.schema_versions(report.after)
 
-    def materialize_layers(self, report: AdvanceReport) -> DagsterEvents:
+    def materialize_layers(self, report: AdvanceReport) -> _Materializations:
         """Materialize the layers that changed, except `checkpoints`."""
         for layer, values in metadata.layer_metadata(report).items():
             yield self._layer_materialization(layer, values)
 
-    def materialize_checkpoints(self, report: AdvanceReport) -> DagsterEvents:
+    def materialize_checkpoints(self, report: AdvanceReport) -> _Materializations:
         """Materialize `checkpoints` if there is a new snapshot: it ends the report.
 
         The next report starts at the Delta versions that this page names.
@@ -43,51 +59,96 @@ class Materializer:
     def _layer_materialization(
         self, layer: str, values: metadata.Metadata
     ) -> dg.MaterializeResult[Any] | dg.AssetMaterialization:
-        key = layer_asset_key(self._report.feed, layer)
-        version = metadata.layer_version(layer, self._report.after.ts)
-        return self._materialization(key, values, version)
+        feed, upstream = self._report.feed, LAYER_UPSTREAM[layer]
+        version = data_versions.layer_version(layer, self._report.after)
+        its = data_versions.GROWS if upstream != naming.SOURCE else data_versions.NONE
+        made_from = {layer_asset_key(feed, upstream): its}
+        return self._materialization(layer_asset_key(feed, layer), values, version, made_from)
 
-    def materialize_tables(
-        self, changes: Mapping[str, TableChange], previews: Mapping[str, Preview]
-    ) -> DagsterEvents:
+    def materialize_tables(self, lake: LakeSession, preview_rows: int) -> _Materializations:
         """Materialize the tables that changed, schema histories first."""
+        changes = self._report.find_table_changes()
+        previews = preview_changed_tables(lake, changes, preview_rows)
         # One asset stands for all tables of its name: an existing one comes before a dropped one.
         ordered = sorted(changes.values(), key=lambda change: (change.dropped, change.table.name))
         seen: set[dg.AssetKey] = set()
         for change in ordered:
-            key = self._table_key(naming.SCHEMA_HISTORY, change)
+            key = self._key(naming.SCHEMA_HISTORY, change.table)
             if change.steps and key not in seen:
-                version = metadata.schema_version(change)
-                yield self._table_materialization(
-                    key, change, metadata.schema_history_metadata(change), version
-                )
+                yield self._schema_materialization(key, change)
             seen.add(key)
             self._observe_rename(change)
         for change in ordered:
-            key = self._table_key(naming.CURRENT, change)
+            key = self._key(naming.CURRENT, change.table)
             if key in seen:
                 continue
             seen.add(key)
             preview = previews.get(change.table.incarnation)
-            values = metadata.current_metadata(self._report, change, preview)
-            version = metadata.current_version(self._report.after.ts)
-            yield self._table_materialization(key, change, values, version)
-            table = change.table
-            for layer in list_versions_layers(self._report.feed, table.database, table.table):
-                stored = metadata.versions_metadata(self._report, change, layer)
-                if stored is not None:
-                    key = self._table_key(layer, change)
-                    yield self._table_materialization(key, change, stored, version)
+            yield self._current_materialization(key, change, preview)
+        yield from self._materialize_versions()
 
-    def _table_key(self, layer: str, change: TableChange) -> dg.AssetKey:
-        return table_asset_key(self._report.feed, layer, change.table.database, change.table.table)
+    def _schema_materialization(
+        self, key: dg.AssetKey, change: TableChange
+    ) -> dg.MaterializeResult[Any] | dg.AssetMaterialization:
+        values = metadata.schema_history_metadata(change)
+        made_from = {layer_asset_key(self._report.feed, naming.EVENTS): data_versions.GROWS}
+        version = self._schemas[change.table.incarnation]
+        return self._table_materialization(key, change, values, version, made_from)
+
+    def _current_materialization(
+        self, key: dg.AssetKey, change: TableChange, preview: Preview | None
+    ) -> dg.MaterializeResult[Any] | dg.AssetMaterialization:
+        values = metadata.current_metadata(self._report, change, preview)
+        version = self._find_content_version(key, change)
+        schema = self._schemas.get(change.table.incarnation, data_versions.NONE)
+        made_from = {self._key(naming.SCHEMA_HISTORY, change.table): schema}
+        return self._table_materialization(key, change, values, version, made_from)
+
+    def _find_content_version(self, key: dg.AssetKey, change: TableChange) -> str:
+        """Return the data version of a table's rows: the former one if they are as they were."""
+        if change.content_from is not None:
+            return data_versions.snapshot_version(change.content_from)
+        tags = self._read_tags([key]).get(key, {})
+        former = data_versions.read_version(tags)
+        return former or data_versions.snapshot_version(self._report.after.last)
+
+    def _materialize_versions(self) -> _Materializations:
+        """Materialize the histories and changes that show their tables as these are now."""
+        feed = self._report.feed
+        kept = [
+            (table, layer, self._key(layer, table), self._key(naming.CURRENT, table))
+            for table in self._report.after.named().values()
+            for layer in list_versions_layers(feed, table.database, table.table)
+        ]
+        tags = self._read_tags({key for _, _, *keys in kept for key in keys})
+        for table, layer, key, current in kept:
+            version = data_versions.read_version(tags.get(current, {}))
+            before = data_versions.read_made_from(tags.get(key, {}), current)
+            if version is not None and version != before and self._is_shown(table, layer):
+                values = metadata.versions_metadata(self._report, table, layer)
+                yield self._materialization(key, values, version, {current: version})
+
+    def _is_shown(self, table: LakeTable, layer: str) -> bool:
+        """Whether a history or changes show their table as it is at the newest snapshot."""
+        reader = LakeReader(self._report.lake)
+        shown = find_shown_version(reader, f"{layer}/{table.incarnation}")
+        return shown is not None and shown == self._report.after.versions.get(table.incarnation)
+
+    def _read_tags(self, keys: Collection[dg.AssetKey]) -> dict[dg.AssetKey, data_versions.Tags]:
+        """Read the tags of the newest materialization of each asset that has one."""
+        records = self._context.instance.get_asset_records(list(keys)) if keys else ()
+        found = (record.asset_entry.last_materialization for record in records)
+        events = [event.asset_materialization for event in found if event is not None]
+        return {event.asset_key: event.tags or {} for event in events if event is not None}
+
+    def _key(self, layer: str, table: LakeTable) -> dg.AssetKey:
+        return table_asset_key(self._report.feed, layer, table.database, table.table)
 
     def _observe_rename(self, change: TableChange) -> None:
         """Note the new name on the page of the old one."""
         if change.before is None or not change.renamed:
             return
-        old = change.before
-        key = table_asset_key(self._report.feed, naming.CURRENT, old.database, old.table)
+        key = self._key(naming.CURRENT, change.before)
         note = f"this table was renamed to {escape_control(change.table.name)}"
         self._context.log_event(dg.AssetObservation(asset_key=key, metadata={"ticdc/note": note}))
 
@@ -96,18 +157,26 @@ class Materializer:
         key: dg.AssetKey,
         change: TableChange,
         values: metadata.Metadata,
-        version: dg.DataVersion,
+        version: str,
+        made_from: Mapping[dg.AssetKey, str],
     ) -> dg.MaterializeResult[Any] | dg.AssetMaterialization:
-        if change.dropped or key not in self._context.assets_def.keys_by_output_name.values():
+        if change.dropped or key not in self._assets.defined:
             note = metadata.note_on_definition(change)
             values["ticdc/note"] = dg.MetadataValue.md(note)
             self._context.log.info(f"{escape_control(change.table.name)}: {note}")
-        return self._materialization(key, values, version)
+        return self._materialization(key, values, version, made_from)
 
     def _materialization(
-        self, key: dg.AssetKey, values: metadata.Metadata, version: dg.DataVersion
+        self,
+        key: dg.AssetKey,
+        values: metadata.Metadata,
+        version: str,
+        made_from: Mapping[dg.AssetKey, str],
     ) -> dg.MaterializeResult[Any] | dg.AssetMaterialization:
-        if key in self._context.selected_asset_keys:
-            return dg.MaterializeResult(asset_key=key, metadata=values, data_version=version)
+        tags = data_versions.make_tags(version, made_from, self._context.run.run_id)
+        if key in self._assets.selected:
+            return dg.MaterializeResult(
+                asset_key=key, metadata=values, data_version=dg.DataVersion(version), tags=tags
+            )
         # It changed without being selected, or has no definition yet.
-        return dg.AssetMaterialization(asset_key=key, metadata=values)
+        return dg.AssetMaterialization(asset_key=key, metadata=values, tags=tags)

@@ -1,4 +1,4 @@
-"""The metadata and data versions of materializations."""
+"""The metadata of materializations."""
 
 import time
 from collections import Counter
@@ -13,38 +13,26 @@ from ticdc_assets.assets.markdown import code, code_block, format_preview
 from ticdc_assets.assets.specs import columns_metadata, lineage_metadata
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.log.applied_row import RowCounts
-from ticdc_assets.lake.log.catalog import LakeCatalog, SchemaVersionEntry, TableChange
+from ticdc_assets.lake.log.catalog import (
+    LakeCatalog,
+    LakeTable,
+    SchemaVersionEntry,
+    TableChange,
+)
 from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.delta_log import count_rows
-from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.preview import Preview
 from ticdc_assets.run import AdvanceReport, LastReport, RunReport
 from ticdc_assets.safe_text import escape_markdown
 
 Metadata = dict[str, Any]
-# Which lake a run reported, and at which Delta versions: the next report starts there.
+# Which lake a run reported, and at which Delta versions: the next report starts there.  The name of
+# the latter changes with the keys or data versions of assets, so that all are reported again.
 LAKE_ID = "ticdc/lake_id"
-DELTA_VERSIONS = "ticdc/delta_versions"
+DELTA_VERSIONS = "ticdc/reported_versions"
 # Show at most this many DDLs or problems in full.
 _MAX_LINES = 20
-
-
-def layer_version(layer: str, ts: int) -> dg.DataVersion:
-    """Return the data version of a layer: the resolved ts, but a constant for `raw` and `events`.
-
-    Every table depends on those two; a new version would mark tables that did not change as stale.
-    """
-    return dg.DataVersion("grows" if layer in (naming.RAW, naming.EVENTS) else str(ts))
-
-
-def schema_version(change: TableChange) -> dg.DataVersion:
-    """Return the data version of a table's schema: the commit ts since which it holds."""
-    return dg.DataVersion(str(max((step.valid_from for step in change.steps), default=0)))
-
-
-def current_version(ts: int) -> dg.DataVersion:
-    """Return the data version of a table's rows: at one resolved ts they never change."""
-    return dg.DataVersion(str(ts))
 
 
 def resolved_ts_metadata(ts: int) -> Metadata:
@@ -66,21 +54,26 @@ def resolved_ts_metadata(ts: int) -> Metadata:
 
 
 def layer_metadata(report: AdvanceReport) -> dict[str, Metadata]:
-    """Return the metadata of every layer that changed, upstream layers first."""
-    result = report.result
+    """Return the metadata of every layer that changed, upstream layers first.
+
+    Watermarks alone change none.  The first report has all of them: an empty quarantine is there.
+    """
+    if report.is_idle:
+        return {}
+    result, is_first = report.result, not report.before.snapshot_id
     ingested, decoded, applied = result.ingested, result.decoded, result.applied
     layers: dict[str, Metadata] = {}
-    if ingested.items:
+    if is_first or ingested.items:
         items = "files" if report.feed.transport == "storage" else "records"
         layers[naming.RAW] = {f"ticdc/{items}": ingested.items, "ticdc/bytes": ingested.bytes}
-    if decoded.rows or decoded.ddls or decoded.quarantined:
+    if is_first or decoded.rows or decoded.ddls or decoded.quarantined:
         layers[naming.EVENTS] = {
             "ticdc/row_changes": decoded.rows,
             "ticdc/ddls_and_bootstraps": decoded.ddls,
             "ticdc/inputs_quarantined": decoded.quarantined,
             "ticdc/files_waiting": len(decoded.waiting),
         }
-    if decoded.quarantined or applied.quarantined:
+    if is_first or decoded.quarantined or applied.quarantined:
         faults = [p.describe() for p in applied.problems if p.kind == "quarantined"]
         layers[naming.QUARANTINE] = {
             "ticdc/inputs_quarantined": decoded.quarantined,
@@ -193,14 +186,10 @@ def schema_history_metadata(change: TableChange) -> Metadata:
     }
 
 
-def versions_metadata(report: RunReport, change: TableChange, layer: str) -> Metadata | None:
-    """Return the metadata of a table's history or changes; None if there are none."""
-    table = change.table
+def versions_metadata(report: RunReport, table: LakeTable, layer: str) -> Metadata:
+    """Return the metadata of a table's history or changes."""
     name, reader = f"{layer}/{table.incarnation}", LakeReader(report.lake)
-    try:
-        stored = reader.open(name)
-    except LakeNotFound:
-        return None
+    stored = reader.open(name)
     columns = [dg.TableColumn(field.name, str(field.type.type)) for field in stored.schema().fields]
     return {
         "dagster/row_count": count_rows(reader, name, stored.version()),

@@ -44,7 +44,7 @@ _VERSIONS = {
     naming.HISTORY: "Every version of every row of {}, with the time in which it was valid.",
     naming.CHANGES: "Every change of every row of {}, with the row before and after it.",
 }
-_UPSTREAM = {
+LAYER_UPSTREAM = {
     naming.RAW: naming.SOURCE,
     naming.EVENTS: naming.RAW,
     naming.QUARANTINE: naming.EVENTS,
@@ -138,7 +138,7 @@ def layer_specs(feed: Changefeed, lake: Lake) -> list[dg.AssetSpec]:
     return [
         dg.AssetSpec(
             layer_asset_key(feed, layer),
-            deps=[layer_asset_key(feed, _UPSTREAM[layer])],
+            deps=[layer_asset_key(feed, LAYER_UPSTREAM[layer])],
             description=description,
             kinds=_KINDS,
             group_name=naming.layer_group(feed),

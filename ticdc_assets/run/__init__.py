@@ -3,7 +3,7 @@
 Rules of this room: no Dagster; what only Dagster knows (whether runs are queued, what was reported
 last) comes in as a value or a callable.  A run reports what it did even if a later window failed,
 and includes what earlier runs and commands did without reporting it.
-The order: `read_reported_catalog`, `advance_windows` (or `replay_named_tables`), then `RunReport`.
+The order: `read_reported_catalog`, `advance_windows` (or `rebuild_tables`), then `RunReport`.
 """
 
 from ticdc_assets.run.budget import RunBudget, read_poll_interval
@@ -14,7 +14,12 @@ from ticdc_assets.run.report import (
     preview_changed_tables,
     read_reported_catalog,
 )
-from ticdc_assets.run.windows import AppliedWindows, advance_windows, replay_named_tables
+from ticdc_assets.run.windows import (
+    AppliedWindows,
+    advance_windows,
+    find_tables,
+    rebuild_tables,
+)
 
 __all__ = [
     "AdvanceReport",
@@ -23,8 +28,9 @@ __all__ = [
     "RunBudget",
     "RunReport",
     "advance_windows",
+    "find_tables",
     "preview_changed_tables",
     "read_poll_interval",
     "read_reported_catalog",
-    "replay_named_tables",
+    "rebuild_tables",
 ]

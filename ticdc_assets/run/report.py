@@ -42,6 +42,14 @@ class AdvanceReport(RunReport):
     # What the changefeed keeps waiting for.
     waits: Sequence[str] = ()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing came but watermarks, since a lake that was reported before."""
+        decoded, applied = self.result.decoded, self.result.applied
+        came = decoded.rows or decoded.ddls or decoded.quarantined
+        done = applied.rows or applied.quarantined or applied.replayed
+        return bool(self.before.snapshot_id) and not (came or done or self.find_table_changes())
+
 
 @dataclass(frozen=True)
 class LastReport:

@@ -1,4 +1,4 @@
-"""Apply windows until the budget ends the run, or replay some tables."""
+"""Apply windows until the budget ends the run, or rebuild some tables."""
 
 import logging
 import time
@@ -7,18 +7,15 @@ from dataclasses import dataclass
 
 from resources.catalog import read_catalog
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.advance import AdvanceResult, Source, advance, replay_tables, sum_results
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.catalog import LakeCatalog
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.views.overview import find_table
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.run.budget import RunBudget
-from ticdc_assets.safe_text import escape_control
 
 _PROGRESS_SECONDS = 10
-_GONE = "the lake no longer has it; reload the code location"
 
 
 @dataclass(frozen=True)
@@ -61,29 +58,25 @@ def advance_windows(
             return AppliedWindows(sum_results(results), after)
 
 
-def replay_named_tables(
-    lake: LakeSession,
-    names: Collection[tuple[str, str]],
-    before: LakeCatalog,
-    log: logging.Logger,
+def find_tables(snapshot: Snapshot, names: Collection[str], setting: str) -> frozenset[str]:
+    """Return the incarnations of tables named as `database.table`; raise a `ConfigError` for none.
+
+    The error names the setting that the names are from.
+    """
+    if not names:
+        raise ConfigError("names no table: list them as database.table", setting=setting)
+    try:
+        return frozenset(find_table(snapshot.state, name).id for name in names)
+    except ConfigError as error:
+        raise ConfigError(error.reason, setting=setting) from None
+
+
+def rebuild_tables(
+    lake: LakeSession, snapshot: Snapshot, incarnations: frozenset[str], log: logging.Logger
 ) -> LakeCatalog:
-    """Replay tables from all their events, without ingesting anything; return the lake after it."""
-    there = {
-        (fold_name(database), fold_name(name)): table.incarnation
-        for (database, name), table in before.named().items()
-    }
-    wanted = {(fold_name(database), fold_name(name)): (database, name) for database, name in names}
-    for database, name in sorted(wanted[key] for key in wanted.keys() - there.keys()):
-        gone = escape_control(f"{database}.{name}")
-        log.warning(f"{gone} is not replayed: {_GONE}")
-    incarnations = frozenset(there[key] for key in wanted.keys() & there.keys())
-    if not incarnations:
-        raise ConfigError(f"all of it: {_GONE}", setting="selection")
+    """Rebuild tables from all their events, without ingesting anything; return the lake after."""
     request = ReplayRequest(incarnations, 0)
-    result = replay_tables(
-        lake, read_existing_snapshot(LakeReader(lake.location)), request, ProgressLog(log)
-    )
-    for problem in result.problems:
+    for problem in replay_tables(lake, snapshot, request, ProgressLog(log)).problems:
         log.warning(problem.describe())
     return read_catalog(lake.location)
 

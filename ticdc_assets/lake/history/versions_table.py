@@ -26,7 +26,7 @@ from ticdc_assets.lake.columns.types import DeltaColumn
 from ticdc_assets.lake.history.columns import HistoryColumn, read_stored_columns
 from ticdc_assets.lake.store.commits import decode_metadata, read_newest_commits
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
 from ticdc_assets.lake.store.small_tables import read_schema, read_table, restore_version
 from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
 from ticdc_assets.lake.store.stage_commits import StageMark, commit_frame, commit_rows
@@ -211,6 +211,26 @@ class VersionsTable(ABC):
         """Mark what the table has now as what it has up to another snapshot."""
         empty = pa.schema(self.reader.open(self.name).schema().to_arrow()).empty_table()
         commit_rows(self.lake, self.name, empty, self._stage_mark(mark))
+
+
+def find_shown_version(reader: LakeReader, name: str) -> int | None:
+    """Return the Delta version of the current table that a history or changes show.
+
+    None if there are none, or the newest update did not end.
+    """
+    try:
+        stored = reader.open(name)
+    except LakeNotFound:
+        return None
+    with reader.explained(reader.location.path(name)):
+        commits = stored.history(_COMMITS_TO_SEARCH)
+    for commit in commits:
+        metadata = decode_metadata(commit.get("userMetadata"))
+        if metadata.get("stage") == name.partition("/")[0]:
+            return int(metadata["version"])
+        if commit["operation"] not in _KEEP_ROWS:
+            break
+    return None
 
 
 def _list_needed(columns: Iterable[HistoryColumn]) -> list[Mapping[str, str]]:

@@ -93,6 +93,9 @@ class TableChange:
     counts: RowCounts
     version: int | None
     steps: Sequence[SchemaVersionEntry]
+    # The snapshot that gave it the rows and columns that it has; None if that was none of those
+    # reported: a status may be all that changed, or how rows are distributed over files.
+    content_from: AppliedRow | None = None
 
     @property
     def appeared(self) -> bool:
@@ -111,6 +114,8 @@ def table_changes(
     before: LakeCatalog, after: LakeCatalog, rows: Iterable[AppliedRow]
 ) -> dict[str, TableChange]:
     """Return the changed tables by incarnation; `rows` of `applied` lie between the catalogs."""
+    rows = list(rows)
+    contents = _find_contents(before, rows)
     counts: dict[str, RowCounts] = defaultdict(RowCounts)
     for row in rows:
         for count in row.counts:
@@ -122,7 +127,8 @@ def table_changes(
             steps[step.incarnation].append(step)
     return {
         id: TableChange(
-            table, before.tables.get(id), counts[id], after.versions.get(id), tuple(steps[id])
+            *(table, before.tables.get(id), counts[id], after.versions.get(id)),
+            *(tuple(steps[id]), contents.get(id)),
         )
         for id, table in after.tables.items()
         if before.tables.get(id) != table
@@ -130,3 +136,19 @@ def table_changes(
         or counts[id].read
         or steps[id]
     }
+
+
+def _find_contents(before: LakeCatalog, rows: Iterable[AppliedRow]) -> dict[str, AppliedRow]:
+    """Return the last snapshot that wrote rows or columns of each table, by incarnation.
+
+    A window does at a later ts, a replay from an earlier snapshot; maintenance writes files anew.
+    """
+    versions, ts = dict(before.versions), before.ts
+    found: dict[str, AppliedRow] = {}
+    for row in rows:
+        if row.ts > ts or row.replayed_from is not None:
+            written = (id for id, version in row.versions.items() if versions.get(id) != version)
+            found |= dict.fromkeys(written, row)
+        versions |= row.versions
+        ts = row.ts
+    return found

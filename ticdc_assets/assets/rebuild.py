@@ -1,0 +1,79 @@
+"""The rebuild job of a changefeed: what no button of an asset does.
+
+It applies all events of the tables that a person names again; readers see their former rows until
+then.  Nothing is ingested.
+"""
+
+import time
+
+import dagster as dg
+
+from resources.catalog import read_catalog, read_rows_after
+from resources.deployment import LakeResource, SparkResource, lost_server_errors
+from resources.previews import read_preview_rows
+from ticdc_assets.assets.advance import FEED_TAG, table_keys
+from ticdc_assets.assets.check_results import evaluate_run_checks
+from ticdc_assets.assets.materialize import DagsterEvents, GraphAssets, Materializer
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.checks import SnapshotRange
+from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.lake.store.lock import locked
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.naming import identifier
+from ticdc_assets.run import RunReport, find_tables, rebuild_tables
+from ticdc_assets.safe_text import redacted_errors
+
+
+class Rebuilding(dg.Config):
+    """The tables to rebuild from all their events, each as `database.table`."""
+
+    tables: list[str]
+
+
+def rebuild_job(feed: Changefeed, assets: dg.AssetsDefinition) -> dg.JobDefinition:
+    """Define the job that rebuilds tables of a changefeed."""
+    name = identifier(feed.id)
+
+    @dg.op(
+        name=f"rebuild_{name}_tables",
+        out=dg.Out(dg.Nothing, is_required=False),
+        pool=f"ticdc_{name}",
+    )
+    def _op(
+        context: dg.OpExecutionContext,
+        config: Rebuilding,
+        spark: SparkResource,
+        lake: LakeResource,
+    ) -> DagsterEvents:
+        started = time.monotonic()
+        preview_rows = read_preview_rows()
+        location = lake.for_changefeed(feed.id)
+        with redacted_errors(), lost_server_errors(), locked(location):
+            snapshot = read_existing_snapshot(LakeReader(location))
+            incarnations = find_tables(snapshot, config.tables, "tables")
+            before = read_catalog(location)
+            opened = spark.open_lake(location, feed)
+            after = rebuild_tables(opened, snapshot, incarnations, context.log)
+            report = RunReport(
+                feed=feed,
+                lake=location,
+                before=before,
+                after=after,
+                snapshots=read_rows_after(location, before.snapshot_id),
+                seconds=time.monotonic() - started,
+            )
+            materializer = Materializer(context, report, GraphAssets(assets.keys))
+            yield from materializer.materialize_tables(opened, preview_rows)
+            changed = SnapshotRange(before.snapshot_id, after.snapshot_id)
+            keys = table_keys(feed, after)
+            yield from evaluate_run_checks(context, opened, changed, keys)
+
+    @dg.job(
+        name=f"rebuild_{name}",
+        description=f"Rebuild tables of changefeed {feed.id} from all their events.",
+        tags={FEED_TAG: feed.id},
+    )
+    def _job() -> None:
+        _op()
+
+    return _job
