@@ -54,14 +54,14 @@ def test_every_kind_of_changefeed_loads(here: Path, monkeypatch: pytest.MonkeyPa
     dg.Definitions.validate_loadable(graph)
     repository = graph.get_repository_def()
     assert {sensor.name for sensor in repository.sensor_defs} == {
-        *("shop_checkpoint", "shop__2_checkpoint", "bucket_checkpoint"),
+        *("shop_checkpoint", "shop__2_checkpoint", "bucket_checkpoint", "reload_definitions"),
         *ALERTS,
     }
     assert {schedule.name for schedule in repository.schedule_defs} == {
         *("maintain_shop_nightly", "maintain_shop__2_nightly", "maintain_bucket_nightly"),
     }
     assert {job.name for job in repository.get_all_jobs()} >= {
-        *("advance_shop_job", "advance_shop__2_job", "maintain_shop"),
+        *("advance_shop_job", "advance_shop__2_job", "maintain_shop", "rebuild_shop"),
     }
     assert all(
         schedule.default_status == dg.DefaultScheduleStatus.STOPPED
@@ -168,7 +168,7 @@ def test_an_unreadable_lake_stops_no_other_changefeed(
     assert "bad/tables" in (error.description or "").replace("\\", "")
     assert "bad/tables" in caplog.text
     assert {sensor.name for sensor in repository.sensor_defs} == {
-        *("good_checkpoint", "bad_checkpoint"),
+        *("good_checkpoint", "bad_checkpoint", "reload_definitions"),
         *ALERTS,
     }
 

@@ -1,7 +1,7 @@
 """The asset graph: the declared changefeeds, and the jobs, sensors and schedules that run them."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 import dagster as dg
 
@@ -28,6 +28,7 @@ from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.sensors.alert import alert_sensors, read_webhook
 from ticdc_assets.sensors.checkpoint import checkpoint_sensor, source_resources
+from ticdc_assets.sensors.new_tables import Shown, list_shown, new_tables_sensor
 from ticdc_assets.sensors.schedule import maintenance_schedule, verification_schedule
 
 log = logging.getLogger("dagster.ticdc")
@@ -50,24 +51,27 @@ def defs() -> dg.Definitions:
 
 
 def graph(
-    feeds: Iterable[Changefeed], root: str, pinned: Mapping[str, Versions] | None = None
+    feeds: Collection[Changefeed], root: str, pinned: Mapping[str, Versions] | None = None
 ) -> dg.Definitions:
     """Define all changefeeds over a lake, from its newest catalogs or at pinned Delta versions."""
     resources = {"spark": SparkResource(), "lake": LakeResource(root=root)}
     parts = [dg.Definitions(resources=resources, executor=dg.in_process_executor)]
     read_at: dict[str, Versions] = {}
+    loaded: dict[str, Shown | None] = {}
     for feed in feeds:
         lake = Lake(root, feed.id)
         try:
             catalog = read_catalog(lake, None if pinned is None else pinned.get(feed.id, {}))
+            loaded[feed.id] = list_shown(catalog)
         except ConfigError as error:
             # The other changefeeds can do without it.
             log.error("Changefeed %s has no tables: %s", feed.id, error)  # noqa: TRY400
-            catalog = LakeCatalog()
+            catalog, loaded[feed.id] = LakeCatalog(), None
             parts.append(dg.Definitions(assets=[lake_error_spec(feed, str(error))]))
         read_at[feed.id] = catalog.read_at
         parts.append(_define_feed(feed, lake, catalog))
-    parts.append(dg.Definitions(sensors=alert_sensors(), metadata=pin_catalogs(read_at)))
+    sensors = [new_tables_sensor(feeds, root, loaded), *alert_sensors()]
+    parts.append(dg.Definitions(sensors=sensors, metadata=pin_catalogs(read_at)))
     return dg.Definitions.merge(*parts)
 
 

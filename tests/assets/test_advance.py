@@ -71,11 +71,11 @@ class Shop:
             shown[check.asset_key][check.name] = status
         return shown
 
-    def run_named(self, job: str, **tables: list[str]) -> dg.ExecuteInProcessResult:
-        """Run a job by name, with the configuration of its one op."""
-        config = {"ops": {f"{job}_tables": {"config": tables}}}
-        made = definitions.graph([self.feed], self.root).resolve_job_def(job)
-        return made.execute_in_process(config, instance=self.instance, raise_on_error=False)
+    def rebuild(self, *tables: str) -> dg.ExecuteInProcessResult:
+        """Run the job that rebuilds tables."""
+        config = {"ops": {"replay_shop_tables": {"config": {"tables": list(tables)}}}}
+        job = definitions.graph([self.feed], self.root).resolve_job_def("rebuild_shop")
+        return job.execute_in_process(config, instance=self.instance, raise_on_error=False)
 
     def list_stale(self) -> dict[str, str]:
         """Return the assets that the UI shows as missing or stale."""
@@ -188,14 +188,14 @@ def test_runs_materialize_what_they_changed_and_nothing_else(shop: Shop) -> None
     assert read_catalog(Lake(shop.root, "shop")).snapshot_id == after.snapshot_id
 
     # To rebuild a table, a person names it.
-    failed = shop.run_named("rebuild_shop", tables=["shop.orders", "shop.ordres"])
+    failed = shop.rebuild("shop.orders", "shop.ordres")
     assert not failed.success
     (failure,) = failed.filter_events(lambda event: event.is_step_failure)
     error = failure.step_failure_data.error
     assert error is not None
     assert error.cause is not None
     assert "tables: no table shop.ordres in the lake" in error.cause.message
-    rebuilt = shop.run_named("rebuild_shop", tables=["shop.orders"])
+    rebuilt = shop.rebuild("shop.orders")
     pages = metadata_by_asset(rebuilt)
     assert set(pages) == {shop.key("orders")}
     assert pages[shop.key("orders")]["dagster/row_count"] == orders["dagster/row_count"]

@@ -35,7 +35,7 @@ def rebuild_job(feed: Changefeed, assets: dg.AssetsDefinition) -> dg.JobDefiniti
     name = identifier(feed.id)
 
     @dg.op(
-        name=f"rebuild_{name}_tables",
+        name=f"replay_{name}_tables",
         out=dg.Out(dg.Nothing, is_required=False),
         pool=f"ticdc_{name}",
     )
