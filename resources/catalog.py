@@ -101,6 +101,12 @@ def count_files(lake: Lake, incarnation: str, version: int) -> tuple[int, int]:
 
 def read_ingested_offsets(lake: Lake) -> dict[str, int]:
     """Read up to which offset `raw` has each partition, by `topic-partition`; empty without one."""
+    offsets = read_last_ingest(lake).get("offsets") or {}
+    return {name: ranges[-1][1] + 1 for name, ranges in offsets.items() if ranges}
+
+
+def read_last_ingest(lake: Lake) -> dict[str, Any]:
+    """Read what the newest commit of records to `raw` says of itself; {} without one."""
     reader = LakeReader(lake)
     try:
         raw = reader.open("raw")
@@ -108,11 +114,8 @@ def read_ingested_offsets(lake: Lake) -> dict[str, int]:
         return {}
     with reader.explained(lake.path("raw")):
         commits = raw.history(_COMMITS_TO_SEARCH)
-    for commit in commits:
-        offsets = decode_metadata(commit.get("userMetadata")).get("offsets")
-        if offsets is not None:
-            return {name: ranges[-1][1] + 1 for name, ranges in offsets.items() if ranges}
-    return {}
+    found = (decode_metadata(commit.get("userMetadata")) for commit in commits)
+    return next((each for each in found if each.get("offsets") is not None), {})
 
 
 def _newest_schemas(rows: list[dict[str, Any]]) -> dict[str, TableSchema]:

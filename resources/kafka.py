@@ -6,7 +6,7 @@ read.  Every call is bounded in time.
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, TypeVar
@@ -175,7 +175,7 @@ def require_topics(feed: Changefeed) -> None:
 
 def read_topics(
     feed: Changefeed, known: ReadOffsets, *, accept_gaps: bool = False
-) -> Iterator[Message | Quarantined]:
+) -> Generator[Message | Quarantined, None, None]:
     """Read the records that the topics hold now and that are not known, in offset order.
 
     Stop at the limits of the changefeed.  Raise `LostRecords` if records are gone that were not

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.lock_waiter import LockWaiter
-from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
 from ticdc_assets.lake.store.lake import Lake
@@ -45,8 +45,9 @@ class World:
     def writes(self, ts: int) -> None:
         (self.folder / "metadata").write_text(json.dumps({"checkpoint-ts": ts}))
 
-    def end_reason(self, applied: int, *tables: str) -> str | None:
-        return self.budget.find_end_reason(LakeCatalog(), _catalog(applied, *tables))
+    def end_reason(self, applied: int, *tables: str, idle: bool = False) -> str | None:
+        after = _catalog(applied, *tables)
+        return self.budget.find_end_reason(LakeCatalog(), after, is_idle=idle)
 
 
 def _catalog(ts: int, *tables: str) -> LakeCatalog:
@@ -136,3 +137,46 @@ def test_a_run_continues_as_long_as_its_topics_grow(
     world.budget = RunBudget(feed, world.lake, lambda: False)
     assert world.end_reason(T3) is None
     assert world.end_reason(T3) == "the source has no newer checkpoint"
+
+
+def test_a_run_that_found_only_watermarks_ends_although_more_of_them_come(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "may_have_input", lambda *_: False)
+    world.writes(T2)
+    assert world.end_reason(T1, idle=True) == "the source has only newer watermarks"
+
+
+def test_a_run_waits_behind_its_last_input_for_more_until_its_time_is_used(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polled: list[int] = []
+
+    def poll(feed: Changefeed, lake: Lake, applied_ts: int) -> bool:
+        assert lake == world.lake
+        polled.append(applied_ts)
+        world.writes(T3 + len(polled))
+        return len(polled) == 3
+
+    monkeypatch.setattr(budget, "may_have_input", poll)
+    world.writes(T2)
+    begun = world.clock.now
+    # Only behind a window without input is the source searched for input.
+    assert world.end_reason(T1) is None
+    assert polled == []
+    world.writes(T3)
+    assert world.end_reason(T2, idle=True) is None
+    assert polled == [T2] * 3
+    assert world.clock.now == begun + 4 * 15
+    assert "has used its time" in (world.end_reason(T2, idle=True) or "")
+    assert 165 <= world.clock.now - begun <= 180
+
+
+def test_a_run_ends_behind_its_last_input_when_the_watermarks_stop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "may_have_input", lambda *_: False)
+    world.writes(T2)
+    assert world.end_reason(T1) is None
+    world.writes(T3)
+    assert world.end_reason(T2, idle=True) == "the source has no newer checkpoint"

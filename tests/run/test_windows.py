@@ -40,8 +40,9 @@ class Budget:
         self.left = count
 
     def find_end_reason(
-        self, before: LakeCatalog, after: LakeCatalog, *, has_more: bool
+        self, before: LakeCatalog, after: LakeCatalog, *, has_more: bool, is_idle: bool
     ) -> str | None:
+        assert not is_idle
         assert has_more is (self.left % 2 == 0)
         self.left -= 1
         return None if self.left else "enough"

@@ -1,98 +1,22 @@
 """The checkpoint sensor as a state machine over the source, the lake and past runs."""
 
-import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from resources.deployment import LakeResource
-from tests.made_lake import write_snapshot
+from tests.sensors.world import T1, T2, T3, World, job
 from ticdc_assets.assets.advance import FEED_TAG
-from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
+from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.arrow import arrow_schema, make_table
 from ticdc_assets.lake.store.contracts import LOADS
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.run import read_poll_interval
 from ticdc_assets.sensors import checkpoint
 from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
-
-T1, T2, T3 = (470628459884838913 + (n << 30) for n in range(3))
-
-
-@dg.op
-def work(context: dg.OpExecutionContext) -> None:
-    if context.run.tags.get("fail"):
-        raise ValueError("no")
-
-
-@dg.job
-def job() -> None:
-    work()
-
-
-class World:
-    """A source, a lake, an instance, and the sensor over them."""
-
-    def __init__(self, folder: Path, feed: Changefeed, instance: dg.DagsterInstance) -> None:
-        self.folder = folder
-        self.feed = feed
-        self.lake = Lake(str(folder / "lake"), feed.id)
-        self.instance = instance
-        self.sensor = checkpoint_sensor(feed, job)
-        self.cursor: str | None = None
-        self._seq = 0
-
-    def writes(self, ts: int) -> None:
-        (self.folder / "metadata").write_text(json.dumps({"checkpoint-ts": ts}))
-
-    def has_applied(self, ts: int) -> None:
-        self._seq += 1
-        write_snapshot(self.lake, self._seq, ts)
-
-    def tick(self) -> dg.SensorResult:
-        context = dg.build_sensor_context(
-            instance=self.instance,
-            cursor=self.cursor,
-            resources={"lake": LakeResource(root=str(self.folder / "lake"))},
-        )
-        result = self.sensor(context)
-        assert isinstance(result, dg.SensorResult)
-        self.cursor = result.cursor
-        return result
-
-    def skip_reason(self) -> str:
-        """Return why a tick looks at no progress."""
-        resources = {"lake": LakeResource(root=str(self.folder / "lake"))}
-        result = self.sensor(dg.build_sensor_context(self.instance, resources=resources))
-        assert isinstance(result, dg.SkipReason)
-        return result.skip_message or ""
-
-    def run_key(self) -> str | None:
-        requests = self.tick().run_requests or []
-        assert len(requests) <= 1
-        return requests[0].run_key if requests else None
-
-    def runs(self, ts: object, **tags: str) -> dg.ExecuteInProcessResult:
-        stated = {FEED_TAG: self.feed.id, CHECKPOINT_TAG: str(ts), **tags}
-        return job.execute_in_process(instance=self.instance, tags=stated, raise_on_error=False)
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.instance_for_test() as made:
-        yield made
-
-
-@pytest.fixture
-def world(tmp_path: Path, instance: dg.DagsterInstance) -> World:
-    feed = changefeed_from_uri(f"file://{tmp_path}?protocol=csv", id="shop")
-    return World(tmp_path, feed, instance)
 
 
 @pytest.fixture
@@ -152,7 +76,18 @@ def test_each_new_checkpoint_is_requested_and_observed_once(world: World) -> Non
     assert world.run_key() == f"shop@{T2}"
 
 
-def test_a_load_is_taken_up_by_a_run_although_the_source_is_not_ahead(world: World) -> None:
+def test_a_run_is_planned_with_the_layers_whatever_tables_there_are(world: World) -> None:
+    world.writes(T1)
+    (request,) = world.tick().run_requests or []
+    layers = [key.path for key in request.asset_selection or ()]
+    assert layers == [["shop", name] for name in ("raw", "events", "quarantine", "checkpoints")]
+    # By default Dagster plans the checks of selected assets, too.
+    assert request.asset_check_keys == []
+
+
+def test_a_load_is_taken_up_by_a_run_although_the_source_is_not_ahead(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.writes(T1)
     world.runs(T1)
     world.has_applied(T1)
@@ -169,6 +104,13 @@ def test_a_load_is_taken_up_by_a_run_although_the_source_is_not_ahead(world: Wor
 
     world.writes(T2)
     assert world.run_key() == f"shop@{T2}, load 2"
+    # That there was a load makes no watermark urgent.
+    monkeypatch.setattr(checkpoint, "may_have_input", lambda *_: False)
+    assert world.run_key() is None
+    row = (3, T1, "x", "d", "t", 0, 1, 0, "an export", datetime.now(UTC), "{}")
+    loads = LakeReader(world.lake).open("loads")
+    LakeWriter(world.lake).append(loads, make_table(LOADS, [row]))
+    assert world.run_key() == f"shop@{T2}, load 3"
 
 
 def test_during_a_run_no_run_is_requested(world: World) -> None:

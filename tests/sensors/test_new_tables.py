@@ -24,7 +24,7 @@ class World:
         self._cursor: str | None = None
         self._patch = patch
         self.origin: CodeLocationOrigin | None = SERVER
-        # How often the code server was asked to reload.
+        # How often the code server had to reload.
         self.reloads = 0
         self.is_reloaded = True
         patch.setattr(GrpcServerCodeLocationOrigin, "create_client", lambda _: self)

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -11,12 +10,16 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from resources.deployment import LakeResource
+from resources.kafka import Brokers
 from tests.kafka_broker import Broker
+from tests.lake.canal import row, watermark
 from tests.made_lake import write_snapshot
 from tests.servers import HOST, free_port
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events.tso import compose
+from ticdc_assets.lake.store.arrow import make_table
+from ticdc_assets.lake.store.contracts import CONTRACTS
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
@@ -25,12 +28,6 @@ from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
 @dg.job
 def job() -> None:
     pass
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.instance_for_test() as made:
-        yield made
 
 
 def tick(
@@ -117,6 +114,35 @@ def test_runs_follow_each_other_until_everything_is_read(
     assert isinstance(result, dg.SensorResult)
     assert not result.run_requests
     broker.send([Message(topic, 0, 5, None, b"v", 1)])
+    result = tick(feed, tmp_path, instance)
+    assert isinstance(result, dg.SensorResult)
+    assert len(result.run_requests or []) == 1
+
+
+def test_watermarks_alone_request_no_run_until_something_else_comes(
+    broker: Broker, tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    topic, ts = broker.create("idle"), 470628459884838913
+    uri = f"kafka://{broker.plain}/{topic}?protocol=canal-json&enable-tidb-extension=true"
+    feed, lake = changefeed_from_uri(uri, id="shop"), Lake(str(tmp_path), "shop")
+
+    def send(*messages: Message) -> None:
+        sent = sum(ends.end for ends in Brokers(feed).read_ends()[topic].partitions.values())
+        broker.send([Message(topic, 0, sent + n, None, m.value, 1) for n, m in enumerate(messages)])
+
+    send(watermark(ts))
+    ids = Brokers(feed).read_ids([topic])
+    commit(lake, json.dumps({"stage": "ingest", "offsets": {"idle-0": [[0, 0]]}, "topics": ids}))
+    write_deltalake(lake.path("events"), make_table(CONTRACTS["events"], []))
+    write_snapshot(lake, 1, ts, watermarks={"idle-0": ts})
+    tags = {FEED_TAG: "shop", CHECKPOINT_TAG: "1 records of 1 partitions"}
+    job.execute_in_process(instance=instance, tags=tags)
+    send(*(watermark(ts + n) for n in range(1, 50)))
+    result = tick(feed, tmp_path, instance)
+    assert isinstance(result, dg.SensorResult)
+    assert result.skip_reason is not None
+    assert "only watermarks came" in (result.skip_reason.skip_message or "")
+    send(row("d", "t", ts + 99, id="1"), watermark(ts + 99))
     result = tick(feed, tmp_path, instance)
     assert isinstance(result, dg.SensorResult)
     assert len(result.run_requests or []) == 1

@@ -1,7 +1,7 @@
 """The assets of a changefeed: one op that brings all of them up to date, whatever is selected."""
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 from functools import cached_property
 from typing import Any
 
@@ -47,6 +47,7 @@ def feed_assets(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.Assets
     checks = check_specs(feed, table_keys(feed, catalog))
     # Dagster's default output names may collide, and do not exist for every script.
     outputs = {output_name(spec.key): spec for spec in all_specs}
+    defined = frozenset(spec.key for spec in all_specs)
     check_outputs = {output_name(check.asset_key, check.name): check for check in checks}
 
     @dg.op(
@@ -61,7 +62,8 @@ def feed_assets(feed: Changefeed, lake: Lake, catalog: LakeCatalog) -> dg.Assets
         context: dg.AssetExecutionContext, spark: SparkResource, lake: LakeResource
     ) -> DagsterEvents:
         with redacted_errors(), lost_server_errors():
-            yield from _Run(context, feed, lake.for_changefeed(feed.id), spark).execute()
+            run = _Run(context, feed, lake.for_changefeed(feed.id), spark)
+            yield from run.execute(defined)
 
     return dg.AssetsDefinition(
         keys_by_input_name={"source": layer_asset_key(feed, naming.SOURCE)},
@@ -118,19 +120,19 @@ class _Run:
         """The lake, opened when it is first used: a tick of the budget may come before."""
         return self._spark.open_lake(self._location, self._feed)
 
-    def execute(self) -> DagsterEvents:
-        """Advance if any asset is selected, else only check."""
+    def execute(self, defined: Set[dg.AssetKey]) -> DagsterEvents:
+        """Advance if any of the defined assets is selected, else only check."""
         for limit in describe_lake_limits(self._feed, self._location):
             self._context.log.warning(limit)
         with locked(self._location):
             before = read_catalog(self._location)
             if self._selected:
-                yield from self._advance(before)
+                yield from self._advance(before, GraphAssets(defined, self._selected))
             else:
                 full = SnapshotRange(0, before.snapshot_id)
                 yield from self._check(full, before, self._selected_checks)
 
-    def _advance(self, before: LakeCatalog) -> DagsterEvents:
+    def _advance(self, before: LakeCatalog, assets: GraphAssets) -> DagsterEvents:
         started = time.monotonic()
         reported = read_reported_catalog(self._location, self._find_last_report(), before)
         source = open_source(self._feed)
@@ -151,8 +153,7 @@ class _Run:
             session=session,
             waits=self._find_waits(windows.after),
         )
-        assets = set(self._context.assets_def.keys_by_output_name.values())
-        materializer = Materializer(self._context, report, GraphAssets(assets, self._selected))
+        materializer = Materializer(self._context, report, assets)
         yield from materializer.materialize_layers(report)
         rows = max(windows.result.decoded.rows, windows.result.applied.rows)
         with sized_for(lake.spark, small=rows < MANY_ROWS):
@@ -160,8 +161,11 @@ class _Run:
             # Of a lake that was never reported, nothing has been checked either.
             changed = SnapshotRange(reported.snapshot_id, report.after.snapshot_id)
             checked = self._check(changed, report.after)
-            # Watermarks change no result, unless they are wrong themselves.
-            yield from leave_out_repeated(self._context, checked) if report.is_idle else checked
+            if report.is_idle:
+                # Watermarks change no result, unless they are wrong themselves.
+                page = layer_asset_key(self._feed, naming.CHECKPOINTS)
+                checked = leave_out_repeated(self._context, checked, [page])
+            yield from checked
         # Last: if a run ends before this, the next one reports and checks all of it again.
         yield from materializer.materialize_checkpoints(report)
         if windows.failure is not None:

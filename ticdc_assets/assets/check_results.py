@@ -57,18 +57,26 @@ def evaluate_run_checks(
 
 
 def leave_out_repeated(
-    context: RunContext, evaluations: Iterable[dg.AssetCheckEvaluation]
+    context: RunContext,
+    evaluations: Iterable[dg.AssetCheckEvaluation],
+    materialized: Collection[dg.AssetKey],
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Leave out results that a run was not planned with, and that are as they were before it."""
+    """Leave out results that are as they were before, unless the UI would show none then.
+
+    It shows none of a check that a run was planned with, nor of an asset that was materialized
+    since.
+    """
     planned = context.selected_asset_check_keys
     for evaluation in evaluations:
-        last = _read_last_evaluation(context.instance, evaluation.asset_check_key)
-        is_same = last is not None and (
-            (last.passed, last.passed or last.severity)
-            == (evaluation.passed, evaluation.passed or evaluation.severity)
-        )
-        if evaluation.asset_check_key in planned or not is_same:
+        check = evaluation.asset_check_key
+        is_needed = check in planned or check.asset_key in materialized
+        last = None if is_needed else _read_last_evaluation(context.instance, check)
+        if last is None or _weigh(last) != _weigh(evaluation):
             yield evaluation
+
+
+def _weigh(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckSeverity | None:
+    return None if evaluation.passed else evaluation.severity
 
 
 def note_failure(

@@ -212,13 +212,14 @@ def row_counts_metadata(counts: RowCounts) -> Metadata:
 
 
 def note_on_definition(change: TableChange) -> str:
-    """Explain in Markdown why a table has no definition, or an outdated one, and what to do."""
-    reload = "reload the code location (Deployment, then Reload)"
+    """Explain in Markdown why a table has no definition, or an outdated one, and for how long."""
+    reload = "the definitions are reloaded, as the sensor `reload_definitions` does by itself"
     if change.dropped:
-        return f"dropped upstream; its rows are kept. To remove it from the graph, {reload}."
-    if change.before is not None:
-        return f"renamed upstream from {code(change.before.name)}. To show its new name, {reload}."
-    return f"new upstream and already in the lake. To add it to the graph, {reload}."
+        return f"dropped upstream; its rows are kept. It leaves the graph when {reload}."
+    if change.renamed and change.before is not None:
+        before = code(change.before.name)
+        return f"renamed upstream from {before}. The graph shows its new name when {reload}."
+    return f"new upstream and already in the lake. It is in the graph when {reload}."
 
 
 def format_ddls(steps: Sequence[SchemaVersionEntry]) -> str:

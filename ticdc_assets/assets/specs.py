@@ -94,7 +94,7 @@ def no_changefeed_spec() -> dg.AssetSpec:
 
 
 def source_spec(feed: Changefeed) -> dg.AssetSpec:
-    """Describe the topic or folder that TiCDC writes to; a sensor observes it."""
+    """Describe the topic or folder that TiCDC writes to; a sensor makes its pages."""
     what = "The topic" if feed.transport != "storage" else "The folder"
     description = f"{what} that changefeed `{feed.id}` writes in {feed.protocol}."
     if limits := describe_limits(feed):

@@ -1,7 +1,6 @@
 """`simulate` and `dev`: a changefeed in real time, and Dagster beside it."""
 
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -11,24 +10,20 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from resources.catalog import read_catalog
 from resources.dump import read_dump
 from resources.kafka_broker import choose_settings, prepare_broker
 from resources.kafka_producer import Producer
 from resources.lake import LAKE, make_absolute
 from resources.spark_server import FOLDER, find_free_port
 from resources.spark_settings import MASTER
-from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.demo import TOPIC, Simulation, SimulationOptions, prepare
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.protocols.message import Message
 
 # Enough for years.
@@ -38,8 +33,7 @@ _SECONDS_PER_CHECKPOINT, _SECONDS_PER_DDL = 5, 45
 _TIMEOUT = 20
 _BROKER_TIMEOUT = 90
 _HOST = "127.0.0.1"
-_SECONDS_BETWEEN_RELOADS = 2.0
-_RELOAD = 'mutation { reloadRepositoryLocation(repositoryLocationName: "ticdc") { __typename } }'
+_SECONDS_BETWEEN_POLLS = 1.0
 _INTERRUPTED = "ticdc-assets: interrupted; stopping the simulation and Dagster"
 
 Process = subprocess.Popen[bytes]
@@ -139,11 +133,8 @@ def dev(options: argparse.Namespace) -> int:
         dagster = processes.start(
             [str(Path(sys.executable).with_name("dg")), "dev", "--port", str(options.port)]
         )
-        feed = next(iter(load_changefeeds(changefeeds)))
-        graph = _Graph(Lake(lake, feed), options.port)
         while simulation.poll() is None and dagster.poll() is None:
-            time.sleep(_SECONDS_BETWEEN_RELOADS)
-            graph.reload_if_changed()
+            time.sleep(_SECONDS_BETWEEN_POLLS)
     except KeyboardInterrupt:
         processes.mute()
         warn(_INTERRUPTED)
@@ -177,35 +168,6 @@ def _start_broker(processes: "ProcessGroups", folder: Path, address: str) -> Non
                 return
         time.sleep(0.2)
     raise ConfigError("the broker did not start", file=str(folder))
-
-
-class _Graph:
-    """Reloads Dagster's code location when tables appear or disappear."""
-
-    def __init__(self, lake: Lake, port: int) -> None:
-        self._lake = lake
-        self._url = f"http://localhost:{port}/graphql"
-        self._loaded: set[tuple[str, str]] = set()
-
-    def reload_if_changed(self) -> None:
-        try:
-            tables = set(read_catalog(self._lake).named())
-        except ConfigError:
-            # A run is writing the catalog; the next call reads it.
-            return
-        if tables != self._loaded and self._reload():
-            self._loaded = tables
-
-    def _reload(self) -> bool:
-        headers = {"Content-Type": "application/json"}
-        query = json.dumps({"query": _RELOAD}).encode()
-        request = urllib.request.Request(self._url, query, headers)
-        try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
-                return b"WorkspaceLocationEntry" in answer.read()
-        except OSError:
-            # The web server has not started yet.
-            return False
 
 
 def _wait_for(file: Path, simulation: Process) -> None:

@@ -71,6 +71,13 @@ class AdvanceResult:
     decoded: DecodeResult
     applied: ApplyResult
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing came but watermarks, and nothing was left to be applied."""
+        decoded, applied = self.decoded, self.applied
+        came = decoded.rows or decoded.ddls or decoded.quarantined
+        return not (came or applied.rows or applied.quarantined or applied.replayed)
+
 
 def sum_results(results: Sequence[AdvanceResult]) -> AdvanceResult:
     """Add up the results of consecutive runs, of which there is at least one.

@@ -6,7 +6,7 @@ and includes what earlier runs and commands did without reporting it.
 The order: `read_reported_catalog`, `advance_windows` (or `rebuild_tables`), then `RunReport`.
 """
 
-from ticdc_assets.run.budget import RunBudget, read_poll_interval
+from ticdc_assets.run.budget import WATERMARK_SECONDS, RunBudget, read_poll_interval
 from ticdc_assets.run.report import (
     AdvanceReport,
     LastReport,
@@ -22,6 +22,7 @@ from ticdc_assets.run.windows import (
 )
 
 __all__ = [
+    "WATERMARK_SECONDS",
     "AdvanceReport",
     "AppliedWindows",
     "LastReport",

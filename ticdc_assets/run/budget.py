@@ -4,6 +4,9 @@ A Spark session takes ten seconds to start and minutes to warm up, and most sour
 a run that has applied a checkpoint continues with the next one.  It ends after a while, so that its
 results are reported and checked, and when something else waits: another run, or a command that
 wants the lake.
+
+Where only watermarks come, a run that had something else waits for more of that; any other ends at
+once, and `WATERMARK_SECONDS` pass before the next one.
 """
 
 import os
@@ -11,6 +14,7 @@ import re
 import time
 from collections.abc import Callable
 
+from resources.new_input import may_have_input
 from resources.source import read_checkpoint, read_topic_ends
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
@@ -20,6 +24,9 @@ from ticdc_assets.lake.store.lock import is_lock_wanted
 
 POLL_INTERVAL = "TICDC_SENSOR_SECONDS"
 _DEFAULT_SECONDS = 15
+# How old the newest snapshot gets before watermarks alone are applied.  The lag that a lake states
+# is greater than that of its source by so much at most: half of what the graph warns of.
+WATERMARK_SECONDS = 300
 _UNSAFE = re.compile(r"[^A-Za-z0-9]+")
 # A run starts no further window after this many seconds, nor if it first had to sleep longer.
 _MAX_RUN_SECONDS = 180
@@ -47,15 +54,40 @@ class RunBudget:
         self._has_queued_runs = has_queued_runs
         self._started = self._polled = time.monotonic()
         self._checkpoint = self._read_checkpoint()
+        self._has_had_input = False
 
     def find_end_reason(
-        self, before: LakeCatalog, after: LakeCatalog, *, has_more: bool = False
+        self,
+        before: LakeCatalog,
+        after: LakeCatalog,
+        *,
+        has_more: bool = False,
+        is_idle: bool = False,
     ) -> str | None:
         """Return why the run ends; None if the source has a checkpoint beyond what is applied.
 
         Sleeps until the source may be polled again.  If it is known that it `has_more`, does not
-        ask it.
+        ask it.  After a window that `is_idle`, waits until there is more than watermarks.
         """
+        self._has_had_input = self._has_had_input or not is_idle
+        while True:
+            reason = self._find_pause_reason(before, after, has_more=has_more)
+            if reason is not None or has_more:
+                return reason
+            previous, self._checkpoint = self._checkpoint, self._read_checkpoint()
+            # If the lake makes no progress, the run continues only as long as the source does.
+            applied = after.ts if self._feed.transport == "storage" else 0
+            if self._checkpoint <= max(previous, applied):
+                return "the source has no newer checkpoint"
+            if not is_idle or may_have_input(self._feed, self._lake, after.ts):
+                return None
+            if not self._has_had_input:
+                return "the source has only newer watermarks"
+
+    def _find_pause_reason(
+        self, before: LakeCatalog, after: LakeCatalog, *, has_more: bool
+    ) -> str | None:
+        """Return why the run ends before the source is polled again, or sleep until then."""
         now = time.monotonic()
         sleep = max(self._polled + read_poll_interval(self._feed) - now, 0.0)
         if has_more:
@@ -68,16 +100,10 @@ class RunBudget:
             return "the run has used its time: reporting and checking its results"
         if is_lock_wanted(self._lake) or self._has_queued_runs():
             return "another run or command is waiting"
-        if has_more:
-            return None
-        time.sleep(sleep)
-        self._polled = time.monotonic()
-        previous, self._checkpoint = self._checkpoint, self._read_checkpoint()
-        # If the lake makes no progress, the run continues only as long as the source does.
-        applied = after.ts if self._feed.transport == "storage" else 0
-        if self._checkpoint > max(previous, applied):
-            return None
-        return "the source has no newer checkpoint"
+        if not has_more:
+            time.sleep(sleep)
+            self._polled = time.monotonic()
+        return None
 
     def _read_checkpoint(self) -> int:
         """Return what grows with the source: a folder's checkpoint, or the records of topics.

@@ -45,10 +45,8 @@ class AdvanceReport(RunReport):
     @property
     def is_idle(self) -> bool:
         """Whether nothing came but watermarks, since a lake that was reported before."""
-        decoded, applied = self.result.decoded, self.result.applied
-        came = decoded.rows or decoded.ddls or decoded.quarantined
-        done = applied.rows or applied.quarantined or applied.replayed
-        return bool(self.before.snapshot_id) and not (came or done or self.find_table_changes())
+        is_first = not self.before.snapshot_id
+        return self.result.is_idle and not is_first and not self.find_table_changes()
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,8 @@ def advance_windows(
             results.append(advance(lake, source, progress=ProgressLog(log)))
             _log_window(log, results[-1], time.monotonic() - started)
             after = read_catalog(lake.location)
-            has_more = results[-1].ingested.has_more
-            reason = budget.find_end_reason(before, after, has_more=has_more)
+            has_more, is_idle = results[-1].ingested.has_more, results[-1].is_idle
+            reason = budget.find_end_reason(before, after, has_more=has_more, is_idle=is_idle)
         except Exception as error:
             if not results:
                 raise

@@ -1,11 +1,15 @@
 """The checkpoint sensor: requests a run when the source checkpoint is ahead of the lake.
 
 The lake says what was applied, the instance which runs there were; the cursor only avoids repeating
-an observation.  So a tick after a restart decides as it would have without one.
+a page of the source.  So a tick after a restart decides as it would have without one.
+
+A run is planned with the layers, not with tables and checks: Dagster writes an event for each asset
+and each check that a run is planned with, and there may be thousands of which none has changed.
 
     source not ahead        no run, unless a load has been made that no run has taken up
     a limit ended its run   one more run, which reads on
     a run is in progress    no run; one more run covers what arrives meanwhile
+    only watermarks came    no run, until the newest snapshot is five minutes old
     source ahead            a run with the key  changefeed@checkpoint
     its run failed          the same with the attempt, `#2`, after a pause that doubles each time
 """
@@ -13,13 +17,14 @@ an observation.  So a tick after a restart decides as it would have without one.
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import dagster as dg
 
 from resources.catalog import read_ingested_offsets, read_last_row
 from resources.deployment import LakeResource
+from resources.new_input import may_have_input
 from resources.source import (
     explain_no_data,
     get_dump_size,
@@ -29,13 +34,14 @@ from resources.source import (
 from ticdc_assets import naming
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.assets.metadata import resolved_ts_metadata
+from ticdc_assets.assets.specs import LAYER_UPSTREAM
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.loads import find_newest_load
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.run import read_poll_interval
+from ticdc_assets.run import WATERMARK_SECONDS, read_poll_interval
 from ticdc_assets.safe_text import redacted_errors
 
 CHECKPOINT_TAG = "ticdc/checkpoint"
@@ -69,7 +75,13 @@ class SourceProgress:
     metadata: dict[str, Any]
     # The records of topics that the lake does not have yet.
     behind: int = 0
-    has_loads: bool = False
+    # The number of the newest load; whether a run has succeeded since then is known from its tag.
+    load: int = 0
+
+    @property
+    def tag(self) -> str:
+        """What a run brings the lake to."""
+        return f"{self.token}, load {self.load}" if self.load else self.token
 
 
 def source_resources(feed: Changefeed) -> dict[str, object]:
@@ -129,22 +141,40 @@ def evaluate_tick(
     if progress is None:
         reason = explain_no_data(feed, had_data=snapshot is not None, read=read_file)
         return dg.SkipReason(f"{feed.location}: {reason}")
-    observations: list[dg.AssetObservation] = []
-    cursor = json.dumps({"observed": progress.token, "behind": progress.behind})
-    if context.cursor != cursor:
+    progress = replace(progress, load=find_newest_load(LakeReader(lake)))
+    decision = _decide(context, feed, lake, progress, snapshot)
+    is_requested = isinstance(decision, dg.RunRequest)
+    observed = _Observed(progress.token, progress.behind, time.time())
+    pages: list[dg.AssetMaterialization] = []
+    if observed.is_new(context.cursor, at_once=is_requested):
+        # Somebody else has materialized it: the UI shows an asset that is only observed as missing.
         key = naming.layer_asset_key(feed, naming.SOURCE)
-        observations = [dg.AssetObservation(asset_key=key, metadata=progress.metadata)]
-    load = find_newest_load(LakeReader(lake))
-    if load:
-        # Whether a run has succeeded since that load is known from its tag.
-        progress = replace(progress, token=f"{progress.token}, load {load}", has_loads=True)
-    decision = _decide(context, feed, progress, None if snapshot is None else snapshot.ts)
+        pages = [dg.AssetMaterialization(asset_key=key, metadata=progress.metadata)]
     return dg.SensorResult(
         run_requests=[decision] if isinstance(decision, dg.RunRequest) else [],
         skip_reason=None if isinstance(decision, dg.RunRequest) else decision,
-        cursor=cursor,
-        asset_events=observations,
+        cursor=observed.as_cursor() if pages else context.cursor,
+        asset_events=pages,
     )
+
+
+@dataclass(frozen=True)
+class _Observed:
+    """What a tick saw of a source; the cursor keeps it from the last one that made a page."""
+
+    token: str
+    behind: int
+    at: float
+
+    def as_cursor(self) -> str:
+        return json.dumps(asdict(self))
+
+    def is_new(self, cursor: str | None, *, at_once: bool) -> bool:
+        """Whether it has changed since the last page, and that is not too recent."""
+        last = json.loads(cursor or "{}")
+        if (last.get("token"), last.get("behind")) == (self.token, self.behind):
+            return False
+        return at_once or abs(self.at - last.get("at", 0)) >= WATERMARK_SECONDS
 
 
 def read_source_progress(
@@ -208,12 +238,14 @@ def _describe_watermark(ts: int) -> dict[str, str | float]:
 def _decide(
     context: dg.SensorEvaluationContext,
     feed: Changefeed,
+    lake: Lake,
     progress: SourceProgress,
-    applied_ts: int | None,
+    snapshot: AppliedRow | None,
 ) -> dg.RunRequest | str:
-    """Return the run to request, or why none is; `applied_ts` is None without a lake."""
+    """Return the run to request, or why none is."""
+    applied_ts = None if snapshot is None else snapshot.ts
     is_applied = progress.ts is not None and (applied_ts or 0) >= progress.ts
-    if is_applied and not progress.has_loads:
+    if is_applied and not progress.load:
         return f"up to date: applied up to {applied_ts}"
     instance = context.instance
     in_progress = dg.RunsFilter(tags={FEED_TAG: feed.id}, statuses=_IN_PROGRESS)
@@ -221,7 +253,7 @@ def _decide(
         return (
             f"run {runs[0].run_id[:8]} is in progress; the next one covers what arrives meanwhile"
         )
-    tags = {FEED_TAG: feed.id, CHECKPOINT_TAG: progress.token}
+    tags = {FEED_TAG: feed.id, CHECKPOINT_TAG: progress.tag}
     records = instance.get_run_records(dg.RunsFilter(tags=tags))
     has_succeeded = any(r.dagster_run.status == dg.DagsterRunStatus.SUCCESS for r in records)
     if has_succeeded and is_applied:
@@ -229,6 +261,11 @@ def _decide(
     is_read = progress.ts is None and not progress.behind
     if has_succeeded and is_read and applied_ts is not None:
         return f"up to date: applied all {progress.token}"
+    if snapshot is not None and _has_taken_up(instance, feed, progress):
+        # The clocks of two machines may differ.
+        left = WATERMARK_SECONDS - abs(time.time() - snapshot.committed_at.timestamp())
+        if left > 0 and not may_have_input(feed, lake, snapshot.ts):
+            return f"only watermarks came since; a run for them follows in {left:.0f} s"
     if records:
         last = max(records, key=lambda record: record.create_timestamp)
         ended = last.end_time or last.create_timestamp.timestamp()
@@ -243,8 +280,18 @@ def _decide(
             outcome = _OUTCOMES.get(last.dagster_run.status, "failed")
             return f"attempt {len(records)} {outcome}; the next one follows after {pause:.0f} s"
     attempt = len(records) + 1
-    key = f"{feed.id}@{progress.token}" + (f"#{attempt}" if attempt > 1 else "")
-    return dg.RunRequest(run_key=key, tags=tags)
+    key = f"{feed.id}@{progress.tag}" + (f"#{attempt}" if attempt > 1 else "")
+    layers = [naming.layer_asset_key(feed, layer) for layer in LAYER_UPSTREAM]
+    return dg.RunRequest(run_key=key, tags=tags, asset_selection=layers, asset_check_keys=[])
+
+
+def _has_taken_up(instance: dg.DagsterInstance, feed: Changefeed, progress: SourceProgress) -> bool:
+    """Return whether the last run succeeded, after the newest load."""
+    runs = instance.get_runs(dg.RunsFilter(tags={FEED_TAG: feed.id}), limit=1)
+    if not runs or runs[0].status != dg.DagsterRunStatus.SUCCESS:
+        return False
+    tag = runs[0].tags.get(CHECKPOINT_TAG, "")
+    return not progress.load or tag.endswith(f", load {progress.load}")
 
 
 def _will_retry(run: dg.DagsterRun) -> bool:

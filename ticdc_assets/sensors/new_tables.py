@@ -1,7 +1,7 @@
 """The sensor that keeps the graph in step: it reloads the definitions when a lake has other tables.
 
 Definitions are loaded once per process.  A code server (`dagster code-server start`; `dagster dev`
-starts one too) loads them in a process of its own, and anew when it is asked to.  The web server
+starts one too) loads them in a process of its own, and anew on request.  The web server
 and the daemon watch it, and show what it has within seconds.  Runs that a former process started
 go on.
 """
@@ -84,7 +84,7 @@ def _reload(context: dg.SensorEvaluationContext, changes: Sequence[str]) -> dg.S
         by_hand = "reload the definitions by hand (Deployment, then Reload), or run a code server"
         return dg.SensorResult(skip_reason=f"the graph does not show yet: {changed}; {by_hand}")
     if context.cursor == changed:
-        reason = f"the code server was asked to reload, and the graph does not show yet: {changed};"
+        reason = f"the code server did not reload, and the graph does not show yet: {changed};"
         return dg.SensorResult(
             skip_reason=f"{reason} start that server by `dagster code-server start`",
             cursor=changed,

@@ -26,8 +26,8 @@ from ticdc_assets.lake.raw.ingest_records import (
 from ticdc_assets.lake.store.arrow import arrow_schema, make_array
 from ticdc_assets.lake.store.commits import group_by_size
 from ticdc_assets.lake.store.contracts import RAW_FILES
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
 from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.storage_sink.path import (
     DatabaseSchemaPath,
@@ -50,6 +50,9 @@ _MAX_BIGINT = (1 << 63) - 1
 _READERS = 8
 # Bytes of data files per batch: decoded in one go, and lost when a run is killed.
 BYTES_PER_BATCH = 4 << 30
+# Above this, neither the list of ingested files nor the folder itself is read only to compare them.
+_LARGE_RAW = 64 << 20
+_MANY_FILES = 20_000
 
 _SCHEMA = arrow_schema(RAW_FILES)
 _LISTING = pa.schema([_SCHEMA.field(name) for name in ("path", "size", "modified", "problem")])
@@ -97,7 +100,7 @@ def ingest_folder(
     state = read_raw_end(lake)
     layout = make_layout(lake.feed)
     checkpoint, digest = _checkpoint(folder, _known_digest(lake, state))
-    rows = _rows(_new_files(lake, state, folder, layout), layout)
+    rows = _rows(_new_files(lake, state, folder), layout)
     rows = list(_with_contents(rows, folder, _known_schemas(lake, rows)))
     batch, seq, items, taken = state.batch, state.seq, 0, 0
     if checkpoint is not None:
@@ -156,16 +159,36 @@ def _checkpoint(
     return {**row, "content": content, "problem": problem}, digest
 
 
-def _new_files(
-    lake: LakeSession, state: RawEnd, folder: SourceFolder, layout: Layout
-) -> list[_Found]:
+def may_have_new_files(lake: Lake, folder: SourceFolder) -> bool:
+    """Return whether a folder has data or schema files that are not ingested, or have changed.
+
+    True where it would take long to tell.
+    """
+    reader = LakeReader(lake)
+    try:
+        if reader.measure(reader.open("raw")).size > _LARGE_RAW:
+            return True
+        known = _read_manifest(reader)
+    except LakeNotFound:
+        return True
+    if known.num_rows > _MANY_FILES:
+        return True
+    return any(not found.was_stray for found in _compare(_listing(folder), known))
+
+
+def _new_files(lake: LakeSession, state: RawEnd, folder: SourceFolder) -> list[_Found]:
     listed = _listing(folder)
     if not state.batch:
         return [
             _Found(path, size, at, why, known=False, was_stray=False)
             for path, size, at, why in _entries(listed)
         ]
-    both = listed.join(_read_manifest(lake), "path", right_suffix=" before")
+    return _compare(listed, _read_manifest(LakeReader(lake.location)))
+
+
+def _compare(listed: pa.Table, ingested: pa.Table) -> list[_Found]:
+    """Return the files that are new, have changed, or were strays."""
+    both = listed.join(ingested, "path", right_suffix=" before")
     known = pc.is_valid(both["size before"])
     is_other = pc.or_(
         pc.not_equal(both["size"], both["size before"]),
@@ -179,9 +202,8 @@ def _new_files(
     return [_Found(*entry) for entry in _entries(chosen.select(_Found._fields))]
 
 
-def _read_manifest(lake: LakeSession) -> pa.Table:
+def _read_manifest(reader: LakeReader) -> pa.Table:
     """Read the size, the modification time and the role of every file as of its last ingest."""
-    reader = LakeReader(lake.location)
     columns = ["path", "seq", "size", "modified", "role"]
     rows = reader.read(reader.open("raw"), columns, pc.field("path") != METADATA)
     newest = rows.sort_by("seq").group_by("path", use_threads=False)
