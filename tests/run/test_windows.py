@@ -16,6 +16,9 @@ from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.raw.ingest_records import IngestResult
 from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.tables import create_tables
+from ticdc_assets.lake.views.names import LakeNames
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.run import (
@@ -109,13 +112,16 @@ def test_tables_are_rebuilt_by_name_and_any_that_is_not_there_is_an_error(
         names=[(key_of(table.schema), table.id) for table in tables],
     )
     snapshot = Snapshot(state)
+    lake = LakeSession(cast(Any, None), Lake(str(tmp_path), FEED.id), FEED)
+    create_tables(lake)
+    known = LakeNames(LakeReader(lake.location), FEED, snapshot)
 
-    assert find_tables(snapshot, ["shop.orders"], "tables") == {"t0"}
-    assert find_tables(snapshot, ["shop.orders", "shop.customers"], "tables") == {"t0", "t1"}
+    assert find_tables(known, ["shop.orders"], "tables") == {"t0"}
+    assert find_tables(known, ["shop.orders", "shop.customers"], "tables") == {"t0", "t1"}
     with pytest.raises(ConfigError, match=r"^tables: no table shop\.nope in the lake"):
-        find_tables(snapshot, ["shop.orders", "shop.nope"], "tables")
+        find_tables(known, ["shop.orders", "shop.nope"], "tables")
     with pytest.raises(ConfigError, match=r"^tables: names no table: list them as database\.t"):
-        find_tables(snapshot, [], "tables")
+        find_tables(known, [], "tables")
 
     requests: list[ReplayRequest] = []
 
@@ -124,7 +130,6 @@ def test_tables_are_rebuilt_by_name_and_any_that_is_not_there_is_an_error(
         return ApplyResult(1, problems=[Problem("history", "why", "shop", "orders")])
 
     monkeypatch.setattr(windows, "replay_tables", replay)
-    lake = LakeSession(cast(Any, None), Lake(str(tmp_path), "shop"), FEED)
     rebuild_tables(lake, snapshot, frozenset({"t0"}), LOG)
 
     assert requests == [ReplayRequest(frozenset({"t0"}), 0)]

@@ -16,9 +16,9 @@ from ticdc_assets.assets.check_results import evaluate_run_checks
 from ticdc_assets.assets.materialize import DagsterEvents, GraphAssets, Materializer
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import SnapshotRange
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.views.names import LakeNames
 from ticdc_assets.naming import identifier
 from ticdc_assets.run import RunReport, find_tables, rebuild_tables
 from ticdc_assets.safe_text import redacted_errors
@@ -49,11 +49,11 @@ def rebuild_job(feed: Changefeed, assets: dg.AssetsDefinition) -> dg.JobDefiniti
         preview_rows = read_preview_rows()
         location = lake.for_changefeed(feed.id)
         with redacted_errors(), lost_server_errors(), locked(location):
-            snapshot = read_existing_snapshot(LakeReader(location))
-            incarnations = find_tables(snapshot, config.tables, "tables")
+            names = LakeNames.open(LakeReader(location), feed)
+            incarnations = find_tables(names, config.tables, "tables")
             before = read_catalog(location)
             opened = spark.open_lake(location, feed)
-            after = rebuild_tables(opened, snapshot, incarnations, context.log)
+            after = rebuild_tables(opened, names.applied, incarnations, context.log)
             report = RunReport(
                 feed=feed,
                 lake=location,

@@ -11,7 +11,7 @@ from ticdc_assets.lake.advance import AdvanceResult, Source, advance, replay_tab
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.views.overview import find_table
+from ticdc_assets.lake.views.names import LakeNames
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.run.budget import RunBudget
 
@@ -58,17 +58,14 @@ def advance_windows(
             return AppliedWindows(sum_results(results), after)
 
 
-def find_tables(snapshot: Snapshot, names: Collection[str], setting: str) -> frozenset[str]:
+def find_tables(known: LakeNames, names: Collection[str], setting: str) -> frozenset[str]:
     """Return the incarnations of tables named as `database.table`; raise a `ConfigError` for none.
 
     The error names the setting that the names are from.
     """
     if not names:
         raise ConfigError("names no table: list them as database.table", setting=setting)
-    try:
-        return frozenset(find_table(snapshot.state, name).id for name in names)
-    except ConfigError as error:
-        raise ConfigError(error.reason, setting=setting) from None
+    return frozenset(known.find(name, setting).id for name in names)
 
 
 def rebuild_tables(
