@@ -15,6 +15,7 @@ from ticdc_assets.demo import SimulationOptions, prepare
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples" / "docker-compose"
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def services() -> dict[str, dict[str, Any]]:
 
 
 def test_it_has_every_part_of_a_deployment(services: dict[str, dict[str, Any]]) -> None:
-    assert set(services) == {"kafka", "objects", "postgres", "shop", "webserver", "daemon"}
+    assert set(services) == {"kafka", "objects", "postgres", "shop", "code", "webserver", "daemon"}
     for service in services.values():
         assert service["image"]
         for needed in service.get("depends_on", {}):
@@ -57,6 +58,18 @@ def test_dagster_has_the_project_s_settings_and_postgres() -> None:
     theirs = yaml.safe_load((FOLDER / "dagster.yaml").read_text())
     assert theirs.pop("storage") == {"postgres": {"postgres_url": {"env": "DAGSTER_POSTGRES_URL"}}}
     assert theirs == ours
+
+
+def test_the_code_server_is_where_the_others_look(services: dict[str, dict[str, Any]]) -> None:
+    started = services["code"]["command"].replace("-h 0.0.0.0 ", "")
+    for file, host, commands in (
+        (FOLDER / "workspace.yaml", "code", started),
+        (ROOT / "workspace-server.yaml", "localhost", OPERATIONS),
+    ):
+        [location] = yaml.safe_load(file.read_text())["load_from"]
+        port = location["grpc_server"]["port"]
+        assert location["grpc_server"] == {"host": host, "port": port, "location_name": "ticdc"}
+        assert f"dagster code-server start -m ticdc_assets.definitions -p {port}" in commands
 
 
 def test_the_shop_writes_what_the_declaration_says(
