@@ -11,10 +11,8 @@ from ticdc_assets.events import Op
 from ticdc_assets.events.table_schema import ColumnType
 from ticdc_assets.lake.store.contracts import (
     CHANGES,
-    COMMIT_TS,
     CONTRACTS,
     HISTORY,
-    INEXACT,
     LATER_CONTRACTS,
     RAW_FILES,
     RAW_RECORDS,
@@ -22,6 +20,7 @@ from ticdc_assets.lake.store.contracts import (
 from ticdc_assets.lake.verify.narrowing import What
 from ticdc_assets.lake.verify.results import Verdict
 from ticdc_assets.plan.state import Status
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT
 from ticdc_assets.schema.types.mysql_type import TYPES, map_to_delta_type
 
 DOCUMENT = (Path(__file__).parents[1] / "docs" / "lake.md").read_text()

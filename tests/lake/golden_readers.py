@@ -18,7 +18,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from tests.lake.readers import FEATURES, READERS, list_lines, read_document
 from ticdc_assets.lake.apply import table_features
-from ticdc_assets.lake.apply.column_moves import can_widen
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
@@ -26,6 +25,7 @@ from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.views.snapshot_view import view_snapshot
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.rows.column_moves import can_widen
 
 _THREADS = 4
 _MAPPED_CHARACTERS = " ,;{}()\n\t="

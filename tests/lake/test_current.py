@@ -17,11 +17,10 @@ from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.multiset import list_replacements
 from ticdc_assets.lake.columns.inexact import ENTRIES, read_entries
-from ticdc_assets.lake.columns.types import list_delta_columns
-from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
 
 FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="f")
 SCHEMA = TableSchema(

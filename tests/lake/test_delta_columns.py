@@ -8,7 +8,7 @@ from tests.lake.texts import CASES
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.lake.columns.text_values import read_text_values
-from ticdc_assets.lake.columns.types import (
+from ticdc_assets.rows.columns import (
     choose_delta_names,
     format_mysql_type,
     list_delta_columns,

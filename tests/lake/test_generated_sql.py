@@ -20,7 +20,6 @@ from ticdc_assets.lake.apply.frames import Frames
 from ticdc_assets.lake.columns.escaped_text import escape_name
 from ticdc_assets.lake.columns.inexact import list_moved, move_entries
 from ticdc_assets.lake.columns.reading import name_fields, parse_images
-from ticdc_assets.lake.columns.types import list_delta_columns
 from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.events import quarantine
 from ticdc_assets.lake.events.event_commits import Decoded, EventCommits, select_of_paths
@@ -28,6 +27,7 @@ from ticdc_assets.lake.store import small_tables
 from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views import preview
+from ticdc_assets.rows.columns import list_delta_columns
 from ticdc_assets.schema.effect import ColumnAdded, ColumnDropped, ColumnRenamed
 
 

@@ -26,8 +26,8 @@ from ticdc_assets.lake.columns.reading import (
     parse_images,
     type_columns,
 )
-from ticdc_assets.lake.columns.types import format_mysql_type, list_delta_columns
 from ticdc_assets.lake.columns.writing import write_images
+from ticdc_assets.rows.columns import format_mysql_type, list_delta_columns
 from ticdc_assets.schema.types.mysql_type import describe, parse_type
 from ticdc_assets.schema.types.value_reader import read_value
 from ticdc_assets.schema.types.value_writer import write_value

@@ -12,13 +12,12 @@ from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.row_image import EITHER, dump
 from ticdc_assets.lake.columns.inexact import ENTRIES
-from ticdc_assets.lake.columns.types import list_delta_columns
-from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.verify.canonical import ComparedColumn, hash_values, make_canonical
 from ticdc_assets.lake.verify.lake_hashes import write_canonical, write_hash
 from ticdc_assets.lake.verify.side import Comparison, Span
 from ticdc_assets.lake.verify.small_lake import SmallLakeSide
 from ticdc_assets.lake.verify.spark_lake import SparkLakeSide
+from ticdc_assets.rows.columns import INEXACT, list_delta_columns
 from ticdc_assets.schema.types.mysql_type import parse_type
 from ticdc_assets.schema.types.value_reader import make_reader
 from ticdc_assets.schema.types.value_writer import make_writer

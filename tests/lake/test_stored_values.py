@@ -10,7 +10,7 @@ import pytest
 
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.lake.columns.stored_values import format_blocks
-from ticdc_assets.lake.store.contracts import INEXACT
+from ticdc_assets.rows.columns import INEXACT
 from ticdc_assets.schema.types.mysql_type import parse_type
 
 UTC = pa.timestamp("us", "UTC")

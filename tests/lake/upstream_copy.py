@@ -19,7 +19,6 @@ from ticdc_assets.events.row_image import dump
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.columns.escaped_text import has_undecodable_text
 from ticdc_assets.lake.columns.reading import name_values, parse_images, type_columns
-from ticdc_assets.lake.columns.types import list_delta_columns, list_stored_columns
 from ticdc_assets.lake.log.applied import write_snapshot
 from ticdc_assets.lake.log.schema_history import write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
@@ -30,6 +29,7 @@ from ticdc_assets.lake.upstream.sql import quote
 from ticdc_assets.lake.verify.results import TableVerification
 from ticdc_assets.lake.verify.verify import Environment, verify
 from ticdc_assets.plan.state import Incarnation, State
+from ticdc_assets.rows.columns import list_delta_columns, list_stored_columns
 from ticdc_assets.schema.catalog import key_of
 from ticdc_assets.schema.ddl.columns import resolve_column
 from ticdc_assets.schema.ddl.reader import read_ddl

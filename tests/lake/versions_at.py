@@ -13,9 +13,9 @@ from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.columns import read_columns
 from ticdc_assets.lake.history.history_table import HistoryTable
-from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.small_tables import read_table
+from ticdc_assets.rows.columns import INEXACT
 
 IMAGE = "⌗image"
 # The ts of a version that is open.

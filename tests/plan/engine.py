@@ -6,12 +6,13 @@ States pass through JSON, as they do in the applied log.
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_schema
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
 from tests.plan.arrived import EventLog, group_key, group_rows
-from tests.plan.work_in_memory import WorkInMemory, copied
+from tests.plan.work_in_memory import StoredTable, WorkInMemory, store
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Event, Quarantined, RowChange, SchemaChange, TableSchema
 from ticdc_assets.events.written import read_json, write_json
@@ -49,7 +50,7 @@ class Snapshot:
 
     state: str
     batch: int
-    tables: dict[str, ModelTable]
+    tables: dict[str, StoredTable]
 
 
 @dataclass
@@ -64,12 +65,12 @@ class Engine:
     replays: int = 0
     loads: list[Load] = field(default_factory=list)
     # The rows of each load, by its incarnation.
-    loaded: dict[str, ModelTable] = field(default_factory=dict)
+    loaded: dict[str, StoredTable] = field(default_factory=dict)
     definitions: list[Definition] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.log = EventLog()
-        self.tables: dict[str, ModelTable] = {}
+        self.tables: dict[str, StoredTable] = {}
         self.snapshots = {0: Snapshot(write_json(self.now), 0, {})}
         self.resolved_ts: int | None = 0
 
@@ -195,9 +196,7 @@ class Engine:
             loaded_at=datetime.now(UTC),
         )
         self.loads.append(load)
-        rows = copied(table)
-        rows.alter(schema, (), ts)
-        self.loaded[load.incarnation] = rows
+        self.loaded[load.incarnation] = replace_schema(store(table), schema=schema)
 
     def define(self, ts: int, schema: TableSchema, version: int | None = None) -> None:
         """Register how upstream defined a table at a ts."""
@@ -272,7 +271,7 @@ class Engine:
 
     # Results
 
-    def live_tables(self) -> dict[tuple[str, str], ModelTable]:
+    def live_tables(self) -> dict[tuple[str, str], StoredTable]:
         """Return the live tables by name."""
         found = {}
         for id in dict(self.now.names).values():

@@ -106,7 +106,7 @@ def test_rows_widen_and_add_columns_only_where_no_ddl_may_have_stated_them(
     tables, quarantined = story.tell(at_once=at_once)
     if adopts:
         # Rows of before the column do not have it.
-        rows = [(*row, "absent") for row in (("1", "a"), ("2", "b"), ("4", "d"))]
+        rows = [(*row, None) for row in (("1", "a"), ("2", "b"), ("4", "d"))]
         assert tables == {"t(id, v, w)": [*rows[:2], ("3", "c", "1"), rows[2]]}
         assert quarantined == []
     else:

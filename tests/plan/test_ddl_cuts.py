@@ -21,7 +21,7 @@ ENDS = {
         "u(id, v)": [("1", "1")],
     },
     "RENAME TABLE `t` TO `shop`.`u`": {"t(id, v)": [("2", "2")], "u(id, v)": [("1", "1")]},
-    "ALTER TABLE `t` DROP COLUMN `v`": {"t(id, v)": [("1", "absent"), ("2", "2")]},
+    "ALTER TABLE `t` DROP COLUMN `v`": {"t(id, v)": [("1", None), ("2", "2")]},
 }
 
 

@@ -46,7 +46,7 @@ def test_rows_add_the_columns_that_a_skipped_ddl_may_have_added() -> None:
     send(engine, events[-1].commit_ts, *events)
     (id,) = engine.now.incarnations
     engine.resume(id, (events[2].commit_ts, ddl_name(events[2])))
-    assert contents(engine) == {"t(id, v, w)": [("1", "a", "absent"), ("2", "b", "3")]}
+    assert contents(engine) == {"t(id, v, w)": [("1", "a", None), ("2", "b", "3")]}
     (contradicting,) = (p for p in engine.problems if p.kind == "quarantined")
     assert contradicting.commit_ts == events[-1].commit_ts
 

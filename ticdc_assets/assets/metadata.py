@@ -19,10 +19,10 @@ from ticdc_assets.lake.log.catalog import (
     SchemaVersionEntry,
     TableChange,
 )
-from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.preview import Preview
+from ticdc_assets.rows.columns import INEXACT
 from ticdc_assets.run import AdvanceReport, LastReport, RunReport
 from ticdc_assets.safe_text import escape_markdown
 

@@ -13,11 +13,16 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.errors import ConfigError, InvalidValue
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
-from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT, INEXACT_COMMENT
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.naming import layer_asset_key, table_asset_key
+from ticdc_assets.rows.columns import (
+    COMMIT_TS,
+    INEXACT,
+    INEXACT_COMMENT,
+    DeltaColumn,
+    list_delta_columns,
+)
 from ticdc_assets.safe_text import escape_markdown
 from ticdc_assets.stream.limits import describe_limits
 

@@ -20,8 +20,6 @@ from ticdc_assets.events.written import read_json
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.inexact import get_column, has_value, identify, read_entries
-from ticdc_assets.lake.columns.types import DeltaColumn, choose_delta_names, list_delta_columns
-from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.lake.store.small_tables import read_schema
@@ -29,6 +27,13 @@ from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.verify.sampled_rows import SampleVerifier
 from ticdc_assets.lake.views.overview import find_blocking_ddl
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.rows.columns import (
+    COMMIT_TS,
+    INEXACT,
+    DeltaColumn,
+    choose_delta_names,
+    list_delta_columns,
+)
 from ticdc_assets.safe_text import join_for_shell
 from ticdc_assets.stream.rules import make_rules
 

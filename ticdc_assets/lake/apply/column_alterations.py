@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.column_moves import can_widen, map_columns
 from ticdc_assets.lake.apply.table_features import (
     COLUMN_MAPPING,
     TYPE_WIDENING,
@@ -12,8 +11,9 @@ from ticdc_assets.lake.apply.table_features import (
     list_clustering_columns,
     list_needed_properties,
 )
-from ticdc_assets.lake.columns.types import DeltaColumn, fold_case, list_delta_columns
 from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
+from ticdc_assets.rows.column_moves import can_widen, map_columns
+from ticdc_assets.rows.columns import DeltaColumn, fold_case, list_delta_columns
 from ticdc_assets.schema.effect import ColumnChange
 
 

@@ -33,15 +33,14 @@ from ticdc_assets.lake.columns.inexact import (
     format_moved_map,
     get_column,
 )
-from ticdc_assets.lake.columns.types import list_delta_columns
 from ticdc_assets.lake.store.commits import read_newest_commits
-from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT, INEXACT_COMMENT
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import FewRows, read_table, restore_version
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier, quote_literal
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, INEXACT_COMMENT, list_delta_columns
 from ticdc_assets.schema.effect import ColumnChange
 
 _COMMIT_TS_COMMENT = "commit ts of the last change of this row"

@@ -13,9 +13,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import TableCannotContinue, TicdcError
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.column_moves import keeps_values, map_columns
 from ticdc_assets.lake.apply.keyed import compute_final_rows, select_put_rows
-from ticdc_assets.lake.apply.merged_steps import merge_steps
 from ticdc_assets.lake.apply.multiset import (
     count_changes,
     number_sender_passes,
@@ -29,10 +27,8 @@ from ticdc_assets.lake.columns.conversion import check_conversion, convert_rows,
 from ticdc_assets.lake.columns.escaped_text import has_undecodable_text
 from ticdc_assets.lake.columns.inexact import ENTRIES, list_moved, move_entries
 from ticdc_assets.lake.columns.reading import name_values, parse_images, type_columns
-from ticdc_assets.lake.columns.types import fold_case, list_delta_columns
 from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.events.event_rows import make_table_name
-from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
 from ticdc_assets.plan.steps import (
@@ -44,6 +40,9 @@ from ticdc_assets.plan.steps import (
     TableWork,
 )
 from ticdc_assets.protocols.registry import Redecode
+from ticdc_assets.rows.column_moves import keeps_values, map_columns
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, fold_case, list_delta_columns
+from ticdc_assets.rows.merged_steps import merge_steps
 from ticdc_assets.schema import effect as effects
 from ticdc_assets.schema.partition.locate import NO_PARTITION
 from ticdc_assets.stream.problem import ROWS_IN_WRONG_PARTITIONS

@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 from ticdc_assets.lake.apply.segment import Segment
 from ticdc_assets.lake.apply.typed_rows import INVALID, KEY_ONLY, get_position
 from ticdc_assets.lake.columns.inexact import are_equal, get_column, get_from, identify
-from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.sql import quote_identifier
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT
 
 # The place of an event in the order.
 PLACE = ("⌗order_ts", "⌗after_ddls", "⌗ordered_by_commit_ts", "⌗seq", "⌗index")

@@ -17,8 +17,7 @@ from ticdc_assets.lake.apply.segment import Segment
 from ticdc_assets.lake.apply.typed_rows import INVALID, KEY_ONLY, get_position
 from ticdc_assets.lake.columns.expressions import any_of, combine_pairwise
 from ticdc_assets.lake.columns.inexact import are_equal, get_column, get_from, has_value, identify
-from ticdc_assets.lake.columns.types import DeltaColumn
-from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, DeltaColumn
 from ticdc_assets.stream.problem import OLD_ROW_MISSING
 
 

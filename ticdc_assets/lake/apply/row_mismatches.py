@@ -15,6 +15,7 @@ from ticdc_assets.events import Checksum, TableSchema
 from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.events.event_rows import NO_CHANGE
 from ticdc_assets.schema.types.checksum import ChecksumVerifier
+from ticdc_assets.schema.types.row import RowReader
 
 
 def find_mismatch(schema: TableSchema, key_only: Column, typed_row: Column) -> Column:
@@ -28,10 +29,11 @@ def find_mismatch(schema: TableSchema, key_only: Column, typed_row: Column) -> C
     def explain(
         before: pa.Array, after: pa.Array, key_only: pa.Array, checksums: pa.Array, typed: pa.Array
     ) -> pa.Array:
-        verifier = ChecksumVerifier(read_json(schema_json, TableSchema))
+        table = read_json(schema_json, TableSchema)
+        verifier, read = ChecksumVerifier(table), RowReader(table, member_names=True)
         columns = (array.to_pylist() for array in (before, after, key_only, checksums, typed))
         return pa.array(
-            [_explain(verifier, *row) for row in zip(*columns, strict=True)], pa.string()
+            [_explain(verifier, read, *row) for row in zip(*columns, strict=True)], pa.string()
         )
 
     is_hashed = F.col("after").isNotNull() & (F.col("checksum.current") != 0)
@@ -46,6 +48,7 @@ def find_mismatch(schema: TableSchema, key_only: Column, typed_row: Column) -> C
 # Parameters: the columns of an event that its checksums concern.
 def _explain(
     verifier: ChecksumVerifier,
+    read: RowReader,
     before: str | None,
     after: str | None,
     key_only: bool | None,
@@ -61,7 +64,7 @@ def _explain(
         handle_key_only=bool(key_only),
         checksum=Checksum(**checksum),
     )
-    verdict = verifier.verify(change, typed)
+    verdict = verifier.verify(change, None if typed is None else read(typed))
     if verdict.status != "mismatch":
         return None
     # Lone surrogates stand for bytes that are not UTF-8.

@@ -21,11 +21,10 @@ from ticdc_assets.lake.apply.typed_rows import (
 )
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.inexact import count_entries
-from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
-from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.plan.steps import ApplyRows, TypedRowGroup
 from ticdc_assets.protocols.registry import Redecode
+from ticdc_assets.rows.columns import INEXACT, DeltaColumn, list_delta_columns
 
 
 @dataclass

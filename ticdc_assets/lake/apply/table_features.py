@@ -20,9 +20,9 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.columns.types import DeltaColumn, choose_delta_names, list_delta_columns
 from ticdc_assets.lake.store.reader import measure_files, open_table
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier
+from ticdc_assets.rows.columns import DeltaColumn, choose_delta_names, list_delta_columns
 
 # A table of more bytes is large: merging 50 rows into one of this size takes as long as writing it
 # again, and a sixth of the storage.

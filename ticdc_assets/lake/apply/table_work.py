@@ -25,11 +25,9 @@ from ticdc_assets.errors import (
     TableCannotContinue,
     describe_content_error,
 )
-from ticdc_assets.lake.apply.column_moves import map_columns
 from ticdc_assets.lake.apply.current_table import CurrentTable, InexactRows
 from ticdc_assets.lake.apply.frames import keeps_values_of
 from ticdc_assets.lake.apply.keyed import compute_final_rows, find_lost_keys, select_put_rows
-from ticdc_assets.lake.apply.merged_steps import merge_steps
 from ticdc_assets.lake.apply.multiset import list_replacements, repeat_rows
 from ticdc_assets.lake.apply.quarantined_rows import find_stop_reason
 from ticdc_assets.lake.apply.segment import Segment
@@ -37,9 +35,11 @@ from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, has_files
 from ticdc_assets.lake.columns.inexact import list_moved, read_entries
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
-from ticdc_assets.lake.store.contracts import COMMIT_TS
 from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, TableStep, TableWork
+from ticdc_assets.rows.column_moves import map_columns
+from ticdc_assets.rows.columns import COMMIT_TS
+from ticdc_assets.rows.merged_steps import merge_steps
 from ticdc_assets.stream.problem import OLD_KEY_MISSING
 
 

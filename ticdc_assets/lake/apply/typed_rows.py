@@ -35,16 +35,16 @@ from ticdc_assets.lake.columns.reading import (
     parse_images,
     type_columns,
 )
-from ticdc_assets.lake.columns.types import (
+from ticdc_assets.lake.columns.writing import write_images
+from ticdc_assets.lake.events.event_rows import NO_CHANGE
+from ticdc_assets.plan.steps import TypedRowGroup
+from ticdc_assets.protocols.registry import Redecode
+from ticdc_assets.rows.columns import (
     DeltaColumn,
     choose_delta_names,
     list_delta_columns,
     list_stored_columns,
 )
-from ticdc_assets.lake.columns.writing import write_images
-from ticdc_assets.lake.events.event_rows import NO_CHANGE
-from ticdc_assets.plan.steps import TypedRowGroup
-from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.schema.types.either_moment import list_identifying_timestamps
 
 # Where an event came from, and its place in the order.

@@ -16,7 +16,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.column_moves import can_widen, map_columns
 from ticdc_assets.lake.apply.frames import (
     Frames,
     alter_rows,
@@ -26,12 +25,9 @@ from ticdc_assets.lake.apply.frames import (
     select_outside,
 )
 from ticdc_assets.lake.apply.keyed import list_operations, operation_order
-from ticdc_assets.lake.apply.merged_steps import merge_steps
 from ticdc_assets.lake.apply.multiset import list_changes
 from ticdc_assets.lake.apply.segment import Segment
 from ticdc_assets.lake.columns.inexact import get_column, identify
-from ticdc_assets.lake.columns.types import fold_case, list_delta_columns
-from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.plan.steps import (
     Alter,
     ApplyRows,
@@ -40,6 +36,9 @@ from ticdc_assets.plan.steps import (
     TableStep,
     TableWork,
 )
+from ticdc_assets.rows.column_moves import can_widen, map_columns
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, fold_case, list_delta_columns
+from ticdc_assets.rows.merged_steps import merge_steps
 from ticdc_assets.schema.effect import ColumnChange
 
 UNTIL, BEFORE, IS_NEW = "⌗until", "⌗before", "⌗is_new"

@@ -4,7 +4,6 @@ Workers receive and return rows as images with member names (`writing.write_imag
 fail without seeing a row fails in a `check_…` function, on the driver, before any job starts.
 """
 
-import base64
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
@@ -17,9 +16,9 @@ from ticdc_assets.errors import CONTENT_ERRORS, InvalidValue, describe_content_e
 from ticdc_assets.events import ColumnType, Partitioning, TableSchema
 from ticdc_assets.events.row_image import dump
 from ticdc_assets.lake.columns.row_order import list_key_columns
-from ticdc_assets.lake.columns.types import list_delta_columns, list_stored_columns
 from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.store.sql import quote_identifier
+from ticdc_assets.rows.columns import list_delta_columns, list_stored_columns
 from ticdc_assets.schema.conversion.convert import backfill, make_converter
 from ticdc_assets.schema.ddl_context import DdlContext
 from ticdc_assets.schema.effect import (
@@ -35,7 +34,7 @@ from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.schema.types.row import RowReader, RowWriter
 from ticdc_assets.schema.types.value import Value
 from ticdc_assets.schema.types.value_reader import parse_vector
-from ticdc_assets.schema.types.value_writer import Writer, make_writer
+from ticdc_assets.schema.types.value_writer import make_image_writer
 
 Row = dict[str, Value]
 _Batches = Iterator[pa.RecordBatch]
@@ -135,21 +134,6 @@ def _update_types(types: dict[str, ColumnType], step: ColumnChange) -> None:
         case ColumnConverted(name, _, type):
             if name in types:
                 types[name] = type
-
-
-def make_image_writer(type: ColumnType) -> Writer:
-    """Make the function that writes a type's values as texts of row images, members by name."""
-    if describe(type).kind == "binary":
-        return _write_base64
-    return make_writer(type)
-
-
-def _write_base64(value: Value) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, bytes):
-        raise InvalidValue(f"expected bytes, not {type(value).__name__}")
-    return base64.b64encode(value).decode()
 
 
 # --- partitions --------------------------------------------------------------

@@ -13,9 +13,8 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.columns.expressions import any_of, combine_pairwise
-from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
-from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
+from ticdc_assets.rows.columns import INEXACT, DeltaColumn, list_delta_columns
 
 MAP = "map<string, string>"
 ENTRIES = "array<struct<key: string, value: string>>"

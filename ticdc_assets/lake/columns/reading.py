@@ -15,9 +15,8 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.columns.escaped_text import escape_image, escape_name
 from ticdc_assets.lake.columns.inexact import make_entries
 from ticdc_assets.lake.columns.text_values import read_text_values
-from ticdc_assets.lake.columns.types import choose_delta_names, fold_case, list_stored_columns
-from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.sql import quote_identifier
+from ticdc_assets.rows.columns import INEXACT, choose_delta_names, fold_case, list_stored_columns
 from ticdc_assets.schema.types.mysql_type import map_to_delta_type
 
 # No MySQL column can have this name.

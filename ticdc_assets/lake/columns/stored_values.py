@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from ticdc_assets.events import ColumnType, TableSchema
 from ticdc_assets.events.row_image import dump
-from ticdc_assets.lake.columns.types import (
+from ticdc_assets.rows.columns import (
+    INEXACT,
     DeltaColumn,
     fold_case,
     list_delta_columns,
     list_stored_columns,
 )
-from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.schema.types.float_text import float32_digits, format_plain
 from ticdc_assets.schema.types.mysql_type import Kind, decimal_shape, describe, map_to_delta_type
 from ticdc_assets.schema.types.row import RowWriter

@@ -17,8 +17,7 @@ from ticdc_assets.lake.columns.inexact import (
     get_column,
     get_exact_text,
 )
-from ticdc_assets.lake.columns.types import list_delta_columns, list_stored_columns
-from ticdc_assets.lake.store.contracts import INEXACT
+from ticdc_assets.rows.columns import INEXACT, list_delta_columns, list_stored_columns
 from ticdc_assets.schema.types.mysql_type import Kind, describe
 
 

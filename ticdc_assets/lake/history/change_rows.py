@@ -9,8 +9,8 @@ from ticdc_assets.lake.apply.versions import BEFORE, DELETE, IS_NEW, NO_ROW, UNT
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.inexact import ENTRIES, GetColumn, get_column
 from ticdc_assets.lake.history.rows import get_time
-from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.sql import quote_identifier
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT
 
 # Returns a row as one column, its inexact values as entries.
 ReadImage = Callable[[GetColumn], Column]

@@ -11,7 +11,8 @@ from ticdc_assets.lake.columns.inexact import MAP, GetColumn
 from ticdc_assets.lake.history.change_rows import ReadImage, format_image_type
 from ticdc_assets.lake.history.columns import HistoryColumn, store_columns, take_over_columns
 from ticdc_assets.lake.history.versions_table import VersionsTable
-from ticdc_assets.lake.store.contracts import CHANGES, IMAGES, INEXACT
+from ticdc_assets.lake.store.contracts import CHANGES, IMAGES
+from ticdc_assets.rows.columns import INEXACT
 
 
 class ChangesTable(VersionsTable):

@@ -10,7 +10,7 @@ from ticdc_assets.lake.history.change_rows import format_image_type, make_change
 from ticdc_assets.lake.history.changes_table import ChangesTable, store_image, take_over_images
 from ticdc_assets.lake.history.columns import HistoryColumn, fit_all, only_adds
 from ticdc_assets.lake.history.table_update import TableUpdate
-from ticdc_assets.lake.store.contracts import COMMIT_TS
+from ticdc_assets.rows.columns import COMMIT_TS
 
 
 class ChangesUpdate(TableUpdate[ChangesTable]):

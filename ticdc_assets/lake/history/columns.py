@@ -15,10 +15,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.column_moves import can_widen
 from ticdc_assets.lake.columns.inexact import GetColumn, get_column
-from ticdc_assets.lake.columns.types import DeltaColumn, fold_case, list_delta_columns
 from ticdc_assets.lake.store.contracts import HISTORY
+from ticdc_assets.rows.column_moves import can_widen
+from ticdc_assets.rows.columns import DeltaColumn, fold_case, list_delta_columns
 
 _OWN = frozenset(map(fold_case, HISTORY))
 

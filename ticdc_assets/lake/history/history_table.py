@@ -11,8 +11,9 @@ from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.inexact import get_column
 from ticdc_assets.lake.history.columns import HistoryColumn
 from ticdc_assets.lake.history.versions_table import UpdateMark, VersionsTable
-from ticdc_assets.lake.store.contracts import HISTORY, INEXACT, VALID_FROM, VALID_TO
+from ticdc_assets.lake.store.contracts import HISTORY, VALID_FROM, VALID_TO
 from ticdc_assets.lake.store.sql import quote_identifier
+from ticdc_assets.rows.columns import INEXACT
 
 
 class HistoryTable(VersionsTable):

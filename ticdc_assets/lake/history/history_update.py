@@ -7,7 +7,6 @@ from pyspark.sql import DataFrame
 
 from ticdc_assets.lake.apply.typed_rows import spell_key
 from ticdc_assets.lake.apply.versions import VersionFrame, end_versions, keep_versions
-from ticdc_assets.lake.columns.types import list_delta_columns
 from ticdc_assets.lake.history.columns import (
     HistoryColumn,
     fit_all,
@@ -24,6 +23,7 @@ from ticdc_assets.lake.history.rows import (
     take_over,
 )
 from ticdc_assets.lake.history.table_update import TableUpdate
+from ticdc_assets.rows.columns import list_delta_columns
 
 
 class HistoryUpdate(TableUpdate[HistoryTable]):

@@ -17,15 +17,14 @@ from ticdc_assets.lake.history.columns import (
     take_over_columns,
 )
 from ticdc_assets.lake.store.contracts import (
-    COMMIT_TS,
     HISTORY,
-    INEXACT,
     OPERATION,
     VALID_FROM,
     VALID_FROM_TIME,
     VALID_TO,
     VALID_TO_TIME,
 )
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT
 
 # How a version began that no event began.
 _DDL = "ddl"

@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.keyed import list_operations
-from ticdc_assets.lake.apply.merged_steps import merge_steps
 from ticdc_assets.lake.apply.multiset import list_changes
 from ticdc_assets.lake.apply.typed_rows import spell_key
 from ticdc_assets.lake.apply.versions import (
@@ -24,14 +23,14 @@ from ticdc_assets.lake.apply.versions import (
 from ticdc_assets.lake.apply.window import PreparedWindow
 from ticdc_assets.lake.columns.expressions import combine_pairwise
 from ticdc_assets.lake.columns.inexact import are_equal, get_column, get_from, identify
-from ticdc_assets.lake.columns.types import list_delta_columns
 from ticdc_assets.lake.history.rows import LOAD
 from ticdc_assets.lake.history.versions_table import UpdateMark, VersionsTable
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.reader import MANY_ROWS
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.steps import Alter, ApplyRows, TableWork
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
+from ticdc_assets.rows.merged_steps import merge_steps
 
 _Stored = TypeVar("_Stored", bound=VersionsTable)
 

@@ -22,7 +22,6 @@ from ticdc_assets.lake.apply.table_features import (
     read_table_detail,
 )
 from ticdc_assets.lake.columns.inexact import get_column
-from ticdc_assets.lake.columns.types import DeltaColumn
 from ticdc_assets.lake.history.columns import HistoryColumn, read_stored_columns
 from ticdc_assets.lake.store.commits import decode_metadata, read_newest_commits
 from ticdc_assets.lake.store.lake import LakeSession
@@ -31,6 +30,7 @@ from ticdc_assets.lake.store.small_tables import read_schema, read_table, restor
 from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
 from ticdc_assets.lake.store.stage_commits import StageMark, commit_frame, commit_rows
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
+from ticdc_assets.rows.columns import DeltaColumn
 
 # One update makes a few commits at most, and maintenance a few more.
 _COMMITS_TO_SEARCH = 50

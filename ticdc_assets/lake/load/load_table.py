@@ -21,18 +21,18 @@ from ticdc_assets.lake.apply.current_table import CurrentTable, InexactRows
 from ticdc_assets.lake.apply.typed_rows import find_key_faults, spell_key
 from ticdc_assets.lake.columns.expressions import any_of
 from ticdc_assets.lake.columns.reading import TypedColumn, name_fields, name_values, type_columns
-from ticdc_assets.lake.columns.types import choose_delta_names
 from ticdc_assets.lake.load.batches import SOURCE, UNTYPED
 from ticdc_assets.lake.load.read_ahead import read_ahead
 from ticdc_assets.lake.load.source import Portion, TableSource
 from ticdc_assets.lake.store.arrow import arrow_schema, replace_surrogates
-from ticdc_assets.lake.store.contracts import COMMIT_TS, QUARANTINE
+from ticdc_assets.lake.store.contracts import QUARANTINE
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.sql import quote_literal
 from ticdc_assets.lake.store.work_size import expect_many_rows
 from ticdc_assets.plan.load import name_loaded_incarnation
+from ticdc_assets.rows.columns import COMMIT_TS, choose_delta_names
 from ticdc_assets.schema.types.either_moment import check_identity, list_identifying_timestamps
 from ticdc_assets.schema.types.row import RowReader
 

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Bootstrap, Column, SchemaChange, TableSchema
 from ticdc_assets.events.written import read_json, write_json
-from ticdc_assets.lake.columns.types import format_mysql_type
 from ticdc_assets.lake.events.event_rows import make_table_name, read_statements
 from ticdc_assets.lake.events.schema_files import TableVersion
 from ticdc_assets.lake.log.snapshot import Snapshot
@@ -21,6 +20,7 @@ from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.plan.state import State
 from ticdc_assets.plan.steps import SchemaVersion
+from ticdc_assets.rows.columns import format_mysql_type
 from ticdc_assets.schema.catalog import CatalogState
 from ticdc_assets.schema.reconciliation import reconcile
 from ticdc_assets.schema.types.mysql_type import map_to_delta_type

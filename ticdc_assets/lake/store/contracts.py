@@ -22,6 +22,8 @@ Each changefeed has a folder in the lake with one folder per table:
 A contract is Spark DDL, one column per line.  `arrow_schema` in `store.arrow` reads the same text.
 """
 
+from ticdc_assets.rows.columns import INEXACT
+
 # `raw` of a topic.  A dump line that is no record, and records that are gone, have `path`, `line`
 # and `problem` only.
 RAW_RECORDS = """
@@ -269,12 +271,6 @@ STATISTICS = {
 # The columns that identify a row event: a sender that repeats it may state another schema version
 # or table id.
 EVENT_IDENTITY = ("name", "commit_ts", "op", "before", "after")
-
-# The columns that current tables have besides the columns upstream; `_inexact` only those in which
-# there was a value that its column cannot hold exactly.
-COMMIT_TS = "_commit_ts"
-INEXACT = "_inexact"
-INEXACT_COMMENT = "exact texts of values that their columns cannot hold, by column"
 
 # The columns that histories have besides the columns of their tables.
 VALID_FROM, VALID_TO = "_valid_from", "_valid_to"

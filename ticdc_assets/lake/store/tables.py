@@ -1,7 +1,12 @@
 """Creating the lake's Delta tables by their contracts."""
 
 from ticdc_assets.lake.store.arrow import arrow_schema
-from ticdc_assets.lake.store.contracts import CONTRACTS, RAW_FILES, RAW_RECORDS, STATISTICS
+from ticdc_assets.lake.store.contracts import (
+    CONTRACTS,
+    RAW_FILES,
+    RAW_RECORDS,
+    STATISTICS,
+)
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.writer import LakeWriter
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from ticdc_assets.errors import CONTENT_ERRORS, TicdcError, describe_content_error
 from ticdc_assets.events import ColumnType, TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.columns.types import list_delta_columns, list_stored_columns
 from ticdc_assets.lake.upstream.ddl_jobs import find_unfinished, read_table_id
 from ticdc_assets.lake.upstream.definition import read_definition
 from ticdc_assets.lake.upstream.snapshot import (
@@ -15,6 +14,7 @@ from ticdc_assets.lake.upstream.snapshot import (
 )
 from ticdc_assets.lake.verify.canonical import ComparedColumn
 from ticdc_assets.lake.verify.side import Comparison
+from ticdc_assets.rows.columns import list_delta_columns, list_stored_columns
 from ticdc_assets.schema.types.mysql_type import describe
 
 # Kinds whose texts are the same: MariaDB says LONGTEXT of JSON.

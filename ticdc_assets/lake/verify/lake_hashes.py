@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.lake.columns.inexact import can_be_inexact, get_column, get_exact_text
 from ticdc_assets.lake.columns.writing import write_text
-from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.verify.canonical import (
     HASH_DIGITS,
     MD5_MARK,
@@ -20,6 +19,7 @@ from ticdc_assets.lake.verify.canonical import (
     NULL,
     ComparedColumn,
 )
+from ticdc_assets.rows.columns import INEXACT
 
 _WHOLE_SECONDS = r"^([^.]*)\.?(.*?)0*$"
 

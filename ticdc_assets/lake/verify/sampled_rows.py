@@ -22,9 +22,9 @@ from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.events.written import read_json
 from ticdc_assets.lake.columns.stored_values import read_blocks
 from ticdc_assets.lake.events.event_rows import SCHEMA, make_table_name, read_row_change
-from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT
 from ticdc_assets.schema.types.checksum import RowHasher
 from ticdc_assets.schema.types.row import RowReader
 from ticdc_assets.schema.types.value import Value

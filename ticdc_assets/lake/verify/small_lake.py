@@ -8,8 +8,6 @@ from operator import itemgetter
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import EITHER, load
 from ticdc_assets.lake.columns.stored_values import format_blocks
-from ticdc_assets.lake.columns.types import list_delta_columns
-from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.verify.canonical import (
     ComparedColumn,
@@ -19,6 +17,7 @@ from ticdc_assets.lake.verify.canonical import (
 )
 from ticdc_assets.lake.verify.narrowing import NOTHING
 from ticdc_assets.lake.verify.side import Comparison, Digest, Entry, Measure, Span, Texts
+from ticdc_assets.rows.columns import INEXACT, list_delta_columns
 
 
 class SmallLake:

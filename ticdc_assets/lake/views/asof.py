@@ -21,7 +21,6 @@ from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapsho
 from ticdc_assets.lake.log.applied_files import read_rows as read_rows_of_log
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
-from ticdc_assets.lake.store.contracts import INEXACT
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
@@ -31,6 +30,7 @@ from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.lake.views.lake_range import require_in_range
 from ticdc_assets.lake.views.tables_at import TablesAt
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.rows.columns import INEXACT
 
 # A view keeps the rows of fewer small tables than this.
 _MANY_TABLES = 200

@@ -10,23 +10,22 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.column_moves import can_widen, map_columns
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.versions import VersionFrame, list_versions, mark_start
 from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, prepare_reading
 from ticdc_assets.lake.columns.inexact import ENTRIES, GetColumn
-from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
 from ticdc_assets.lake.history.change_rows import format_image_type, make_changes
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
-from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.lake_range import require_in_range
 from ticdc_assets.lake.views.names import LakeNames
 from ticdc_assets.lake.views.tables_at import TablesAt
 from ticdc_assets.plan.steps import TableWork
+from ticdc_assets.rows.column_moves import can_widen, map_columns
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, DeltaColumn, list_delta_columns
 
 # Types whose texts in Spark are not those of MySQL, or depend on the session.
 _WITHOUT_TEXT = ("binary", "timestamp", "array<float>")

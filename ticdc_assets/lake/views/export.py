@@ -23,7 +23,6 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.table_features import choose_new_properties
-from ticdc_assets.lake.columns.types import list_delta_columns
 from ticdc_assets.lake.log.applied_files import read_snapshot_names
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import Lake, LakeSession
@@ -32,6 +31,7 @@ from ticdc_assets.lake.store.reader import LakeReader, open_folder
 from ticdc_assets.lake.store.sql import delta_table
 from ticdc_assets.lake.views.asof import AsOfView
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.rows.columns import list_delta_columns
 from ticdc_assets.safe_text import describe_error
 
 Format = Literal["delta", "parquet", "shallow"]

@@ -19,7 +19,6 @@ from ticdc_assets.events import Column, ColumnType, RowChange, TableSchema, row_
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.types.either_moment import find_either_moments, list_timestamps
 from ticdc_assets.schema.types.mysql_type import Kind, describe
-from ticdc_assets.schema.types.row import RowReader
 from ticdc_assets.schema.types.value import Value
 from ticdc_assets.schema.types.value_reader import make_reader, parse_vector
 
@@ -53,14 +52,15 @@ class ChecksumVerifier:
     def __init__(self, schema: TableSchema) -> None:
         self._schema = schema
         self._hasher = RowHasher(schema)
-        self._read_typed = RowReader(schema, member_names=True)
         self._timestamps = list_timestamps(schema)
 
-    def verify(self, change: RowChange, typed_row: str | None = None) -> ChecksumVerdict:
+    def verify(
+        self, change: RowChange, typed_row: Mapping[str, Value] | None = None
+    ) -> ChecksumVerdict:
         """Compare the stated checksums of a row with its images.
 
-        `typed_row` is the new row as its table gets it, written as an image with member names.
-        Where given, it is hashed in place of the image that arrived.
+        `typed_row` is the new row as its table gets it.  Where given, it is hashed in place of the
+        image that arrived.
         """
         stated = change.checksum
         if stated is None or not (stated.current or stated.previous):
@@ -79,7 +79,11 @@ class ChecksumVerifier:
         return ChecksumVerdict("ok")
 
     def _verify(
-        self, side: Side, expected: int, image: str | None, typed_row: str | None = None
+        self,
+        side: Side,
+        expected: int,
+        image: str | None,
+        typed_row: Mapping[str, Value] | None = None,
     ) -> ChecksumVerdict:
         def fail(status: Status, reason: str) -> ChecksumVerdict:
             return ChecksumVerdict(status, side, expected, reason=reason)
@@ -91,7 +95,7 @@ class ChecksumVerifier:
                 return fail("not verifiable", "a TIMESTAMP is one of two moments")
             computed = None
             if typed_row is not None:
-                computed = self._hasher.hash_values(self._read_typed(typed_row))
+                computed = self._hasher.hash_values(typed_row)
             if computed is None:
                 texts = row_image.load(image)
                 unknown = next((n for n in texts if self._schema.column(n) is None), None)

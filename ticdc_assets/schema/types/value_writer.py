@@ -1,5 +1,6 @@
 """Writing values: a typed Python value to the text that MySQL prints."""
 
+from binascii import b2a_base64
 from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
@@ -30,6 +31,19 @@ def make_writer(type: ColumnType) -> Writer:
 
 
 _cached_writer = lru_cache(1024)(make_writer)
+
+
+def make_image_writer(type: ColumnType) -> Writer:
+    """Return the function that writes a type's values as texts of row images, members by name."""
+    return _write_base64_or_null if describe(type).kind == "binary" else make_writer(type)
+
+
+def _write_base64_or_null(value: Value) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, bytes):
+        raise _wrong_type(value)
+    return b2a_base64(value, newline=False).decode("ascii")
 
 
 def _wrong_type(value: Value) -> InvalidValue:

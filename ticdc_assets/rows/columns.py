@@ -6,10 +6,17 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType, TableSchema
-from ticdc_assets.lake.store.contracts import COMMIT_TS, INEXACT
 from ticdc_assets.schema.types.mysql_type import decimal_shape, describe, map_to_delta_type
+
+# The columns that current tables have besides the columns upstream; `_inexact` only those in which
+# there was a value that its column cannot hold exactly.
+COMMIT_TS = "_commit_ts"
+INEXACT = "_inexact"
+INEXACT_COMMENT = "exact texts of values that their columns cannot hold, by column"
 
 # MERGE into a table with a change data feed cannot resolve a column with a backtick in its name.
 _BACKTICK_TWIN = "\u02cb"
@@ -27,6 +34,49 @@ class DeltaColumn:
     type: str
     comment: str
     column: str
+
+
+_ARROW_TYPES = {
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "decimal(20,0)": pa.decimal128(20, 0),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "array<float>": pa.list_(pa.field("element", pa.float32())),
+}
+# The columns of every table of rows, besides those upstream.
+OWN_FIELDS = (
+    pa.field(COMMIT_TS, pa.int64()),
+    pa.field(INEXACT, pa.map_(pa.string(), pa.string())),
+)
+
+
+def get_arrow_type(type: ColumnType) -> pa.DataType:
+    """Return the Arrow type of the values that a column's Delta type holds."""
+    delta = map_to_delta_type(type)
+    if delta in _ARROW_TYPES:
+        return _ARROW_TYPES[delta]
+    shape = decimal_shape(type)
+    assert shape is not None
+    return pa.decimal128(*shape)
+
+
+def make_row_schema(schema: TableSchema) -> pa.Schema:
+    """Return the columns of a table's rows."""
+    fields = [
+        pa.field(delta.name, get_arrow_type(column.type))
+        for delta, column in zip(
+            list_delta_columns(schema), list_stored_columns(schema), strict=True
+        )
+    ]
+    return pa.schema([*fields, *OWN_FIELDS])
 
 
 def make_delta_name(column: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from ticdc_assets.events import ColumnType, TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.columns.types import list_delta_columns
+from ticdc_assets.rows.columns import list_delta_columns
 from ticdc_assets.schema.conversion.convert import backfill, only_widens
 from ticdc_assets.schema.effect import (
     ColumnAdded,

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.columns.types import DeltaColumn, list_delta_columns
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.plan.steps import Alter, ApplyRows, TableStep, TypedRowGroup
+from ticdc_assets.rows.columns import DeltaColumn, list_delta_columns
 from ticdc_assets.schema.catalog import TableKey, table_key
 
 

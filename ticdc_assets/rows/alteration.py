@@ -1,0 +1,102 @@
+"""What the column changes of a DDL do to rows; a column that keeps its values is not touched."""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from ticdc_assets.errors import InvalidValue
+from ticdc_assets.events import ColumnType, TableSchema
+from ticdc_assets.plan.steps import Alter, TableStep
+from ticdc_assets.rows.column_moves import keeps_values
+from ticdc_assets.rows.columns import get_arrow_type, list_stored_columns
+from ticdc_assets.rows.stored import Stored, read_stored, store_values
+from ticdc_assets.rows.table_rows import Rows, make_nulls
+from ticdc_assets.rows.typing import refit
+from ticdc_assets.schema.conversion.convert import backfill, make_converter
+from ticdc_assets.schema.effect import (
+    ColumnAdded,
+    ColumnChange,
+    ColumnConverted,
+    ColumnDropped,
+    ColumnRenamed,
+)
+from ticdc_assets.schema.types.value import Value
+
+
+def alter_rows(rows: Rows, before: TableSchema, step: TableStep) -> Rows:
+    """Take rows to the columns of a step's schema; raise a `TicdcError` if one cannot go."""
+    altered = _ColumnsInWork(rows, before)
+    if isinstance(step, Alter):
+        for change in step.steps:
+            altered.apply(change, step.commit_ts)
+    return altered.fit(step.schema)
+
+
+class _ColumnsInWork:
+    """The columns of rows, and what their types are, after some column changes."""
+
+    def __init__(self, rows: Rows, schema: TableSchema) -> None:
+        self._commit_ts = rows.commit_ts
+        self._columns = dict(rows.columns)
+        self._types = {column.name: column.type for column in list_stored_columns(schema)}
+
+    def apply(self, change: ColumnChange, commit_ts: int) -> None:
+        """Apply one change."""
+        match change:
+            case ColumnAdded(column) if column.name not in self._columns:
+                self._columns[column.name] = self._make_backfill(change, commit_ts)
+                self._types[column.name] = column.type
+            case ColumnDropped(name):
+                self._columns.pop(name, None)
+                self._types.pop(name, None)
+            case ColumnRenamed(old, new) if old in self._columns:
+                self._columns[new] = self._columns.pop(old)
+                self._types[new] = self._types.pop(old)
+            case ColumnConverted(name) if name in self._columns:
+                self._columns[name] = self._convert(change, commit_ts)
+                self._types[name] = change.new
+
+    def fit(self, schema: TableSchema) -> Rows:
+        """Return the rows with the columns of a schema."""
+        rows = Rows(self._columns, self._commit_ts).rename_like(schema)
+        types = {name.casefold(): type for name, type in self._types.items()}
+        columns = dict(rows.columns)
+        for column in list_stored_columns(schema):
+            stored = columns[column.name]
+            if stored.values.type != get_arrow_type(column.type):
+                known = self._types.get(column.name) or types[column.name.casefold()]
+                columns[column.name] = refit(stored, known, column.type).stored
+        return Rows(columns, rows.commit_ts)
+
+    def _make_backfill(self, change: ColumnAdded, commit_ts: int) -> Stored:
+        """Return the value that existing rows get in an added column."""
+        column, count = change.column, len(self._commit_ts)
+        if not count:
+            return make_nulls(0, column.type)
+        value = backfill(column, commit_ts, change.zone)
+        return store_values([value], column.type).take(pa.repeat(pa.scalar(0), count))
+
+    def _convert(self, change: ColumnConverted, commit_ts: int) -> Stored:
+        """Return a column in its new type."""
+        stored = self._columns[change.name]
+        if not len(self._commit_ts):
+            return make_nulls(0, change.new)
+        if keeps_values([change], commit_ts):
+            return Stored(stored.values.cast(get_arrow_type(change.new)), stored.exact)
+        convert = make_converter(change.old, change.new, change.zone)
+        try:
+            return _map_distinct(stored, change.old, change.new, convert)
+        except InvalidValue as problem:
+            raise InvalidValue(problem.reason, column=change.name) from None
+
+
+def _map_distinct(
+    stored: Stored, old: ColumnType, new: ColumnType, convert: Callable[[Value], Value]
+) -> Stored:
+    """Convert every value, each distinct one once."""
+    values = stored.values
+    if stored.exact is not None or pa.types.is_list(values.type):
+        return store_values([convert(value) for value in read_stored(stored, old)], new)
+    encoded = values.dictionary_encode()
+    distinct = read_stored(Stored(encoded.dictionary), old)
+    return store_values([convert(value) for value in distinct], new).take(encoded.indices)

@@ -1,0 +1,226 @@
+"""The work of a window on tables: from their rows before it, by the plan, to those after it.
+
+`do_work` takes tables that exchange rows with each other together; any other is a group of its own.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_assets.errors import CONTENT_ERRORS, TableCannotContinue, describe_content_error
+from ticdc_assets.plan.steps import (
+    Alter,
+    ApplyRows,
+    EmptyPartitions,
+    Exchange,
+    TableStep,
+    TableWork,
+)
+from ticdc_assets.protocols.registry import Redecode
+from ticdc_assets.rows.alteration import alter_rows
+from ticdc_assets.rows.changes import Changes, Segment, read_segment
+from ticdc_assets.rows.columns import list_delta_columns
+from ticdc_assets.rows.keyed import (
+    find_key,
+    find_lost_key,
+    keep_last_per_key,
+    merge_changes,
+    reduce_changes,
+)
+from ticdc_assets.rows.merged_steps import merge_steps
+from ticdc_assets.rows.multiset import (
+    add_overwritten,
+    choose_changes,
+    list_copies,
+    merge_copies,
+    sum_copies,
+)
+from ticdc_assets.rows.partitions import find_inside, has_misplaced_rows
+from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows
+from ticdc_assets.stream.problem import OLD_KEY_MISSING, ROWS_IN_WRONG_PARTITIONS
+
+_NOT_ITS_COLUMNS = "its rows have other columns than its events"
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """What the work on tables reads.
+
+    `read_rows`: the rows of a table before the window, None if it is new.  `read_events`: the
+    events of a segment with their place in the order.  `find_passes`: the pass of its sender in
+    which each of some events of a segment came, None if these are in the order of their arrival.
+    """
+
+    read_rows: Callable[[str], Rows | None]
+    read_events: Callable[[ApplyRows], pa.Table]
+    find_passes: Callable[[ApplyRows, pa.Table], pa.Array | None]
+    redecode: Redecode | None = None
+    # TiCDC sends an update of a key as a delete and an insert.
+    updates_split: bool = True
+
+
+@dataclass
+class SegmentCounts:
+    """What became of the events of a segment: those left over were superseded."""
+
+    step: ApplyRows
+    read: int
+    applied: int
+    quarantined: int
+    inexact: int
+
+
+@dataclass
+class TableResult:
+    """A table after its work; one that `stopped`, for the reason given, has to stay as it was."""
+
+    rows: Rows
+    segments: list[SegmentCounts] = field(default_factory=list)
+    quarantined: list[pa.Table] = field(default_factory=list)
+    # EXCHANGE PARTITION may have put rows into a partition where they do not belong.
+    has_misplaced_rows: bool = False
+    stopped: str | None = None
+
+
+def do_work(work: Mapping[str, TableWork], source: RowSource) -> dict[str, TableResult]:
+    """Take tables through all of their steps."""
+    group = _Group(work, source)
+    for id, each in work.items():
+        group.run(id, len(each.steps))
+    return {id: table.result for id, table in group.tables.items()}
+
+
+class _TableInWork:
+    """A table after some of its steps."""
+
+    def __init__(self, work: TableWork, rows: Rows | None) -> None:
+        self.schema = work.before
+        self.result = TableResult(make_no_rows(work.before) if rows is None else rows)
+        has_exchange = any(isinstance(step, Exchange) for step in work.steps)
+        # Exchanges count the steps of the other table.
+        self.steps = work.steps if has_exchange else tuple(merge_steps(work.before, work.steps))
+        self.done = 0
+
+    @property
+    def rows(self) -> Rows:
+        return self.result.rows
+
+    def finish(self, step: TableStep, rows: Rows) -> None:
+        key = find_key(step.schema)
+        if key and key != find_key(self.schema):
+            rows = keep_last_per_key(rows, key)
+        self.result.rows, self.schema = rows, step.schema
+        self.done += 1
+
+
+class _Group:
+    """Tables in work, which may exchange rows."""
+
+    def __init__(self, work: Mapping[str, TableWork], source: RowSource) -> None:
+        self._work = work
+        self._source = source
+        self.tables: dict[str, _TableInWork] = {}
+
+    def run(self, id: str, steps: int) -> _TableInWork:
+        """Take a table through its first steps, unless it has stopped."""
+        table = self.tables.get(id)
+        if table is None:
+            table = self.tables[id] = _TableInWork(self._work[id], self._source.read_rows(id))
+        while table.result.stopped is None and table.done < min(steps, len(table.steps)):
+            try:
+                self._run_step(table, table.steps[table.done])
+            except CONTENT_ERRORS as error:
+                table.result.stopped = describe_content_error(error)
+        return table
+
+    def _run_step(self, table: _TableInWork, step: TableStep) -> None:
+        match step:
+            case ApplyRows():
+                table.finish(step, self._apply_events(table, step))
+            case Alter():
+                table.finish(step, alter_rows(table.rows, table.schema, step))
+                if step.repartitions:
+                    table.result.has_misplaced_rows = False
+            case EmptyPartitions():
+                _require_placed_rows(table)
+                goes = find_inside(table.rows, table.schema, step, step.names)
+                kept = table.rows.filter(pc.invert(goes))
+                table.finish(step, alter_rows(kept, table.schema, step))
+            case Exchange():
+                self._exchange(table, step)
+
+    # Events
+
+    def _apply_events(self, table: _TableInWork, step: ApplyRows) -> Rows:
+        if [c.name for c in list_delta_columns(table.schema)] != [
+            c.name for c in list_delta_columns(step.schema)
+        ]:
+            raise TableCannotContinue(_NOT_ITS_COLUMNS)
+        segment = read_segment(self._source.read_events(step), step, self._source.redecode)
+        rows = table.rows.rename_like(step.schema)
+        apply = self._apply_by_key if step.schema.key else self._apply_copies
+        after, applied = apply(rows, segment.changes, step)
+        _count(table.result, step, segment, applied)
+        return after
+
+    def _apply_by_key(self, rows: Rows, changes: Changes, step: ApplyRows) -> tuple[Rows, int]:
+        key = find_key(step.schema)
+        if not self._source.updates_split and pc.any(changes.overwrites).as_py():
+            lost_at = find_lost_key(changes, key, rows)
+            if lost_at is not None:
+                raise TableCannotContinue(f"at commit ts {lost_at}: {OLD_KEY_MISSING}")
+        changed = reduce_changes(changes, key)
+        return merge_changes(rows, changed, key), changed.applied
+
+    def _apply_copies(self, rows: Rows, changes: Changes, step: ApplyRows) -> tuple[Rows, int]:
+        chosen = choose_changes(changes, self._source.find_passes(step, changes.events))
+        copies = list_copies(chosen)
+        if pc.any(chosen.overwrites).as_py():
+            copies = add_overwritten(copies, chosen, rows, step.schema.unique_keys)
+        return merge_copies(rows, sum_copies(copies)), len(chosen)
+
+    # Partitions
+
+    def _exchange(self, table: _TableInWork, step: Exchange) -> None:
+        """Exchange rows with the other table, which has this step too."""
+        other = self.run(step.other, step.other_steps)
+        if other.result.stopped is not None:
+            reason = f"it exchanges rows with a paused table: {other.result.stopped}"
+            raise TableCannotContinue(reason)
+        twin = other.steps[other.done]
+        assert isinstance(twin, Exchange), twin
+        whole, part = (table, other) if step.partitioned else (other, table)
+        of_whole, of_part = (step, twin) if step.partitioned else (twin, step)
+        try:
+            _require_placed_rows(whole)
+            goes = find_inside(whole.rows, whole.schema, of_whole, (step.partition,))
+            come = part.rows.rename_like(whole.schema)
+            misplaced = has_misplaced_rows(come, whole.schema, of_whole)
+            out = whole.rows.filter(goes).rename_like(part.schema)
+            stay = concat_rows([whole.rows.filter(pc.invert(goes)), come])
+            if misplaced and whole.schema.key:
+                # Another partition may have a row with the key of one that came.
+                stay = keep_last_per_key(stay, find_key(whole.schema))
+            after = alter_rows(stay, whole.schema, of_whole)
+            received = alter_rows(out, part.schema, of_part)
+        except CONTENT_ERRORS as error:
+            other.result.stopped = describe_content_error(error)
+            raise
+        whole.finish(of_whole, after)
+        part.finish(of_part, received)
+        whole.result.has_misplaced_rows = misplaced
+
+
+def _require_placed_rows(table: _TableInWork) -> None:
+    """Fail if values do not tell in which partition a row is."""
+    if table.result.has_misplaced_rows and len(table.rows):
+        raise TableCannotContinue(ROWS_IN_WRONG_PARTITIONS)
+
+
+def _count(result: TableResult, step: ApplyRows, segment: Segment, applied: int) -> None:
+    read, quarantined, inexact = segment.counts
+    result.segments.append(SegmentCounts(step, read, applied, quarantined, inexact))
+    if segment.quarantined.num_rows:
+        result.quarantined.append(segment.quarantined)

@@ -1,0 +1,145 @@
+"""The rows of a table, column by column, under the names that its columns have upstream.
+
+A Delta table has them under Delta's names, and the texts that its columns cannot hold in one map.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_assets.events import ColumnType, TableSchema
+from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.rows.columns import (
+    COMMIT_TS,
+    INEXACT,
+    choose_delta_names,
+    fold_case,
+    get_arrow_type,
+    list_stored_columns,
+    make_row_schema,
+)
+from ticdc_assets.rows.stored import Stored, concat_stored
+
+_MAP = pa.map_(pa.string(), pa.string())
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows with the commit ts of the last change of each."""
+
+    columns: Mapping[str, Stored]
+    commit_ts: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.commit_ts)
+
+    def take(self, places: pa.Array) -> Self:
+        """Return the rows at some places."""
+        columns = {name: stored.take(places) for name, stored in self.columns.items()}
+        return type(self)(columns, self.commit_ts.take(places))
+
+    def filter(self, chosen: pa.Array) -> Self:
+        """Return the rows that are chosen."""
+        return self.take(pc.indices_nonzero(chosen))
+
+    def select(self, names: Iterable[str]) -> Self:
+        """Return some of the columns."""
+        return type(self)({name: self.columns[name] for name in names}, self.commit_ts)
+
+    def rename_like(self, schema: TableSchema) -> Self:
+        """Return the rows with their columns as a schema has them: in its order and spelling."""
+        by_name = {fold_name(name): stored for name, stored in self.columns.items()}
+        columns = {}
+        for column in list_stored_columns(schema):
+            stored = by_name.get(fold_name(column.name))
+            columns[column.name] = stored or make_nulls(len(self), column.type)
+        return type(self)(columns, self.commit_ts)
+
+
+def make_nulls(count: int, type: ColumnType) -> Stored:
+    """Return NULLs of a type."""
+    return Stored(pa.nulls(count, get_arrow_type(type)))
+
+
+def make_no_rows(schema: TableSchema) -> Rows:
+    """Return no rows of a table."""
+    columns = {c.name: make_nulls(0, c.type) for c in list_stored_columns(schema)}
+    return Rows(columns, pa.array([], pa.int64()))
+
+
+def concat_rows(parts: Sequence[Rows]) -> Rows:
+    """Concatenate rows with the same columns."""
+    first, *others = parts
+    if not others:
+        return first
+    columns = {
+        name: concat_stored([part.columns[name] for part in parts]) for name in first.columns
+    }
+    return Rows(columns, pa.concat_arrays([part.commit_ts for part in parts]))
+
+
+# --- Delta tables ------------------------------------------------------------
+
+
+def read_table(table: pa.Table, schema: TableSchema) -> Rows:
+    """Read the rows of a Delta table; one without the map has no inexact value."""
+    arrays = {fold_case(name): table[name] for name in table.column_names}
+    names = choose_delta_names(schema)
+    exact = _read_map(arrays.get(fold_case(INEXACT)), names)
+    columns = {}
+    for column in list_stored_columns(schema):
+        values = _join_chunks(arrays[fold_case(names[column.name])])
+        # Files that are older than a change of the type have narrower values.
+        columns[column.name] = Stored(
+            values.cast(get_arrow_type(column.type)), exact.get(column.name)
+        )
+    return Rows(columns, _join_chunks(arrays[COMMIT_TS]))
+
+
+def write_table(rows: Rows, schema: TableSchema) -> pa.Table:
+    """Write rows as their Delta table has them, with the map."""
+    names = choose_delta_names(schema)
+    arrays = [rows.columns[column.name].values for column in list_stored_columns(schema)]
+    exact = {names[name]: stored.exact for name, stored in rows.columns.items()}
+    map_array = _write_map(
+        {name: texts for name, texts in exact.items() if texts is not None}, len(rows)
+    )
+    return pa.Table.from_arrays(
+        [*arrays, rows.commit_ts, map_array], schema=make_row_schema(schema)
+    )
+
+
+def _join_chunks(array: pa.ChunkedArray | pa.Array) -> pa.Array:
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    return array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+
+
+def _read_map(maps: pa.ChunkedArray | None, names: Mapping[str, str]) -> dict[str, pa.Array]:
+    """Return the exact texts of the columns that have some, by their names upstream."""
+    if maps is None or maps.null_count == len(maps):
+        return {}
+    texts = [dict(entries or ()) for entries in maps.to_pylist()]
+    stated = {name for row in texts for name in row}
+    return {
+        column: pa.array([row.get(name) for row in texts], pa.string())
+        for column, name in names.items()
+        if name in stated
+    }
+
+
+def _write_map(texts: Mapping[str, pa.Array], count: int) -> pa.Array:
+    if not texts:
+        return pa.nulls(count, _MAP)
+    names = sorted(texts)
+    rows: Iterable[tuple[str | None, ...]] = zip(
+        *(texts[name].to_pylist() for name in names), strict=True
+    )
+    entries = (
+        [(name, text) for name, text in zip(names, row, strict=True) if text is not None]
+        for row in rows
+    )
+    return pa.array([pairs or None for pairs in entries], _MAP)
