@@ -27,13 +27,13 @@ from ticdc_assets.demo import SimulationOptions, prepare
 from ticdc_assets.lake.advance import FolderSource, advance
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 
-# The functions that make up each stage, by the module that calls them.
+# The functions that make up each stage, by the module that has the name.
 TIMED_FUNCTIONS = {
     "start": {"advance": ["create_tables", "read_last_snapshot"]},
     "ingest": {"advance": ["ingest_folder"]},
     "decode": {"advance": ["decode_folder"]},
     "plan": {"apply.apply": ["read_control_events", "find_late_rows", "prepare_window"]},
-    "apply": {"apply.apply": ["apply_table_work"]},
+    "apply": {"apply.window_work": ["WindowWork.run"]},
     "record": {
         "apply.apply": ["write_quarantined_rows", "write_history", "write_tables", "write_snapshot"]
     },
@@ -50,8 +50,7 @@ Totals = tuple[int, int, str]
 class Run:
     """One advance: what it took, seconds and Spark jobs in all and per stage, and Delta commits.
 
-    A stage that works on several tables in parallel counts wall-clock time.  `table_jobs` are those
-    of the stage "apply" by incarnation.  Jobs that a stage starts in other threads count as
+    Jobs that a stage starts in other threads count as
     the rest's.
     """
 
@@ -61,7 +60,6 @@ class Run:
     current_commits: int
     other_commits: int
     jobs: dict[str, int]
-    table_jobs: dict[str, int]
 
     @property
     def seconds(self) -> float:
@@ -109,9 +107,7 @@ class Work:
         new = self._commits() - before
         current = sum("current" in path.parts for path in new)
         others = len(new) - current
-        jobs_by_stage, jobs_by_table = jobs.read()
-        rows = done.decoded.rows
-        return Run(rows, usage, stages, current, others, jobs_by_stage, jobs_by_table)
+        return Run(done.decoded.rows, usage, stages, current, others, jobs.read())
 
     def _commits(self) -> set[Path]:
         logs = Path(self.lake.path("")).glob("**/_delta_log/*.json")
@@ -166,17 +162,12 @@ class _Jobs:
             # Spark removes a property that is set to nothing.
             self._context.setLocalProperty(_JOB_GROUP, cast("str", before))
 
-    def read(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the number of jobs by stage, and by table."""
-        found = {group: len(self._find(group) - old) for group, old in self._before.items()}
+    def read(self) -> dict[str, int]:
+        """Return the number of jobs by stage."""
         stages = dict.fromkeys(STAGES, 0)
-        tables = {}
-        for group, count in found.items():
-            stage, _, table = (group or "rest").partition(" ")
-            stages[stage] += count
-            if table:
-                tables[table] = count
-        return stages, tables
+        for group, old in self._before.items():
+            stages[group or "rest"] += len(self._find(group) - old)
+        return stages
 
 
 @contextmanager
@@ -188,10 +179,8 @@ def _timed(jobs: _Jobs) -> Iterator[dict[str, list[tuple[float, float]]]]:
     def time_calls(work: Callable[..., Any], stage: str) -> Callable[..., Any]:
         def run(*args: Any, **named: Any) -> Any:
             begun = time.perf_counter()
-            # Of a table's work, the second argument is the plan.
-            group = f"{stage} {args[1].incarnation}" if stage == "apply" else stage
             try:
-                with jobs.count(group):
+                with jobs.count(stage):
                     return work(*args, **named)
             finally:
                 spans[stage].append((begun, time.perf_counter()))
@@ -202,21 +191,22 @@ def _timed(jobs: _Jobs) -> Iterator[dict[str, list[tuple[float, float]]]]:
         for stage, places in TIMED_FUNCTIONS.items():
             for place, names in places.items():
                 module = import_module(f"ticdc_assets.lake.{place}")
-                for name in names:
-                    work = getattr(module, name)
-                    originals.append((module, name, work))
-                    setattr(module, name, time_calls(work, stage))
+                for path in names:
+                    holder, _, name = path.rpartition(".")
+                    owner = getattr(module, holder) if holder else module
+                    work = getattr(owner, name)
+                    originals.append((owner, name, work))
+                    setattr(owner, name, time_calls(work, stage))
         yield spans
     finally:
-        for module, name, work in originals:
-            setattr(module, name, work)
+        for owner, name, work in originals:
+            setattr(owner, name, work)
 
 
 def describe_jobs(run: Run) -> str:
-    """Describe the Spark jobs of a run: in all, by stage, and the most of one table."""
+    """Describe the Spark jobs of a run: in all, and by stage."""
     stages = ", ".join(f"{name} {run.jobs[name]}" for name in STAGES)
-    most, count = max(run.table_jobs.values(), default=0), len(run.table_jobs)
-    return f"{run.all_jobs} ({stages}); at most {most} for one of {count} tables"
+    return f"{run.all_jobs} ({stages})"
 
 
 def _union_seconds(spans: list[tuple[float, float]]) -> float:

@@ -28,7 +28,6 @@ _WARM_UP_CHECKPOINTS = 6
 # The log line that ends each part of a run; several windows may follow each other.
 _PARTS = {
     "tick and launch": re.compile(r"RUN_START"),
-    "session": re.compile(r"Spark is up"),
     "window": re.compile(r" applied up to "),
     "materializations and checks": re.compile(r"RUN_SUCCESS - "),
 }

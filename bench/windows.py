@@ -19,7 +19,7 @@ from statistics import median
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.figure import Figure, read_load
-from bench.lake_work import STAGES, Run, Work
+from bench.lake_work import Run, Work, describe_jobs
 from bench.processes import Clock, Usage
 from resources.catalog import read_catalog
 from resources.spark import get_session
@@ -112,7 +112,7 @@ def _check(lake: LakeSession, since: int, catalog: LakeCatalog) -> Usage:
     """Evaluate the checks of what was applied since a snapshot, as a run does."""
     keys = table_keys(lake.feed, catalog)
     clock = Clock()
-    with sized_for(lake.spark, small=True):
+    with sized_for(lake, small=True):
         found = list(evaluate_checks(lake, SnapshotRange(since, catalog.snapshot_id), keys))
     usage = clock.read_usage()
     for one in found:
@@ -122,11 +122,9 @@ def _check(lake: LakeSession, since: int, catalog: LakeCatalog) -> Usage:
 
 
 def _describe(run: Run) -> str:
-    stages = ", ".join(f"{name} {run.jobs[name]}" for name in STAGES)
-    tables = ", ".join(f"{name.split('-')[1]} {n}" for name, n in sorted(run.table_jobs.items()))
     return (
-        f"{run.events} rows, {_time(run.usage)}; {run.all_jobs} jobs ({stages});"
-        f" by table: {tables or 'none'}"
+        f"{run.events} rows in {run.current_commits} tables, {_time(run.usage)};"
+        f" jobs: {describe_jobs(run)}"
     )
 
 
@@ -137,7 +135,7 @@ def _time(usage: Usage) -> str:
 def _make_figures(runs: list[Run], checks: list[Usage], plain: list[Usage]) -> list[Figure]:
     typical = sorted(runs, key=lambda run: run.seconds)[len(runs) // 2]
     events = sum(run.events for run in runs) / len(runs)
-    tables = sum(len(run.table_jobs) for run in runs) / len(runs)
+    tables = sum(run.current_commits for run in runs) / len(runs)
     seconds = median(run.seconds for run in runs), median(usage.seconds for usage in plain)
     cpu = median(run.cpu for run in runs), median(usage.cpu for usage in plain)
     print(

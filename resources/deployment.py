@@ -5,6 +5,7 @@ The UI shows a resource's configuration, so neither takes a credential.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from dagster import ConfigurableResource, Failure, InitResourceContext
@@ -42,8 +43,8 @@ class SparkResource(LazyPySparkResource):
             self._spark_session = None
 
     def open_lake(self, lake: Lake, feed: Changefeed) -> LakeSession:
-        """Open a changefeed's lake in this session."""
-        return LakeSession(self.get_session(lake.root), lake, feed)
+        """Open a changefeed's lake; the session starts when it is needed."""
+        return LakeSession(partial(self.get_session, lake.root), lake, feed)
 
     def _init_session(self) -> None:
         self.get_session(get_lake_root())

@@ -27,6 +27,6 @@ def open_source(feed: Changefeed, *, accept_gaps: bool = False) -> Source:
 
 
 def open_lake(feed: Changefeed, root: str | None = None) -> LakeSession:
-    """Open the lake of a changefeed with Spark, by default at TICDC_LAKE or `./lake`."""
+    """Open the lake of a changefeed, by default at TICDC_LAKE or `./lake`."""
     location = Lake(get_lake_root(root), feed.id)
-    return LakeSession(get_session(location.root), location, feed)
+    return LakeSession(partial(get_session, location.root), location, feed)

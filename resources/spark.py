@@ -25,6 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from resources import jars, shared_session
+from resources.interrupt import keep_interrupt_handler
 from resources.java import java_home
 from resources.spark_server import FOLDER
 from resources.spark_settings import (
@@ -75,7 +76,7 @@ def get_session(
     for name, value in chosen.items():
         builder = builder.config(name, value)
     try:
-        with java_home(choose_java_home()):
+        with java_home(choose_java_home()), keep_interrupt_handler():
             spark = builder.getOrCreate()
     except (PySparkException, Py4JJavaError) as error:
         raise _make_session_error(url, error) from None

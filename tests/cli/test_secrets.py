@@ -14,6 +14,7 @@ from resources import reading
 from resources.spark import get_session
 from tests.cli.inputs import canal_row, canal_watermark, dump_of
 from ticdc_assets import cli
+from ticdc_assets.lake.apply import task_runs
 
 MARK = "hunter"
 # The forms of an AWS key, of a web token, and of a URI with a secret in each of its parts.
@@ -73,8 +74,9 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def feeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    # Not the session that other tests of commands share.
+    # Not the session that other tests of commands share; and Spark is needed, for however little.
     monkeypatch.setattr(reading, "get_session", get_session)
+    monkeypatch.setattr(task_runs, "FEW_ROWS", 0)
     uri = dump_of(tmp_path, canal_row("d", "t", 5), canal_watermark(9))
     (tmp_path / "feeds.toml").write_text(f'[[changefeed]]\nid = "x"\nsink-uri = "{uri}"\n')
     return {"DUMP": uri, "FEEDS": str(tmp_path / "feeds.toml")}

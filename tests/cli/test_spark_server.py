@@ -60,14 +60,15 @@ if sys.argv[1:]:
 KILLER = """
 import os, signal, sys
 from ticdc_assets.cli import main
-from ticdc_assets.lake.store.lake import LakeSession
-make_frame = LakeSession.make_frame
+from ticdc_assets.lake.apply import task_runs
+do_in_workers = task_runs._do_in_workers
 
-def kill_server(*given):
+def kill_server(lake, *given):
+    lake.spark
     os.kill(int(sys.argv[1]), signal.SIGKILL)
-    return make_frame(*given)
+    return do_in_workers(lake, *given)
 
-LakeSession.make_frame = kill_server
+task_runs._do_in_workers, task_runs.FEW_ROWS = kill_server, 0
 sys.exit(main(sys.argv[2:]))
 """
 

@@ -19,12 +19,13 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.store.lake import LakeSession
 
 
 def keep_histories(golden: GoldenLake, *patterns: str) -> None:
     """Declare histories and changes, before anything is applied."""
     golden.feed = dataclasses.replace(golden.feed, history=patterns, changes=patterns)
-    golden.lake = dataclasses.replace(golden.lake, feed=golden.feed)
+    golden.lake = LakeSession(golden.lake.spark, golden.lake.location, golden.feed)
 
 
 def compare_histories(golden: GoldenLake) -> int:

@@ -160,7 +160,7 @@ def test_events_that_state_milliseconds_are_preceded_by_a_definition(
     lake: LakeSession, fake: FakeTidb
 ) -> None:
     plain = changefeed_from_uri("kafka://h:9092/t?protocol=canal-json", id=FEED.id)
-    lake = replace(lake, feed=plain)
+    lake = LakeSession(lake.spark, lake.location, plain)
     # Without the extension, there is no watermark.
     sent = [without_extension(message) for message in (*SENT[:-1], *MORE[:-1])]
     assert run(lake, sent, fake.open).applied.problems == []
@@ -247,7 +247,7 @@ def test_what_cannot_be_read_is_reported_and_nothing_waits_for_it(
     fake.is_tidb = False
     assert run(lake, [*SENT, watermark(60)], fake.open).applied.problems == []
     selecting = replace(FEED, may_lack_columns=True)
-    lake = replace(lake, feed=selecting)
+    lake = LakeSession(lake.spark, lake.location, selecting)
     assert run(lake, [*SENT, watermark(60), watermark(70)], fake.open).applied.problems == []
     assert fake.connections == 2
     assert len(show(lake)) == 2

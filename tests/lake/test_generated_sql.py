@@ -159,7 +159,7 @@ def generate(words: Words) -> list[Text]:
     types = {c.name: "binary" if at else c.type for at, c in enumerate(columns)}
     recorder = Recorder(types)
     session = recorder.session
-    lake = LakeSession(session, Lake(f"/{words.folder}", FEED.id), FEED)
+    lake = LakeSession(lambda: session, Lake(f"/{words.folder}", FEED.id), FEED)
     # Spark reads and writes the table, and not this process.
     reading = patch.multiple(
         small_tables, LakeReader=MagicMock(), is_writable=MagicMock(return_value=False)

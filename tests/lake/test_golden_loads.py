@@ -28,6 +28,7 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import RecordSource, Source
 from ticdc_assets.lake.load.load import load_tables
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.ledger import build_ledger
 
@@ -42,7 +43,7 @@ class LaterLake(GoldenLake):
         super().__init__(spark, root, dataset)
         feed = dataclasses.replace(self.feed, start_ts=start_ts)
         self.feed = feed
-        self.lake = dataclasses.replace(self.lake, feed=feed)
+        self.lake = LakeSession(spark, self.lake.location, feed)
         self._start_ts = start_ts
 
     def _source(self, cut: Cut) -> Source:

@@ -148,7 +148,7 @@ def test_offsets_without_a_record_are_read_once(
         producer.begin_transaction()
         producer.produce(topic, message.value, partition=0)
         producer.commit_transaction(20)
-    lake = replace(lake, feed=replace(lake.feed, max_records=5))
+    lake = LakeSession(lake.spark, lake.location, replace(lake.feed, max_records=5))
     for records, read, has_more in [(3, 5, True), (0, 6, False), (0, 6, False)]:
         ingested = advance(lake, open_source(lake.feed)).ingested
         assert (ingested.items, ingested.has_more) == (records, has_more)

@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections import Counter
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import SimulationOptions, prepare
 from ticdc_assets.events import RowChange
 from ticdc_assets.lake.advance import FolderSource, RecordSource, advance
-from ticdc_assets.lake.apply.pending_rows import find_late_rows
+from ticdc_assets.lake.apply.late_rows import find_late_rows
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
@@ -42,9 +41,10 @@ class Kept(NamedTuple):
         return FolderSource(opened(), opened)
 
     def copied(self, root: Path) -> "Kept":
-        location = self.lake.location
+        location, feed = self.lake.location, self.lake.feed
         shutil.copytree(location.root, root)
-        return Kept(replace(self.lake, location=Lake(str(root), location.changefeed)))
+        copy = Lake(str(root), location.changefeed)
+        return Kept(LakeSession(self.lake.spark, copy, feed))
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def test_a_row_sent_again_under_another_schema_version_is_repeated(
         assert (done.problems, done.replayed) == ([], 0)
     second = f"UPDATE {lake.sql('events')} SET schema_version = 9, table_id = 7"
     lake.spark.sql(f"{second} WHERE kind = 'row' AND batch = 2").collect()
-    assert find_late_rows(lake, read_snapshot(LakeReader(lake.location), 1), 2) == []
+    assert find_late_rows(lake.location, read_snapshot(LakeReader(lake.location), 1), 2) == []
     (table,) = build_ledger(LakeReader(lake.location), read_last_snapshot(lake)).tables
     assert (table.input, table.applied, table.repeated, table.missing) == (2, 1, 1, 0)
 

@@ -1,20 +1,17 @@
-"""Row groups as Spark and Arrow make them of pending rows, compared with plain Python."""
+"""Row groups of pending rows, compared with plain Python."""
 
 import json
 from itertools import product
-from pathlib import Path
 
 import pyarrow as pa
 from msgspec.structs import replace
-from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, change, ddl, placed, row
-from tests.lake.intake import Intake
 from tests.plan.arrived import EventLog
 from tests.plan.arrived import group_rows as group_in_memory
-from ticdc_assets.events import Op, RowChange, SchemaChange, TopicPosition
-from ticdc_assets.lake.apply.pending_rows import PendingRows, Window
-from ticdc_assets.lake.apply.row_groups import GroupOptions, group_few_rows, group_rows
+from tests.plan.work_in_memory import make_events
+from ticdc_assets.events import Op, RowChange, TopicPosition
+from ticdc_assets.lake.apply.row_groups import GroupOptions, group_rows
 from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
 from ticdc_assets.plan.ddl_cuts import DdlCuts, find_cuts
 from ticdc_assets.plan.row_group import RowGroup
@@ -40,26 +37,18 @@ RECORDS = placed(
 )
 
 
-def test_no_group_spans_a_ddl_of_its_table(spark: SparkSession, tmp_path: Path) -> None:
-    intake = Intake(spark, tmp_path, FEED)
-    intake.ingest(RECORDS)
-    intake.decode()
+def test_no_group_spans_a_ddl_of_its_table() -> None:
     log = EventLog()
     log.add_batch(read_topic_events(FEED, RECORDS, None), 0)
-    ddls = [change for _, change in log.ddls if isinstance(change, SchemaChange)]
-    cuts = find_cuts(ddls, 0)
-    rows = PendingRows(intake.lake, Window(0, 0, 100, 1))
-    assert rows.are_few
-    for lack, certain, checksums in product((False, True), repeat=3):
-        options = GroupOptions(lack, certain, checksums)
-        assert rows.group(cuts, options) == group_rows(rows.all(), cuts, options)
-    groups = rows.group(cuts, GroupOptions(old_values_may_lack=True))
-    assert [sum(g.inserts for g in groups), sum(g.overwrites for g in groups)] == [10, 1]
-    made = [describe(g) for g in groups]
+    cuts = find_cuts([change for _, change in log.ddls], 0)
     pending = log.pending_rows(State(), 0, ts=100, through_batch=1)
-    expected = [describe(g) for g in group_in_memory(pending, 0, cuts)]
-    assert sorted(made) == sorted(expected)
-    assert [g[2:] for g in sorted(made) if g[0] == "t"] == [
+    expected = group_in_memory(pending, 0, cuts)
+    for lack, certain in product((False, True), repeat=2):
+        made = group_rows(make_events(pending, 0), cuts, GroupOptions(lack, certain))
+        assert sorted(map(describe, made)) == sorted(map(describe, expected))
+        assert sum(g.inserts for g in made) == (10 if certain else 0)
+        assert sum(g.overwrites for g in made) == (1 if lack else 0)
+    assert [g[2:] for g in sorted(map(describe, made)) if g[0] == "t"] == [
         (10, 20, 2),
         (21, 21, 1),
         (40, 45, 2),
@@ -83,7 +72,7 @@ def test_a_name_that_is_not_utf_8_and_an_empty_key_are_grouped() -> None:
     for name, values in placed.items():
         rows = rows.append_column(name, pa.array(values))
     cuts = DdlCuts({table_key("d", table): (15,)})
-    groups = group_few_rows(rows, cuts, GroupOptions(old_values_may_lack=True))
+    groups = group_rows(rows, cuts, GroupOptions(old_values_may_lack=True))
     assert [(g.first_ts, g.last_ts, g.key_columns) for g in groups] == [(10, 10, ()), (20, 20, ())]
 
 

@@ -108,7 +108,7 @@ def test_a_change_of_columns_switches_on_what_it_needs(table: CurrentTable, kind
 
 def delete_rows(table: CurrentTable) -> None:
     table._set(table_features.DELETION_VECTORS)
-    table._spark.sql(f"DELETE FROM {table.sql} WHERE id = 1").collect()
+    table._lake.spark.sql(f"DELETE FROM {table.sql} WHERE id = 1").collect()
 
 
 FEATURES: Mapping[str, Callable[[CurrentTable], None]] = {

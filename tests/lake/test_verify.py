@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from tests.mariadb_server import MariaDb
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.upstream.snapshot import Pace, SnapshotTooOld, UpstreamSnapshot
 from ticdc_assets.lake.verify.results import Results, TableVerification
 
@@ -66,7 +67,7 @@ def test_each_change_is_found_and_named(
 ) -> None:
     copy = small
     if with_spark:
-        lake = replace(small.lake, spark=request.getfixturevalue("spark"))
+        lake = LakeSession(request.getfixturevalue("spark"), small.lake.location, small.lake.feed)
         copy = replace(small, lake=lake)
         monkeypatch.setattr("ticdc_assets.lake.verify.verify.MANY_ROWS", -1)
     fill(server)

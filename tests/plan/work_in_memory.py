@@ -85,7 +85,7 @@ class WorkInMemory:
         by_table: dict[TableKey, list[ArrivedRow]] = defaultdict(list)
         for row in rows:
             by_table[row.table].append(row)
-        self._events = {key: _make_events(many, applied_ts) for key, many in by_table.items()}
+        self._events = {key: make_events(many, applied_ts) for key, many in by_table.items()}
         source = RowSource(
             read_rows=self._read_rows,
             read_events=self._read_events,
@@ -124,7 +124,8 @@ class WorkInMemory:
         return events.filter(pa.array([step.low < key <= step.high for key in keys], pa.bool_()))
 
 
-def _make_events(rows: Iterable[ArrivedRow], applied_ts: int) -> pa.Table:
+def make_events(rows: Iterable[ArrivedRow], applied_ts: int) -> pa.Table:
+    """Return pending rows as the lake reads them."""
     rows = list(rows)
     batches = to_arrow([Arrival(row.batch, row.seq, 0, row.change) for row in rows])
     events = pa.Table.from_batches(batches, SCHEMA)

@@ -138,10 +138,9 @@ class _Run:
         source = open_source(self._feed)
         budget = RunBudget(self._feed, self._location, self._has_queued_runs)
         lake = self._lake
-        session = describe_session(lake.spark)
-        seconds = time.monotonic() - started
-        self._context.log.info(f"Spark is up after {seconds:.1f} s: {session}")
         windows = advance_windows(lake, source, budget, before, self._context.log)
+        session = describe_session(lake.spark) if lake.has_spark else "none was needed"
+        self._context.log.info(f"Spark session: {session}")
         report = AdvanceReport(
             feed=self._feed,
             lake=self._location,
@@ -156,7 +155,7 @@ class _Run:
         materializer = Materializer(self._context, report, assets)
         yield from materializer.materialize_layers(report)
         rows = max(windows.result.decoded.rows, windows.result.applied.rows)
-        with sized_for(lake.spark, small=rows < MANY_ROWS):
+        with sized_for(lake, small=rows < MANY_ROWS):
             yield from materializer.materialize_tables(lake, self._preview_rows)
             # Of a lake that was never reported, nothing has been checked either.
             changed = SnapshotRange(reported.snapshot_id, report.after.snapshot_id)

@@ -5,10 +5,10 @@ import shlex
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from resources.lake import make_absolute
@@ -17,7 +17,6 @@ from resources.spark import get_session
 from resources.spark_settings import LITTLE_WORK
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
-from ticdc_assets.cli.interrupt import keep_interrupt_handler
 from ticdc_assets.cli.output import say
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.schema_text import format_schema_history
@@ -45,10 +44,8 @@ def demo(options: argparse.Namespace) -> int:
     feed = next(iter(load_changefeeds(simulation.changefeeds).values()))
     location = Lake(root, feed.id)
     say(f"A simulated shop and its changefeed ({feed.protocol}) in {folder}")
-    start = time.monotonic()
-    with keep_interrupt_handler():
-        lake = LakeSession(get_session(location.root, settings=LITTLE_WORK), location, feed)
-    say(f"Spark started in {time.monotonic() - start:.0f} s")
+    start_spark = partial(get_session, location.root, settings=LITTLE_WORK)
+    lake = LakeSession(start_spark, location, feed)
     say()
     runs: list[AdvanceResult] = []
     source = None

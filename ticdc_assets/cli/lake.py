@@ -8,7 +8,6 @@ from resources.reading import open_lake as open_lake_session
 from resources.reading import open_source
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.cli import texts
-from ticdc_assets.cli.interrupt import keep_interrupt_handler
 from ticdc_assets.cli.output import say, warn
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.quarantine import warn_of_quarantine
@@ -34,10 +33,8 @@ from ticdc_assets.stream.problem import Problem
 
 
 def open_lake(options: argparse.Namespace) -> LakeSession:
-    """Start Spark and open the lake that a command works on; check its arguments before."""
-    feed = find_changefeed(options)
-    with keep_interrupt_handler():
-        return open_lake_session(feed, options.lake)
+    """Open the lake that a command works on."""
+    return open_lake_session(find_changefeed(options), options.lake)
 
 
 def advance(options: argparse.Namespace) -> int:

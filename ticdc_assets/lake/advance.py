@@ -106,12 +106,12 @@ def advance(
     lake: LakeSession, source: Source, *, progress: Progress | None = None
 ) -> AdvanceResult:
     """Run every stage once, from where the lake's last commits ended."""
-    with sized_for(lake.spark, small=True):
+    with sized_for(lake, small=True):
         create_tables(lake)
         before = read_last_snapshot(lake)
         ingested = _ingest(lake, source, progress)
         decoded = _decode(lake, source, before)
-        with sized_for(lake.spark, small=decoded.rows < MANY_ROWS):
+        with sized_for(lake, small=decoded.rows < MANY_ROWS):
             applied = apply(
                 lake,
                 before,
@@ -146,7 +146,7 @@ def decode_again(
     reader = LakeReader(lake.location)
     by_incarnation = read_names(reader)
     names = None if wanted is None else set().union(*(by_incarnation.get(id, ()) for id in wanted))
-    with sized_for(lake.spark, small=reader.is_small(reader.open("events"))):
+    with sized_for(lake, small=reader.is_small(reader.open("events"))):
         again = DecodeAgain(lake, names)
         if isinstance(source, RecordSource):
             done = again.decode_records(source.open_payloads, source.open_upstream)

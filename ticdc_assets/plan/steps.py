@@ -99,6 +99,12 @@ class TableWork(Struct, frozen=True):
     steps: tuple[TableStep, ...]
 
     @property
+    def event_names(self) -> set[tuple[str, str]]:
+        """The database and table that the events of the table state."""
+        groups = (t.group for s in self.steps if isinstance(s, ApplyRows) for t in s.row_groups)
+        return {(group.database, group.table) for group in groups}
+
+    @property
     def after(self) -> TableSchema:
         """The table's schema after all steps."""
         return self.steps[-1].schema if self.steps else self.before

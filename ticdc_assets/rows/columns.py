@@ -118,7 +118,7 @@ def list_stored_columns(schema: TableSchema) -> tuple[Column, ...]:
 
 def fold_case(name: str) -> str:
     """Fold a name so that two are equal if Spark takes them for one: it ignores case per letter."""
-    return "".join(char.upper()[0].lower()[0] for char in name)
+    return name.lower() if name.isascii() else "".join(char.upper()[0].lower()[0] for char in name)
 
 
 _RESERVED = frozenset(map(fold_case, (COMMIT_TS, INEXACT, *_ENGINE_COLUMNS)))

@@ -30,6 +30,15 @@ ORIGIN = (
 )
 # For work on the images of a row, which concerns nothing else of its event.
 NO_CHANGE = RowChange(op=Op.UPSERT, commit_ts=0, database="", table="", position=FilePosition(""))
+# The events that are left out.
+_NOTHING = pa.schema(
+    [
+        *(("batch", pa.int64()), ("seq", pa.int64()), ("index", pa.int64())),
+        *(("database", pa.string()), ("table", pa.string()), ("commit_ts", pa.int64())),
+        *(("source", pa.string()), ("partition", pa.int32()), ("number", pa.int64())),
+        *(("error", pa.string()), ("reason", pa.string()), ("raw", pa.binary())),
+    ]
+).empty_table()
 _UNREADABLE = "a value that Delta's type of the column cannot hold"
 
 
@@ -89,6 +98,8 @@ class Explainer:
     ) -> pa.Table:
         """Return where each event is that is left out, its error, the reason, and its image."""
         places = pc.indices_nonzero(is_left_out)
+        if not len(places):
+            return _NOTHING
         names = [*ORIGIN, "statement", "before", "after"]
         left_out = events.select(names).append_column("key_only", key_only).take(places)
         errors = [

@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_assets.errors import CONTENT_ERRORS, TableCannotContinue, describe_content_error
+from ticdc_assets.errors import (
+    CONTENT_ERRORS,
+    ConfigError,
+    TableCannotContinue,
+    describe_content_error,
+)
 from ticdc_assets.plan.steps import (
     Alter,
     ApplyRows,
@@ -131,6 +136,9 @@ class _Group:
         while table.result.stopped is None and table.done < min(steps, len(table.steps)):
             try:
                 self._run_step(table, table.steps[table.done])
+            except ConfigError:
+                # Of what the source reads, not of the table.
+                raise
             except CONTENT_ERRORS as error:
                 table.result.stopped = describe_content_error(error)
         return table

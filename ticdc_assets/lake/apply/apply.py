@@ -4,7 +4,7 @@
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from ticdc_assets.lake.apply.control_events import ControlEvents, read_control_events
 from ticdc_assets.lake.apply.definitions import fetch_definitions
-from ticdc_assets.lake.apply.pending_rows import find_late_rows
-from ticdc_assets.lake.apply.quarantined_rows import write_quarantined_rows
-from ticdc_assets.lake.apply.table_features import read_table_detail
-from ticdc_assets.lake.apply.table_work import TableOutcome, apply_table_work
+from ticdc_assets.lake.apply.late_rows import find_late_rows
+from ticdc_assets.lake.apply.quarantined_rows import Replayed, write_quarantined_rows
+from ticdc_assets.lake.apply.table_outcome import TableOutcome
 from ticdc_assets.lake.apply.window import PreparedWindow, has_files, prepare_window
+from ticdc_assets.lake.apply.window_work import WindowWork
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied import find_valid_snapshot, write_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
@@ -24,8 +24,7 @@ from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.lake.log.schema_history import write_history, write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
-from ticdc_assets.lake.store.work_size import sized_for
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.upstream.snapshot import OpenUpstream
 from ticdc_assets.plan.gaps import mark_gaps
 from ticdc_assets.plan.plan import Plan, needs_window_at_start, record_outcomes
@@ -192,7 +191,9 @@ class _Applier:
         return Arrivals(
             stated=stated_tables(control.ddls, (b for _, b in control.bootstraps))
             | {key_of(each.schema) for each in (*control.definitions, *control.late_definitions)},
-            late_rows=() if is_first else tuple(find_late_rows(self._lake, snapshot, newest)),
+            late_rows=()
+            if is_first
+            else tuple(find_late_rows(self._lake.location, snapshot, newest)),
             late_ddls=control.late_ddls,
             late_loads=control.late_loads,
             late_definitions=control.late_definitions,
@@ -202,26 +203,22 @@ class _Applier:
     def _apply_work(
         self, window: PreparedWindow, ids: Collection[str], replayed_after: int | None = None
     ) -> "_AppliedWork":
-        """Do the work of tables, several in parallel; pause tables that cannot continue."""
-        updates_split = not self._lake.feed.output_raw_change_event
+        """Do the work of tables; pause those that cannot continue."""
+        done = 0
 
-        def apply_one(id: str) -> TableOutcome:
-            version = window.start.versions.get(id)
-            return apply_table_work(
-                window, window.plan.work[id], version, updates_split=updates_split
-            )
+        def report() -> None:
+            nonlocal done
+            done += 1
+            if self._progress is not None:
+                self._progress(done, len(ids))
 
-        outcomes: dict[str, TableOutcome] = {}
-        for some, small in self._group_by_work(window, ids):
-            # A table mostly waits for Delta logs and storage: Python's default is not too many.
-            with sized_for(self._lake.spark, small=small), ThreadPoolExecutor() as pool:
-                for id, outcome in zip(some, pool.map(apply_one, some), strict=True):
-                    outcomes[id] = outcome
-                    if self._progress is not None:
-                        self._progress(len(outcomes), len(ids))
+        outcomes = WindowWork(self._lake, window, report).run(ids)
         applied = [outcome for outcome in outcomes.values() if outcome.pause_reason is None]
-        segments = [segment for outcome in applied for segment in outcome.segments]
-        write_quarantined_rows(self._lake, segments, replayed_after, are_few=window.has_few_rows)
+        replayed = None
+        if replayed_after is not None:
+            names = {name for id in outcomes for name in window.plan.work[id].event_names}
+            replayed = Replayed(frozenset(names), replayed_after)
+        write_quarantined_rows(self._lake, applied, replayed, are_few=window.has_few_rows)
         plan = record_outcomes(
             window.start.state,
             window.plan,
@@ -229,24 +226,6 @@ class _Applier:
             [id for id, o in outcomes.items() if o.rows_in_wrong_partitions],
         )
         return _AppliedWork(plan, outcomes)
-
-    def _group_by_work(
-        self, window: PreparedWindow, ids: Collection[str]
-    ) -> Iterator[tuple[list[str], bool]]:
-        """Yield the tables whose work is small and the others; each time, say which it is."""
-        if window.rows >= MANY_ROWS * max(len(ids), 1):
-            yield [*ids], False
-            return
-
-        def is_small(id: str) -> bool:
-            path = self._lake.current_path(id)
-            is_there = id in window.start.versions
-            return not (is_there and read_table_detail(self._lake.spark, path).is_large)
-
-        with ThreadPoolExecutor() as pool:
-            small = dict(zip(ids, pool.map(is_small, ids), strict=True))
-        yield [id for id in ids if small[id]], True
-        yield [id for id in ids if not small[id]], False
 
     # Parameters: what a snapshot consists of.
     def _write_snapshot(

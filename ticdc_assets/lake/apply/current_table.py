@@ -60,7 +60,6 @@ class CurrentTable:
     def __init__(self, lake: LakeSession, incarnation: str, *, writes_few: bool = False) -> None:
         """`writes_few`: this process can hold what is to be written."""
         self._lake = lake
-        self._spark = lake.spark
         self._name = f"current/{incarnation}"
         self._reader = LakeReader(lake.location)
         self._writer = LakeWriter(lake.location)
@@ -72,7 +71,7 @@ class CurrentTable:
     @property
     def version(self) -> int:
         """The newest Delta version."""
-        return read_newest_commits(self._spark, self.path, 1)[0].version
+        return read_newest_commits(self._lake, self._name, 1)[0].version
 
     def rows(self, version: int) -> DataFrame:
         """Read the rows at a Delta version."""
@@ -97,7 +96,7 @@ class CurrentTable:
         if moved is not None and self.has_map:
             name = quote_identifier(INEXACT)
             new = format_moved_map(moved)
-            self._spark.sql(f"UPDATE {self.sql} SET {name} = {new} WHERE {name} IS NOT NULL")
+            self._lake.spark.sql(f"UPDATE {self.sql} SET {name} = {new} WHERE {name} IS NOT NULL")
 
     def create(self, rows: DataFrame, schema: TableSchema, *, with_map: bool = False) -> None:
         """Create the table with rows, in place of whatever a killed run left."""
@@ -182,7 +181,7 @@ class CurrentTable:
     # Features
 
     def read_detail(self) -> TableDetail:
-        return read_table_detail(self._spark, self.path)
+        return read_table_detail(self._lake, self._name)
 
     def adapt_to_size(self, schema: TableSchema) -> bool:
         """Return whether the table is large, after switching on what a large one needs.
@@ -315,7 +314,7 @@ class CurrentTable:
             self._alter(action)
 
     def _alter(self, action: str) -> None:
-        self._spark.sql(f"ALTER TABLE {self.sql} {action}")
+        self._lake.spark.sql(f"ALTER TABLE {self.sql} {action}")
 
 
 def make_nullable(type: pa.DataType) -> pa.DataType:

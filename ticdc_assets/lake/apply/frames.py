@@ -20,7 +20,7 @@ from ticdc_assets.lake.apply.multiset import (
     recount_rows,
     repeat_rows,
 )
-from ticdc_assets.lake.apply.pending_rows import PendingRows
+from ticdc_assets.lake.apply.pending_frames import PendingFrames
 from ticdc_assets.lake.apply.quarantined_rows import stop_job
 from ticdc_assets.lake.apply.segment import Segment, read_segment
 from ticdc_assets.lake.columns.conversion import check_conversion, convert_rows, locate_partitions
@@ -75,7 +75,7 @@ class Frames:
 
     lake: LakeSession
     batch: int
-    pending_rows: PendingRows
+    pending_rows: PendingFrames
     work: Mapping[str, TableWork]
     # Reads a table as it was before the window; None if it is new.
     read_start: Callable[[str], DataFrame | None]

@@ -20,6 +20,7 @@ from ticdc_assets.errors import (
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.apply.segment import Segment
+from ticdc_assets.lake.apply.table_outcome import TableOutcome
 from ticdc_assets.lake.apply.typed_rows import (
     FAULT,
     INVALID,
@@ -62,8 +63,8 @@ def find_stop_reason(failure: str) -> str | None:
 
 def write_quarantined_rows(
     lake: LakeSession,
-    segments: Sequence[Segment],
-    replayed_after: int | None = None,
+    outcomes: Sequence[TableOutcome],
+    replayed: "Replayed | None",
     *,
     are_few: bool,
 ) -> None:
@@ -76,17 +77,23 @@ def write_quarantined_rows(
     """
     quarantined = [
         _select_quarantined(segment)
-        for segment in segments
+        for outcome in outcomes
+        for segment in outcome.segments
         if segment.count_read()["invalid"] or segment.count_read()["key_only"]
     ]
-    if not quarantined and replayed_after is None:
+    here = [_complete(rows) for outcome in outcomes for rows in outcome.quarantined]
+    if here:
+        quarantined.append(lake.make_frame(pa.concat_tables(here)))
+    if not quarantined and replayed is None:
         return
     reader = LakeReader(lake.location)
     stored = reader.open("quarantine")
-    replaced = None
-    if replayed_after is not None:
-        replaced = _find_replaced(reader, stored, segments, replayed_after)
+    replaced = replayed and _find_replaced(reader, stored, replayed)
     if not quarantined and replaced is None:
+        return
+    if len(here) == len(quarantined) and can_hold(reader, stored):
+        rows_here = pa.concat_tables(here) if here else arrow_schema(QUARANTINE).empty_table()
+        _write_here(reader, stored, rows_here, replaced)
         return
     rows = combine_pairwise(DataFrame.unionByName, quarantined) if quarantined else None
     if are_few and can_hold(reader, stored):
@@ -95,10 +102,10 @@ def write_quarantined_rows(
         _write_many(lake, rows, replaced)
 
 
-class _Replaced(NamedTuple):
-    """The rows that a replay of tables from a ts on replaces."""
+class Replayed(NamedTuple):
+    """The rows that a replay of tables from a ts on replaces: those with these names."""
 
-    tables: set[tuple[str, str]]
+    tables: frozenset[tuple[str, str]]
     after_ts: int
 
     def has(self, row: Mapping[str, Any]) -> bool:
@@ -114,10 +121,23 @@ class _Replaced(NamedTuple):
         return f"stage = 'apply' AND commit_ts > {self.after_ts} AND ({of_tables})"
 
 
+def _complete(rows: pa.Table) -> pa.Table:
+    """Return the events that the engine left out as rows of the quarantine."""
+    stage = pa.repeat(pa.scalar("apply", pa.string()), rows.num_rows)
+    return rows.append_column("stage", stage).select(_NAMES)
+
+
 def _write_few(
-    reader: LakeReader, stored: DeltaTable, rows: DataFrame | None, replaced: _Replaced | None
+    reader: LakeReader, stored: DeltaTable, rows: DataFrame | None, replaced: Replayed | None
 ) -> None:
     columns = arrow_schema(QUARANTINE)
+    new = columns.empty_table() if rows is None else rows.select(_NAMES).toArrow()
+    _write_here(reader, stored, new, replaced)
+
+
+def _write_here(
+    reader: LakeReader, stored: DeltaTable, new: pa.Table, replaced: Replayed | None
+) -> None:
     present = reader.read(stored, _NAMES)
     places = present.select(_PLACE).to_pylist()
     goes = [replaced is not None and replaced.has(row) for row in places]
@@ -127,7 +147,7 @@ def _write_few(
         for row, is_gone in zip(places, goes, strict=True)
         if row["stage"] == "apply" and not is_gone
     }
-    new = columns.empty_table() if rows is None else rows.select(_NAMES).toArrow().cast(columns)
+    new = new.cast(arrow_schema(QUARANTINE))
     numbers = zip(new["seq"].to_pylist(), new["index"].to_pylist(), strict=True)
     new = new.filter(pa.array([number not in known for number in numbers], pa.bool_()))
     writer = LakeWriter(reader.location)
@@ -138,7 +158,7 @@ def _write_few(
         writer.append(stored, new)
 
 
-def _write_many(lake: LakeSession, rows: DataFrame | None, replaced: _Replaced | None) -> None:
+def _write_many(lake: LakeSession, rows: DataFrame | None, replaced: Replayed | None) -> None:
     stored = lake.read("quarantine")
     known = stored.where("stage = 'apply'" + (f" AND NOT ({replaced.sql})" if replaced else ""))
     found = stored.limit(0) if rows is None else rows
@@ -151,16 +171,12 @@ def _write_many(lake: LakeSession, rows: DataFrame | None, replaced: _Replaced |
         writer.save(lake.path("quarantine"))
 
 
-def _find_replaced(
-    reader: LakeReader, stored: DeltaTable, segments: Sequence[Segment], after_ts: int
-) -> _Replaced | None:
+def _find_replaced(reader: LakeReader, stored: DeltaTable, replayed: Replayed) -> Replayed | None:
     """Find the quarantined rows that a replay replaces, if there are any."""
-    where = (pc.field("stage") == "apply") & (pc.field("commit_ts") > after_ts)
+    where = (pc.field("stage") == "apply") & (pc.field("commit_ts") > replayed.after_ts)
     rows = reader.read(stored, ["database", "table"], where)
-    groups = (typed.group for segment in segments for typed in segment.step.row_groups)
-    read = {(group.database, group.table) for group in groups}
-    tables = read & {(row["database"], row["table"]) for row in rows.to_pylist()}
-    return _Replaced(tables, after_ts) if tables else None
+    tables = replayed.tables & {(row["database"], row["table"]) for row in rows.to_pylist()}
+    return Replayed(tables, replayed.after_ts) if tables else None
 
 
 def _select_quarantined(segment: Segment) -> DataFrame:

@@ -1,15 +1,12 @@
-"""Describe pending rows in row groups, without reading a value: with Spark, or few with Arrow."""
+"""Describe pending rows in row groups, without reading a value."""
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.store.arrow import replace_surrogates
@@ -22,7 +19,14 @@ _GROUP = (
     *("database", "table", "schema_version", "observed", "columns", "key_columns"),
     *("member_names", "ordered_by_commit_ts", "after_ddls"),
 )
-_CUTS, _CUTS_BEFORE = "cuts", "cuts_before"
+# The columns of `events` that this reads.
+GROUPED = (
+    *("name", "database", "table", "schema_version", "observed", "columns", "key_columns"),
+    *("member_names", "op", "handle_key_only", "before", "checksum"),
+)
+# No name of a column has this character.
+_BETWEEN_KEYS = "\0"
+_COUNTED = ("rows", "inserts", "upserts", "overwrites", "key_only", "checksums")
 
 
 @dataclass(frozen=True)
@@ -36,78 +40,60 @@ class GroupOptions:
     inserts_are_certain: bool = True
     has_checksums: bool = False
 
-    def list_counted(
-        self, get: Callable[[str], Any], is_null: Callable[[Any], Any]
-    ) -> dict[str, Any]:
-        """Return which rows each count of a group is of; in Spark, or in Arrow."""
-        op = get("op")
-        counted = {"upserts": op == "upsert", "key_only": get("handle_key_only")}
+    def list_counted(self, rows: pa.Table) -> dict[str, Any]:
+        """Return which rows each count of a group is of."""
+        op = rows["op"]
+        counted = {"upserts": pc.equal(op, "upsert"), "key_only": rows["handle_key_only"]}
         if self.inserts_are_certain:
-            counted["inserts"] = op == "insert"
+            counted["inserts"] = pc.equal(op, "insert")
         if self.old_values_may_lack:
-            counted["overwrites"] = (op == "update") & is_null(get("before"))
+            is_update = pc.equal(op, "update")
+            counted["overwrites"] = pc.and_(is_update, pc.is_null(rows["before"]))
         if self.has_checksums:
-            counted["checksums"] = ~is_null(get("checksum"))
+            counted["checksums"] = pc.is_valid(rows["checksum"])
         return counted
 
 
-def group_rows(rows: DataFrame, cuts: DdlCuts, options: GroupOptions) -> list[RowGroup]:
-    """Describe pending rows in groups with Spark."""
-    counted = options.list_counted(F.col, Column.isNull)
-    groups = (
-        _count_cuts(rows, cuts)
-        .groupBy(*_GROUP, _CUTS_BEFORE)
-        .agg(
-            F.min("order_ts").alias("first_ts"),
-            F.max("order_ts").alias("last_ts"),
-            F.count(F.lit(1)).alias("rows"),
-            *(F.count_if(is_one).alias(name) for name, is_one in counted.items()),
-        )
+def group_rows(rows: pa.Table, cuts: DdlCuts, options: GroupOptions) -> list[RowGroup]:
+    """Describe pending rows in groups."""
+    if not rows.num_rows:
+        return []
+    shared = {name: rows[name] for name in _GROUP}
+    shared["key_columns"] = pc.binary_join(rows["key_columns"], _BETWEEN_KEYS)
+    shared["cuts"] = pa.array(_count_cuts(rows, cuts), pa.int64())
+    counted = {name: is_one.cast(pa.int64()) for name, is_one in options.list_counted(rows).items()}
+    facts = pa.table({**shared, "order_ts": rows["order_ts"], **counted})
+    sums = [(name, "sum") for name in counted]
+    groups = facts.group_by(list(shared), use_threads=False).aggregate(
+        [("order_ts", "min"), ("order_ts", "max"), ([], "count_all"), *sums]
     )
-    return sorted((_make_group(row.asDict()) for row in groups.collect()), key=_sort_key)
+    return sorted(map(_make_group, groups.to_pylist()), key=_sort_key)
 
 
-def group_few_rows(rows: pa.Table, cuts: DdlCuts, options: GroupOptions) -> list[RowGroup]:
-    """Describe pending rows in groups, in this process."""
-    counted = options.list_counted(pc.field, pc.Expression.is_null)
-    columns = {name: pc.field(name) for name in (*_GROUP, "name", "order_ts")}
-    narrow = ds.dataset(rows).to_table(columns | counted, use_threads=False)
-    by_name = _name_cuts(cuts)
-    groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
-    for row in narrow.to_pylist():
-        row["key_columns"] = _make_tuple(row["key_columns"])
-        times = by_name.get(row["name"], cuts.everywhere)
-        before = (bisect_right if row["after_ddls"] else bisect_left)(times, row["order_ts"])
-        facts = (row["order_ts"], *(bool(row[name]) for name in counted))
-        groups.setdefault((*(row[name] for name in _GROUP), before), []).append(facts)
-    found = []
-    for shared, members in groups.items():
-        ts, *flags = zip(*members, strict=True)
-        counts = dict(zip(counted, map(sum, flags), strict=True))
-        ends = {"first_ts": min(ts), "last_ts": max(ts), "rows": len(ts)}
-        found.append(_make_group({**dict(zip(_GROUP, shared, strict=False)), **ends, **counts}))
-    return sorted(found, key=_sort_key)
-
-
-def _count_cuts(rows: DataFrame, cuts: DdlCuts) -> DataFrame:
-    """Add how many of the DDLs that may concern a row's table come before the row."""
+def _count_cuts(rows: pa.Table, cuts: DdlCuts) -> np.ndarray:
+    """Count how many of the DDLs that may concern a row's table come before the row."""
+    times = rows["order_ts"].to_numpy()
+    after_ddls = rows["after_ddls"].to_numpy()
+    counts = np.zeros(len(times), np.int64)
     if not cuts.by_table and not cuts.everywhere:
-        return rows.withColumn(_CUTS_BEFORE, F.lit(0))
+        return counts
+    encoded = rows["name"].combine_chunks().dictionary_encode()
+    numbers = encoded.indices.to_numpy(zero_copy_only=False)
     by_name = _name_cuts(cuts)
-    listed = pa.table(
-        {"name": list(by_name), _CUTS: list(map(list, by_name.values()))},
-        pa.schema({"name": pa.string(), _CUTS: pa.list_(pa.int64())}),
-    )
-    frame = F.broadcast(rows.sparkSession.createDataFrame(listed))
-    elsewhere = F.array(*map(F.lit, cuts.everywhere)).cast("array<bigint>")
-    times = F.coalesce(F.col(_CUTS), elsewhere)
-
-    def is_before(ts: Column) -> Column:
-        return (ts < F.col("order_ts")) | ((ts == F.col("order_ts")) & F.col("after_ddls"))
-
-    return rows.join(frame, "name", "left").withColumn(
-        _CUTS_BEFORE, F.size(F.filter(times, is_before))
-    )
+    order = np.argsort(numbers, kind="stable")
+    bounds = np.searchsorted(numbers[order], np.arange(len(encoded.dictionary) + 1))
+    for number, name in enumerate(encoded.dictionary.to_pylist()):
+        of_table = by_name.get(name, cuts.everywhere)
+        if of_table:
+            places = order[bounds[number] : bounds[number + 1]]
+            at = times[places]
+            cut_times = np.array(of_table, np.int64)
+            counts[places] = np.where(
+                after_ddls[places],
+                np.searchsorted(cut_times, at, "right"),
+                np.searchsorted(cut_times, at, "left"),
+            )
+    return counts
 
 
 def _name_cuts(cuts: DdlCuts) -> dict[str, tuple[int, ...]]:
@@ -116,13 +102,21 @@ def _name_cuts(cuts: DdlCuts) -> dict[str, tuple[int, ...]]:
     return {replace_surrogates(name): times for name, times in named if name is not None}
 
 
-def _make_group(row: dict[str, Any]) -> RowGroup:
-    row.pop(_CUTS_BEFORE, None)
-    return RowGroup(**{"inserts": 0, **row, "key_columns": _make_tuple(row["key_columns"])})
+def _make_group(row: Mapping[str, Any]) -> RowGroup:
+    return RowGroup(
+        **{name: row[name] for name in _GROUP if name != "key_columns"},
+        key_columns=_split_keys(row["key_columns"]),
+        first_ts=row["order_ts_min"],
+        last_ts=row["order_ts_max"],
+        rows=row["count_all"],
+        **{"inserts": 0} | {name: row[f"{name}_sum"] for name in _COUNTED if f"{name}_sum" in row},
+    )
 
 
-def _make_tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(names)
+def _split_keys(keys: str | None) -> tuple[str, ...] | None:
+    if keys is None:
+        return None
+    return tuple(keys.split(_BETWEEN_KEYS)) if keys else ()
 
 
 def _sort_key(group: RowGroup) -> tuple[Any, ...]:

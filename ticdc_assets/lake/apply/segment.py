@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from ticdc_assets.events.written import write_json
-from ticdc_assets.lake.apply.pending_rows import PendingRows
+from ticdc_assets.lake.apply.pending_frames import PendingFrames
 from ticdc_assets.lake.apply.typed_rows import (
     INVALID,
     KEY_ONLY,
@@ -85,7 +85,7 @@ class Segment:
         return not any(typed.group.ordered_by_commit_ts for typed in self.step.row_groups)
 
 
-def read_segment(pending: PendingRows, step: ApplyRows, redecode: Redecode | None) -> Segment:
+def read_segment(pending: PendingFrames, step: ApplyRows, redecode: Redecode | None) -> Segment:
     """Select the rows of a segment and type them."""
     schema = step.schema
     rows = pending.of_table(schema, step.low, step.high)

@@ -17,9 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from deltalake.exceptions import DeltaError
-from pyspark.sql import SparkSession
 
 from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import measure_files, open_table
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier
 from ticdc_assets.rows.columns import DeltaColumn, choose_delta_names, list_delta_columns
@@ -27,6 +27,11 @@ from ticdc_assets.rows.columns import DeltaColumn, choose_delta_names, list_delt
 # A table of more bytes is large: merging 50 rows into one of this size takes as long as writing it
 # again, and a sixth of the storage.
 LARGE_TABLE = 1 << 20
+
+# A larger one is written again if a window changes this share of its rows, unless it is this many
+# times as large: each version that is written whole remains until maintenance removes it.
+_ROWS_PER_CHANGE = 200
+_LARGEST_REWRITTEN = 256
 
 # Snapshots name Delta versions, so only `maintain` decides which versions may go.
 PLAIN_PROPERTIES = {"delta.logRetentionDuration": "interval 3650 days"}
@@ -68,16 +73,24 @@ class TableDetail:
         return all(self.properties.get(name) == value for name, value in properties.items())
 
 
-def read_table_detail(spark: SparkSession, path: str) -> TableDetail:
-    """Read the newest state of the table at a path."""
+def is_rewritten(size: int, rows: int, changes: int) -> bool:
+    """Whether a table of some bytes and rows is written again as a whole for some changes."""
+    if size <= LARGE_TABLE:
+        return True
+    return size <= _LARGEST_REWRITTEN * LARGE_TABLE and rows <= _ROWS_PER_CHANGE * changes
+
+
+def read_table_detail(lake: LakeSession, table: str) -> TableDetail:
+    """Read the newest state of a table."""
+    path = lake.path(table)
     # Spark then meets the same problem, and raises the error that callers expect.
     with suppress(DeltaError, OSError):
-        table = open_table(path)
-        protocol = table.protocol()
+        opened = open_table(path)
+        protocol = opened.protocol()
         features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-        return TableDetail(measure_files(table).size, table.metadata().configuration, features)
+        return TableDetail(measure_files(opened).size, opened.metadata().configuration, features)
     columns = ("sizeInBytes", "properties", "tableFeatures")
-    detail = spark.sql(f"DESCRIBE DETAIL {delta_table(path)}").select(*columns).collect()[0]
+    detail = lake.spark.sql(f"DESCRIBE DETAIL {delta_table(path)}").select(*columns).collect()[0]
     return TableDetail(detail[0], detail[1], detail[2])
 
 

@@ -12,7 +12,7 @@ is gone.  Then, by what the steps do to rows:
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
@@ -31,6 +31,7 @@ from ticdc_assets.lake.apply.keyed import compute_final_rows, find_lost_keys, se
 from ticdc_assets.lake.apply.multiset import list_replacements, repeat_rows
 from ticdc_assets.lake.apply.quarantined_rows import find_stop_reason
 from ticdc_assets.lake.apply.segment import Segment
+from ticdc_assets.lake.apply.table_outcome import TableOutcome
 from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, has_files
 from ticdc_assets.lake.columns.inexact import list_moved, read_entries
 from ticdc_assets.lake.events.event_rows import make_table_name
@@ -41,17 +42,6 @@ from ticdc_assets.rows.column_moves import map_columns
 from ticdc_assets.rows.columns import COMMIT_TS
 from ticdc_assets.rows.merged_steps import merge_steps
 from ticdc_assets.stream.problem import OLD_KEY_MISSING
-
-
-@dataclass(frozen=True)
-class TableOutcome:
-    """What became of a table in a window; with a `pause_reason`, it is as it was before."""
-
-    version: int | None = None
-    counts: list[TableCounts] = field(default_factory=list)
-    segments: list[Segment] = field(default_factory=list)
-    rows_in_wrong_partitions: bool = False
-    pause_reason: str | None = None
 
 
 def apply_table_work(
@@ -75,7 +65,12 @@ def apply_table_work(
             table.restore(version)
         return TableOutcome(version, pause_reason=reason)
     counts = [_count_rows(work.incarnation, segment) for segment in written.segments]
-    return TableOutcome(table.version, counts, written.segments, written.has_misplaced_rows)
+    return TableOutcome(
+        table.version,
+        counts,
+        written.segments,
+        rows_in_wrong_partitions=written.has_misplaced_rows,
+    )
 
 
 def _writes_few(window: PreparedWindow, work: TableWork) -> bool:

@@ -9,8 +9,14 @@ from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.lake.apply.control_events import ControlEvents, StatedSchemas
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.frames import Frames
-from ticdc_assets.lake.apply.pending_rows import PendingRows, Window, sample_row
-from ticdc_assets.lake.apply.row_groups import GroupOptions
+from ticdc_assets.lake.apply.pending_frames import PendingFrames
+from ticdc_assets.lake.apply.pending_rows import (
+    PendingRows,
+    Window,
+    find_pending_rows,
+    sample_row,
+)
+from ticdc_assets.lake.apply.row_groups import GROUPED, GroupOptions, group_rows
 from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.delta_log import count_newest_rows
@@ -23,26 +29,29 @@ from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan
 from ticdc_assets.protocols.registry import get_ordering, get_traits
 from ticdc_assets.stream.rules import make_rules
 
+# What this process holds of a window's rows.
 _FEW_ROWS = 100_000
+_FEW_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
 class PreparedWindow:
-    """A planned window: the snapshot it starts from, its plan, and the tables as data frames.
+    """A planned window: the snapshot it starts from, its pending rows and its plan.
 
-    The snapshot has the tables that loads begin, too.
+    The snapshot has the tables that loads begin, too.  `frames` are the tables as data frames.
     """
 
     start: Snapshot
+    rows: PendingRows
+    # How many there are.
+    row_count: int
     plan: Plan
     frames: Frames
-    # The number of pending row events.
-    rows: int
 
     @property
     def has_few_rows(self) -> bool:
-        """Whether this process can hold the rows of every table."""
-        return self.frames.pending_rows.are_few
+        """Whether this process holds the pending rows."""
+        return self.rows.held is not None
 
     @cached_property
     def may_lack_changes(self) -> bool:
@@ -60,17 +69,20 @@ def prepare_window(
     feed = lake.feed
     window = Window(start.ts, start.batch, ts, batch)
     in_milliseconds = get_ordering(feed) == "milliseconds"
-    rows = PendingRows(lake, window, in_milliseconds=in_milliseconds)
-    rules = make_rules(feed)
+    rows = find_pending_rows(lake.location, window, in_milliseconds=in_milliseconds)
+    if rows.files.rows <= _FEW_ROWS and rows.files.size <= _FEW_BYTES:
+        rows = rows.hold()
+    stream_rules = make_rules(feed)
     ddls = tuple(ddl for ddl in control.ddls if ddl.commit_ts <= ts)
     loads = tuple(load for load in control.loads if load.ts <= ts)
     definitions = tuple(each for each in control.definitions if each.ts <= ts)
-    groups = rows.group(
+    groups = group_rows(
+        rows.read(columns=GROUPED),
         find_cuts(ddls, start.ts, (*loads, *definitions)),
         GroupOptions(
-            old_values_may_lack=rules.old_values_may_lack,
+            old_values_may_lack=stream_rules.old_values_may_lack,
             inserts_are_certain=get_traits(feed).has_certain_inserts(feed),
-            has_checksums=rules.has_checksums,
+            has_checksums=stream_rules.has_checksums,
         ),
     )
     events = WindowEvents(
@@ -84,17 +96,18 @@ def prepare_window(
         covered_from=control.covered_from,
         more_may_come=control.more_may_come and ts == control.resolved_ts,
     )
-    count = sum(group.rows for group in events.row_groups)
-    if 0 < count <= _FEW_ROWS:
-        rows.keep()
     schemas = StatedSchemas(lake, control)
     plan = make_plan(
-        start.state, events, rules, schemas.find, lambda group: sample_row(rows, group)
+        start.state, events, stream_rules, schemas.find, lambda group: sample_row(rows, group)
     )
     loaded = {load.incarnation: load.version for load in loads}
     start = replace(start, versions={**start.versions, **loaded})
-    frames = Frames(lake, batch, rows, plan.work, partial(read_rows, lake, start), rules.redecode)
-    return PreparedWindow(start, plan, frames, count)
+    frames = Frames(
+        *(lake, batch, PendingFrames(lake, rows), plan.work),
+        *(partial(read_rows, lake, start), stream_rules.redecode),
+    )
+    count = sum(group.rows for group in groups)
+    return PreparedWindow(start, rows, count, plan, frames)
 
 
 def read_rows(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> DataFrame | None:
@@ -132,7 +145,7 @@ def prepare_reading(
     """Prepare a window whose tables are only read, from a snapshot that may be old."""
     reader = LakeReader(lake.location)
     is_new = {"commit_ts": start.ts, "batch": start.batch}
-    with sized_for(lake.spark, small=reader.is_small(reader.open("events"), is_new)):
+    with sized_for(lake, small=reader.is_small(reader.open("events"), is_new)):
         window = prepare_window(lake, start, control, ts, batch)
     window.frames.read_start = partial(read_old_rows, lake, window.start)
     return window

@@ -107,7 +107,6 @@ class EventCommits:
 
     def _commit_frame(self, decoded: Decoded, rows: pa.Table, mark: StageMark) -> bool:
         """Commit rows of this process, and what the workers decode, with Spark."""
-        spark = self._lake.spark
         if not isinstance(decoded.data, DataFrame):
             frame = self._lake.make_frame(rows).coalesce(1)
         elif rows.num_rows:
@@ -124,7 +123,7 @@ class EventCommits:
             F.count_if(kind == "quarantined").alias("quarantined"),
             F.count_if(kind == "file").alias("files"),
         )
-        with sized_for(spark, small=not isinstance(decoded.data, DataFrame)):
+        with sized_for(self._lake, small=not isinstance(decoded.data, DataFrame)):
             is_committed = commit_frame(self._lake, "events", observed, mark, decoded.replaced)
         if is_committed:
             self._observations.append(observation)

@@ -68,7 +68,7 @@ class TableUpdate(ABC, Generic[_Stored]):
     @property
     def is_small(self) -> bool:
         """Whether the update takes little work."""
-        has_few = self.window is None or self.window.rows < MANY_ROWS
+        has_few = self.window is None or self.window.row_count < MANY_ROWS
         return has_few and not self.stored.is_large
 
     @property

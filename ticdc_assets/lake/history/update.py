@@ -63,7 +63,7 @@ def update_histories(lake: LakeSession, progress: Progress | None = None) -> lis
     outdated = [update for update in planned if update is not None]
     problems = []
     small = all(update.is_small for update in outdated)
-    with sized_for(lake.spark, small=small), ThreadPoolExecutor() as pool:
+    with sized_for(lake, small=small), ThreadPoolExecutor() as pool:
         for done, problem in enumerate(pool.map(updates.run, outdated), 1):
             problems += [] if problem is None else [problem]
             if progress is not None:

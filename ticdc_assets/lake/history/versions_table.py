@@ -73,8 +73,7 @@ class VersionsTable(ABC):
     def _find_mark(self) -> None:
         if self._writer.find(self.name) is None:
             return
-        path = self.lake.path(self.name)
-        commits = read_newest_commits(self.lake.spark, path, _COMMITS_TO_SEARCH)
+        commits = read_newest_commits(self.lake, self.name, _COMMITS_TO_SEARCH)
         self._newest = commits[0].version
         for commit in commits:
             metadata = decode_metadata(commit.metadata)
@@ -109,7 +108,7 @@ class VersionsTable(ABC):
 
     @cached_property
     def _detail(self) -> TableDetail:
-        return read_table_detail(self.lake.spark, self.lake.path(self.name))
+        return read_table_detail(self.lake, self.name)
 
     @property
     def is_large(self) -> bool:

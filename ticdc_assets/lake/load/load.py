@@ -98,7 +98,7 @@ def load_tables(
     loading = _Loading(lake, ts, known, _Counter(tables, show))
     small = all(table.size < MANY_BYTES for table in tables)
     # A table mostly waits for its Delta log, unless it is large: then Spark shares its cores.
-    with sized_for(lake.spark, small=small), ThreadPoolExecutor() as pool:
+    with sized_for(lake, small=small), ThreadPoolExecutor() as pool:
         return list(pool.map(loading.load, tables))
 
 

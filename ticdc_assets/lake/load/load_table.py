@@ -92,7 +92,7 @@ class TableLoader:
                     few = max(portion.size, self._table.size) < _FEW_BYTES
                     self._delta = CurrentTable(self._lake, self.incarnation, writes_few=few)
                 if portion.size >= MANY_BYTES:
-                    expect_many_rows(self._lake.spark)
+                    expect_many_rows(self._lake)
                 counts = self._write_exactly(portion, is_new=number == 0)
                 if counts.quarantined:
                     self._quarantine(portion.keep(counts.sources))

@@ -8,15 +8,13 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from deltalake.exceptions import DeltaError
 
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import open_table
 from ticdc_assets.lake.store.sql import delta_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _Item = TypeVar("_Item")
 
@@ -30,15 +28,16 @@ class Commit:
     metadata: str | None
 
 
-def read_newest_commits(spark: "SparkSession", path: str, limit: int) -> list[Commit]:
-    """Read the newest commits of the table at a path, newest first; raise Spark's errors only."""
+def read_newest_commits(lake: LakeSession, table: str, limit: int) -> list[Commit]:
+    """Read the newest commits of a table, newest first; raise Spark's errors only."""
+    path = lake.path(table)
     # Spark then meets the same problem, and raises the error that callers expect.
     with suppress(DeltaError, OSError):
         return [
             Commit(commit["version"], commit["operation"], commit.get("userMetadata"))
             for commit in open_table(path).history(limit)
         ]
-    history = spark.sql(f"DESCRIBE HISTORY {delta_table(path)} LIMIT {limit}")
+    history = lake.spark.sql(f"DESCRIBE HISTORY {delta_table(path)} LIMIT {limit}")
     rows = history.select("version", "operation", "userMetadata").collect()
     return [Commit(*row) for row in rows]
 

@@ -5,6 +5,8 @@ Importing this does not import Spark, which takes longer than most commands that
 
 import hashlib
 import re
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,13 +39,42 @@ class Lake:
         return self.path(f"current/{incarnation}")
 
 
-@dataclass(frozen=True)
 class LakeSession:
-    """A changefeed's lake opened with Spark: what every stage, view and check works on."""
+    """A changefeed's lake, and Spark: what every stage, view and check works on.
 
-    spark: "SparkSession"
-    location: Lake
-    feed: Changefeed
+    Spark starts when it is needed first: small work needs none.
+    """
+
+    def __init__(
+        self,
+        spark: "SparkSession | Callable[[], SparkSession]",
+        location: Lake,
+        feed: Changefeed,
+    ) -> None:
+        """`spark` is a session, or what starts one."""
+        self.location = location
+        self.feed = feed
+        self._start = spark
+        self._started: SparkSession | None = None if callable(spark) else spark
+        self._lock = threading.Lock()
+        # Called with the session once it has started.
+        self.set_up: Callable[[SparkSession], None] | None = None
+
+    @property
+    def spark(self) -> "SparkSession":
+        """The session, which starts now if it has not yet."""
+        with self._lock:
+            if self._started is None:
+                assert callable(self._start)
+                self._started = self._start()
+                if self.set_up is not None:
+                    self.set_up(self._started)
+            return self._started
+
+    @property
+    def has_spark(self) -> bool:
+        """Whether the session has started."""
+        return self._started is not None
 
     def path(self, table: str) -> str:
         return self.location.path(table)

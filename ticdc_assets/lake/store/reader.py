@@ -109,6 +109,19 @@ class LakeReader:
         with self.explained(_find_path(table)):
             return measure_files(table)
 
+    def list_files(
+        self, table: DeltaTable, above: Mapping[str, int] | None = None
+    ) -> tuple[tuple[str, ...], int, int]:
+        """List the data files of a table, and how many rows and bytes they have.
+
+        With `above`, only those that may have a greater number in one of these columns.
+        """
+        with self.explained(_find_path(table)):
+            files = pa.table(table.get_add_actions(flatten=True))
+        chosen = _choose_files(files, above or {})
+        rows, sizes = (pc.sum(chosen[name]).as_py() or 0 for name in ("num_records", "size_bytes"))
+        return tuple(map(unquote, chosen["path"].to_pylist())), rows, sizes
+
     def is_small(self, table: DeltaTable, above: Mapping[str, int] | None = None) -> bool:
         """Return whether this process can hold a table's rows.
 
@@ -116,10 +129,7 @@ class LakeReader:
         statistics may have some.
         """
         with self.explained(_find_path(table)):
-            files = pa.table(table.get_add_actions(flatten=True))
-        if above and all(f"max.{name}" in files.column_names for name in above):
-            has_some = [pc.greater(files[f"max.{name}"], least) for name, least in above.items()]
-            files = files.filter(pc.fill_null(reduce(pc.or_, has_some), True))
+            files = _choose_files(pa.table(table.get_add_actions(flatten=True)), above or {})
         rows, sizes = files["num_records"], files["size_bytes"]
         few, small = (pc.sum(column).as_py() or 0 for column in (rows, sizes))
         return not rows.null_count and few <= MANY_ROWS and small <= _SMALL_SIZE
@@ -151,6 +161,14 @@ class OpenTables:
         return [field.name for field in self._tables[table].schema().fields]
 
 
+def _choose_files(files: pa.Table, above: Mapping[str, int]) -> pa.Table:
+    """Choose the files that may have a greater number in one of some columns."""
+    if not above or any(f"max.{name}" not in files.column_names for name in above):
+        return files
+    has_some = [pc.greater(files[f"max.{name}"], least) for name, least in above.items()]
+    return files.filter(pc.fill_null(reduce(pc.or_, has_some), True))
+
+
 def open_table(path: str, version: int | None = None) -> DeltaTable:
     """Open the table at a path or URI, and raise the errors of delta-rs."""
     return DeltaTable(format_uri(path), version, storage_options=choose_storage_options(path))
@@ -167,6 +185,13 @@ def open_folder(path: str) -> fs.FileSystem:
     if "://" not in path:
         return fs.SubTreeFileSystem(path, fs.LocalFileSystem())
     return fs.PyFileSystem(DeltaStorageHandler(format_uri(path), choose_storage_options(path)))
+
+
+def create_folder(path: str) -> fs.FileSystem:
+    """Return a folder as `open_folder` does; one on a disk exists then."""
+    if "://" not in path:
+        fs.LocalFileSystem().create_dir(path)
+    return open_folder(path)
 
 
 def open_parquet(file: pa.NativeFile, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
@@ -191,6 +216,22 @@ def count_by(column: str, rows: pa.Table) -> dict[Any, int]:
     """Count rows by the values of a column."""
     counts = rows.group_by(column).aggregate([([], "count_all")])
     return {row[column]: row["count_all"] for row in counts.to_pylist()}
+
+
+def read_data_files(
+    folder: fs.FileSystem,
+    paths: Sequence[str],
+    rest: pa.Schema,
+    columns: Sequence[str],
+    where: pc.Expression | None = None,
+) -> pa.Table:
+    """Read the rows of data files that meet a condition; `rest` are the columns of their table."""
+    schema = pa.schema([rest.field(name) for name in columns])
+    format = ds.ParquetFileFormat()
+    read_file = partial(_read_file, schema=schema, rest=rest, where=where)
+    files = [format.make_fragment(path, folder) for path in paths]
+    with ThreadPoolExecutor(_FILES_AT_ONCE) as threads:
+        return pa.concat_tables([schema.empty_table(), *threads.map(read_file, files)])
 
 
 def _read_file(

@@ -40,7 +40,7 @@ def read_last_stage_commit(lake: LakeSession, table: str, stage: str) -> StageCo
     """Read the newest commit of a stage to a table."""
     is_trusted = True
     version = newest = 0
-    for commit in read_newest_commits(lake.spark, lake.path(table), _COMMITS_TO_SEARCH):
+    for commit in read_newest_commits(lake, table, _COMMITS_TO_SEARCH):
         version = commit.version
         newest = max(newest, version)
         metadata = decode_metadata(commit.metadata)
@@ -131,5 +131,5 @@ def _has_reached(table: DeltaTable, mark: StageMark) -> bool:
 
 
 def _was_committed(lake: LakeSession, table: str, mark: StageMark) -> bool:
-    commits = read_newest_commits(lake.spark, lake.path(table), _COMMITS_TO_VERIFY)
+    commits = read_newest_commits(lake, table, _COMMITS_TO_VERIFY)
     return any(decode_metadata(commit.metadata).get("token") == mark.token for commit in commits)

@@ -6,9 +6,14 @@ again between stages and splitting shuffles take longer there than the work itse
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import SparkSession
+from ticdc_assets.lake.store.lake import LakeSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
@@ -23,27 +28,45 @@ FEW_ROWS = {
 _Settings = Mapping[str, str | None]
 
 # What each session was started with: the settings for many rows.
-_started_with: WeakKeyDictionary[SparkSession, _Settings] = WeakKeyDictionary()
+_started_with: "WeakKeyDictionary[SparkSession, _Settings]" = WeakKeyDictionary()
 
 
 @contextmanager
-def sized_for(spark: SparkSession, *, small: bool) -> Iterator[None]:
-    """Set the session up for small work, or for any other, and restore its settings afterwards."""
-    before = {name: spark.conf.get(name, None) for name in FEW_ROWS}
-    many_rows = _started_with.setdefault(spark, before)
+def sized_for(lake: LakeSession, *, small: bool) -> Iterator[None]:
+    """Set the session up for small work, or for any other, and restore its settings afterwards.
+
+    One that has not started yet is set up when it does.
+    """
+    outer = lake.set_up
+    before = _read(lake.spark) if lake.has_spark else None
+    lake.set_up = partial(_set_up, small=small)
+    if lake.has_spark:
+        lake.set_up(lake.spark)
     try:
-        _configure(spark, FEW_ROWS if small else many_rows)
         yield
     finally:
-        _configure(spark, before)
+        lake.set_up = outer
+        if before is not None:
+            _configure(lake.spark, before)
+        elif lake.has_spark:
+            (outer or partial(_set_up, small=False))(lake.spark)
 
 
-def expect_many_rows(spark: SparkSession) -> None:
+def expect_many_rows(lake: LakeSession) -> None:
     """Set the session up for many rows, within a `sized_for` that expected few."""
-    _configure(spark, _started_with[spark])
+    _set_up(lake.spark, small=False)
 
 
-def _configure(spark: SparkSession, settings: _Settings) -> None:
+def _set_up(spark: "SparkSession", *, small: bool) -> None:
+    many_rows = _started_with.setdefault(spark, _read(spark))
+    _configure(spark, FEW_ROWS if small else many_rows)
+
+
+def _read(spark: "SparkSession") -> _Settings:
+    return {name: spark.conf.get(name, None) for name in FEW_ROWS}
+
+
+def _configure(spark: "SparkSession", settings: _Settings) -> None:
     for name, value in settings.items():
         if value is None:
             spark.conf.unset(name)

@@ -5,7 +5,8 @@ computing the table's state from its log.  Tables with a Delta feature that delt
 are left to Spark (`is_writable`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,16 +16,22 @@ from deltalake import (
     ColumnProperties,
     CommitProperties,
     DeltaTable,
+    Field,
+    Schema,
+    TableFeatures,
     WriterProperties,
     write_deltalake,
 )
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.store.data_files import WrittenFile
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import choose_storage_options, format_uri, open_table
 from ticdc_assets.safe_text import describe_error
 
+_NTZ = frozenset(("timestampNtz",))
 # Of the features of a table, those that every commit of delta-rs respects.
 _WRITABLE = frozenset(("appendOnly", "invariants", "timestampNtz"))
 _LAST_VERSION_WITHOUT_FEATURES = 2
@@ -95,6 +102,59 @@ class LakeWriter:
                 commit_properties=properties,
             )
 
+    def create_of_files(
+        self,
+        table: str,
+        columns: pa.Schema,
+        files: Sequence[WrittenFile],
+        properties: Mapping[str, str],
+        commit: CommitProperties,
+    ) -> None:
+        """Create a table that consists of data files, in one commit."""
+        path = self.location.path(table)
+        with self._explained(path):
+            create_table_with_add_actions(
+                format_uri(path),
+                Schema.from_arrow(columns),
+                _list_additions(files),
+                configuration=dict(properties),
+                storage_options=choose_storage_options(path),
+                commit_properties=commit,
+            )
+
+    def replace_by_files(
+        self,
+        table: DeltaTable,
+        columns: pa.Schema,
+        files: Sequence[WrittenFile],
+        commit: CommitProperties,
+    ) -> None:
+        """Replace all rows and columns of an open table by those of data files, in one commit."""
+        with self._explained(table.table_uri):
+            if _NTZ.isdisjoint(_list_features(table)) and _has_datetimes(columns):
+                # delta-rs would make a table that nobody can open.
+                table.alter.add_feature(
+                    TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True
+                )
+            schema = Schema.from_arrow(columns)
+            table.create_write_transaction(
+                [*_list_additions(files)], "overwrite", schema, commit_properties=commit
+            )
+
+    def add_column(self, table: DeltaTable, field: pa.Field) -> None:
+        """Add a column, of NULLs, to an open table."""
+        with self._explained(table.table_uri):
+            table.alter.add_columns([Field.from_arrow(field)])
+
+    def append_files(
+        self, table: DeltaTable, files: Sequence[WrittenFile], commit: CommitProperties
+    ) -> None:
+        """Add data files with the columns of an open table to it, in one commit."""
+        with self._explained(table.table_uri):
+            table.create_write_transaction(
+                [*_list_additions(files)], "append", table.schema(), commit_properties=commit
+            )
+
     def replace(
         self,
         table: str,
@@ -131,10 +191,12 @@ class LakeWriter:
         with self._explained(table.table_uri):
             table.optimize.compact(writer_properties=properties)
 
-    def restore(self, table: DeltaTable, version: int) -> None:
+    def restore(
+        self, table: DeltaTable, version: int, commit: CommitProperties | None = None
+    ) -> None:
         """Take an open table back to a version of its files and columns."""
         with self._explained(table.table_uri):
-            table.restore(version)
+            table.restore(version, commit_properties=commit)
 
     def vacuum(self, table: DeltaTable, hours: int, kept: int | None) -> None:
         """Remove the files that an open table has not had for some hours.
@@ -169,6 +231,19 @@ class LakeWriter:
         except (DeltaError, OSError, pa.ArrowException) as error:
             reason = f"cannot be written: {describe_error(error)}"
             raise ConfigError(reason, file=path, setting="--lake") from None
+
+
+def _list_additions(files: Iterable[WrittenFile]) -> list[AddAction]:
+    now = time.time_ns() // 1_000_000
+    return [AddAction(f.path, f.size, {}, now, True, f.statistics) for f in files]
+
+
+def _list_features(table: DeltaTable) -> set[str]:
+    return set(table.protocol().writer_features or ())
+
+
+def _has_datetimes(columns: pa.Schema) -> bool:
+    return any(pa.types.is_timestamp(field.type) and field.type.tz is None for field in columns)
 
 
 def _quote_literal(text: str) -> str:

@@ -81,7 +81,7 @@ class AsOfView(TablesAt):
         Most of that time, Spark plans queries in one thread each.
         """
         small = [t.id for t in tables if not t.is_stopped and self.is_small(t.id)]
-        with sized_for(self.lake.spark, small=True), ThreadPoolExecutor() as pool:
+        with sized_for(self.lake, small=True), ThreadPoolExecutor() as pool:
             for _ in pool.map(self._compute_few, small[:_MANY_TABLES]):
                 pass
 
@@ -109,7 +109,7 @@ class AsOfView(TablesAt):
 
     def sized_for(self, table: Incarnation) -> AbstractContextManager[None]:
         """Set the session up for the size of a table."""
-        return sized_for(self.lake.spark, small=self.is_small(table.id))
+        return sized_for(self.lake, small=self.is_small(table.id))
 
     def is_small(self, id: str) -> bool:
         """Whether building and reading an incarnation takes little work."""
@@ -126,7 +126,7 @@ class AsOfView(TablesAt):
         """Compute the rows of a small table with their entries; None if it has none of its own."""
         if id in self._kept:
             return self._kept[id]
-        with sized_for(self.lake.spark, small=True):
+        with sized_for(self.lake, small=True):
             rows = self._build(id)
             few = None if rows is None else FewRows.compute(rows)
         if len(self._kept) < _MANY_TABLES:
@@ -260,7 +260,7 @@ def _apply(
         return window.frames.build_table(id).rows if is_changed else read_start(id)
 
     def count_all(id: str) -> int:
-        return count(window.start, id) + window.rows
+        return count(window.start, id) + window.row_count
 
     def find_version(id: str) -> int | None:
         return None if id in window.plan.work else window.start.versions.get(id)

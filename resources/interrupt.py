@@ -1,6 +1,7 @@
 """Ctrl-C while Spark works."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,5 +18,6 @@ def keep_interrupt_handler() -> Iterator[None]:
     try:
         yield
     finally:
-        if handler is not None:
+        # PySpark leaves it alone in any other thread.
+        if handler is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, handler)

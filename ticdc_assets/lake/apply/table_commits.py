@@ -1,0 +1,70 @@
+"""Commit what tasks wrote: one commit per table, which states the ts at which its rows are true."""
+
+import json
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable
+
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.apply.table_features import PLAIN_PROPERTIES
+from ticdc_assets.lake.apply.table_tasks import TableDone
+from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.writer import LakeWriter
+from ticdc_assets.rows.columns import (
+    COMMIT_TS,
+    INEXACT,
+    INEXACT_COMMENT,
+    list_delta_columns,
+    make_row_schema,
+)
+
+COMMIT_TS_COMMENT = "commit ts of the last change of this row"
+
+
+def commit_table(location: Lake, done: TableDone, schema: TableSchema, ts: int) -> int:
+    """Commit the files of a table, which has a schema and is true at `ts`; return its version."""
+    name = f"current/{done.id}"
+    writer = LakeWriter(location)
+    commit = describe_commit(ts)
+    existing = writer.find(name)
+    if existing is None:
+        columns = make_columns(schema, with_map=done.has_map)
+        writer.create_of_files(name, columns, done.files, PLAIN_PROPERTIES, commit)
+    elif done.way == "append":
+        if done.has_map and not has_map(existing):
+            writer.add_column(existing, make_columns(schema, with_map=True).field(INEXACT))
+        if done.files:
+            writer.append_files(existing, done.files, commit)
+    else:
+        # Also in place of whatever a killed run left.
+        columns = make_columns(schema, with_map=done.has_map or has_map(existing))
+        writer.replace_by_files(existing, columns, done.files, commit)
+    return LakeReader(location).open(name).version()
+
+
+def describe_commit(ts: int) -> CommitProperties:
+    """Return what a commit says of itself: where Spark's commits have it, too."""
+    return CommitProperties(custom_metadata={"userMetadata": write_ts(ts)})
+
+
+def write_ts(ts: int) -> str:
+    """Write the ts at which the rows of a version are what TiDB had."""
+    return json.dumps({"resolved_ts": ts})
+
+
+def has_map(table: DeltaTable) -> bool:
+    """Whether a current table keeps inexact values."""
+    return INEXACT in (field.name for field in table.schema().fields)
+
+
+def make_columns(schema: TableSchema, *, with_map: bool) -> pa.Schema:
+    """Return the columns of a current table with their comments."""
+    comments = {column.name: column.comment for column in list_delta_columns(schema)}
+    comments |= {COMMIT_TS: COMMIT_TS_COMMENT, INEXACT: INEXACT_COMMENT}
+    fields = [
+        field.with_metadata({"comment": comments[field.name]})
+        for field in make_row_schema(schema)
+        if with_map or field.name != INEXACT
+    ]
+    return pa.schema(fields)

@@ -1,0 +1,214 @@
+"""Do the work of a window on its tables: with the engine's tasks, or with Spark where those cannot.
+
+Spark does the work of tables that are too large to be written again for a few changes, and of those
+with Delta features that only Spark writes (`table_work`).
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ticdc_assets.lake.apply.table_commits import commit_table, describe_commit
+from ticdc_assets.lake.apply.table_features import (
+    COLUMN_MAPPING,
+    is_rewritten,
+    list_needed_properties,
+)
+from ticdc_assets.lake.apply.table_outcome import TableOutcome
+from ticdc_assets.lake.apply.table_tasks import (
+    Engine,
+    TableDone,
+    TableTask,
+    unpack_counts,
+    unpack_quarantined,
+)
+from ticdc_assets.lake.apply.table_work import apply_table_work
+from ticdc_assets.lake.apply.task_runs import do_tasks
+from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, has_files
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.work_size import sized_for
+from ticdc_assets.lake.store.writer import LakeWriter, is_writable
+from ticdc_assets.plan.steps import ApplyRows, Exchange, TableWork
+from ticdc_assets.rows.columns import list_delta_columns
+from ticdc_assets.rows.merged_steps import merge_steps
+
+# A task holds its events and the rows of its tables: a million of eight columns take 1 GB.
+_MOST_ROWS = 2_000_000
+# Commits mostly wait for storage.
+_COMMITS_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class WindowWork:
+    """The work of a window on some of its tables."""
+
+    lake: LakeSession
+    window: PreparedWindow
+    # Called after each table.
+    report: Callable[[], None]
+
+    def run(self, ids: Collection[str]) -> dict[str, TableOutcome]:
+        """Do the work; a table that cannot continue has the reason in its outcome."""
+        outcomes: dict[str, TableOutcome] = {}
+        tasks: list[tuple[TableTask, int]] = []
+        left: list[str] = []
+        for group in self._group(ids):
+            task = self._make_task(group)
+            if task is None:
+                left += group
+            elif gone := self._restore(task):
+                outcomes |= gone
+            else:
+                tasks.append((task, sum(map(self._count_rows, group))))
+        for id, outcome in self._do_tasks(tasks):
+            if outcome is None:
+                left.append(id)
+            else:
+                outcomes[id] = outcome
+        return outcomes | self._do_with_spark(left)
+
+    def _work(self, id: str) -> TableWork:
+        return self.window.plan.work[id]
+
+    def _group(self, ids: Collection[str]) -> Iterator[list[str]]:
+        """Put tables together that exchange rows."""
+        waiting = dict.fromkeys(ids)
+        while waiting:
+            group = [next(iter(waiting))]
+            for id in group:
+                waiting.pop(id, None)
+                steps = self._work(id).steps
+                others = [step.other for step in steps if isinstance(step, Exchange)]
+                group += [other for other in dict.fromkeys(others) if other not in group]
+            yield group
+
+    # With the engine
+
+    def _make_task(self, ids: list[str]) -> TableTask | None:
+        """Make the task of tables; None if one of them takes Spark."""
+        versions = self.window.start.versions
+        known = {id: versions[id] for id in ids if id in versions}
+        work = {id: self._work(id) for id in ids}
+        appends = len(ids) == 1 and ids[0] in known and self._appends(work[ids[0]])
+        if not all(self._can_write(id, appends=appends) for id in ids):
+            return None
+        return TableTask(work, known, appends)
+
+    def _can_write(self, id: str, *, appends: bool) -> bool:
+        """Whether a task can write a table, and is cheaper than Spark."""
+        work = self._work(id)
+        if self._count_rows(id) > _MOST_ROWS:
+            return False
+        for schema in (work.before, work.after):
+            if COLUMN_MAPPING in list_needed_properties(list_delta_columns(schema)):
+                return False
+        existing = LakeWriter(self.lake.location).find(f"current/{id}")
+        if existing is None:
+            return True
+        if not is_writable(existing):
+            return False
+        if appends or id not in self.window.start.versions:
+            return True
+        _, rows, size = LakeReader(self.lake.location).list_files(existing)
+        changes = self._count_rows(id)
+        return rows + changes <= _MOST_ROWS and is_rewritten(size, rows, changes)
+
+    def _appends(self, work: TableWork) -> bool:
+        """Whether the work on an existing table only adds rows."""
+        steps = merge_steps(work.before, work.steps)
+        return all(isinstance(s, ApplyRows) and self._only_inserts(s) for s in steps)
+
+    def _only_inserts(self, step: ApplyRows) -> bool:
+        if not step.inserts_only:
+            return False
+        if not step.schema.key:
+            return True
+        # Where a change is missing, a key may be in the table already.
+        return step.is_ordered_by_commit_ts and not self.window.may_lack_changes
+
+    def _count_rows(self, id: str) -> int:
+        groups = {
+            typed.group
+            for step in self._work(id).steps
+            if isinstance(step, ApplyRows)
+            for typed in step.row_groups
+        }
+        return sum(group.rows for group in groups)
+
+    def _restore(self, task: TableTask) -> dict[str, TableOutcome]:
+        """Undo what a killed run wrote; pause tables of which maintenance has removed files."""
+        start = self.window.start
+        reader, writer = LakeReader(self.lake.location), LakeWriter(self.lake.location)
+        for id, version in task.versions.items():
+            newest = reader.open(f"current/{id}")
+            if newest.version() == version:
+                continue
+            if not has_files(self.lake, start, id):
+                reason = f"{FilesGone(id, version)}: load the table again"
+                return {each: TableOutcome(pause_reason=reason) for each in task.work}
+            writer.restore(newest, version, describe_commit(start.ts))
+        return {}
+
+    def _do_tasks(
+        self, tasks: list[tuple[TableTask, int]]
+    ) -> Iterator[tuple[str, TableOutcome | None]]:
+        """Do tasks and commit their tables; None for one that takes Spark after all."""
+        frames = self.window.frames
+        engine = Engine(
+            self.lake.location,
+            self.window.rows,
+            frames.redecode,
+            updates_split=not self.lake.feed.output_raw_change_event,
+        )
+        with ThreadPoolExecutor(_COMMITS_AT_ONCE) as commits:
+            for done, outcome in commits.map(
+                lambda each: (each, self._commit(each)),
+                (each for some in do_tasks(self.lake, engine, tasks) for each in some),
+            ):
+                self.report()
+                yield done.id, outcome
+
+    def _commit(self, done: TableDone) -> TableOutcome | None:
+        if done.way == "undone":
+            return None
+        version = self.window.start.versions.get(done.id)
+        quarantined = unpack_quarantined(done)
+        if done.stopped is not None:
+            return TableOutcome(version, pause_reason=done.stopped)
+        if self._changes(done):
+            schema, ts = self._work(done.id).after, self.window.plan.state.ts
+            version = commit_table(self.lake.location, done, schema, ts)
+        return TableOutcome(
+            version,
+            unpack_counts(done),
+            quarantined=[] if quarantined is None else [quarantined],
+            rows_in_wrong_partitions=done.has_misplaced_rows,
+        )
+
+    def _changes(self, done: TableDone) -> bool:
+        """Whether the Delta table changes: many a DDL leaves it as it is."""
+        work = self._work(done.id)
+        return done.way == "create" or bool(merge_steps(work.before, work.steps))
+
+    # With Spark
+
+    def _do_with_spark(self, ids: list[str]) -> dict[str, TableOutcome]:
+        if not ids:
+            return {}
+        updates_split = not self.lake.feed.output_raw_change_event
+        versions = self.window.start.versions
+
+        def apply_one(id: str) -> TableOutcome:
+            work = self._work(id)
+            return apply_table_work(
+                self.window, work, versions.get(id), updates_split=updates_split
+            )
+
+        outcomes = {}
+        # A table mostly waits for Delta logs and storage: Python's default is not too many.
+        with sized_for(self.lake, small=False), ThreadPoolExecutor() as pool:
+            for id, outcome in zip(ids, pool.map(apply_one, ids), strict=True):
+                outcomes[id] = outcome
+                self.report()
+        return outcomes

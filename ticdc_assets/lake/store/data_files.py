@@ -1,0 +1,75 @@
+"""Data files of Delta tables, written by whichever process has the rows.
+
+A file counts only once a commit names it (`LakeWriter`).  Its name is unique, so that a task which
+is repeated or killed leaves an orphan, which `maintain` removes, and nothing else.
+"""
+
+import json
+import secrets
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.reader import create_folder
+
+# Of texts longer than this, Delta's statistics have no exact bounds.
+_LONGEST_BOUND = 32
+_WITH_STATISTICS = 32
+_ROWS_PER_GROUP = 1 << 17
+
+
+class WrittenFile(msgspec.Struct, frozen=True):
+    """A data file that was written: its path below its table, and what Delta's log says of it."""
+
+    path: str
+    size: int
+    rows: int
+    statistics: str
+
+
+def write_data_file(location: Lake, table: str, rows: pa.Table) -> WrittenFile:
+    """Write rows into a new data file of a table."""
+    name = f"part-{secrets.token_hex(16)}.zstd.parquet"
+    folder = create_folder(location.path(table))
+    with folder.open_output_stream(name) as stream:
+        pq.write_table(rows, stream, compression="zstd", row_group_size=_ROWS_PER_GROUP)
+        size = stream.tell()
+    return WrittenFile(name, size, rows.num_rows, _measure(rows))
+
+
+def _measure(rows: pa.Table) -> str:
+    """Return the statistics of rows, as Delta's log has them."""
+    bounds: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}}
+    nulls = {}
+    for field in list(rows.schema)[:_WITH_STATISTICS]:
+        column = rows[field.name]
+        if pa.types.is_nested(field.type):
+            continue
+        nulls[field.name] = column.null_count
+        least_and_most = _find_bounds(column)
+        if least_and_most is not None:
+            least, most = least_and_most
+            bounds["minValues"][field.name], bounds["maxValues"][field.name] = least, most
+    return json.dumps({"numRecords": rows.num_rows, **bounds, "nullCount": nulls})
+
+
+def _find_bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
+    """Return the least and the greatest value; None where the log does not state them exactly."""
+    kind = column.type
+    if column.null_count == len(column):
+        return None
+    if pa.types.is_integer(kind):
+        found = pc.min_max(column).as_py()
+        return found["min"], found["max"]
+    if pa.types.is_date(kind):
+        days = pc.min_max(column.cast(pa.int32()))
+        least, most = (bound.cast(pa.date32()).cast(pa.string()).as_py() for bound in days.values())
+        return least, most
+    if pa.types.is_string(kind) and pc.max(pc.binary_length(column)).as_py() <= _LONGEST_BOUND:
+        found = pc.min_max(column).as_py()
+        return found["min"], found["max"]
+    return None
