@@ -30,5 +30,5 @@ class LockWaiter:
         assert not self._thread.is_alive()
 
     def _wait(self) -> None:
-        with locked(self._lake, waiting=self.messages.append):
+        with locked(self._lake, "advance", waiting=self.messages.append):
             self.had_lock.set()

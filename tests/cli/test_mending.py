@@ -89,7 +89,7 @@ def test_a_table_that_stopped_at_a_statement_goes_on_without_it(
     assert code == 0
     assert "`d`.`t`" in out.decode()
 
-    with locked(Lake(str(Path("lake").absolute()), "f")), monkeypatch.context() as patch:
+    with locked(Lake(str(Path("lake").absolute()), "f"), "advance"), monkeypatch.context() as patch:
         patch.setattr(lock, "WAIT_TIMEOUT", 0.5)
         code, out, err = run("resume", "d.t", "--skip-ddl")
     assert (code, out) == (2, b"")

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,13 +19,14 @@ from resources.spark import describe_failure
 from tests.lock_waiter import LockWaiter
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.last_run import read_last_run
 from ticdc_assets.lake.store.lock import is_lock_wanted, locked
 
 HOLDER = """
 import sys, time
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.store.lake import Lake
-with locked(Lake(sys.argv[1], "feed")):
+with locked(Lake(sys.argv[1], "feed"), "advance"):
     print("locked", flush=True)
     time.sleep(600)
 """
@@ -39,23 +41,69 @@ def test_a_second_run_fails_until_the_first_is_killed(tmp_path: Path) -> None:
         assert first.stdout.readline() == b"locked\n"
         lake = Lake(str(tmp_path), "feed")
         message = f"process {first.pid} on "
-        with pytest.raises(ConfigError, match=message) as error, locked(lake):
+        with pytest.raises(ConfigError, match=message) as error, locked(lake, "advance"):
             pass
         assert "since 20" in str(error.value)
         # Another changefeed has a lock of its own.
-        with locked(Lake(str(tmp_path), "other")):
+        with locked(Lake(str(tmp_path), "other"), "advance"):
             pass
+        # It is the run of the other process that is known, not the attempt to begin another.
+        last = read_last_run(lake)
+        assert last is not None
+        assert (last.command, last.pid, last.result) == ("advance", first.pid, "running")
         first.send_signal(signal.SIGKILL)
         first.wait()
-    with locked(lake):
+    last = read_last_run(lake)
+    assert last is not None
+    assert (last.result, last.ended_at) == ("killed", None)
+    with locked(lake, "advance"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("error", "result", "reason"),
+    [
+        (None, "ok", None),
+        (
+            ConfigError("is wrong: password=S3CRET", setting="tz"),
+            "failed",
+            "tz: is wrong: password=…",
+        ),
+        (RuntimeError("two\nlines sasl-password=S3CRET"), "failed", "two lines sasl-password=…"),
+        (KeyboardInterrupt(), "interrupted", None),
+    ],
+)
+def test_the_last_run_is_known_with_its_end(
+    tmp_path: Path, error: BaseException | None, result: str, reason: str | None
+) -> None:
+    lake = Lake(str(tmp_path / "a lake"), "feed")
+    assert read_last_run(lake) is None
+    with suppress(ConfigError, RuntimeError, KeyboardInterrupt), locked(lake, "rebuild"):
+        if error is not None:
+            raise error
+    last = read_last_run(lake)
+    assert last is not None
+    assert (last.command, last.result, last.reason) == ("rebuild", result, reason)
+    assert last.ended_at is not None
+    assert last.started_at <= last.ended_at
+
+
+def test_half_a_record_of_a_run_is_none(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path), "feed")
+    Path(lake.path("last_run.json")).parent.mkdir()
+    Path(lake.path("last_run.json")).write_text('{"command":"adv')
+    assert read_last_run(lake) is None
 
 
 def test_a_process_takes_the_lock_once_and_releases_it(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "deep" / "lake"), "feed")
-    with locked(lake), pytest.raises(ConfigError, match=f"process {os.getpid()} "), locked(lake):
+    with (
+        locked(lake, "advance"),
+        pytest.raises(ConfigError, match=f"process {os.getpid()} "),
+        locked(lake, "advance"),
+    ):
         pass
-    with locked(lake):
+    with locked(lake, "advance"):
         pass
 
 
@@ -101,7 +149,7 @@ def test_a_lock_file_is_no_link_and_no_pipe(tmp_path: Path, name: str, kind: str
     if kind == "link":
         precious.write_text("keep")
     with pytest.raises(ConfigError, match=f"{name}: .*is not a lock file"):
-        _ = is_lock_wanted(lake) if name == "run.wanted" else locked(lake).__enter__()
+        _ = is_lock_wanted(lake) if name == "run.wanted" else locked(lake, "advance").__enter__()
     assert precious.exists() == (kind == "link")
     assert kind != "link" or precious.read_text() == "keep"
 
@@ -112,11 +160,11 @@ def test_a_file_that_is_no_lock_keeps_its_content(tmp_path: Path) -> None:
     place.parent.mkdir()
     for content in (b"keep", b"\xff\0"):
         place.write_bytes(content)
-        with pytest.raises(ConfigError, match="is not a lock file"), locked(lake):
+        with pytest.raises(ConfigError, match="is not a lock file"), locked(lake, "advance"):
             pass
         assert place.read_bytes() == content
     place.unlink()
-    with locked(lake):
+    with locked(lake, "advance"):
         assert json.loads(place.read_text())["pid"] == os.getpid()
     assert place.read_bytes() == b""
 
@@ -124,7 +172,7 @@ def test_a_file_that_is_no_lock_keeps_its_content(tmp_path: Path) -> None:
 def test_the_holder_sees_who_waits_and_who_waits_comes_next(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path), "feed")
     waiter = LockWaiter(lake)
-    with locked(lake):
+    with locked(lake, "advance"):
         assert not is_lock_wanted(lake)
         waiter.start()
         assert is_lock_wanted(lake)
@@ -134,9 +182,3 @@ def test_the_holder_sees_who_waits_and_who_waits_comes_next(tmp_path: Path) -> N
     assert not is_lock_wanted(lake)
     assert len(waiter.messages) == 1
     assert f"process {os.getpid()} " in waiter.messages[0]
-
-
-def test_a_lake_in_an_object_store_has_no_lock() -> None:
-    lake = Lake("s3a://bucket/lake", "feed")
-    with locked(lake), locked(lake):
-        assert not is_lock_wanted(lake)

@@ -30,6 +30,8 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.last_run import read_last_run
+from ticdc_assets.lake.store.lock import is_lock_wanted, locked
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.lake.store.stored_rows import StoredRows
@@ -233,3 +235,17 @@ def test_the_error_for_an_unreachable_lake_is_one_line(monkeypatch: pytest.Monke
     assert "AWS_ENDPOINT_URL" in error.value.reason
     assert error.value.reason.isprintable()
     assert ACCOUNT["AWS_SECRET_ACCESS_KEY"] not in str(error.value)
+
+
+@pytest.mark.usefixtures("server")
+def test_a_lake_in_an_object_store_has_no_lock_and_knows_its_last_run() -> None:
+    lake = Lake("s3a://lakes/a b/runs", "feed")
+    assert read_last_run(lake) is None
+    with locked(lake, "advance"), locked(lake, "maintain"):
+        assert not is_lock_wanted(lake)
+        last = read_last_run(lake)
+        assert last is not None
+        assert (last.command, last.result) == ("maintain", "running")
+    last = read_last_run(lake)
+    assert last is not None
+    assert (last.command, last.result) == ("advance", "ok")

@@ -112,7 +112,7 @@ def test_a_run_ends_for_a_queued_run(world: World) -> None:
 def test_a_run_ends_for_a_command_that_waits_for_the_lake(world: World) -> None:
     world.writes(T2)
     waiter = LockWaiter(world.lake)
-    with locked(world.lake):
+    with locked(world.lake, "advance"):
         waiter.start()
         assert world.end_reason(T1) == "another run or command is waiting"
     waiter.join()

@@ -124,7 +124,7 @@ class _Run:
         """Advance if any of the defined assets is selected, else only check."""
         for limit in describe_lake_limits(self._feed, self._location):
             self._context.log.warning(limit)
-        with locked(self._location):
+        with locked(self._location, "advance" if self._selected else "check"):
             before = read_catalog(self._location)
             if self._selected:
                 yield from self._advance(before, GraphAssets(defined, self._selected))

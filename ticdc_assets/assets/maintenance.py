@@ -34,7 +34,7 @@ def maintenance_job(feed: Changefeed) -> dg.JobDefinition:
         location = lake.for_changefeed(feed.id)
         # Before a run of minutes waits for its turn.
         check_days(config.retain_days, config.expire_days)
-        with redacted_errors(), lost_server_errors(), locked(location):
+        with redacted_errors(), lost_server_errors(), locked(location, "maintain"):
             opened = spark.open_lake(location, feed)
             result = maintain(
                 opened,

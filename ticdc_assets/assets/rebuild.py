@@ -48,7 +48,7 @@ def rebuild_job(feed: Changefeed, assets: dg.AssetsDefinition) -> dg.JobDefiniti
         started = time.monotonic()
         preview_rows = read_preview_rows()
         location = lake.for_changefeed(feed.id)
-        with redacted_errors(), lost_server_errors(), locked(location):
+        with redacted_errors(), lost_server_errors(), locked(location, "rebuild"):
             names = LakeNames.open(LakeReader(location), feed)
             incarnations = find_tables(names, config.tables, "tables")
             before = read_catalog(location)

@@ -55,7 +55,7 @@ def demo(options: argparse.Namespace) -> int:
             continue
         source = source or open_source(feed)
         progress = Progress()
-        with locked(location):
+        with locked(location, "advance"):
             runs.append(advance(lake, source, progress=progress))
         progress.end()
         say(

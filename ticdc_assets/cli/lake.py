@@ -43,7 +43,7 @@ def advance(options: argparse.Namespace) -> int:
     lake = open_lake(options)
     progress = Progress()
     windows: list[AdvanceResult] = []
-    with locked(lake.location):
+    with locked(lake.location, "advance"):
         try:
             while not windows or windows[-1].ingested.has_more:
                 windows.append(advance_lake(lake, source, progress=progress))
@@ -115,7 +115,7 @@ def resume(options: argparse.Namespace) -> int:
     # Starting Spark takes seconds, and meanwhile another run may resume the table.
     _find_stopped(open_names(options), options)
     lake = open_lake(options)
-    with locked(lake.location, waiting=warn):
+    with locked(lake.location, "resume", waiting=warn):
         names = open_names(options)
         table, ddl = _find_stopped(names, options)
         replay = ReplayRequest(
@@ -156,7 +156,7 @@ def rebuild(options: argparse.Namespace) -> int:
     _find_tables(open_names(options), options.tables)
     source = open_source(find_changefeed(options)) if options.from_raw else None
     lake = open_lake(options)
-    with locked(lake.location, waiting=warn):
+    with locked(lake.location, "rebuild", waiting=warn):
         names = open_names(options)
         applied = names.applied
         tables = _find_tables(names, options.tables)
@@ -218,7 +218,7 @@ def maintain(options: argparse.Namespace) -> int:
     check_days(options.retain_days, options.expire_days)
     read_existing_snapshot(open_reader(options))
     lake = open_lake(options)
-    with locked(lake.location, waiting=warn):
+    with locked(lake.location, "maintain", waiting=warn):
         done = maintain_lake(
             lake,
             read_existing_snapshot(LakeReader(lake.location)),

@@ -24,6 +24,7 @@ from typing import IO
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.last_run import RunCommand, recorded
 
 _LOCK_FILE = "run.lock"
 _WAIT_FILE = "run.wanted"
@@ -38,13 +39,17 @@ _POLL_INTERVAL = 0.2
 
 
 @contextmanager
-def locked(lake: Lake, *, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
+def locked(
+    lake: Lake, command: RunCommand, *, waiting: Callable[[str], None] | None = None
+) -> Iterator[None]:
     """Hold the run lock; raise a `ConfigError` that names the holder if another run has it.
 
     With `waiting`, wait for the other run first; `waiting` is called with a message about it.
+    The run is recorded as the last one.
     """
     if not _has_lock(lake):
-        yield
+        with recorded(lake, command):
+            yield
         return
     with _open(lake, _LOCK_FILE) as file:
         if not (_try_lock(file) or (waiting is not None and _wait(lake, file, waiting))):
@@ -56,7 +61,8 @@ def locked(lake: Lake, *, waiting: Callable[[str], None] | None = None) -> Itera
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
         file.write(json.dumps(holder) + "\n")
         file.flush()
-        yield
+        with recorded(lake, command):
+            yield
         file.truncate(0)
 
 

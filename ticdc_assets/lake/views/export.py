@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal
 
 import msgspec
 from deltalake.exceptions import DeltaError
@@ -25,6 +25,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.table_features import choose_new_properties
 from ticdc_assets.lake.log.applied_files import read_snapshot_names
 from ticdc_assets.lake.store.delta_log import count_rows
+from ticdc_assets.lake.store.json_files import read_json_file, write_json_file
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.lake.store.reader import LakeReader, open_folder
@@ -38,7 +39,6 @@ Format = Literal["delta", "parquet", "shallow"]
 # Called after each table with how many are written, and how many there are.
 Progress = Callable[[int, int], None]
 
-_T = TypeVar("_T")
 _WHAT, _TABLES = "snapshot.json", "tables.json"
 
 
@@ -82,14 +82,14 @@ class Exporter:
             if "://" not in self.folder:
                 os.makedirs(self.folder, exist_ok=True)
             store = open_folder(self.folder)
-            _write_file(store, _WHAT, self._describe(view.ts, view.snapshots))
+            write_json_file(store, _WHAT, self._describe(view.ts, view.snapshots))
         exported: list[ExportedTable] = []
         tables = view.tables()
         for table in tables:
             exported.append(self._write(view, table))
             progress(len(exported), len(tables))
         with self._explained():
-            _write_file(store, _TABLES, exported)
+            write_json_file(store, _TABLES, exported)
         return exported
 
     def find_written(self, ts: int, snapshots: tuple[int, int]) -> list[ExportedTable] | None:
@@ -111,14 +111,14 @@ class Exporter:
         selector = fs.FileSelector("", allow_not_found=True)
         names = {info.base_name for info in store.get_file_info(selector)}
         if names:
-            former = _read_file(store, _WHAT, _What) if _WHAT in names else None
+            former = read_json_file(store, _WHAT, _What) if _WHAT in names else None
             if former is None and names != {_WHAT}:
                 reason = "is not empty, and holds no snapshot: choose another folder"
                 raise ConfigError(reason, file=self.folder, setting="--into")
             if former is not None and former != what:
                 raise ConfigError(_compare(former, what), file=self.folder, setting="--into")
             if _TABLES in names:
-                return _read_file(store, _TABLES, list[ExportedTable])
+                return read_json_file(store, _TABLES, list[ExportedTable])
         return None
 
     def _write(self, view: AsOfView, table: Incarnation) -> ExportedTable:
@@ -199,20 +199,3 @@ def _compare(former: _What, what: _What) -> str:
     if structs.replace(former, snapshot=what.snapshot) != what:
         return holds
     return f"{holds}, and the lake has other rows of that ts since: choose another folder"
-
-
-def _read_file(store: fs.FileSystem, name: str, type: type[_T]) -> _T | None:
-    """Read one of the two files; None if writing it was interrupted."""
-    with store.open_input_file(name) as file:
-        try:
-            return msgspec.json.decode(file.read(), type=type)
-        except msgspec.MsgspecError:
-            return None
-
-
-def _write_file(store: fs.FileSystem, name: str, content: object) -> None:
-    text = msgspec.json.encode(content)
-    # delta-rs writes `bytes` only.  Arrow hands them over when a buffer of the stream is flushed;
-    # without one, it hands over its own `Buffer` objects.
-    with store.open_output_stream(name, buffer_size=len(text) + 1) as file:
-        file.write(text)
