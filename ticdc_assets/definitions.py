@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 import dagster as dg
 
 from resources.catalog import read_catalog
+from resources.dagster_settings import read_webhook
 from resources.deployment import LakeResource, SparkResource
 from resources.lake import get_lake_root
 from ticdc_assets.assets.advance import advance_job, feed_assets
@@ -26,7 +27,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.safe_text import redacted_errors
-from ticdc_assets.sensors.alert import alert_sensors, read_webhook
+from ticdc_assets.sensors.alert import alert_sensors
 from ticdc_assets.sensors.checkpoint import checkpoint_sensor, source_resources
 from ticdc_assets.sensors.new_tables import Shown, list_shown, new_tables_sensor
 from ticdc_assets.sensors.schedule import maintenance_schedule, verification_schedule

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from resources import deployment
 from resources.catalog import read_catalog, read_rows_after
+from resources.dagster_settings import POLL_INTERVAL
 from resources.deployment import LakeResource, SparkResource
 from resources.reading import open_source
 from resources.source import read_checkpoint
@@ -245,7 +246,7 @@ def test_a_run_continues_with_its_source_and_reports_everything_even_if_it_fails
         return read_checkpoint(feed)
 
     monkeypatch.setattr(budget, "read_checkpoint", poll)
-    monkeypatch.setenv(budget.POLL_INTERVAL, "1")
+    monkeypatch.setenv(POLL_INTERVAL, "1")
     before = read_catalog(lake)
     result = shop.run(fails=True)
     after = read_catalog(lake)
@@ -285,7 +286,7 @@ def test_a_run_continues_with_its_source_and_reports_everything_even_if_it_fails
 def test_what_a_run_did_not_report_or_check_the_next_one_does(
     shop: Shop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(budget.POLL_INTERVAL, "1")
+    monkeypatch.setenv(POLL_INTERVAL, "1")
     lake, checkpoints = Lake(shop.root, "shop"), dg.AssetKey(["shop", "checkpoints"])
     if not read_catalog(lake).tables:
         next(shop.steps)

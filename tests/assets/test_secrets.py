@@ -13,13 +13,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from resources import deployment
+from resources.dagster_settings import WEBHOOK
 from resources.deployment import LakeResource
 from resources.storage import Folder
 from tests.lake.conftest import spark
 from tests.servers import free_port, s3_server
 from ticdc_assets import definitions
 from ticdc_assets.demo import SimulationOptions, prepare
-from ticdc_assets.sensors.alert import WEBHOOK, alert_on_failure
+from ticdc_assets.sensors.alert import alert_on_failure
 
 __all__ = ["spark"]
 

@@ -9,6 +9,7 @@ import dagster as dg
 import pytest
 
 from resources.catalog import read_catalog
+from resources.dagster_settings import OWNERS
 from tests.made_lake import schema, write_snapshot, write_tables
 from ticdc_assets import definitions, naming
 from ticdc_assets.assets import specs
@@ -162,7 +163,7 @@ def test_owners_that_dagster_does_not_know_are_an_error_of_one_line(
     declared.write_text('[[changefeed]]\nid = "x"\nsink-uri = "file:///x?protocol=csv"\n')
     monkeypatch.setenv("TICDC_CHANGEFEEDS", str(declared))
     monkeypatch.setenv("TICDC_LAKE", str(tmp_path / "lake"))
-    monkeypatch.setenv(specs.OWNERS, stated)
+    monkeypatch.setenv(OWNERS, stated)
 
     with pytest.raises(ConfigError) as raised:
         definitions.defs()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from resources.dagster_settings import POLL_INTERVAL
 from tests.lock_waiter import LockWaiter
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.lake.log.applied_row import AppliedRow
@@ -60,7 +61,7 @@ def _catalog(ts: int, *tables: str) -> LakeCatalog:
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     clock = Clock()
     monkeypatch.setattr(budget, "time", clock)
-    monkeypatch.delenv(budget.POLL_INTERVAL, raising=False)
+    monkeypatch.delenv(POLL_INTERVAL, raising=False)
     return World(tmp_path, clock)
 
 
@@ -91,7 +92,7 @@ def test_a_run_ends_after_three_minutes(world: World) -> None:
 
 
 def test_a_run_does_not_sleep_for_long(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(budget.POLL_INTERVAL, "600")
+    monkeypatch.setenv(POLL_INTERVAL, "600")
     world.writes(T2)
     begun = world.clock.now
     assert "too far away" in (world.end_reason(T1) or "")

@@ -1,29 +1,24 @@
 """The alerts: what they post, and that the webhook URL appears nowhere."""
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Literal
 
 import dagster as dg
 import pytest
 
+from resources.dagster_settings import WEBHOOK, read_webhook
 from tests.assets.scripted import Runs
 from tests.hostile_names import NAMES
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.definitions import defs
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import escape_control
-from ticdc_assets.sensors import alert
 from ticdc_assets.sensors.alert import (
-    WEBHOOK,
     alert_on_checks,
     alert_on_checks_of_canceled,
     alert_on_failure,
     alert_sensors,
     post,
-    read_webhook,
 )
 
 
@@ -35,35 +30,6 @@ def fails() -> None:
 @dg.job(tags={FEED_TAG: "shop"})
 def failing() -> None:
     fails()
-
-
-@pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The HTTP status codes of the next answers; 200 from then on."""
-    monkeypatch.setattr(alert, "_PAUSES", (0.01, 0.01))
-    return []
-
-
-@pytest.fixture
-def webhook(monkeypatch: pytest.MonkeyPatch, answers: list[int]) -> Iterator[list[dict[str, str]]]:
-    posts: list[dict[str, str]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            posts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(answers.pop(0) if answers else 200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        monkeypatch.setenv(WEBHOOK, f"http://127.0.0.1:{server.server_port}/T0KEN")
-        yield posts
-        server.shutdown()
-        thread.join()
 
 
 def failure(instance: dg.DagsterInstance) -> dg.RunFailureSensorContext:

@@ -6,6 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from resources.dagster_settings import read_poll_interval
 from tests.sensors.world import T1, T2, T3, World, job
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.changefeed import changefeed_from_uri
@@ -14,7 +15,6 @@ from ticdc_assets.lake.store.arrow import arrow_schema, make_table
 from ticdc_assets.lake.store.contracts import LOADS
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.writer import LakeWriter
-from ticdc_assets.run import read_poll_interval
 from ticdc_assets.sensors import checkpoint
 from ticdc_assets.sensors.checkpoint import CHECKPOINT_TAG, checkpoint_sensor
 

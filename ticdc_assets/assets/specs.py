@@ -1,17 +1,17 @@
 """The asset specs of a changefeed: what each asset holds, and what it comes from."""
 
-import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import dagster as dg
 
+from resources.dagster_settings import read_owners
 from ticdc_assets import naming
 from ticdc_assets.assets.markdown import code
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.table_pattern import match_table
-from ticdc_assets.errors import ConfigError, InvalidValue
+from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
 from ticdc_assets.lake.store.lake import Lake
@@ -26,7 +26,6 @@ from ticdc_assets.rows.columns import (
 from ticdc_assets.safe_text import escape_markdown
 from ticdc_assets.stream.limits import describe_limits
 
-OWNERS = "TICDC_OWNERS"
 _KINDS = {"spark", "deltalake"}
 _SOURCE_KINDS = {
     "kafka": {"kafka"},
@@ -64,18 +63,6 @@ NOT_DECLARED = (
 _FOLDERS = {naming.CHECKPOINTS: "applied"}
 
 
-def owners() -> list[str]:
-    """Return the owners of all assets: e-mail addresses, or teams as `team:data`."""
-    stated = os.environ.get(OWNERS) or "team:data"
-    found = [owner.strip() for owner in stated.split(",") if owner.strip()]
-    try:
-        dg.AssetSpec("owned", owners=found)
-    except dg.DagsterInvalidDefinitionError:
-        reason = "must be e-mail addresses, or teams as `team:data`, separated by commas"
-        raise ConfigError(f"{reason}, not {stated!r}", setting=OWNERS) from None
-    return found
-
-
 def lake_error_spec(feed: Changefeed, reason: str) -> dg.AssetSpec:
     """Describe the asset that stands for the tables of a lake that could not be read."""
     return dg.AssetSpec(
@@ -85,7 +72,7 @@ def lake_error_spec(feed: Changefeed, reason: str) -> dg.AssetSpec:
         "Fix this, then reload the code location (Deployment, then Reload).",
         kinds={"error"},
         group_name=naming.layer_group(feed),
-        owners=owners(),
+        owners=read_owners(),
     )
 
 
@@ -94,7 +81,7 @@ def no_changefeed_spec() -> dg.AssetSpec:
     return dg.AssetSpec(
         "no_changefeed",
         description=f"{NOT_DECLARED}\n\nThen reload the code location (Deployment, then Reload).",
-        owners=owners(),
+        owners=read_owners(),
     )
 
 
@@ -111,7 +98,7 @@ def source_spec(feed: Changefeed) -> dg.AssetSpec:
         description=description,
         kinds=_SOURCE_KINDS[feed.scheme],
         group_name=naming.layer_group(feed),
-        owners=owners(),
+        owners=read_owners(),
         metadata={
             "ticdc/changefeed": feed.id,
             "ticdc/protocol": feed.protocol,
@@ -130,7 +117,7 @@ def upstream_spec(feed: Changefeed) -> dg.AssetSpec | None:
         description=f"The database that changefeed `{feed.id}` replicates. Only `verify` reads it.",
         kinds={"mysql"},
         group_name=naming.layer_group(feed),
-        owners=owners(),
+        owners=read_owners(),
         metadata={
             "ticdc/changefeed": feed.id,
             "ticdc/location": dg.MetadataValue.text(feed.upstream.address),
@@ -147,7 +134,7 @@ def layer_specs(feed: Changefeed, lake: Lake) -> list[dg.AssetSpec]:
             description=description,
             kinds=_KINDS,
             group_name=naming.layer_group(feed),
-            owners=owners(),
+            owners=read_owners(),
             freshness_policy=_freshness(feed) if layer == naming.CHECKPOINTS else None,
             metadata={
                 "dagster/uri": lake.path(_FOLDERS.get(layer, layer)),
@@ -178,7 +165,7 @@ def _schema_history_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.A
         description=f"Every schema version of {code(table.name)}, with the DDL that made it.",
         kinds={*_KINDS, "schema"},
         group_name=naming.table_group(feed, table.database),
-        owners=owners(),
+        owners=read_owners(),
         metadata={
             "dagster/table_name": table.name,
             "dagster/uri": lake.path("schema_history"),
@@ -199,7 +186,7 @@ def _current_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpe
         description=description,
         kinds={*_KINDS, "table"},
         group_name=naming.table_group(feed, table.database),
-        owners=owners(),
+        owners=read_owners(),
         metadata={
             "dagster/table_name": table.name,
             "dagster/uri": lake.current_path(table.incarnation),
@@ -217,7 +204,7 @@ def _versions_specs(feed: Changefeed, lake: Lake, table: LakeTable) -> list[dg.A
             description=_VERSIONS[layer].format(code(table.name)),
             kinds={*_KINDS, "table"},
             group_name=naming.table_group(feed, table.database),
-            owners=owners(),
+            owners=read_owners(),
             metadata={
                 "dagster/table_name": table.name,
                 "dagster/uri": lake.path(f"{layer}/{table.incarnation}"),

@@ -6,7 +6,7 @@ and includes what earlier runs and commands did without reporting it.
 The order: `read_reported_catalog`, `advance_windows` (or `rebuild_tables`), then `RunReport`.
 """
 
-from ticdc_assets.run.budget import WATERMARK_SECONDS, RunBudget, read_poll_interval
+from ticdc_assets.run.budget import RunBudget
 from ticdc_assets.run.report import (
     AdvanceReport,
     LastReport,
@@ -22,7 +22,6 @@ from ticdc_assets.run.windows import (
 )
 
 __all__ = [
-    "WATERMARK_SECONDS",
     "AdvanceReport",
     "AppliedWindows",
     "LastReport",
@@ -31,7 +30,6 @@ __all__ = [
     "advance_windows",
     "find_tables",
     "preview_changed_tables",
-    "read_poll_interval",
     "read_reported_catalog",
     "rebuild_tables",
 ]

@@ -9,40 +9,20 @@ Where only watermarks come, a run that had something else waits for more of that
 once, and `WATERMARK_SECONDS` pass before the next one.
 """
 
-import os
-import re
 import time
 from collections.abc import Callable
 
+from resources.dagster_settings import read_poll_interval
 from resources.new_input import may_have_input
 from resources.source import read_checkpoint, read_topic_ends
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.lock import is_lock_wanted
 
-POLL_INTERVAL = "TICDC_SENSOR_SECONDS"
-_DEFAULT_SECONDS = 15
-# How old the newest snapshot gets before watermarks alone are applied.  The lag that a lake states
-# is greater than that of its source by so much at most: half of what the graph warns of.
-WATERMARK_SECONDS = 300
-_UNSAFE = re.compile(r"[^A-Za-z0-9]+")
 # A run starts no further window after this many seconds, nor if it first had to sleep longer.
 _MAX_RUN_SECONDS = 180
 _MAX_SLEEP_SECONDS = 15
-
-
-def read_poll_interval(feed: Changefeed) -> int:
-    """Return TICDC_SENSOR_SECONDS_<ID>, else TICDC_SENSOR_SECONDS, else 15 seconds."""
-    own = f"{POLL_INTERVAL}_{_UNSAFE.sub('_', feed.id).upper()}"
-    for name in (own, POLL_INTERVAL):
-        if text := os.environ.get(name):
-            if not text.isdecimal() or int(text) < 1:
-                reason = f"must be a whole number of seconds, at least 1, not {text!r}"
-                raise ConfigError(reason, setting=name)
-            return int(text)
-    return _DEFAULT_SECONDS
 
 
 class RunBudget:

@@ -8,7 +8,6 @@ Texts of upstream are escaped: they mention nobody, and hide no link behind othe
 """
 
 import json
-import os
 import time
 import urllib.error
 import urllib.request
@@ -17,12 +16,11 @@ from http import HTTPStatus
 
 import dagster as dg
 
+from resources.dagster_settings import read_webhook
 from ticdc_assets.assets.advance import FEED_TAG
 from ticdc_assets.assets.check_results import FIRST_FAILED
-from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import escape_chat, redact, unescape_markdown
 
-WEBHOOK = "TICDC_ALERT_WEBHOOK"
 _MAX_LINES = 20
 _LINE_CHARS = 600
 # In seconds: all attempts at one alert fit into a tick, which Dagster ends after a minute.
@@ -30,19 +28,10 @@ _TIMEOUT = 5.0
 _PAUSES = (1.0, 3.0)
 
 
-def read_webhook() -> str:
-    """Return the URL that alerts are posted to; empty without one."""
-    url = os.environ.get(WEBHOOK, "")
-    # Other schemes, as file:, would take an alert without delivering it.
-    if url and not url.lower().startswith(("http://", "https://")):
-        raise ConfigError("must be an http or https URL", setting=WEBHOOK)
-    return url
-
-
 def alert_sensors() -> list[dg.SensorDefinition]:
     """Return the alert sensors, if a webhook is configured."""
     sensors = [alert_on_failure, alert_on_checks, alert_on_checks_of_canceled]
-    return sensors if os.environ.get(WEBHOOK) else []
+    return sensors if read_webhook() else []
 
 
 @dg.run_failure_sensor(
@@ -54,7 +43,7 @@ def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
     """Post why a run failed, and which checks started to fail in it."""
     reasons = [*map(_reason, context.get_step_failure_events()), context.failure_event.message]
     reason = next(filter(None, reasons), "")
-    line = f"run {context.dagster_run.run_id} failed. {_one_line(reason)}".rstrip()
+    line = f"run {context.dagster_run.run_id} failed. {format_line(reason)}".rstrip()
     failures = find_new_failures(context.instance, context.dagster_run)
     post(read_webhook(), format_message(context.dagster_run, [line, *failures]))
 
@@ -90,7 +79,7 @@ def find_new_failures(instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[
         if entry.dagster_event is not None
     ]
     return [
-        _one_line(f"{e.asset_key.to_user_string()}: {e.check_name}: {_describe(e)}")
+        format_line(f"{e.asset_key.to_user_string()}: {e.check_name}: {_describe(e)}")
         for e in evaluations
         if not e.passed and e.severity == dg.AssetCheckSeverity.ERROR
         if e.metadata.get(FIRST_FAILED) == dg.MetadataValue.dagster_run(run.run_id)
@@ -101,8 +90,13 @@ def format_message(run: dg.DagsterRun, lines: Sequence[str]) -> str:
     """Return the text of an alert, one line per failure; the run's page has the details."""
     feed = run.tags.get(FEED_TAG)
     subject = f"changefeed {feed}" if feed else run.job_name
+    return join_lines([f"{subject}: {lines[0]}", *lines[1:]])
+
+
+def join_lines(lines: Sequence[str]) -> str:
+    """Return the text of an alert with some of its lines."""
     more = [f"and {len(lines) - _MAX_LINES} more"] if len(lines) > _MAX_LINES else []
-    return "\n".join([f"{subject}: {lines[0]}", *lines[1:_MAX_LINES], *more])
+    return "\n".join([*lines[:_MAX_LINES], *more])
 
 
 def _describe(evaluation: dg.AssetCheckEvaluation) -> str:
@@ -115,7 +109,8 @@ def _reason(event: dg.DagsterEvent) -> str:
     return "" if error is None else str((error.cause or error).message)
 
 
-def _one_line(text: str) -> str:
+def format_line(text: str) -> str:
+    """Format a line of an alert: without secrets, and mentioning nobody."""
     return escape_chat(redact(" ".join(text.split())[:_LINE_CHARS]))
 
 

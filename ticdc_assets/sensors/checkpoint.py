@@ -23,6 +23,7 @@ from typing import Any
 import dagster as dg
 
 from resources.catalog import read_ingested_offsets, read_last_row
+from resources.dagster_settings import WATERMARK_SECONDS, read_poll_interval
 from resources.deployment import LakeResource
 from resources.new_input import may_have_input
 from resources.source import (
@@ -41,7 +42,6 @@ from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.loads import find_newest_load
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.run import WATERMARK_SECONDS, read_poll_interval
 from ticdc_assets.safe_text import redacted_errors
 
 CHECKPOINT_TAG = "ticdc/checkpoint"

@@ -14,13 +14,14 @@ import dagster as dg
 from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
 
 from resources.catalog import read_catalog
+from resources.dagster_settings import read_poll_interval
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.run import read_poll_interval
 from ticdc_assets.safe_text import escape_control
 
+RELOAD = "reload_definitions"
 # Seconds that the code server may take; Dagster ends a tick after a minute.
 _TIMEOUT = 50
 _MAX_NAMES = 5
@@ -43,7 +44,7 @@ def new_tables_sensor(
     """
 
     @dg.sensor(
-        name="reload_definitions",
+        name=RELOAD,
         description="Reloads the definitions when tables have appeared, disappeared or changed"
         " their status.",
         minimum_interval_seconds=min(map(read_poll_interval, feeds)),
