@@ -189,7 +189,7 @@ def read_topics(
         yield _state_gap(gap)
     known.ends = {f"{r.topic}-{r.partition}": r.end for r in ranges}
     is_empty = True
-    for record in _read_ranges(feed, brokers, ranges, known):
+    for record in read_ranges(feed, brokers, ranges, known):
         if isinstance(record, LostRecords):
             if not accept_gaps:
                 raise add_advice(record)
@@ -203,9 +203,10 @@ def read_topics(
         require_same_topics(known, known.topic_ids | brokers.read_ids(known.topic_ids))
 
 
-def _read_ranges(
+def read_ranges(
     feed: Changefeed, brokers: Brokers, ranges: Sequence[OffsetRange], known: ReadOffsets
 ) -> Iterator[Message | LostRecords]:
+    """Read offsets, those of one partition in order; take note in `known` of what was read."""
     if not ranges:
         return
     errors: list[KafkaError] = []

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -133,6 +133,14 @@ class Folder:
             raise FileNotFoundError("the file does not exist") from None
         except (OSError, ArrowException) as error:
             raise OSError(describe_error(error)) from None
+
+    def modified_at(self, path: str) -> datetime | None:
+        """Return when a file was last written; None if there is none, or the store does not say."""
+        try:
+            modified: datetime | None = self._filesystem.get_file_info(f"{self._root}/{path}").mtime
+        except (OSError, ArrowException) as error:
+            raise self._error(f"cannot be read: {describe_error(error)}") from None
+        return modified
 
     def fetch(self, name: str) -> bytes:
         """Read a claim-check object: this makes a folder a `protocols.payload.PayloadStore`."""

@@ -21,14 +21,16 @@ def schema(database: str, table: str, *columns: str) -> TableSchema:
     return TableSchema(database, table, tuple(made), (Index("PRIMARY", ("id",), True, True),))
 
 
+# Parameters: the columns that tests state.
 def write_snapshot(
     lake: Lake,
     snapshot_id: int,
     ts: int,
     versions: Mapping[str, int] = {},
     watermarks: Mapping[str, int] | None = None,
+    state: str = "{}",
 ) -> None:
-    """Append a row to `applied`."""
+    """Append a row to `applied`; `state` is that of the first one."""
     row = {
         "snapshot_id": snapshot_id,
         "committed_at": datetime.now(UTC),
@@ -40,6 +42,8 @@ def write_snapshot(
         "counts": [],
         "replayed_from": None,
         "state_snapshot_id": 1,
+        "watermark_state": "{}",
+        "state": state if snapshot_id == 1 else None,
     }
     rows = pa.Table.from_pylist([row], schema=arrow_schema(APPLIED))
     write_deltalake(lake.path("applied"), rows, mode="append")

@@ -34,6 +34,7 @@ sink-uri = "s3://bucket/prefix?protocol=canal-json&enable-tidb-extension=true"
 """
 SECONDS = "must be a whole number of seconds, at least 1"
 ALERTS = {"alert_on_failure", "alert_on_checks", "alert_on_checks_of_canceled"}
+ALL_ALERTS = {*ALERTS, "alert_on_lag"}
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_every_kind_of_changefeed_loads(here: Path, monkeypatch: pytest.MonkeyPa
     repository = graph.get_repository_def()
     assert {sensor.name for sensor in repository.sensor_defs} == {
         *("shop_checkpoint", "shop__2_checkpoint", "bucket_checkpoint", "reload_definitions"),
-        *ALERTS,
+        *ALL_ALERTS,
     }
     assert {schedule.name for schedule in repository.schedule_defs} == {
         *("maintain_shop_nightly", "maintain_shop__2_nightly", "maintain_bucket_nightly"),
@@ -169,7 +170,7 @@ def test_an_unreadable_lake_stops_no_other_changefeed(
     assert "bad/tables" in caplog.text
     assert {sensor.name for sensor in repository.sensor_defs} == {
         *("good_checkpoint", "bad_checkpoint", "reload_definitions"),
-        *ALERTS,
+        *ALL_ALERTS,
     }
 
 

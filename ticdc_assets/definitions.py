@@ -29,6 +29,7 @@ from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.safe_text import redacted_errors
 from ticdc_assets.sensors.alert import alert_sensors
 from ticdc_assets.sensors.checkpoint import checkpoint_sensor, source_resources
+from ticdc_assets.sensors.lag import lag_sensors
 from ticdc_assets.sensors.new_tables import Shown, list_shown, new_tables_sensor
 from ticdc_assets.sensors.schedule import maintenance_schedule, verification_schedule
 
@@ -71,7 +72,7 @@ def graph(
             parts.append(dg.Definitions(assets=[lake_error_spec(feed, str(error))]))
         read_at[feed.id] = catalog.read_at
         parts.append(_define_feed(feed, lake, catalog))
-    sensors = [new_tables_sensor(feeds, root, loaded), *alert_sensors()]
+    sensors = [new_tables_sensor(feeds, root, loaded), *alert_sensors(), *lag_sensors(feeds)]
     parts.append(dg.Definitions(sensors=sensors, metadata=pin_catalogs(read_at)))
     return dg.Definitions.merge(*parts)
 
