@@ -51,9 +51,17 @@ def test_a_load_replaces_a_partial_table_that_has_a_history_and_changes(
     assert [run(*words)[0] for words in snapshots * 2] == [0] * 4
     folder = tmp_path / "export"
     Exporter(folder).write({SCHEMA: [("1", "a")]})
-    assert run("load", folder)[0] == 0
-    code, _, err = run("advance")
+    code, out, _ = run("load", folder, "--format", "json")
+    loaded = json.loads(out)
+    assert code == 0
+    assert (loaded["table"], loaded["result"], loaded["rows"]) == ("d.t", "loaded", 1)
+    assert (loaded["load_ts"], loaded["origin"]) == (TSO, str(folder))
+    code, out, err = run("advance", "--format", "json")
     assert code == 0, err
+    advanced = json.loads(out)
+    # The table that ends there, and the one that begins.
+    assert (advanced["resolved_ts"], advanced["tables_replayed"]) == (TSO + 9, 2)
+    assert (advanced["input"], advanced["what"], advanced["problems"]) == (0, "records", [])
     # The lake has other rows of a ts that it had reached before.
     for words in snapshots:
         code, _, err = run(*words)
@@ -72,7 +80,8 @@ def test_a_load_replaces_a_partial_table_that_has_a_history_and_changes(
     kept = [DeltaTable(str(log.parent)) for log in Path().rglob("changes/*/_delta_log")]
     operations = [table.to_pyarrow_table()["operation"].to_pylist() for table in kept]
     assert sorted(map(sorted, operations)) == [["insert"], ["insert", "load"]]
-    assert run("maintain")[0] == 0
+    code, out, _ = run("maintain", "--format", "json")
+    assert (code, json.loads(out)["retain_days"]) == (0, None)
     assert run("ledger")[0] == 0
 
 

@@ -11,8 +11,10 @@ from tests.cli.conftest import Run
 from tests.cli.inputs import canal_row, canal_watermark, dump_of
 from tests.hostile_names import NAMES
 from ticdc_assets.cli.output import say, warn, write_data
-from ticdc_assets.cli.show import format_tables
+from ticdc_assets.cli.show import format_paths, format_tables, make_table
 from ticdc_assets.events import FilePosition
+from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.views.overview import TableOverview
 from ticdc_assets.safe_text import escape_control
 from ticdc_assets.stream.problem import Problem
@@ -50,7 +52,8 @@ def test_problems_and_tables_are_printable(name: str) -> None:
     problem = Problem("paused", name, name, name, 1, FilePosition(name))
     assert problem.describe().isprintable()
     line = TableOverview(name, name, "live", None, 1, 1, 1, "t0")
-    assert all(text.isprintable() for text in format_tables([line]))
+    table = make_table(Lake("/lake", "shop"), Snapshot(versions={"t0": 1}), line)
+    assert all(text.isprintable() for text in (*format_tables([table]), *format_paths([table])))
 
 
 def test_a_command_prints_hostile_tables(run: Run, tmp_path: Path) -> None:

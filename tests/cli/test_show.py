@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -202,6 +203,43 @@ def test_what_is_not_there_is_said_before_spark_starts(
     code, _, err = run("tables", *shop.options[:2], "--lake", tmp_path / "nowhere")
     assert code == 2
     assert f"{tmp_path}/nowhere: --lake: holds nothing of changefeed 'shop' yet" in err[0]
+
+
+def test_json_has_what_the_text_has(shop: Shop, run: Run) -> None:
+    def read(*words: object) -> list[dict[str, Any]]:
+        code, out, err = run(*words, *shop.options, "--format", "json")
+        assert (code, err) == (0, []), words
+        return [json.loads(line) for line in out.splitlines()]
+
+    expected = truth(shop, shop.simulation.checkpoints[-1])
+    tables = read("tables")
+    assert read("tables", "--paths") == tables
+    assert {f"{t['database']}.{t['table']}": t["rows"] for t in tables} == {
+        name: len(rows) for name, rows in expected.items()
+    }
+    assert {t["resolved_ts"] for t in tables} == {shop.simulation.checkpoints[-1]}
+    assert all(Path(t["path"]).is_dir() for t in tables)
+
+    source, *of_tables = read("ledger")
+    assert (source["record"], source["balances"], source["faults"]) == ("source", True, [])
+    _, out, _ = run("ledger", *shop.options)
+    lines = {line.split()[0]: line.split()[1:] for line in out.decode().splitlines()[2:-1]}
+    names = ("input", "applied", "superseded", "quarantined", "waiting", "repeated")
+    assert {t["table"]: [f"{t[name]:,}" for name in names] for t in of_tables} == lines
+
+    versions = read("schema", "shop.customers")
+    _, out, _ = run("schema", "shop.customers", *shop.options)
+    text = out.decode()
+    for version in versions:
+        assert str(version["valid_from_ts"]) in text
+        assert all(change in text for change in version["changes"])
+    assert versions[0]["changes"] == []
+    assert [c["name"] for c in versions[-1]["columns"]] == list(
+        json.loads(
+            run("show", "shop.customers", "--format", "json", "--limit", 1, *shop.options)[1]
+        )
+    )
+    assert read("quarantine") == []
 
 
 def test_commands_that_read_start_no_spark(shop: Shop, run: Run, tmp_path: Path) -> None:

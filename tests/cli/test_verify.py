@@ -1,5 +1,6 @@
 """The command `verify`, and its job in the graph, on a real server; neither needs Spark here."""
 
+import json
 from pathlib import Path
 
 import dagster as dg
@@ -50,6 +51,12 @@ def test_the_command_says_what_differs_and_needs_no_spark(
     assert code == 1
     assert 'differs in title: {"id": "2"} (missed)' in out.decode()
     assert err == ["differs: shop.goods: 1 row: see the lake's table differences"]
+    code, out, _ = run("verify", *options, "--wait", 0, "--format", "json")
+    found = json.loads(out)
+    stated = [found[name] for name in ("table", "verdict", "resolved_ts")]
+    assert (code, stated) == (1, ["goods", "differs", 10])
+    (difference,) = found["differences"]
+    assert (difference["key"], difference["columns"]) == ('{"id": "2"}', ["title"])
 
     # While somebody locks the table.
     monkeypatch.setattr("resources.upstream._LOCK_WAIT", 0)

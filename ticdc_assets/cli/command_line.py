@@ -5,6 +5,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -19,6 +20,7 @@ from ticdc_assets.cli.option_values import (
 )
 from ticdc_assets.cli.output import warn
 from ticdc_assets.cli.parser import Parser, ShowVersion
+from ticdc_assets.cli.simulation_options import add_simulations
 from ticdc_assets.cli.upstream_options import add_load_options, add_verify_options
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import redact, redacted_errors, remember_secrets_in
@@ -99,53 +101,8 @@ def make_parser() -> Parser:
     _add_running(commands)
     _add_showing(commands)
     _add_repairing(commands)
-    _add_simulating(commands)
+    add_simulations(partial(_add_command, commands))
     return parser
-
-
-def _add_simulating(commands: "argparse._SubParsersAction[Parser]") -> None:
-    demo = _add_command(commands, "demo", "demo", "take a simulated changefeed through a lake")
-    demo.add_argument("--protocol", choices=texts.DEMO_PROTOCOLS, default="csv")
-    demo.add_argument(
-        "--dir", metavar="DIR", type=Path, help="folder to create (default: a temporary one)"
-    )
-    server = _add_command(
-        commands, "spark_server", "spark-server", "keep a Spark server running for all runs"
-    )
-    server.add_argument(
-        "--dir", metavar="DIR", type=Path, help="its private folder (default: $TICDC_SPARK_SERVER)"
-    )
-    server.add_argument(
-        "--lake", metavar="DIR", help="path or URI (default: $TICDC_LAKE, else ./lake)"
-    )
-    simulate = _add_command(commands, "dev", "simulate", "simulate a changefeed in real time")
-    simulate.add_argument("dir", metavar="DIR", type=Path, help="folder to create")
-    _add_simulation(simulate)
-    simulate.add_argument(
-        "--brokers", metavar="HOST:PORT", help="send the records to a Kafka topic there"
-    )
-    dev = _add_command(commands, "dev", "dev", "the same, with Dagster and its UI beside it")
-    dev.add_argument(
-        "--dir", metavar="DIR", type=Path, help="folder to create (default: a temporary one)"
-    )
-    dev.add_argument(
-        "--port", metavar="N", type=int, default=3000, help="port of the UI (default: 3000)"
-    )
-    _add_simulation(dev)
-    dev.add_argument(
-        "--sink",
-        choices=("kafka",),
-        help="start a Kafka broker too, for a changefeed on it (default: a file or a folder)",
-    )
-
-
-def _add_simulation(command: Parser) -> None:
-    command.add_argument(
-        "--protocol", choices=texts.DEMO_PROTOCOLS, help="(default: csv; with Kafka, simple)"
-    )
-    command.add_argument(
-        "--rate", metavar="N", type=float, default=4.0, help="transactions per second (default: 4)"
-    )
 
 
 def _add_reading(commands: "argparse._SubParsersAction[Parser]") -> None:
@@ -171,9 +128,11 @@ def _add_running(commands: "argparse._SubParsersAction[Parser]") -> None:
         action="store_true",
         help="go on without records of topics that are gone; tables that may lack them are partial",
     )
+    _add_format(advance, ("text", "json"))
     load = _add_command(commands, "load", "load", "start tables from an export, or from upstream")
     _add_lake(load)
     add_load_options(load)
+    _add_format(load, ("text", "json"))
     maintain = _add_command(commands, "lake", "maintain", "compact small files, remove old data")
     _add_lake(maintain)
     maintain.add_argument(
@@ -188,10 +147,11 @@ def _add_running(commands: "argparse._SubParsersAction[Parser]") -> None:
         type=parse_days,
         help="delete older decoded records of topics from `raw` (default: keep all)",
     )
+    _add_format(maintain, ("text", "json"))
 
 
 def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
-    tables = _add_command(commands, "show", "tables", "list tables with their rows, lag and status")
+    tables = _add_command(commands, "show", "tables", "list tables with their rows, age and status")
     _add_lake(tables)
     tables.add_argument(
         "patterns",
@@ -202,6 +162,7 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
     )
     tables.add_argument("--all", action="store_true", help="include dropped tables")
     tables.add_argument("--paths", action="store_true", help="list Delta tables and versions")
+    _add_format(tables, ("text", "json"))
     show = _add_command(commands, "show", "show", "print or write tables as of any TSO")
     _add_lake(show)
     _add_at(show, "print tables as of this TSO (default: the newest applied one)")
@@ -210,7 +171,7 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
         "table", metavar="DB.TABLE", nargs="?", type=parse_table, help="print this table's rows"
     )
     _add_out(output)
-    _add_format(show, ("table", "jsonl", "csv"))
+    _add_format(show, ("table", "json", "csv"))
     _add_limit(show, "print at most N rows")
     snapshot = _add_command(commands, "snapshot", "snapshot", "write all tables as of any TSO")
     _add_lake(snapshot)
@@ -222,7 +183,7 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
     events = _add_command(commands, "events", "events", "print the events of a table by commit ts")
     _add_lake(events)
     events.add_argument("table", metavar="DB.TABLE", type=parse_table)
-    _add_format(events, ("text", "jsonl"))
+    _add_format(events, ("text", "json"))
     _add_limit(events, "print only the last N events")
     why = _add_command(commands, "why", "why", "print how a row came to be")
     _add_lake(why)
@@ -230,21 +191,25 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
     why.add_argument(
         "key", metavar="KEY", nargs="+", help="COLUMN=VALUE, as show prints it, or the only value"
     )
-    _add_format(why, ("text", "jsonl"))
+    _add_format(why, ("text", "json"))
     schema = _add_command(commands, "show", "schema", "print the schema history of a table")
     _add_lake(schema)
     schema.add_argument("table", metavar="DB.TABLE", type=parse_table)
+    _add_format(schema, ("text", "json"))
     quarantine = _add_command(
         commands, "quarantine", "quarantine", "list what could not be decoded or applied, and why"
     )
     _add_lake(quarantine)
     quarantine.add_argument("table", metavar="DB.TABLE", nargs="?", type=parse_table)
     _add_limit(quarantine, "print at most N reasons")
-    ledger = _add_command(commands, "show", "ledger", "account for every input")
+    _add_format(quarantine, ("text", "json"))
+    ledger = _add_command(commands, "ledger", "ledger", "account for every input")
     _add_lake(ledger)
+    _add_format(ledger, ("text", "json"))
     verify = _add_command(commands, "verify", "verify", "compare tables with the database upstream")
     _add_lake(verify)
     add_verify_options(verify)
+    _add_format(verify, ("text", "json"))
 
 
 def _add_repairing(commands: "argparse._SubParsersAction[Parser]") -> None:
@@ -319,8 +284,14 @@ def _add_out(group: "argparse._MutuallyExclusiveGroup") -> None:
 
 
 def _add_format(command: Parser, formats: tuple[str, ...]) -> None:
+    listed = "json: one object per line; default" if "json" in formats else "default"
     command.add_argument(
-        "--format", choices=formats, default=formats[0], help="default: %(default)s"
+        "--format",
+        choices=formats,
+        # What it was called, and what files of such lines are called.
+        type=lambda name: "json" if name == "jsonl" else name,
+        default=formats[0],
+        help=f"{listed}: %(default)s",
     )
 
 

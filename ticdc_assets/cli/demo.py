@@ -19,8 +19,8 @@ from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.cli import texts
 from ticdc_assets.cli.output import say
 from ticdc_assets.cli.progress import Progress
-from ticdc_assets.cli.schema_text import format_schema_history
-from ticdc_assets.cli.show import format_tables
+from ticdc_assets.cli.schema_text import format_schema_history, make_schemas
+from ticdc_assets.cli.show import format_tables, make_table
 from ticdc_assets.demo import Simulation, SimulationOptions, encode_truth, prepare
 from ticdc_assets.lake.advance import AdvanceResult, advance
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
@@ -65,11 +65,13 @@ def demo(options: argparse.Namespace) -> int:
             f" in {progress.seconds:.0f} s"
         )
     reader = LakeReader(location)
-    lines = overview.list_tables(reader, read_existing_snapshot(reader), dropped=False)
+    applied = read_existing_snapshot(reader)
+    lines = overview.list_tables(reader, applied, dropped=False)
     _say_part(_format_stages(feed.transport, runs, lines))
-    _say_part(format_tables(lines))
+    _say_part(format_tables([make_table(location, applied, line) for line in lines]))
     _say_part([f"Schema history of {_TABLE}:"])
-    _say_part(format_schema_history(overview.read_schema_versions(reader, _TABLE)))
+    versions = overview.read_schema_versions(reader, _TABLE)
+    _say_part(format_schema_history(list(make_schemas(feed.id, versions))))
     _say_part(["The tables compared with the shop at its last checkpoint:", ""])
     are_equal = _compare_tables(simulation, as_of(lake, simulation.checkpoints[-1]))
     problems = [problem for run in runs for problem in run.applied.problems]

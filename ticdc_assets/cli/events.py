@@ -24,7 +24,7 @@ def events(options: argparse.Namespace) -> int:
         reason = f"the lake has no events of {options.table}, only what was loaded"
         raise ConfigError(reason, setting="DB.TABLE")
     found = chain([first], table_events)
-    if options.format == "jsonl":
+    if options.format == "json":
         write_data(map(format_event, found))
     else:
         versions = overview.read_schema_versions(names.reader, options.table)

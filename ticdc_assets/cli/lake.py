@@ -2,17 +2,18 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from resources.reading import open_lake as open_lake_session
 from resources.reading import open_source
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.cli import texts
-from ticdc_assets.cli.output import say, warn
+from ticdc_assets.cli import records, texts
+from ticdc_assets.cli.output import print_records, say, warn
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.quarantine import warn_of_quarantine
 from ticdc_assets.cli.source import find_changefeed, format_command, open_names, open_reader
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.events.duration import format_seconds
 from ticdc_assets.lake.advance import AdvanceResult, decode_again, replay_tables, sum_results
 from ticdc_assets.lake.advance import advance as advance_lake
 from ticdc_assets.lake.log.applied import read_last_snapshot
@@ -50,9 +51,7 @@ def advance(options: argparse.Namespace) -> int:
         finally:
             progress.end()
     done = sum_results(windows)
-    for line in summarize(lake.feed, done):
-        say(line)
-    say(f"  in {progress.seconds:.1f} s")
+    print_records(options, [_make_advance(lake.feed, done, progress.seconds)], format_advance)
     _print_notes(lake)
     state = read_last_snapshot(lake).state
     for wait in describe_waits(lake.feed, state):
@@ -74,33 +73,69 @@ def _print_notes(lake: LakeSession) -> None:
         warn(f"note: {note}")
 
 
-def summarize(feed: Changefeed, done: AdvanceResult) -> list[str]:
-    """Summarize a run, one line per stage."""
+def _make_advance(feed: Changefeed, done: AdvanceResult, seconds: float) -> records.Advance:
     ingested, decoded, applied = done.ingested, done.decoded, done.applied
-    noun = "file" if feed.transport == "storage" else "record"
     ts = applied.resolved_ts
-    events = [
-        texts.format_count(decoded.rows, "row change"),
-        texts.format_count(decoded.ddls, "DDL or schema", "DDLs and schemas"),
-        f"{decoded.quarantined:,} quarantined",
-    ]
-    if decoded.waiting:
-        events.append(f"{texts.format_count(len(decoded.waiting), 'file')} waiting")
-    tables = [
-        f"{texts.format_count(applied.tables, 'table')} changed",
-        texts.format_count(applied.rows, "row change"),
-        f"{applied.quarantined:,} quarantined",
-    ]
-    if applied.replayed:
-        tables.append(f"{applied.replayed:,} replayed")
-    ingested_items = texts.format_count(ingested.items, noun)
-    progress = f"applied up to {ts} ({texts.format_time(ts)}), {texts.format_lag(ts)} behind"
-    return [
-        f"{feed.id}: {progress if ts else 'nothing is resolved yet'}",
-        f"  raw     {ingested_items}, {texts.format_size(ingested.bytes)}",
-        f"  events  {', '.join(events)}",
-        f"  tables  {', '.join(tables)}",
-    ]
+    return records.Advance(
+        changefeed=feed.id,
+        resolved_ts=ts or None,
+        resolved_at=records.find_time(ts),
+        lag_seconds=round(texts.measure_age(ts), 1) if ts else None,
+        what="files" if feed.transport == "storage" else "records",
+        input=ingested.items,
+        input_bytes=ingested.bytes,
+        row_changes=decoded.rows,
+        ddls=decoded.ddls,
+        input_quarantined=decoded.quarantined,
+        files_waiting=len(decoded.waiting),
+        tables_changed=applied.tables,
+        tables_replayed=applied.replayed,
+        rows_applied=applied.rows,
+        rows_quarantined=applied.quarantined,
+        seconds=round(seconds, 1),
+        problems=list(map(_make_problem, applied.problems)),
+    )
+
+
+def _make_problem(problem: Problem) -> records.Problem:
+    return records.Problem(
+        kind=problem.kind,
+        database=problem.database or None,
+        table=problem.table or None,
+        commit_ts=problem.commit_ts,
+        commit_at=records.find_time(problem.commit_ts),
+        position=None if problem.position is None else str(problem.position),
+        reason=problem.reason,
+    )
+
+
+def format_advance(found: Sequence[records.Advance]) -> Iterator[str]:
+    """Summarize runs, one line per stage."""
+    for done in found:
+        events = [
+            texts.format_count(done.row_changes, "row change"),
+            texts.format_count(done.ddls, "DDL or schema", "DDLs and schemas"),
+            f"{done.input_quarantined:,} quarantined",
+        ]
+        if done.files_waiting:
+            events.append(f"{texts.format_count(done.files_waiting, 'file')} waiting")
+        tables = [
+            f"{texts.format_count(done.tables_changed, 'table')} changed",
+            texts.format_count(done.rows_applied, "row change"),
+            f"{done.rows_quarantined:,} quarantined",
+        ]
+        if done.tables_replayed:
+            tables.append(f"{done.tables_replayed:,} replayed")
+        progress = "nothing is resolved yet"
+        if ts := done.resolved_ts:
+            behind = format_seconds(done.lag_seconds or 0.0)
+            progress = f"applied up to {ts} ({texts.format_time(ts)}), {behind} behind"
+        inputs = texts.format_count(done.input, done.what.removesuffix("s"))
+        yield f"{done.changefeed}: {progress}"
+        yield f"  raw     {inputs}, {texts.format_size(done.input_bytes)}"
+        yield f"  events  {', '.join(events)}"
+        yield f"  tables  {', '.join(tables)}"
+        yield f"  in {done.seconds:.1f} s"
 
 
 def _report(problems: list[Problem], quarantined: int) -> int:
@@ -225,11 +260,25 @@ def maintain(options: argparse.Namespace) -> int:
             retain_days=options.retain_days,
             expire_days=options.expire_days,
         )
-    compacted = texts.format_count(done.compacted, "table")
-    say(f"files: {done.files_before:,} before, {done.files_after:,} after, in {compacted}")
-    if options.retain_days is not None:
-        days = options.retain_days
-        say(f"vacuumed: snapshots older than {days} days are computed from events from now on")
-    if options.expire_days is not None:
-        say(f"expired: {texts.format_count(done.expired, 'record')} of raw")
+    record = records.Maintain(
+        changefeed=lake.feed.id,
+        tables_compacted=done.compacted,
+        files_before=done.files_before,
+        files_after=done.files_after,
+        retain_days=options.retain_days,
+        expire_days=options.expire_days,
+        records_expired=done.expired,
+    )
+    print_records(options, [record], format_maintain)
     return 0
+
+
+def format_maintain(found: Sequence[records.Maintain]) -> Iterator[str]:
+    """Say what was compacted, and what was removed."""
+    for done in found:
+        compacted = texts.format_count(done.tables_compacted, "table")
+        yield f"files: {done.files_before:,} before, {done.files_after:,} after, in {compacted}"
+        if (days := done.retain_days) is not None:
+            yield f"vacuumed: snapshots older than {days} days are computed from events from now on"
+        if done.expire_days is not None:
+            yield f"expired: {texts.format_count(done.records_expired, 'record')} of raw"

@@ -1,13 +1,16 @@
 """`load`: start tables from an export of Dumpling's, or from the database upstream."""
 
 import argparse
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+
+from msgspec.structs import replace
 
 from resources.load_source import open_database, open_export
 from resources.upstream import find_upstream
-from ticdc_assets.cli import texts
+from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.lake import open_lake
-from ticdc_assets.cli.output import say, warn
+from ticdc_assets.cli.output import print_records, say, warn
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.source import find_changefeed, format_command
 from ticdc_assets.cli.upstream_options import read_limits
@@ -20,7 +23,6 @@ from ticdc_assets.safe_text import escape_control
 _SIGNS = {r"\r\n": "\r\n", r"\n": "\n", r"\t": "\t"}
 # Before, the speed of a load says little of how long the rest takes.
 _LEAST_SECONDS, _LEAST_SHARE = 5, 0.05
-_HEAD = ["table", "rows", "quarantined", "result"]
 
 
 def load(options: argparse.Namespace) -> int:
@@ -36,18 +38,28 @@ def load(options: argparse.Namespace) -> int:
         def show(done: LoadProgress) -> None:
             progress.show(format_progress(done, progress.seconds))
 
-        say(f"{lake.feed.id}: {source.origin} at {texts.format_ts(ts)}")
+        if options.format != "json":
+            say(f"{lake.feed.id}: {source.origin} at {texts.format_ts(ts)}")
         try:
             results = load_tables(lake, source, options.table, show)
         finally:
             progress.end()
-    lines = [_HEAD, *map(_describe, results)]
-    for line in texts.align_columns(lines, frozenset((1, 2))):
-        say(line)
-    say(f"  in {progress.seconds:.1f} s")
-    _warn(source, results)
-    if any(result.outcome == "loaded" for result in results):
+    found = [_make_record(lake.feed.id, source.origin, ts, result) for result in results]
+    for name, reason in source.skipped:
+        skipped = TableResult(name, "left out", reason=reason)
+        record = _make_record(lake.feed.id, source.origin, ts, skipped)
+        found.append(replace(record, result="skipped"))
+    print_records(options, found, format_load)
+    is_text = options.format != "json"
+    if is_text:
+        say(f"  in {progress.seconds:.1f} s")
+    _warn(source.notes, found)
+    if is_text and any(result.outcome == "loaded" for result in results):
         say(f"  the next run takes them up: {format_command(options, 'advance')}")
+    return _choose_code(results)
+
+
+def _choose_code(results: Sequence[TableResult]) -> int:
     return 1 if any(r.outcome == "failed" or r.quarantined for r in results) else 0
 
 
@@ -108,21 +120,38 @@ def format_progress(done: LoadProgress, seconds: float) -> str:
     return ", ".join(parts)
 
 
-def _describe(result: TableResult) -> list[str]:
-    name = escape_control(result.name)
-    if result.outcome != "loaded":
-        return [name, "", "", result.outcome]
-    return [name, f"{result.rows:,}", f"{result.quarantined:,}", result.outcome]
+def _make_record(changefeed: str, origin: str, ts: int, result: TableResult) -> records.Load:
+    return records.Load(
+        changefeed=changefeed,
+        table=result.name,
+        result=result.outcome,
+        reason=result.reason,
+        rows=result.rows,
+        quarantined=result.quarantined,
+        load_ts=ts,
+        load_at=records.find_time(ts),
+        origin=origin,
+    )
 
 
-def _warn(source: LoadSource, results: list[TableResult]) -> None:
-    for note in source.notes:
+def format_load(found: Sequence[records.Load]) -> list[str]:
+    """Format the tables in aligned columns."""
+    rows = [["table", "rows", "quarantined", "result"]]
+    for table in found:
+        if table.result != "skipped":
+            is_loaded = table.result == "loaded"
+            counts = [f"{n:,}" if is_loaded else "" for n in (table.rows, table.quarantined)]
+            rows.append([escape_control(table.table), *counts, table.result])
+    return texts.align_columns(rows, frozenset((1, 2)))
+
+
+def _warn(notes: Sequence[str], found: Sequence[records.Load]) -> None:
+    for note in notes:
         warn(note)
-    for name, reason in source.skipped:
-        warn(f"skipped: {name}: {reason}")
-    for result in results:
-        if result.reason is not None:
-            warn(f"{result.outcome}: {result.name}: {result.reason}")
-        if result.quarantined:
-            rows = texts.format_count(result.quarantined, "row")
-            warn(f"quarantined: {result.name}: {rows}, see `quarantine` where stage = 'load'")
+    # What is skipped is no table.
+    for record in sorted(found, key=lambda record: record.result != "skipped"):
+        if record.reason is not None:
+            warn(f"{record.result}: {record.table}: {record.reason}")
+        if record.quarantined:
+            rows = texts.format_count(record.quarantined, "row")
+            warn(f"quarantined: {record.table}: {rows}, see `quarantine` where stage = 'load'")

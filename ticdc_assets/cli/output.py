@@ -4,14 +4,21 @@ Lines for people are always escaped.  Data goes to a file or a program as it is,
 escaped.
 """
 
+import argparse
+import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import msgspec
 
 from ticdc_assets.safe_text import escape_control
 
 # In JSON, control characters below the space are escaped already; line breaks are between rows.
 _UNPRINTABLE = re.compile(r"[^\n\x20-\x7e]")
+
+_Record = TypeVar("_Record")
 
 
 def say(line: str = "") -> None:
@@ -27,6 +34,24 @@ def warn(line: str) -> None:
 def show_live(text: str) -> None:
     """Write over the live line of a terminal; no part of the text comes from upstream."""
     print(f"\r{text}", end="", file=sys.stderr, flush=True)
+
+
+def print_records(
+    options: argparse.Namespace,
+    records: Sequence[_Record],
+    format_text: Callable[[Sequence[_Record]], Iterable[str]],
+) -> None:
+    """Print records as the option `--format` says: as text, or as one JSON object per line."""
+    if options.format == "json":
+        write_data(map(encode_record, records))
+    else:
+        for line in format_text(records):
+            say(line)
+
+
+def encode_record(record: object) -> bytes:
+    """Encode a record on one line, in ASCII: names may be no UTF-8, or unprintable."""
+    return json.dumps(msgspec.to_builtins(record)).encode() + b"\n"
 
 
 def write_data(lines: Iterable[bytes]) -> None:

@@ -1,13 +1,14 @@
 """`quarantine`: what could not be decoded or applied, and why."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from ticdc_assets.cli import texts
-from ticdc_assets.cli.output import say, warn
+from ticdc_assets.cli import records, texts
+from ticdc_assets.cli.output import print_records, say, warn
 from ticdc_assets.cli.source import format_command, open_names
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.quarantine import Fault, list_faults, select_of_table
+from ticdc_assets.stream.problem import describe_place
 
 
 def quarantine(options: argparse.Namespace) -> int:
@@ -18,15 +19,44 @@ def quarantine(options: argparse.Namespace) -> int:
         faults = select_of_table(faults, options.table)
         if not faults:
             names.require_known(options.table)
-    if not faults:
-        say("nothing is in the quarantine")
-        return 0
-    reasons = texts.format_count(len(faults), "reason")
-    say(f"{_format_count(faults)} in the quarantine, for {reasons}")
-    for fault in sorted(faults, key=lambda fault: not fault.is_open)[: options.limit]:
-        closed = "" if fault.is_open else " (no table lacks it any more)"
-        say(fault.as_problem().describe() + closed)
+    if options.format != "json":
+        say(_summarize(faults))
+    ordered = sorted(faults, key=lambda fault: not fault.is_open)[: options.limit]
+    found = [_make_record(names.feed.id, fault) for fault in ordered]
+    print_records(options, found, format_quarantine)
     return 0
+
+
+def _summarize(faults: Sequence[Fault]) -> str:
+    if not faults:
+        return "nothing is in the quarantine"
+    reasons = texts.format_count(len(faults), "reason")
+    return f"{_format_count(faults)} in the quarantine, for {reasons}"
+
+
+def _make_record(changefeed: str, fault: Fault) -> records.Quarantine:
+    return records.Quarantine(
+        changefeed=changefeed,
+        stage=fault.stage,
+        database=fault.database,
+        table=fault.table,
+        reason=fault.reason,
+        count=fault.count,
+        commit_ts=fault.commit_ts,
+        commit_at=records.find_time(fault.commit_ts),
+        position=str(fault.position),
+        is_open=fault.is_open,
+    )
+
+
+def format_quarantine(found: Sequence[records.Quarantine]) -> Iterator[str]:
+    """Format each reason on a line."""
+    for record in found:
+        more = f" (and {record.count - 1:,} more)" if record.count > 1 else ""
+        closed = "" if record.is_open else " (no table lacks it any more)"
+        table = f"{record.database}.{record.table}" if record.table else ""
+        place = describe_place(table, record.commit_ts, record.position)
+        yield f"quarantined: {place}: {record.reason}{more}{closed}"
 
 
 def warn_of_quarantine(options: argparse.Namespace, reader: LakeReader) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from ticdc_assets.cli import texts
+from ticdc_assets.cli import records, texts
 from ticdc_assets.events import Column, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.lake.views.overview import SchemaVersionRow
@@ -11,30 +11,65 @@ from ticdc_assets.rows.columns import format_mysql_type
 _RENAMING_KEYWORDS = ("RENAME", "CHANGE")
 
 
-def format_schema_history(versions: Sequence[SchemaVersionRow]) -> Iterator[str]:
-    """Yield the lines to print."""
+def make_schemas(changefeed: str, versions: Sequence[SchemaVersionRow]) -> Iterator[records.Schema]:
+    """Yield a record for each version, which are in order."""
     before: SchemaVersionRow | None = None
     for line in versions:
-        if before is None or before.incarnation != line.incarnation:
-            yield f"{line.schema.database}.{line.schema.table} ({line.incarnation})"
-            before = None
+        changes: list[str] = []
+        if before is not None and before.incarnation == line.incarnation and not line.ends:
+            changes = describe_changes(before.schema, line.schema, line.sql)
+        yield records.Schema(
+            changefeed=changefeed,
+            incarnation=line.incarnation,
+            database=line.schema.database,
+            table=line.schema.table,
+            valid_from_ts=line.valid_from,
+            valid_from_at=records.find_time(line.valid_from),
+            schema_version=line.schema.version,
+            origin=line.origin,
+            ddl_type=line.ddl_type or None,
+            sql=line.sql or None,
+            ends=line.ends,
+            columns=[_make_column(column) for column in line.schema.columns],
+            key=list(line.schema.key),
+            changes=changes,
+        )
+        before = line
+
+
+def _make_column(column: Column) -> records.Column:
+    return records.Column(
+        name=column.name,
+        type=format_mysql_type(column.type),
+        nullable=column.nullable,
+        default=column.default,
+        default_is_expression=column.default_is_expression,
+        generated=column.generated,
+    )
+
+
+def format_schema_history(versions: Sequence[records.Schema]) -> Iterator[str]:
+    """Yield the lines to print."""
+    incarnation: str | None = None
+    for line in versions:
+        is_first = incarnation != line.incarnation
+        if is_first:
+            yield f"{line.database}.{line.table} ({line.incarnation})"
+        incarnation = line.incarnation
         # The version that ends was stated by a line above.
-        is_stated = line.schema.version is not None and not line.ends
-        number = f"  schema version {line.schema.version}" if is_stated else ""
+        is_stated = line.schema_version is not None and not line.ends
+        number = f"  schema version {line.schema_version}" if is_stated else ""
         origin = line.ddl_type or line.origin
-        yield f"  {texts.format_ts(line.valid_from)}{number}  {origin}"
+        yield f"  {texts.format_ts(line.valid_from_ts)}{number}  {origin}"
         if line.sql:
             yield f"      {line.sql}"
         if line.ends:
             yield "      the table ends here"
-        elif before is None:
-            yield from (f"      + {_describe_column(column)}" for column in line.schema.columns)
-            yield f"      key: {_format_key(line.schema)}"
+        elif is_first:
+            yield from (f"      + {_format_column(column)}" for column in line.columns)
+            yield f"      key: {_format_key(line.key)}"
         else:
-            yield from (
-                f"      {text}" for text in describe_changes(before.schema, line.schema, line.sql)
-            )
-        before = line
+            yield from (f"      {text}" for text in line.changes)
 
 
 def describe_changes(before: TableSchema, after: TableSchema, sql: str) -> list[str]:
@@ -57,8 +92,9 @@ def describe_changes(before: TableSchema, after: TableSchema, sql: str) -> list[
         old_text = _describe_column(old_columns[name]) if name in old_columns else None
         if old_text is not None and old_text != _describe_column(column):
             lines.append(f"~ {old_text} → {_describe_column(column)}")
-    if _format_key(before) != _format_key(after):
-        lines.append(f"key: {_format_key(before)} → {_format_key(after)}")
+    old_key, new_key = _format_key(before.key), _format_key(after.key)
+    if old_key != new_key:
+        lines.append(f"key: {old_key} → {new_key}")
     return lines or ["no column changed"]
 
 
@@ -83,7 +119,11 @@ def _find_renamed(
 
 
 def _describe_column(column: Column) -> str:
-    text = f"{column.name} {format_mysql_type(column.type)}"
+    return _format_column(_make_column(column))
+
+
+def _format_column(column: records.Column) -> str:
+    text = f"{column.name} {column.type}"
     if not column.nullable:
         text += " not null"
     if column.default is not None:
@@ -91,5 +131,5 @@ def _describe_column(column: Column) -> str:
     return f"{text} ({column.generated} generated)" if column.generated else text
 
 
-def _format_key(schema: TableSchema) -> str:
-    return ", ".join(schema.key) or "none"
+def _format_key(key: Sequence[str]) -> str:
+    return ", ".join(key) or "none"

@@ -1,4 +1,4 @@
-"""`tables`, `show`, `events`, `schema`, `ledger`: the commands that only read a lake."""
+"""`tables`, `show`, `events`, `schema`: commands that only read a lake."""
 
 import argparse
 import json
@@ -9,19 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ticdc_assets.changefeed.table_pattern import match_table
-from ticdc_assets.cli import texts
-from ticdc_assets.cli.output import say, warn, write_data
+from ticdc_assets.cli import records, texts
+from ticdc_assets.cli.output import print_records, say, warn, write_data
 from ticdc_assets.cli.quarantine import warn_of_quarantine
-from ticdc_assets.cli.schema_text import format_schema_history
-from ticdc_assets.cli.source import format_command, open_names, open_reader
+from ticdc_assets.cli.schema_text import format_schema_history, make_schemas
+from ticdc_assets.cli.source import format_command, open_names
 from ticdc_assets.cli.table_files import write_tables
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.events.duration import format_seconds
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views import overview
 from ticdc_assets.lake.views.lake_range import require_in_range
-from ticdc_assets.lake.views.ledger import Ledger, build_ledger
 from ticdc_assets.lake.views.names import LakeNames
 from ticdc_assets.lake.views.snapshot_view import SnapshotView, view_snapshot
 from ticdc_assets.lake.views.tables_at import TablesAt
@@ -46,13 +45,11 @@ def tables(options: argparse.Namespace) -> int:
     lines = _select(names, overview.list_tables(reader, applied, dropped=options.all), options)
     for wait in describe_waits(names.feed, applied.state):
         warn(wait)
-    if options.paths:
-        for text in format_paths(reader.location, applied, lines):
-            say(text)
+    found = [make_table(reader.location, applied, line) for line in lines]
+    print_records(options, found, format_paths if options.paths else format_tables)
+    if options.paths or options.format == "json":
         return 0
-    for text in format_tables(lines):
-        say(text)
-    for line in lines:
+    for line in found:
         if line.reason is not None:
             say(f"{line.status}: {line.name}: {line.reason}")
         if line.status == "paused":
@@ -81,30 +78,48 @@ def _select(
     return lines
 
 
-def format_tables(lines: Iterable[overview.TableOverview]) -> list[str]:
+def make_table(location: Lake, applied: Snapshot, line: overview.TableOverview) -> records.Table:
+    """Make the record of a table in the last snapshot."""
+    version = applied.versions.get(line.incarnation or "")
+    # A table that stopped in its first window was never applied.
+    age = round(texts.measure_age(line.ts), 1) if line.ts else None
+    return records.Table(
+        changefeed=location.changefeed,
+        database=line.database,
+        table=line.table,
+        status=line.status,
+        reason=line.reason,
+        blocking_ddl=line.blocking_ddl,
+        rows=line.rows,
+        resolved_ts=line.ts or None,
+        resolved_at=records.find_time(line.ts),
+        age_seconds=age,
+        schema_version=line.schema_version,
+        incarnation=line.incarnation,
+        path=None if version is None else location.current_path(line.incarnation or ""),
+        delta_version=version,
+    )
+
+
+def format_tables(lines: Iterable[records.Table]) -> list[str]:
     """Format the list of tables in aligned columns."""
-    rows = [["table", "rows", "applied up to", "lag", "schema version", "status"]]
+    rows = [["table", "rows", "applied up to", "age", "schema version", "status"]]
     for line in lines:
         count = "" if line.rows is None else f"{line.rows:,}"
         version = "" if line.schema_version is None else str(line.schema_version)
-        # A table that stopped in its first window was never applied.
-        when = (
-            [texts.format_time(line.ts), texts.format_lag(line.ts)] if line.ts else ["nothing", ""]
-        )
+        ts, age = line.resolved_ts, line.age_seconds or 0.0
+        when = [texts.format_time(ts), format_seconds(age)] if ts else ["nothing", ""]
         rows.append([escape_control(line.name), count, *when, version, line.status])
     return texts.align_columns(rows, _NUMBERS)
 
 
-def format_paths(
-    location: Lake, applied: Snapshot, lines: Iterable[overview.TableOverview]
-) -> list[str]:
+def format_paths(lines: Iterable[records.Table]) -> list[str]:
     """Format where tables are, and their Delta versions in the last snapshot."""
     rows = [["table", "Delta version", "path"]]
     for line in lines:
-        version = applied.versions.get(line.incarnation or "")
-        if line.incarnation is not None and version is not None:
-            path = location.current_path(line.incarnation)
-            rows.append([escape_control(line.name), str(version), escape_control(path)])
+        if line.path is not None:
+            row = (line.name, str(line.delta_version), line.path)
+            rows.append([escape_control(cell) for cell in row])
     return texts.align_columns(rows, frozenset((1,)))
 
 
@@ -183,9 +198,9 @@ def _print(views: _Views, shown: TablesAt, options: argparse.Namespace) -> int:
     views.report_status(table)
     if table.is_stopped:
         return 1
-    by_key = options.format != "jsonl"
+    by_key = options.format != "json"
     lines = islice(views.lines(shown, table, by_key=by_key), options.limit)
-    if options.format == "jsonl":
+    if options.format == "json":
         write_data(lines)
     else:
         columns = [c.name for c in table.schema.columns if c.generated != "virtual"]
@@ -243,41 +258,6 @@ def schema(options: argparse.Namespace) -> int:
     names = open_names(options)
     names.require_known(options.table)
     versions = overview.read_schema_versions(names.reader, options.table)
-    for line in format_schema_history(versions):
-        say(line)
+    found = list(make_schemas(names.feed.id, versions))
+    print_records(options, found, format_schema_history)
     return 0
-
-
-def ledger(options: argparse.Namespace) -> int:
-    """Print the ledger."""
-    reader = open_reader(options)
-    totals = build_ledger(reader, read_existing_snapshot(reader))
-    for line in format_ledger(reader.location.changefeed, totals):
-        say(line)
-    return 0 if totals.adds_up else 1
-
-
-def format_ledger(changefeed_id: str, totals: Ledger) -> list[str]:
-    """Format the ledger as aligned text, with the verdict in the last line."""
-    source = totals.source
-    lines = [
-        f"{changefeed_id}: {source.input:,} {source.what} = {source.decoded:,} decoded"
-        f" + {source.waiting:,} waiting; {source.quarantined:,} inputs quarantined"
-    ]
-    head = ["row events of", "input =", "applied +", "superseded +", "quarantined +"]
-    rows = [[*head, "waiting +", "repeated", ""]]
-    for table in totals.tables:
-        numbers = (table.input, table.applied, table.superseded, table.quarantined)
-        verdict = "" if table.adds_up else f"missing: {table.missing:,}"
-        counts = [f"{n:,}" for n in (*numbers, table.waiting, table.repeated)]
-        rows.append([escape_control(table.name), *counts, verdict])
-    lines += texts.align_columns(rows, frozenset(range(1, 7)))
-    lines += [
-        f"partial: {escape_control(name)}: {escape_control(reason)}"
-        for name, reason in totals.partial
-    ]
-    lines += [f"does not balance: {fault}" for fault in source.faults]
-    missing = [table for table in totals.tables if not table.adds_up]
-    if missing:
-        lines.append(f"does not balance: {texts.format_count(len(missing), 'table')}")
-    return [*lines, "the ledger balances"] if totals.adds_up else lines

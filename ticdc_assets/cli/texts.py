@@ -3,6 +3,7 @@
 import unicodedata
 from datetime import UTC, datetime
 
+from ticdc_assets.events.duration import format_seconds
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.events.tso_text import format_time as format_time
 
@@ -72,7 +73,7 @@ table, and a row that arrives later than that can only be corrected by `rebuild`
 """,
     "tables": """\
 List the lake's tables, or those that patterns select: row count, the time up to which they are
-applied, how far that lags behind, and for a stopped table the reason and the command that resumes
+applied, how long ago that was, and for a stopped table the reason and the command that resumes
 it.  A pattern is written as in filter.rules of TiCDC; the last one that matches decides.  With
 --paths, list the Delta table of each, and the Delta version to read: the one in the newest
 snapshot.
@@ -149,8 +150,6 @@ every table with the shop.
 """,
 }
 
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
-
 
 def format_ts(ts: int) -> str:
     """Format a TSO with its time."""
@@ -169,14 +168,15 @@ def format_change(name: str, before: str | None, after: str | None) -> str:
 
 def format_lag(ts: int, now: datetime | None = None) -> str:
     """Format how far a TSO lags behind the present."""
+    return format_seconds(measure_age(ts, now))
+
+
+def measure_age(ts: int, now: datetime | None = None) -> float:
+    """Return how many seconds ago a TSO was; 0 for one to come."""
     try:
-        seconds = max(((now or datetime.now(UTC)) - to_datetime(ts)).total_seconds(), 0)
+        return max(((now or datetime.now(UTC)) - to_datetime(ts)).total_seconds(), 0.0)
     except OverflowError:
-        return "0 s"
-    for unit, name in _UNITS:
-        if seconds >= 2 * unit:
-            return f"{seconds / unit:,.0f} {name}"
-    return f"{seconds:.0f} s"
+        return 0.0
 
 
 def format_size(count: int) -> str:

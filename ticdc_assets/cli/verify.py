@@ -1,17 +1,17 @@
 """`verify`: compare the lake's current tables with the tables upstream."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from resources.previews import read_preview_rows
 from resources.upstream import find_upstream
-from ticdc_assets.cli import texts
+from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.lake import open_lake
-from ticdc_assets.cli.output import say, warn
+from ticdc_assets.cli.output import print_records, say, warn
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.source import find_changefeed, open_reader
 from ticdc_assets.cli.upstream_options import read_limits
-from ticdc_assets.lake.verify.results import Difference, TableVerification
+from ticdc_assets.lake.verify.results import TableVerification
 from ticdc_assets.lake.verify.verify import Environment
 from ticdc_assets.lake.verify.verify import verify as verify_tables
 from ticdc_assets.safe_text import escape_control
@@ -39,26 +39,62 @@ def verify(options: argparse.Namespace) -> int:
             environment, options.table or (), lambda rows: progress("verify", rows, None)
         ):
             progress.end()
-            for line in _format(found):
-                say(line)
+            print_records(options, [_make_record(feed.id, found)], format_verify)
             if found.verdict != "equal":
                 code = 1
                 warn(f"{found.verdict}: {found.name}: {_summarize(found)}")
     finally:
         progress.end()
-    say(f"in {progress.seconds:.1f} s")
+    if options.format != "json":
+        say(f"in {progress.seconds:.1f} s")
     return code
 
 
-def _format(found: TableVerification) -> Iterator[str]:
-    """Format a verification, and some of the rows that differ."""
-    name = escape_control(found.name)
+def _make_record(changefeed: str, found: TableVerification) -> records.Verify:
+    return records.Verify(
+        changefeed=changefeed,
+        database=found.database,
+        table=found.table,
+        verdict=found.verdict,
+        reason=found.reason,
+        resolved_ts=found.resolved_ts or None,
+        resolved_at=records.find_time(found.resolved_ts),
+        lake_rows=found.lake_rows,
+        upstream_rows=found.upstream_rows,
+        different_rows=found.different_rows,
+        is_complete=found.complete,
+        in_flight=found.in_flight,
+        ranges=found.spans,
+        rows_sent=found.rows_sent,
+        seconds=round(found.seconds, 1),
+        left_out=list(found.left_out),
+        differences=[
+            records.Difference(
+                what=each.what,
+                key=each.key,
+                copies=each.copies,
+                columns=list(each.columns),
+                cause=each.cause,
+            )
+            for each in found.differences[:_PRINTED]
+        ],
+    )
+
+
+def format_verify(verified: Sequence[records.Verify]) -> Iterator[str]:
+    """Format verifications, each with some of the rows that differ."""
+    for found in verified:
+        yield from _format(found)
+
+
+def _format(found: records.Verify) -> Iterator[str]:
+    name = escape_control(f"{found.database}.{found.table}")
     # A table that was never applied has no ts.
     at = f" at {texts.format_ts(found.resolved_ts)}" if found.resolved_ts else ""
     yield f"{name}: {found.verdict}{at}"
     if found.lake_rows is not None and found.upstream_rows is not None:
         rows = f"{texts.format_count(found.lake_rows, 'row')} in the lake"
-        spans = texts.format_count(found.spans, "range")
+        spans = texts.format_count(found.ranges, "range")
         cost = f"{found.rows_sent:,} sent, {spans}, {found.seconds:.1f} s"
         yield f"  {rows}, {found.upstream_rows:,} upstream; {cost}"
     if found.in_flight:
@@ -66,11 +102,11 @@ def _format(found: TableVerification) -> Iterator[str]:
         yield f"  in flight: {in_flight}, equal after the next window"
     if found.left_out:
         yield f"  not compared: {', '.join(found.left_out)}"
-    for difference in found.differences[:_PRINTED]:
+    for difference in found.differences:
         yield f"  {_describe(difference)}"
 
 
-def _describe(difference: Difference) -> str:
+def _describe(difference: records.Difference) -> str:
     where = difference.key or f"{difference.copies:,} of a row without a key"
     columns = f" in {', '.join(difference.columns)}" if difference.columns else ""
     return f"{difference.what}{columns}: {where} ({difference.cause})"

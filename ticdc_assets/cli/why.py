@@ -41,7 +41,7 @@ def why(options: argparse.Namespace) -> int:
         if "=" in options.key[0] and list(wanted.values()) == options.key:
             reason += f", and {_explain_column(options.key[0], histories)}"
         raise ConfigError(reason, setting="KEY")
-    if options.format == "jsonl":
+    if options.format == "json":
         events = [(event.change.commit_ts, _format_json(event)) for event in found]
         loaded = [(each.load.ts, line) for each in loads for line in _format_json_load(each)]
         write_data(line for _, line in sorted([*events, *loaded], key=_get_ts))

@@ -117,11 +117,16 @@ class Problem(Struct, frozen=True):
     def describe(self) -> str:
         """Describe the problem on one line: kind, table, commit ts, position and reason."""
         table = f"{self.database}.{self.table}" if self.table else ""
-        commit_ts = f"commit ts {self.commit_ts}" if self.commit_ts is not None else ""
         position = str(self.position) if self.position is not None else ""
-        place = ", ".join(part for part in (table, commit_ts, position) if part)
+        place = describe_place(table, self.commit_ts, position)
         text = f"{self.kind}: {place}: {self.reason}" if place else f"{self.kind}: {self.reason}"
         return escape_control(text)
+
+
+def describe_place(table: str, commit_ts: int | None, position: str) -> str:
+    """Describe where a problem is; table and position may be empty."""
+    ts = f"commit ts {commit_ts}" if commit_ts is not None else ""
+    return ", ".join(part for part in (table, ts, position) if part)
 
 
 def list_approximations(changes: Iterable[ColumnChange]) -> list[str]:

@@ -1,0 +1,221 @@
+"""The records that commands print: as text for people, or as one JSON object per line.
+
+docs/cli-json.md describes every field, and a test compares it with these classes.  Fields are added
+and keep their meaning; none is removed or renamed without a line in the changelog.
+
+A `…_ts` is a TSO, as a number, and the `…_at` beside it its time.
+"""
+
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from ticdc_assets.events.tso import to_datetime
+from ticdc_assets.lake.verify.results import Verdict
+from ticdc_assets.plan.state import ShownStatus
+
+
+def find_time(ts: int | None) -> datetime | None:
+    """Return the time of a TSO; None without one, and after the year 9999."""
+    try:
+        return to_datetime(ts) if ts else None
+    except OverflowError:
+        return None
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """A record of a changefeed."""
+
+    changefeed: str
+
+
+class Table(Record, frozen=True, kw_only=True):
+    """`tables`: a table."""
+
+    database: str
+    table: str
+    status: ShownStatus
+    reason: str | None
+    # The DDL at which it was paused, if a DDL is the reason.
+    blocking_ddl: str | None
+    rows: int | None
+    resolved_ts: int | None
+    resolved_at: datetime | None
+    # How long ago that was.
+    age_seconds: float | None
+    schema_version: int | None
+    incarnation: str | None
+    path: str | None
+    delta_version: int | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.database}.{self.table}"
+
+
+class LedgerSource(Record, frozen=True, kw_only=True, tag_field="record", tag="source"):
+    """`ledger`: all input, the first record."""
+
+    what: str
+    input: int
+    decoded: int
+    waiting: int
+    quarantined: int
+    balances: bool
+    faults: list[str]
+
+
+class LedgerTable(Record, frozen=True, kw_only=True, tag_field="record", tag="table"):
+    """`ledger`: the row events of a table's name."""
+
+    table: str
+    input: int
+    applied: int
+    superseded: int
+    quarantined: int
+    waiting: int
+    repeated: int
+    missing: int
+    balances: bool
+
+
+class LedgerPartial(Record, frozen=True, kw_only=True, tag_field="record", tag="partial"):
+    """`ledger`: a table whose rows were never input, or not all of them."""
+
+    table: str
+    reason: str
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """What a run met, and an operator should know."""
+
+    kind: str
+    database: str | None
+    table: str | None
+    commit_ts: int | None
+    commit_at: datetime | None
+    position: str | None
+    reason: str
+
+
+class Advance(Record, frozen=True, kw_only=True):
+    """`advance`: what it did."""
+
+    resolved_ts: int | None
+    resolved_at: datetime | None
+    lag_seconds: float | None
+    what: Literal["files", "records"]
+    input: int
+    input_bytes: int
+    row_changes: int
+    ddls: int
+    input_quarantined: int
+    files_waiting: int
+    tables_changed: int
+    tables_replayed: int
+    rows_applied: int
+    rows_quarantined: int
+    seconds: float
+    problems: list[Problem]
+
+
+class Load(Record, frozen=True, kw_only=True):
+    """`load`: a table."""
+
+    table: str
+    result: Literal["loaded", "already loaded", "left out", "failed", "skipped"]
+    reason: str | None
+    rows: int
+    quarantined: int
+    load_ts: int
+    load_at: datetime | None
+    origin: str
+
+
+class Maintain(Record, frozen=True, kw_only=True):
+    """`maintain`: what it did."""
+
+    tables_compacted: int
+    files_before: int
+    files_after: int
+    retain_days: int | None
+    expire_days: int | None
+    records_expired: int
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """A row that differs; without its values."""
+
+    what: str
+    key: str | None
+    copies: int
+    columns: list[str]
+    cause: str
+
+
+class Verify(Record, frozen=True, kw_only=True):
+    """`verify`: a table."""
+
+    database: str
+    table: str
+    verdict: Verdict
+    reason: str | None
+    resolved_ts: int | None
+    resolved_at: datetime | None
+    lake_rows: int | None
+    upstream_rows: int | None
+    different_rows: int
+    is_complete: bool
+    in_flight: int
+    ranges: int
+    rows_sent: int
+    seconds: float
+    left_out: list[str]
+    differences: list[Difference]
+
+
+class Quarantine(Record, frozen=True, kw_only=True):
+    """`quarantine`: a reason, with the first of the input or rows that have it."""
+
+    stage: str
+    database: str | None
+    table: str | None
+    reason: str
+    count: int
+    commit_ts: int | None
+    commit_at: datetime | None
+    position: str
+    # Whether a table may lack them.
+    is_open: bool
+
+
+class Column(Struct, frozen=True, kw_only=True):
+    """A column in a version of a schema."""
+
+    name: str
+    type: str
+    nullable: bool
+    default: str | None
+    default_is_expression: bool
+    generated: str | None
+
+
+class Schema(Record, frozen=True, kw_only=True):
+    """`schema`: a version of a table's schema."""
+
+    incarnation: str
+    database: str
+    table: str
+    valid_from_ts: int
+    valid_from_at: datetime | None
+    schema_version: int | None
+    origin: str
+    ddl_type: str | None
+    sql: str | None
+    # Whether the table ends with it.
+    ends: bool
+    columns: list[Column]
+    key: list[str]
+    # What it changed, in words; none in the first version of a table.
+    changes: list[str]
