@@ -13,6 +13,7 @@ from ticdc_assets.cli import texts
 from ticdc_assets.cli.option_values import (
     parse_count,
     parse_days,
+    parse_duration,
     parse_pattern,
     parse_table,
     parse_tso,
@@ -99,6 +100,7 @@ def make_parser() -> Parser:
     commands = parser.add_commands()
     _add_reading(commands)
     _add_running(commands)
+    _add_monitoring(commands)
     _add_showing(commands)
     _add_repairing(commands)
     add_simulations(partial(_add_command, commands))
@@ -148,6 +150,19 @@ def _add_running(commands: "argparse._SubParsersAction[Parser]") -> None:
         help="delete older decoded records of topics from `raw` (default: keep all)",
     )
     _add_format(maintain, ("text", "json"))
+
+
+def _add_monitoring(commands: "argparse._SubParsersAction[Parser]") -> None:
+    status = _add_command(commands, "status", "status", "show how far changefeeds have got")
+    _add_lake(status, "default: all that FILE declares")
+    status.add_argument(
+        "--max-lag",
+        metavar="DURATION",
+        type=parse_duration,
+        help="exit code 1 if one lags further behind, such as 10m (default: $TICDC_MAX_LAG, else"
+        " 10m, and no such exit code)",
+    )
+    _add_format(status, ("text", "json"))
 
 
 def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
@@ -244,7 +259,7 @@ def _add_command(
     return command
 
 
-def _add_changefeed(command: Parser) -> None:
+def _add_changefeed(command: Parser, which: str = "required if FILE declares several") -> None:
     source = command.add_argument_group("changefeed")
     source.add_argument(
         "--changefeeds",
@@ -252,12 +267,12 @@ def _add_changefeed(command: Parser) -> None:
         type=Path,
         help="declarations (default: $TICDC_CHANGEFEEDS, else ./changefeeds.toml)",
     )
-    source.add_argument("--changefeed", metavar="ID", help="required if FILE declares several")
+    source.add_argument("--changefeed", metavar="ID", help=which)
     source.add_argument("--sink-uri", metavar="URI", help="a sink URI, instead of FILE and ID")
 
 
-def _add_lake(command: Parser) -> None:
-    _add_changefeed(command)
+def _add_lake(command: Parser, which: str = "required if FILE declares several") -> None:
+    _add_changefeed(command, which)
     lake = command.add_argument_group("lake")
     lake.add_argument(
         "--lake", metavar="DIR", help="path or URI (default: $TICDC_LAKE, else ./lake)"

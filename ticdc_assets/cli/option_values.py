@@ -3,6 +3,7 @@
 import argparse
 from datetime import UTC, datetime
 
+from ticdc_assets.changefeed.sink_uri import go_duration
 from ticdc_assets.changefeed.table_pattern import parse_pattern as check_pattern
 from ticdc_assets.events.tso_text import parse_tso as parse_tso_text
 from ticdc_assets.safe_text import quote_given
@@ -56,3 +57,11 @@ def parse_tso(text: str) -> int:
 def parse_seconds(text: str) -> float:
     """Parse a number of seconds, which may be 0."""
     return 0.0 if text == "0" else float(parse_count(text))
+
+
+def parse_duration(text: str) -> float:
+    """Parse a duration such as 90s, 10m or 1h30m as seconds."""
+    try:
+        return go_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{quote_given(text)} {error}") from None

@@ -12,7 +12,9 @@ from typing import Literal
 from msgspec import Struct
 
 from ticdc_assets.events.tso import to_datetime
+from ticdc_assets.lake.store.last_run import RunCommand, RunResult
 from ticdc_assets.lake.verify.results import Verdict
+from ticdc_assets.lake.views.status import ChangefeedState
 from ticdc_assets.plan.state import ShownStatus
 
 
@@ -28,6 +30,41 @@ class Record(Struct, frozen=True, kw_only=True):
     """A record of a changefeed."""
 
     changefeed: str
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """The last run of a changefeed."""
+
+    command: RunCommand
+    result: RunResult
+    started_at: datetime
+    ended_at: datetime | None
+    reason: str | None
+
+
+class Status(Record, frozen=True, kw_only=True):
+    """`status`: a changefeed."""
+
+    state: ChangefeedState
+    reason: str | None
+    is_late: bool
+    lag_seconds: float | None
+    checkpoint_lag_seconds: float | None
+    lake_lag_seconds: float | None
+    max_lag_seconds: float
+    checkpoint_ts: int | None
+    checkpoint_at: datetime | None
+    resolved_ts: int | None
+    resolved_at: datetime | None
+    newest_input_at: datetime | None
+    records_behind: int | None
+    applied_at: datetime | None
+    tables: int
+    paused: int
+    waiting: int
+    partial: int
+    quarantined: int
+    last_run: Run | None
 
 
 class Table(Record, frozen=True, kw_only=True):

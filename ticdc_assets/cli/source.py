@@ -25,6 +25,8 @@ from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 from ticdc_assets.stream.recognition import recognize_folder, recognize_topic
 
+NOT_DECLARED = "declares no changefeed: add each as [[changefeed]]"
+
 
 def find_changefeed(options: argparse.Namespace) -> Changefeed:
     """Return the changefeed that the options name."""
@@ -51,6 +53,17 @@ def find_changefeed(options: argparse.Namespace) -> Changefeed:
         reason = f"declares no changefeed {given}, only {', '.join(feeds)}{hint}"
         raise ConfigError(reason, file=str(file), setting="--changefeed")
     return feeds[options.changefeed]
+
+
+def find_changefeeds(options: argparse.Namespace) -> list[Changefeed]:
+    """Return the changefeed that the options name, or else all that are declared."""
+    if options.sink_uri is not None or options.changefeed is not None:
+        return [find_changefeed(options)]
+    file = find_changefeeds_file(options.changefeeds)
+    feeds = list(load_changefeeds(file).values())
+    if not feeds:
+        raise ConfigError(NOT_DECLARED, file=str(file))
+    return feeds
 
 
 def format_command(

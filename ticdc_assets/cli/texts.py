@@ -28,8 +28,9 @@ INTERRUPTED = "interrupted; everything committed so far is kept: run the command
 ALL = """\
 Turn the output of TiCDC into a lake of Delta tables that equal the upstream tables (advance), start
 them with existing rows (load), inspect it (tables, show, snapshot, events, why, schema, ledger),
-compare it with upstream (verify) and repair it (resume, rebuild, maintain); or read a small
-changefeed without a lake (decode, replay), and convert TSOs (tso).
+compare it with upstream (verify) and repair it (resume, rebuild, maintain); watch a
+deployment (status); or read a small changefeed without a lake (decode, replay), and convert TSOs
+(tso).
 """
 
 DEMO_PROTOCOLS = ("csv", "canal-json", "simple", "open-protocol")
@@ -77,6 +78,13 @@ applied, how long ago that was, and for a stopped table the reason and the comma
 it.  A pattern is written as in filter.rules of TiCDC; the last one that matches decides.  With
 --paths, list the Delta table of each, and the Delta version to read: the one in the newest
 snapshot.
+""",
+    "status": """\
+Print how far every declared changefeed has got, or the one that --changefeed names: how far TiCDC
+lags behind (checkpoint lag), how far the lake lags behind that (lake lag), both together (lag),
+when TiCDC wrote last, how many tables are paused, waiting and partial, what is in the quarantine,
+and how the last run ended.  What needs a person comes first.  With --max-lag, the exit code is 1 if
+the lag of a changefeed exceeds it, or if nothing can be read or was applied yet.
 """,
     "show": """\
 Print the rows of a table, or write all tables, as they were in TiDB at any applied TSO.  Formats:

@@ -1,0 +1,145 @@
+"""`status`: how far every changefeed has got, and what needs a person."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from resources.lake import get_lake_root
+from resources.max_lag import read_max_lag
+from resources.patience import PatientCaller
+from resources.source_state import read_lake_states, read_source_states
+from ticdc_assets.cli import records, texts
+from ticdc_assets.cli.output import print_records, warn
+from ticdc_assets.cli.patience import PATIENCE, end_command
+from ticdc_assets.cli.source import find_changefeeds, format_command
+from ticdc_assets.events.duration import format_seconds
+from ticdc_assets.lake.store.last_run import LastRun
+from ticdc_assets.lake.views.status import LakeState, SourceState, judge
+
+_HEAD = (
+    *("changefeed", "state", "lag", "checkpoint lag", "lake lag", "newest input", "tables"),
+    *("paused", "waiting", "partial", "quarantined", "last run"),
+)
+_NUMBERS = frozenset(range(2, 11))
+_BAD_RESULTS = ("failed", "interrupted", "killed")
+
+
+def status(options: argparse.Namespace) -> int:
+    """Print a line per changefeed."""
+    feeds = find_changefeeds(options)
+    max_lag = read_max_lag() if options.max_lag is None else options.max_lag
+    root = get_lake_root(options.lake)
+    caller = PatientCaller(PATIENCE)
+    lakes = read_lake_states(feeds, root, caller)
+    sources = read_source_states(feeds, root, lakes, caller, max_lag)
+    found = [_make_record(feed.id, sources[feed.id], lakes[feed.id], max_lag) for feed in feeds]
+    found.sort(key=_rank)
+    print_records(options, found, format_status)
+    for record in found:
+        for line in _list_needs(options, record):
+            warn(line)
+    is_wanted = options.max_lag is not None
+    return end_command(caller, 1 if is_wanted and any(record.is_late for record in found) else 0)
+
+
+def _make_record(id: str, source: SourceState, lake: LakeState, max_lag: float) -> records.Status:
+    lag = judge(source, lake, max_lag)
+    return records.Status(
+        changefeed=id,
+        state=lag.state,
+        reason=lag.reason,
+        is_late=lag.is_late,
+        lag_seconds=_round(lag.seconds),
+        checkpoint_lag_seconds=_round(lag.checkpoint_seconds),
+        lake_lag_seconds=_round(lag.lake_seconds),
+        max_lag_seconds=max_lag,
+        checkpoint_ts=source.checkpoint_ts,
+        checkpoint_at=records.find_time(source.checkpoint_ts),
+        resolved_ts=lake.resolved_ts or None,
+        resolved_at=records.find_time(lake.resolved_ts),
+        newest_input_at=source.newest_at,
+        records_behind=source.records_behind,
+        applied_at=lake.applied_at,
+        tables=lake.tables,
+        paused=lake.paused,
+        waiting=lake.waiting,
+        partial=lake.partial,
+        quarantined=lake.quarantined,
+        last_run=None if lake.last_run is None else _make_run(lake.last_run),
+    )
+
+
+def _make_run(run: LastRun) -> records.Run:
+    return records.Run(
+        command=run.command,
+        result=run.result,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        reason=run.reason,
+    )
+
+
+def _round(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
+
+
+def _rank(record: records.Status) -> tuple[object, ...]:
+    """Order what needs a person first."""
+    has_failed = record.last_run is not None and record.last_run.result in _BAD_RESULTS
+    is_well = record.state == "up to date"
+    return not record.is_late, is_well, not record.paused, not has_failed, record.changefeed
+
+
+def format_status(found: Sequence[records.Status]) -> list[str]:
+    """Format the changefeeds in aligned columns."""
+    now = datetime.now(UTC)
+    rows = [list(_HEAD)]
+    for record in found:
+        lags = (record.lag_seconds, record.checkpoint_lag_seconds, record.lake_lag_seconds)
+        counts = (record.tables, record.paused, record.waiting, record.partial, record.quarantined)
+        rows.append(
+            [
+                *(record.changefeed, record.state),
+                *("" if lag is None else format_seconds(lag) for lag in lags),
+                _format_age(record.newest_input_at, now),
+                *(f"{count:,}" for count in counts),
+                _format_run(record.last_run, now),
+            ]
+        )
+    return texts.align_columns(rows, _NUMBERS)
+
+
+def _format_age(moment: datetime | None, now: datetime) -> str:
+    if moment is None:
+        return ""
+    return f"{format_seconds(max((now - moment).total_seconds(), 0.0))} ago"
+
+
+def _format_run(run: records.Run | None, now: datetime) -> str:
+    if run is None:
+        return ""
+    began = "began " if run.ended_at is None else ""
+    return f"{run.command} {run.result}, {began}{_format_age(run.ended_at or run.started_at, now)}"
+
+
+def _list_needs(options: argparse.Namespace, record: records.Status) -> Iterator[str]:
+    """Say what needs a person, and what to do."""
+    id, run = record.changefeed, record.last_run
+    if record.state != "up to date":
+        yield f"{record.state}: {id}: {record.reason}"
+    if run is not None and run.result in _BAD_RESULTS:
+        yield f"last run: {id}: {run.command} {run.result}" + (
+            f": {run.reason}" if run.reason else ""
+        )
+    if record.paused:
+        tables = texts.format_count(record.paused, "paused table")
+        yield f"paused: {id}: {tables}: see {_format_command(options, 'tables', id)}"
+    if record.quarantined:
+        inputs = texts.format_count(record.quarantined, "input or row", "inputs and rows")
+        command = _format_command(options, "quarantine", id)
+        yield f"quarantined: {id}: {inputs}, which tables may lack: see {command}"
+
+
+def _format_command(options: argparse.Namespace, command: str, id: str) -> str:
+    chosen = {} if options.sink_uri is not None else {"changefeed": id}
+    return format_command(argparse.Namespace(**{**vars(options), **chosen}), command)
