@@ -7,6 +7,7 @@ followed, and no pipe or device is opened.
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import BinaryIO, NamedTuple
 
 _LINK = "a symbolic link is not followed: replace it by what it refers to"
@@ -31,17 +32,42 @@ def list_files(root: str) -> Iterator[FileEntry]:
     start = os.fsencode(root or "/")
     pending = [start]
     while pending:
-        directory = pending.pop()
-        try:
-            with os.scandir(directory) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append(entry.path)
-                    elif described := _describe(entry, os.path.relpath(entry.path, start)):
-                        yield described
-        except FileNotFoundError:
-            # It is gone, or not there yet.
-            continue
+        for path, entry in _list_directory(pending.pop(), start):
+            if entry is None:
+                pending.append(path)
+            else:
+                yield entry
+
+
+def list_directory(root: str, directory: str) -> tuple[list[str], list[FileEntry]]:
+    """Return the directories and files directly in a directory of a folder; paths are below that.
+
+    Raise `OSError` if it cannot be listed.
+    """
+    start = os.fsencode(root or "/")
+    directories, files = [], []
+    for path, entry in _list_directory(os.path.join(start, os.fsencode(directory)), start):
+        if entry is not None:
+            files.append(entry)
+        else:
+            # TiCDC writes UTF-8.
+            with suppress(UnicodeDecodeError):
+                directories.append(os.path.relpath(path, start).decode())
+    return directories, files
+
+
+def _list_directory(directory: bytes, start: bytes) -> Iterator[tuple[bytes, FileEntry | None]]:
+    """Yield what is in a directory, by its path; None stands for a directory."""
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    yield entry.path, None
+                elif described := _describe(entry, os.path.relpath(entry.path, start)):
+                    yield entry.path, described
+    except FileNotFoundError:
+        # It is gone, or not there yet.
+        return
 
 
 def _describe(entry: os.DirEntry[bytes], path: bytes) -> FileEntry | None:

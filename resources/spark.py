@@ -13,12 +13,10 @@ import atexit
 import logging
 import os
 import re
-import socket
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
-from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -35,18 +33,14 @@ from resources.spark_settings import (
     SESSION_SETTINGS,
     choose_java_home,
     choose_settings,
+    reach_server,
+    require_master,
 )
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.safe_text import remember_secrets_in
 
 LOG = "TICDC_SPARK_LOG"
 LOST_SERVER = "the Spark server ended during this run"
-
-# The forms of a master's URL, and of a Spark Connect server's.
-_MASTER = re.compile(r"local(\[[\w*,\s]+\])?|yarn|(spark|mesos|k8s)://\S+", re.ASCII)
-_CONNECT = re.compile(
-    r"sc://(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:[0-9]{1,5})?(/(;[\w-]+=[^;]*)*)?", re.ASCII
-)
 
 # Delta's error conditions for a concurrent commit: a lake in an object store has no lock.
 _CONCURRENT_COMMIT = re.compile(r"\[DELTA_(CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)\]")
@@ -66,7 +60,7 @@ def get_session(
     shared = None if stated else shared_session.open_shared_session()
     url = stated or shared or "local[*]"
     remember_secrets_in(url)
-    _require_master(url)
+    require_master(url)
     _silence_query_loggers()
     if url.startswith("sc://"):
         return _connect(url, settings or {}, is_shared=url == shared)
@@ -103,17 +97,6 @@ def describe_session(spark: SparkSession) -> str:
 
 def _is_of_server(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect.")
-
-
-def _require_master(url: str) -> None:
-    """Raise a `ConfigError` for a malformed URL, in which a secret can be anywhere."""
-    if url.startswith("sc:"):
-        if not _CONNECT.fullmatch(url):
-            reason = "must be sc://HOST:PORT, or sc://HOST:PORT/;token=… with parameters"
-            raise ConfigError(reason, setting=MASTER)
-    elif not _MASTER.fullmatch(url):
-        reason = "must be local[*], the URL of a master, or sc://HOST:PORT for Spark Connect"
-        raise ConfigError(reason, setting=MASTER)
 
 
 def has_lost_server(error: BaseException) -> bool:
@@ -197,10 +180,8 @@ def _require_delta(spark: SparkSession, reason: str, *, probe: bool) -> None:
 
 def _require_server(url: str) -> None:
     """Raise a `ConfigError` if nothing listens; the client itself would retry for ten minutes."""
-    address = urlsplit(url)
     try:
-        with socket.create_connection((address.hostname, address.port or 15002), timeout=10):
-            pass
+        reach_server(url)
     except (OSError, ValueError) as error:
         raise _make_session_error(url, error) from None
 

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import tempfile
 from contextlib import suppress
 from functools import cache
@@ -23,6 +24,14 @@ from ticdc_assets.errors import ConfigError
 MASTER = "TICDC_SPARK_MASTER"
 MEMORY = "TICDC_SPARK_MEMORY"
 
+# The forms of a master's URL, and of a Spark Connect server's.
+_MASTER = re.compile(r"local(\[[\w*,\s]+\])?|yarn|(spark|mesos|k8s)://\S+", re.ASCII)
+_CONNECT = re.compile(
+    r"sc://(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:[0-9]{1,5})?(/(;[\w-]+=[^;]*)*)?", re.ASCII
+)
+_CONNECT_PORT = 15002
+# In seconds.
+_CONNECT_TIMEOUT = 10
 _MEMORY_FORM = re.compile(r"[1-9][0-9]*[mgt]", re.IGNORECASE)
 _GIB = 1 << 30
 _FEW_CORES = 2
@@ -101,10 +110,29 @@ _S3_SETTINGS = {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSyst
 _GCS_SETTINGS = {"spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem"}
 
 
+def require_master(url: str) -> None:
+    """Raise a `ConfigError` for a malformed URL, in which a secret can be anywhere."""
+    if url.startswith("sc:"):
+        if not _CONNECT.fullmatch(url):
+            reason = "must be sc://HOST:PORT, or sc://HOST:PORT/;token=… with parameters"
+            raise ConfigError(reason, setting=MASTER)
+    elif not _MASTER.fullmatch(url):
+        reason = "must be local[*], the URL of a master, or sc://HOST:PORT for Spark Connect"
+        raise ConfigError(reason, setting=MASTER)
+
+
+def reach_server(url: str) -> None:
+    """Connect to a Spark Connect server; raise `OSError` or `ValueError` if nothing listens."""
+    address = urlsplit(url)
+    place = address.hostname, address.port or _CONNECT_PORT
+    with socket.create_connection(place, timeout=_CONNECT_TIMEOUT):
+        pass
+
+
 def choose_settings(master: str, lake: str | None) -> dict[str, str]:
     """Choose all settings of a driver that is to be started, for a lake at a path or URI."""
     java = find_java()
-    chosen = _choose_driver_settings(master) | _choose_jars(master, lake or "")
+    chosen = _choose_driver_settings(master) | choose_jars(master, lake or "")
     chosen["spark.driver.extraJavaOptions"] = _choose_java_options(java, chosen.get(_CLASS_PATH))
     return chosen | DELTA_SETTINGS | SESSION_SETTINGS | _LITERAL_SETTINGS
 
@@ -127,7 +155,7 @@ def _choose_driver_settings(master: str) -> dict[str, str]:
         "spark.python.daemon.module": "resources.spark_worker",
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": _locate_file("fairscheduler.xml"),
-        "spark.driver.memory": _read_memory() or f"{_choose_memory() >> 20}m",
+        "spark.driver.memory": read_memory() or f"{_choose_memory() >> 20}m",
         # Nothing is stored there, but Spark creates it, by default in the working directory.
         "spark.sql.warehouse.dir": (_make_temporary_folder() / "warehouse").as_uri(),
     }
@@ -140,7 +168,7 @@ def _choose_driver_settings(master: str) -> dict[str, str]:
     return chosen
 
 
-def _read_memory() -> str:
+def read_memory() -> str:
     """Return what TICDC_SPARK_MEMORY states: Java takes fewer forms than Spark documents."""
     stated = os.environ.get(MEMORY, "").strip()
     if stated and not _MEMORY_FORM.fullmatch(stated):
@@ -214,7 +242,7 @@ def _read_site_settings() -> str:
     return ""
 
 
-def _choose_jars(master: str, lake: str) -> dict[str, str]:
+def choose_jars(master: str, lake: str) -> dict[str, str]:
     """Choose the jars of Delta and of the lake's object store, and how Java loads them."""
     scheme = urlsplit(lake).scheme.lower() if "://" in lake else ""
     store = _STORES.get(scheme)

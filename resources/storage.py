@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from pyarrow import ArrowException, NativeFile, fs
 
 from resources.credentials import fetch_google_token, read_aws_profile
-from resources.local_files import FileEntry, list_files, open_file, read_file
+from resources.local_files import FileEntry, list_directory, list_files, open_file, read_file
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import FilePosition, Quarantined
@@ -101,7 +101,7 @@ class Folder:
         except (OSError, ArrowException) as error:
             raise self._error(f"cannot be listed: {describe_error(error)}") from None
         for path, size, modified_ns in files:
-            yield FileEntry(path.removeprefix(self._root).lstrip("/"), size, modified_ns)
+            yield FileEntry(self._relative(path), size, modified_ns)
 
     def read(self, path: str) -> bytes:
         """Read a whole file; raise `FileNotFoundError` or another `OSError`."""
@@ -133,6 +133,29 @@ class Folder:
             raise FileNotFoundError("the file does not exist") from None
         except (OSError, ArrowException) as error:
             raise OSError(describe_error(error)) from None
+
+    def list_directory(self, directory: str = "") -> tuple[list[str], list[FileEntry]]:
+        """Return the directories and files directly in a directory, by their paths.
+
+        Their number does not grow with that of all files.
+        """
+        try:
+            if isinstance(self._opened, fs.LocalFileSystem):
+                return list_directory(self._root, directory)
+            place = "/".join(filter(None, (self._root, directory)))
+            selector = fs.FileSelector(place or "/", allow_not_found=True)
+            found = self._filesystem.get_file_info(selector)
+        except (OSError, ArrowException) as error:
+            raise self._error(f"cannot be listed: {describe_error(error)}") from None
+        directories = [self._relative(i.path) for i in found if i.type == fs.FileType.Directory]
+        return directories, [
+            FileEntry(self._relative(info.path), info.size or 0, info.mtime_ns or 0)
+            for info in found
+            if info.type == fs.FileType.File
+        ]
+
+    def _relative(self, path: str) -> str:
+        return path.removeprefix(self._root).lstrip("/")
 
     def modified_at(self, path: str) -> datetime | None:
         """Return when a file was last written; None if there is none, or the store does not say."""

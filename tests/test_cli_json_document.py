@@ -20,6 +20,7 @@ DOCUMENT = (Path(__file__).parents[1] / "docs" / "cli-json.md").read_text()
 SECTIONS = dict(re.findall(r"(?ms)^## `(\w+)`\n(.*?)(?=^## |\Z)", DOCUMENT))
 # Section: the records of a command, each a table.
 RECORDS: dict[str, list[type[msgspec.Struct]]] = {
+    "check": [records.Finding],
     "status": [records.Status],
     "tables": [records.Table],
     "ledger": [records.LedgerSource, records.LedgerTable, records.LedgerPartial],

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.golden import GOLDEN, meta, storage_tree
+from tests.golden import GOLDEN, find_folder, meta, storage_tree
 from tests.truth import TrueTable, truth
 
 PLAIN = "lifecycle/simple-json"
@@ -39,7 +39,7 @@ def unpacked(dataset: str, folder: Path) -> Path:
     parameters = meta(dataset)["sink-uri"].partition("?")[2]
     uri = f"file://{str(folder).replace(' ', '%20')}?{parameters}"
     feeds = folder.parent / "folder.toml"
-    config = GOLDEN / dataset / "changefeed.toml"
+    config = find_folder(dataset) / "changefeed.toml"
     feeds.write_text(f'[[changefeed]]\nid = "f"\nsink-uri = "{uri}"\nconfig = "{config}"\n')
     return feeds
 

@@ -163,7 +163,7 @@ sys.exit(cli.main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("words", [("status", "--max-lag", "10m")])
+@pytest.mark.parametrize("words", [("status", "--max-lag", "10m"), ("check",)])
 def test_monitoring_takes_neither_spark_nor_dagster(words: tuple[str, ...]) -> None:
     declare("well")
     write("well", 1, 1)

@@ -15,6 +15,8 @@ import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from resources.catalog import read_catalog, read_last_row
+from resources.folder_sample import find_sample
+from resources.inspect_source import inspect_source
 from resources.lake import get_lake_root
 from resources.load_source import open_export
 from resources.source import read_checkpoint
@@ -73,6 +75,10 @@ def test_a_folder_reads_as_on_disk(server: str) -> None:
     sizes = {entry.path: entry.size for entry in folder.entries()}
     assert sizes == {path: len(content) for path, content in tree.items()}
     assert folder.head("metadata", 3) == tree["metadata"][:3]
+    *schemas, data = find_sample(folder)
+    assert data in tree
+    assert {data, *schemas} <= tree.keys()
+    assert inspect_source(declared(server))[-1].result == "ok"
     with pytest.raises(FileNotFoundError):
         folder.read("no such/file")
     # Hadoop's name for the same.

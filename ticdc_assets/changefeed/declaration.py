@@ -12,10 +12,16 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from ticdc_assets.changefeed.client_settings import ClientSettings
+from ticdc_assets.changefeed.contradictions import DELETE_ONLY, LARGE, check_contradictions
 from ticdc_assets.changefeed.csv_dialect import CsvDialect, find_fault, read_dialect
 from ticdc_assets.changefeed.dispatcher import Dispatcher, read_dispatchers
 from ticdc_assets.changefeed.entry import MAX_BYTES, MAX_RECORDS, ChangefeedEntry, Start
-from ticdc_assets.changefeed.omissions import list_omissions, may_lack_columns, may_lack_deletes
+from ticdc_assets.changefeed.omissions import (
+    Omission,
+    list_omissions,
+    may_lack_columns,
+    may_lack_deletes,
+)
 from ticdc_assets.changefeed.server_version import ServerRules, ServerVersion, find_rules
 from ticdc_assets.changefeed.settings import Settings
 from ticdc_assets.changefeed.sink_uri import (
@@ -51,10 +57,8 @@ _DATE_SEPARATORS: tuple[DateSeparator, ...] = ("day", "none", "year", "month")
 _PLAIN_DATE_SEPARATORS: tuple[DateSeparator, ...] = ("none", "day", "year", "month")
 _DIGITS = "must be 6 to 20: TiCDC takes 20 in place of any other number, so remove the setting"
 _CODEC = "sink.kafka-config.codec-config"
-_LARGE = "sink.kafka-config.large-message-handle"
 _PARTITION_NUM = "sink.kafka-config.partition-num"
 _STORAGE = "sink.cloud-storage-config"
-_DELETE_ONLY = "sink.delete-only-output-handle-key-columns"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +104,8 @@ class Changefeed:
     server_version: ServerVersion | None = None
     # The tables that are sent: the last pattern that matches one decides; none: all tables.
     filter_rules: tuple[str, ...] = ()
-    # What the settings leave out of the stream, one sentence per setting.
-    omissions: tuple[str, ...] = ()
+    # What the settings leave out of the stream.
+    omissions: tuple[Omission, ...] = ()
     may_lack_deletes: bool = False
     may_lack_columns: bool = False
     force_replicate: bool = False
@@ -144,7 +148,7 @@ def load_changefeeds(path: Path) -> dict[str, Changefeed]:
     feeds: dict[str, Changefeed] = {}
     owners: dict[tuple[str, str | None], str] = {}
     for number, entry in enumerate(entries, 1):
-        feed = _declare(ChangefeedEntry(entry, path, number))
+        feed = declare(ChangefeedEntry(entry, path, number))
         if feed.id in feeds:
             reason = "is declared twice: give one of them another id"
             raise ConfigError(reason, file=str(path), setting=f"changefeed {feed.id}")
@@ -177,10 +181,12 @@ def changefeed_from_uri(
         "claim-check-storage": claim_check_storage,
         "keys": None if keys is None else {table: list(names) for table, names in keys.items()},
     }
-    return _declare(ChangefeedEntry({k: v for k, v in settings.items() if v is not None}))
+    return declare(ChangefeedEntry({k: v for k, v in settings.items() if v is not None}))
 
 
-def _declare(entry: ChangefeedEntry) -> Changefeed:
+# Length: a line per setting.
+def declare(entry: ChangefeedEntry) -> Changefeed:
+    """Declare the changefeed of an entry."""
     uri = entry.sink_uri()
     toml = entry.config()
     settings = Settings(uri, toml)
@@ -200,16 +206,16 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         enable_tidb_extension=settings.flag(f"{_CODEC}.enable-tidb-extension"),
         content_compatible=settings.flag("sink.content-compatible"),
         only_output_updated_columns=settings.flag("sink.only-output-updated-columns"),
-        delete_only_output_handle_key_columns=settings.flag(_DELETE_ONLY),
+        delete_only_output_handle_key_columns=settings.flag(DELETE_ONLY),
         open_output_old_value=settings.flag("sink.open.output-old-value", default=True),
         large_message_handle_option=settings.one_of(
-            f"{_LARGE}.large-message-handle-option", _LARGE_OPTIONS
+            f"{LARGE}.large-message-handle-option", _LARGE_OPTIONS
         ),
         large_message_handle_compression=settings.one_of(
-            f"{_LARGE}.large-message-handle-compression", LARGE_COMPRESSIONS
+            f"{LARGE}.large-message-handle-compression", LARGE_COMPRESSIONS
         ),
         claim_check_storage=claim_check_storage,
-        claim_check_raw_value=settings.flag(f"{_LARGE}.claim-check-raw-value"),
+        claim_check_raw_value=settings.flag(f"{LARGE}.claim-check-raw-value"),
         csv=csv,
         terminator=csv.terminator,
         date_separator=_read_date_separator(settings, rules),
@@ -234,7 +240,7 @@ def _declare(entry: ChangefeedEntry) -> Changefeed:
         options=Options({**toml.connection(), **uri.options}),
         claim_check_options=claim_check_options,
     )
-    _check(feed, settings)
+    check_contradictions(feed, settings)
     if feed.upstream is not None and feed.renames_tables:
         # It serves to compare and complete tables by their names.
         reason = "cannot be used with target-schema or target-table, which rename tables: remove it"
@@ -250,44 +256,6 @@ def _read_rules(settings: Settings, entry: ChangefeedEntry) -> ServerRules:
 def _read_date_separator(settings: Settings, rules: ServerRules) -> DateSeparator:
     choices = _PLAIN_DATE_SEPARATORS if rules.has_plain_folders else _DATE_SEPARATORS
     return settings.one_of("sink.date-separator", choices, fold=True)
-
-
-def _check(feed: Changefeed, settings: Settings) -> None:
-    """Raise for settings that TiCDC does not allow together, or that hide data from a consumer."""
-    if feed.delete_only_output_handle_key_columns:
-        if feed.protocol == "csv":
-            reason = "cannot be combined with csv, whose deletes have all columns: remove it"
-            raise settings.error(reason, _DELETE_ONLY)
-        if feed.force_replicate:
-            reason = "cannot be combined with force-replicate: set only one of them"
-            raise settings.error(reason, _DELETE_ONLY)
-    if (
-        feed.transport != "storage"
-        and feed.renames_tables
-        and any(d.topic for d in feed.dispatchers)
-    ):
-        # The names upstream choose a table's topic, and the stream has only the others.
-        reason = "cannot be read with target-schema or target-table: remove it, or those"
-        raise settings.error(reason, "sink.dispatchers.topic")
-    is_json_file = (feed.protocol, feed.transport) == ("canal-json", "storage")
-    # JSON text has no control characters, and may have any other.
-    if is_json_file and all(sign >= " " for sign in feed.terminator):
-        reason = "may be part of a record: set one with a line break, in the changefeed as well"
-        raise settings.error(reason, "sink.terminator")
-    option, name = feed.large_message_handle_option, f"{_LARGE}.large-message-handle-option"
-    if option == "none":
-        return
-    if feed.protocol == "csv":
-        raise settings.error("works on Kafka only, not with csv: remove it", name)
-    if feed.protocol == "canal-json" and not feed.enable_tidb_extension:
-        raise settings.error("needs enable-tidb-extension = true with canal-json", name)
-    if option == "claim-check":
-        if feed.claim_check_raw_value and feed.protocol == "open-protocol":
-            reason = "cannot be combined with open-protocol: remove it"
-            raise settings.error(reason, f"{_LARGE}.claim-check-raw-value")
-        if feed.claim_check_storage is None:
-            reason = "is missing: set it, or claim-check-storage of the changefeed"
-            raise settings.error(reason, f"{_LARGE}.claim-check-storage-uri")
 
 
 def _as_written(feed: Changefeed, rules: ServerRules) -> Changefeed:

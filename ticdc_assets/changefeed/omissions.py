@@ -3,7 +3,21 @@
 Every setting that `known_settings` says to leave data out has its sentence here.
 """
 
+from typing import NamedTuple
+
 from ticdc_assets.changefeed.toml import ChangefeedToml
+
+
+class Omission(NamedTuple):
+    """A setting, and what it keeps out of the stream."""
+
+    setting: str
+    what: str
+
+    def describe(self) -> str:
+        """Describe it in a sentence."""
+        return f"with {self.setting}, {self.what}"
+
 
 _WITH = (
     (
@@ -47,23 +61,25 @@ def may_lack_columns(toml: ChangefeedToml) -> bool:
     return toml.is_set("sink.column-selectors")
 
 
-def list_omissions(toml: ChangefeedToml) -> tuple[str, ...]:
-    """Describe what the settings leave out, one sentence per setting."""
-    omissions = [f"with {name}, {what}" for name, what in _WITH if toml.is_set(name)]
+def list_omissions(toml: ChangefeedToml) -> tuple[Omission, ...]:
+    """List what the settings leave out."""
+    omissions = [Omission(name, what) for name, what in _WITH if toml.is_set(name)]
     if toml.texts("filter.rules") not in ((), ("*.*",)):
-        omissions.append(
-            "with filter.rules, TiCDC sends only the tables that a rule matches: the lake has no"
-            " others, and a table that is renamed to any other name stays as it was"
+        what = (
+            "TiCDC sends only the tables that a rule matches: the lake has no others, and a table"
+            " that is renamed to any other name stays as it was"
         )
+        omissions.append(Omission("filter.rules", what))
     if toml.flag("ignore-ineligible-table") and not toml.flag("force-replicate"):
-        omissions.append(
-            "with ignore-ineligible-table, TiCDC sends no table without a primary key or a unique"
-            " key over NOT NULL columns: the lake has none of them"
+        what = (
+            "TiCDC sends no table without a primary key or a unique key over NOT NULL columns: the"
+            " lake has none of them"
         )
+        omissions.append(Omission("ignore-ineligible-table", what))
     days = toml.integer("sink.cloud-storage-config.file-expiration-days") or 0
     if days > 0 and (toml.text("sink.date-separator") or "day").lower() == "day":
-        omissions.append(
-            f"with file-expiration-days, TiCDC deletes its files after {days} days: what no run has"
-            " ingested by then is lost"
+        what = (
+            f"TiCDC deletes its files after {days} days: what no run has ingested by then is lost"
         )
+        omissions.append(Omission("file-expiration-days", what))
     return tuple(omissions)

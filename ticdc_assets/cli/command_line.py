@@ -153,6 +153,9 @@ def _add_running(commands: "argparse._SubParsersAction[Parser]") -> None:
 
 
 def _add_monitoring(commands: "argparse._SubParsersAction[Parser]") -> None:
+    check = _add_command(commands, "check", "check", "find what is wrong, without running anything")
+    _add_lake(check, "default: all that FILE declares")
+    _add_format(check, ("text", "json"))
     status = _add_command(commands, "status", "status", "show how far changefeeds have got")
     _add_lake(status, "default: all that FILE declares")
     status.add_argument(

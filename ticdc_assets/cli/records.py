@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from resources.finding import Finding as Finding
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.store.last_run import RunCommand, RunResult
 from ticdc_assets.lake.verify.results import Verdict

@@ -28,9 +28,9 @@ INTERRUPTED = "interrupted; everything committed so far is kept: run the command
 ALL = """\
 Turn the output of TiCDC into a lake of Delta tables that equal the upstream tables (advance), start
 them with existing rows (load), inspect it (tables, show, snapshot, events, why, schema, ledger),
-compare it with upstream (verify) and repair it (resume, rebuild, maintain); watch a
-deployment (status); or read a small changefeed without a lake (decode, replay), and convert TSOs
-(tso).
+compare it with upstream (verify) and repair it (resume, rebuild, maintain); check a deployment
+before it runs (check), and watch it (status); or read a small changefeed without a lake (decode,
+replay), and convert TSOs (tso).
 """
 
 DEMO_PROTOCOLS = ("csv", "canal-json", "simple", "open-protocol")
@@ -78,6 +78,13 @@ applied, how long ago that was, and for a stopped table the reason and the comma
 it.  A pattern is written as in filter.rules of TiCDC; the last one that matches decides.  With
 --paths, list the Delta table of each, and the Delta version to read: the one in the newest
 snapshot.
+""",
+    "check": """\
+Check every declared changefeed, or the one that --changefeed names, and start nothing: read its
+declaration and a little of its source, ask the database upstream for its tables, write into the
+lake and remove that again, and find Java and the jars.  One line per finding: ok, warning or
+failure, the setting, and what to do.  What gives no answer within 20 seconds is a failure.  Exit
+code 1 if there is a failure, in the declaration as well, and 0 if there are warnings only.
 """,
     "status": """\
 Print how far every declared changefeed has got, or the one that --changefeed names: how far TiCDC

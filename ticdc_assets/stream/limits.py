@@ -63,7 +63,7 @@ def describe_limits(feed: Changefeed, seen: Collection[Ordering] = ()) -> list[s
             "this server does not read old values for CSV: an insert may be an update, which cannot"
             " be applied to a table without a key"
         )
-    limits.extend(feed.omissions)
+    limits.extend(omission.describe() for omission in feed.omissions)
     return limits
 
 

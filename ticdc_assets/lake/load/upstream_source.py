@@ -28,18 +28,13 @@ from ticdc_assets.lake.upstream.ddl_jobs import (
 )
 from ticdc_assets.lake.upstream.definition import read_definition
 from ticdc_assets.lake.upstream.snapshot import TableUnreadable, UpstreamSnapshot
-from ticdc_assets.lake.upstream.sql import decode
+from ticdc_assets.lake.upstream.sql import SYSTEM_DATABASES, decode
 from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
 from ticdc_assets.stream.routing import passes_filter
 
 # Of rows as texts; each portion is a commit.
 _BYTES_PER_COMMIT = 32 << 20
 _BYTES_PER_TASK = 4 << 20
-# What no changefeed sends.
-_SYSTEM = (
-    *("mysql", "sys", "information_schema", "performance_schema", "metrics_schema"),
-    *("inspection_schema", "lightning_task_info", "tidb_cdc"),
-)
 _KINDS = {"VIEW": "a view: it has no rows of its own", "SEQUENCE": "a sequence"}
 # How long to look for a TSO at which no DDL is unfinished, and how often, in seconds.
 _PATIENCE, _POLL_INTERVAL = 30.0, 0.5
@@ -62,7 +57,7 @@ class UpstreamSource:
         self.skipped: list[tuple[str, str]] = []
         self._tables: list[UpstreamTable] = []
         self.notes, unfinished = _list_unfinished(snapshot)
-        listed = ", ".join(f"'{name}'" for name in _SYSTEM)
+        listed = ", ".join(f"'{name}'" for name in SYSTEM_DATABASES)
         id = "TIDB_TABLE_ID" if snapshot.is_tidb else "NULL"
         rows = snapshot.query(
             f"SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, DATA_LENGTH, {id}"

@@ -6,6 +6,11 @@ from ticdc_assets.events import ColumnType
 from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.schema.types.mysql_type import describe
 
+# What no changefeed sends.
+SYSTEM_DATABASES = (
+    *("mysql", "sys", "information_schema", "performance_schema", "metrics_schema"),
+    *("inspection_schema", "lightning_task_info", "tidb_cdc"),
+)
 # TiDB keeps the bytes of these charsets as it got them, and those of others encoded.
 _ENCODED_BY_TIDB = ("gbk", "gb18030")
 
