@@ -46,7 +46,7 @@ def test_a_load_replaces_a_partial_table_that_has_a_history_and_changes(
         file.write('history = ["d.*"]\nchanges = ["d.*"]\n')
     # The table is partial.
     assert run("advance")[0] in (0, 1)
-    assert run("show", "d.t", "--format", "jsonl")[1] == b'{"id":"2"}\n'
+    assert run("show", "d.t", "--format", "json")[1] == b'{"id":"2"}\n'
     snapshots = [("snapshot", "--into", "now"), ("snapshot", "--into", "then", "--at", TSO + 1)]
     assert [run(*words)[0] for words in snapshots * 2] == [0] * 4
     folder = tmp_path / "export"
@@ -68,7 +68,7 @@ def test_a_load_replaces_a_partial_table_that_has_a_history_and_changes(
         assert code == 2
         assert err[-1].endswith("the lake has other rows of that ts since: choose another folder")
     shown = b'{"id":"1","v":"a"}\n{"id":"2","v":null}\n'
-    assert run("show", "d.t", "--format", "jsonl") == (0, shown, [])
+    assert run("show", "d.t", "--format", "json") == (0, shown, [])
     # No ts is that of a snapshot, and the table begins between the first two.
     assert run("show", "--at", f"{TSO},{TSO + 1},{TSO + 2}", "--out", "shown")[0] == 0
     # The lake begins with the load.
@@ -110,7 +110,7 @@ def test_rows_of_an_export_come_first_and_changes_follow(
     assert "already loaded" in out.decode()
     assert any(line.startswith("failed: d.odd: ") for line in err)
     assert run("advance")[0] == 0
-    code, out, _ = run("show", "d.t", "--format", "jsonl")
+    code, out, _ = run("show", "d.t", "--format", "json")
     assert out == b'{"id":"1","v":"a"}\n{"id":"2","v":null}\n'
 
     # No event has the row of the load.
@@ -118,7 +118,7 @@ def test_rows_of_an_export_come_first_and_changes_follow(
     code, out, err = run("why", "d.t", "1")
     loaded = f"{when}  load    from {folder}"
     assert (code, out.decode().splitlines(), err) == (0, [loaded, "    id: 1", "    v: a"], [])
-    code, out, err = run("why", "d.t", "v=a", "--format", "jsonl")
+    code, out, err = run("why", "d.t", "v=a", "--format", "json")
     (line,) = map(json.loads, out.splitlines())
     assert (line["op"], line["origin"]) == ("load", str(folder))
     assert (line["commit_ts"], line["after"]) == (TSO, {"id": "1", "v": "a"})
@@ -241,7 +241,7 @@ def test_rows_of_the_database_come_first_and_changes_follow(
     assert lines[2].split() == ["d.t", "1", "0", "loaded"]
     assert "skipped: d.w: a view: it has no rows of its own" in err
     assert run("advance")[0] == 0
-    assert run("show", "d.t", "--format", "jsonl")[1] == (
+    assert run("show", "d.t", "--format", "json")[1] == (
         b'{"id":"1","v":"a"}\n{"id":"2","v":null}\n'
     )
 

@@ -69,10 +69,10 @@ def test_a_table_that_stopped_at_a_statement_goes_on_without_it(
     # A lake that is named by no option is ./lake.
     assert Path("lake", "f", "applied").is_dir()
 
-    code, out, err = run("show", "d.t", "--format", "jsonl")
+    code, out, err = run("show", "d.t", "--format", "json")
     assert (code, out) == (1, b"")
     assert ODD in err[0]
-    code, out, err = run("show", "d.other", "--format", "jsonl")
+    code, out, err = run("show", "d.other", "--format", "json")
     # Its CREATE was not sent.
     assert (code, out) == (0, b'{"id":"7"}\n')
     assert [line.partition(": the changefeed")[0] for line in err] == ["partial: d.other"]
@@ -103,18 +103,18 @@ def test_a_table_that_stopped_at_a_statement_goes_on_without_it(
     code, out, err = run("resume", "d.t", "--skip-ddl")
     assert f"skipped at commit ts 7: {ODD}" in out.decode()
     assert b"d.t: live at 9" in out
-    assert run("show", "d.t", "--format", "jsonl") == (0, b'{"id":"1"}\n{"id":"2"}\n', [])
+    assert run("show", "d.t", "--format", "json") == (0, b'{"id":"1"}\n{"id":"2"}\n', [])
     assert run("ledger")[0] == 0
 
     # The statement may have emptied the table: a key that comes again is there once.
     dump(tmp_path / "records", [*messages, row("d", "t", 10, id="1"), watermark(12)])
     run("advance")
-    assert run("show", "d.t", "--format", "jsonl") == (0, b'{"id":"1"}\n{"id":"2"}\n', [])
+    assert run("show", "d.t", "--format", "json") == (0, b'{"id":"1"}\n{"id":"2"}\n', [])
 
     # Made anew, it is the same; the statement stays skipped.
     for words in (["d.t"], ["d.t", "D.T"], ["--all"]):
         assert b"d.t: live at 12" in run("rebuild", *words)[1]
-    assert run("show", "d.t", "--format", "jsonl")[1] == b'{"id":"1"}\n{"id":"2"}\n'
+    assert run("show", "d.t", "--format", "json")[1] == b'{"id":"1"}\n{"id":"2"}\n'
     assert run("ledger")[0] == 0
 
 

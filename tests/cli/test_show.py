@@ -84,10 +84,10 @@ def test_show_prints_a_table_as_the_source_had_it_at_any_tso(shop: Shop, run: Ru
     between = (first + second) // 2
     spark = f"note: this takes Spark: {between} lies between two snapshots"
     for ts, notes in ((second, []), (between, [spark])):
-        given = ("show", TABLE, "--format", "jsonl", "--at", ts, *shop.options)
+        given = ("show", TABLE, "--format", "json", "--at", ts, *shop.options)
         assert run(*given) == (0, b"".join(truth(shop, ts)[TABLE]), notes)
     # The newest is the default.
-    code, out, _ = run("show", TABLE, "--format", "jsonl", *shop.options)
+    code, out, _ = run("show", TABLE, "--format", "json", *shop.options)
     assert (code, out) == (0, b"".join(truth(shop, shop.simulation.checkpoints[-1])[TABLE]))
 
 
@@ -110,7 +110,7 @@ def test_csv_has_the_values_of_json_lines(shop: Shop, run: Run) -> None:
     for ts in ((), at):
         _, out, _ = run("show", TABLE, "--format", "csv", *ts, *shop.options)
         rows = list(csv.DictReader(io.StringIO(out.decode())))
-        _, lines, _ = run("show", TABLE, "--format", "jsonl", *ts, *shop.options)
+        _, lines, _ = run("show", TABLE, "--format", "json", *ts, *shop.options)
         expected = [json.loads(line) for line in lines.splitlines()]
         assert len(rows) > 10
         # For people, a key that is a number is in the order of numbers.
@@ -126,7 +126,7 @@ def test_events_are_printed_as_decode_does_by_commit_ts(shop: Shop, run: Run) ->
         if f"{event.get('database')}.{event.get('table')}" == TABLE
     }
     rows = [e for e in of_table.values() if e["event"] == "row change"]
-    code, out, err = run("events", TABLE, "--format", "jsonl", *shop.options)
+    code, out, err = run("events", TABLE, "--format", "json", *shop.options)
     assert (code, err) == (0, [])
     found = [json.loads(line) for line in out.splitlines()]
     dated = [event["commit_ts"] for event in found if "commit_ts" in event]
@@ -137,7 +137,7 @@ def test_events_are_printed_as_decode_does_by_commit_ts(shop: Shop, run: Run) ->
     for event in mine:
         same = of_table[event["position"]]
         assert {**event, "observed": None} == {**same, "observed": None}
-    _, out, _ = run("events", TABLE, "--format", "jsonl", "--limit", 3, *shop.options)
+    _, out, _ = run("events", TABLE, "--format", "json", "--limit", 3, *shop.options)
     assert [json.loads(line) for line in out.splitlines()] == found[-3:]
 
 

@@ -113,7 +113,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple
 def test_every_event_of_a_row_is_there_with_what_became_of_it(
     lake: tuple[object, ...], run: Run
 ) -> None:
-    code, out, err = run("why", "d.new", "1", "--format", "jsonl", *lake)
+    code, out, err = run("why", "d.new", "1", "--format", "json", *lake)
     assert (code, err) == (0, [])
     found = [json.loads(line) for line in out.splitlines()]
     assert [(e["commit_ts"], e["op"], e.get("status")) for e in found] == [
@@ -140,11 +140,11 @@ def test_every_event_of_a_row_is_there_with_what_became_of_it(
     # Events print values as `why` does, and as JSON lines as the stream states them.
     _, out, _ = run("events", "d.old", *lake)
     assert "insert  id=1, v=x, e=b" in out.decode()
-    _, out, _ = run("events", "d.old", "--format", "jsonl", *lake)
+    _, out, _ = run("events", "d.old", "--format", "json", *lake)
     rows = [event for event in map(json.loads, out.splitlines()) if "after" in event]
     assert rows[0]["after"] == {"id": "1", "v": "x", "e": "2"}
     # What cannot be applied is there with the reason.
-    code, out, _ = run("why", "d.new", "id=x", "--format", "jsonl", *lake)
+    code, out, _ = run("why", "d.new", "id=x", "--format", "json", *lake)
     (quarantined,) = map(json.loads, out.splitlines())
     assert quarantined["status"].startswith("quarantined: ")
 
@@ -152,7 +152,7 @@ def test_every_event_of_a_row_is_there_with_what_became_of_it(
 def test_other_columns_name_rows_too_and_what_is_not_searched_is_said(
     lake: tuple[object, ...], run: Run
 ) -> None:
-    code, out, err = run("why", "d.old", "V=1", "--format", "jsonl", *lake)
+    code, out, err = run("why", "d.old", "V=1", "--format", "json", *lake)
     # A column that the table no longer has names rows, too.
     assert b"again" in run("why", "d.new", "v=again", *lake)[1]
     note = "not searched: d.new from 27 (1970-01-01 00:00:00 UTC) on, which has no column v"

@@ -306,8 +306,6 @@ def _add_format(command: Parser, formats: tuple[str, ...]) -> None:
     command.add_argument(
         "--format",
         choices=formats,
-        # What it was called, and what files of such lines are called.
-        type=lambda name: "json" if name == "jsonl" else name,
         default=formats[0],
         help=f"{listed}: %(default)s",
     )
