@@ -19,8 +19,9 @@ def read_wanted(
     ts: int,
     *,
     more_may_come: bool = True,
-) -> None:
-    """Read definitions as a run does that applies what was sent up to a ts."""
+) -> list[str]:
+    """Read definitions as a run does that applies what was sent up to a ts; list those missing."""
+    missing: list[str] = []
     newest = ts - 1 if more_may_come else ts
     ready = [e for e in sent if getattr(e, "commit_ts", ts + 1) <= ts]
     rows = [
@@ -35,6 +36,11 @@ def read_wanted(
     ]
     changes = [e for e in ready if isinstance(e, SchemaChange) and e.commit_ts >= engine.now.ts]
     for key, wanted in find_wanted(engine.now, changes, rows).items():
-        for schema in upstream(wanted.ts) if wanted.ts <= newest else ():
-            if key_of(schema) == key:
-                engine.define(wanted.ts, schema, wanted.version)
+        if wanted.ts > newest:
+            continue
+        shown = {key_of(schema): schema for schema in upstream(wanted.ts)}
+        if key in shown:
+            engine.define(wanted.ts, shown[key], wanted.version)
+        else:
+            missing.append(wanted.table)
+    return missing

@@ -1,7 +1,7 @@
 """How upstream defines the tables of which the changefeed sent no CREATE, each at one ts."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -9,10 +9,14 @@ from msgspec import Struct
 from ticdc_assets.errors import UnreadableDdl
 from ticdc_assets.events import SchemaChange, TableSchema
 from ticdc_assets.plan.state import State
-from ticdc_assets.schema.catalog import TableKey, table_key
+from ticdc_assets.schema.catalog import TableKey, key_of, table_key
 from ticdc_assets.schema.ddl import statement as ddl
 from ticdc_assets.schema.ddl.reader import read_ddl
+from ticdc_assets.schema.name_resolution import list_renames
 from ticdc_assets.stream.ordering import OrderKey, Phase
+
+# What leaves a table that was there before.
+_LEAVING = (ddl.AlterTable, ddl.RenameTables, ddl.TruncateTable)
 
 
 class Definition(Struct, frozen=True, kw_only=True):
@@ -52,12 +56,16 @@ def find_wanted(
     """Find the tables that lack a definition.
 
     One that is known lacks it from where it is applied to.  Of one that only new events show, it is
-    wanted just before the first: one of `changes`, or what `first_rows` want.
+    wanted at the first: what `first_rows` want, or one of `changes`, which needs it or states the
+    table's schema.
     """
     wanted = {table_key(each.database, each.table): each for each in _find_known(state)}
     known = {key for key, _ in state.names}
     created: dict[TableKey, int] = {}
     first: dict[TableKey, list[Wanted]] = defaultdict(list)
+    changes = list(changes)
+    for each in _find_stated(known, changes):
+        first[table_key(each.database, each.table)].append(each)
     for change in changes:
         for database, table, is_new in _list_names(change):
             key = table_key(database, table)
@@ -86,15 +94,8 @@ def _find_known(state: State) -> Iterator[Wanted]:
 
 
 def _list_names(change: SchemaChange) -> Iterator[tuple[str, str, bool]]:
-    """List the tables that a DDL creates, and those whose columns and partitions it depends on.
-
-    Any other DDL on a table that the lake does not know leaves nothing in it.
-    """
-    try:
-        statements = read_ddl(change.sql)
-    except UnreadableDdl:
-        return
-    for statement in statements:
+    """List the tables that a DDL creates, and those whose columns and partitions it depends on."""
+    for statement in _read(change):
         names: list[tuple[ddl.Name, bool]] = []
         match statement:
             case ddl.CreateTable(name):
@@ -105,3 +106,45 @@ def _list_names(change: SchemaChange) -> Iterator[tuple[str, str, bool]]:
                 names = [(name, False), (exchange.table, False)]
         for named, is_new in names:
             yield named.database or change.database, named.table, is_new
+
+
+def _find_stated(known: Collection[TableKey], changes: Sequence[SchemaChange]) -> Iterator[Wanted]:
+    """Want the definition of each table that a DDL leaves in the lake, by the schema it states.
+
+    Without one, a DDL on a table that the lake does not know leaves nothing.  The definition comes
+    behind the DDL, of which readers may see a part before its ts: but for TRUNCATE, which shows at
+    its ts alone, and begins a table that lacks no row and is not defined any more.
+    """
+    # A known table has its definition under its later names, too.
+    known = set(known)
+    # Of the renames of one ts, one may give a name that another one takes away again.
+    taken: set[tuple[int, TableKey]] = set()
+    found: list[Wanted] = []
+    for change in sorted(changes, key=lambda change: change.commit_ts):
+        for statement in _read(change):
+            olds = {
+                table_key(old.database or change.database, old.table)
+                for old, _ in list_renames(statement)
+            }
+            taken |= {(change.commit_ts, old) for old in olds}
+            was_known = known & olds
+            known -= olds
+            if change.schema is None:
+                continue
+            key = key_of(change.schema)
+            if isinstance(statement, _LEAVING) and not was_known and key not in known:
+                empties = isinstance(statement, ddl.TruncateTable)
+                phase = Phase.DDLS if empties else Phase.AFTER_DDLS
+                name = change.schema.database, change.schema.table
+                found.append(want_before((change.commit_ts, phase), *name))
+            known.add(key)
+    for each in found:
+        if (each.ts, table_key(each.database, each.table)) not in taken:
+            yield each
+
+
+def _read(change: SchemaChange) -> Sequence[ddl.Statement]:
+    try:
+        return read_ddl(change.sql)
+    except UnreadableDdl:
+        return ()
