@@ -11,5 +11,6 @@ def read_preview_rows() -> int:
     """Return how many rows a preview shows; with 0, no value is shown anywhere."""
     text = os.environ.get(PREVIEW_ROWS) or "5"
     if not text.isdecimal():
-        raise ConfigError("must be a number of rows", setting=PREVIEW_ROWS)
+        reason = f"must be a whole number of rows, not {text!r}"
+        raise ConfigError(reason, setting=PREVIEW_ROWS)
     return int(text)

@@ -80,6 +80,7 @@ def test_every_kind_of_changefeed_loads(here: Path, monkeypatch: pytest.MonkeyPa
         ("TICDC_OWNERS", "bob", "must be e-mail addresses, or teams as `team:data`, separated by"),
         ("TICDC_SENSOR_SECONDS", "abc", f"{SECONDS}, not 'abc'"),
         ("TICDC_SENSOR_SECONDS_SHOP", "0", f"{SECONDS}, not '0'"),
+        ("TICDC_PREVIEW_ROWS", "few", "must be a whole number of rows, not 'few'"),
         # It may hold a token.
         ("TICDC_ALERT_WEBHOOK", "ftp://token@host", "must be an http or https URL"),
     ],

@@ -9,6 +9,7 @@ from resources.catalog import read_catalog
 from resources.dagster_settings import read_webhook
 from resources.deployment import LakeResource, SparkResource
 from resources.lake import get_lake_root
+from resources.previews import read_preview_rows
 from ticdc_assets.assets.advance import advance_job, feed_assets
 from ticdc_assets.assets.load import load_job
 from ticdc_assets.assets.maintenance import maintenance_job
@@ -44,7 +45,9 @@ def defs() -> dg.Definitions:
     `dg check defs` fails.
     """
     with redacted_errors():
+        # What only runs and sensors need would fail them one by one.
         read_webhook()
+        read_preview_rows()
         feeds = find_declared_changefeeds().values()
         if not feeds:
             log.warning(NOT_DECLARED)
