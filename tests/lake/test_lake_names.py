@@ -36,7 +36,10 @@ HISTORY = [
     ("d", "d.emptied", 60, None),
     ("e", "d.first", 70, 80),
     ("e", "d.first", 80, 80),
+    ("h", "d.newer", 30, None),
 ]
+# What made the first version of an incarnation: a rename of a table that had sent nothing.
+SQL = {"h": "RENAME TABLE `d`.`older` TO `d`.`newer`"}
 NOW = {"a": ("d", "orders"), "d": ("d", "emptied"), "f": ("d", "twice.x"), "g": ("d.twice", "x")}
 
 
@@ -46,6 +49,7 @@ def open_names(folder: Path, feed: Changefeed) -> LakeNames:
     for incarnation, name, since, until in HISTORY:
         database, _, table = name.partition(".")
         row = {"incarnation": incarnation, "database": database, "table": table}
+        row["sql"] = SQL.get(incarnation, "")
         rows.append({**row, "valid_from": since, "valid_to": until})
     history = pa.Table.from_pylist(rows, schema=arrow_schema(CONTRACTS["schema_history"]))
     write_deltalake(lake.path("schema_history"), history)
@@ -73,6 +77,7 @@ def filtered(tmp_path: Path) -> Changefeed:
     ("name", "reason"),
     [
         ("D.FIRST", f"it was dropped at {describe_ts(80)}"),
+        ("d.older", f"it was renamed to d.newer at {describe_ts(30)}"),
         ("d.second", f"it was renamed to d.orders at {describe_ts(40)}"),
         ("d.gone", f"it was dropped at {describe_ts(50)}"),
         ("d.early", "its rows have arrived, but no schema yet"),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow.compute as pc
 
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.errors import ConfigError
+from ticdc_assets.errors import ConfigError, TicdcError
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.tso_text import describe_ts
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
@@ -19,9 +19,11 @@ from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.tables_at import TablesAt
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.schema.catalog import table_key
+from ticdc_assets.schema.ddl.reader import read_ddl
+from ticdc_assets.schema.ddl.statement import AlterTable, Name, RenameTables, RenameTo
 from ticdc_assets.stream.table_names import explain_absence, split_name
 
-_COLUMNS = ("incarnation", "database", "table", "valid_from", "valid_to")
+_COLUMNS = ("incarnation", "database", "table", "valid_from", "valid_to", "sql")
 _SETTING = "DB.TABLE"
 
 
@@ -116,7 +118,10 @@ class LakeNames:
 
 def _list_names(versions: Sequence[Mapping[str, Any]]) -> Iterator[_Span]:
     """Yield the times of the names of one incarnation, whose versions are in order."""
-    last = versions[-1]
+    first, last = versions[0], versions[-1]
+    before = _find_former_name(first)
+    if before is not None:
+        yield _Span(before, 0, first["valid_from"], f"{first['database']}.{first['table']}")
     end = last["valid_from"] if last["valid_to"] == last["valid_from"] else None
     named = [
         (f"{name[0]}.{name[1]}", next(group)["valid_from"])
@@ -127,3 +132,25 @@ def _list_names(versions: Sequence[Mapping[str, Any]]) -> Iterator[_Span]:
             yield _Span(name, since, end, None)
         else:
             yield _Span(name, since, following[1], following[0])
+
+
+def _find_former_name(version: Mapping[str, Any]) -> str | None:
+    """Return the name that a table had before its first version, if that is of its rename."""
+    if "rename" not in version["sql"].lower():
+        return None
+    try:
+        statements = read_ddl(version["sql"])
+    except TicdcError:
+        return None
+    pairs: list[tuple[Name, Name]] = []
+    for statement in statements:
+        if isinstance(statement, RenameTables):
+            pairs += statement.pairs
+        elif isinstance(statement, AlterTable):
+            targets = (a.name for a in statement.actions if isinstance(a, RenameTo))
+            pairs += [(statement.name, target) for target in targets]
+    database, table = version["database"], version["table"]
+    for old, new in pairs:
+        if fold_name(new.table) == fold_name(table):
+            return f"{old.database or database}.{old.table}"
+    return None
