@@ -150,14 +150,19 @@ def load_changefeeds(path: Path) -> dict[str, Changefeed]:
     for number, entry in enumerate(entries, 1):
         feed = declare(ChangefeedEntry(entry, path, number))
         if feed.id in feeds:
-            reason = "is declared twice: give one of them another id"
-            raise ConfigError(reason, file=str(path), setting=f"changefeed {feed.id}")
+            raise declared_twice(path, feed.id)
         owner = owners.setdefault((feed.location, feed.topic), feed.id)
         if feed.transport == "kafka" and owner != feed.id:
             reason = f"is the topic of {owner} too, and nothing tells their rows apart"
             raise ConfigError(reason, file=str(path), setting=f"changefeed {feed.id}.sink-uri")
         feeds[feed.id] = feed
     return feeds
+
+
+def declared_twice(path: Path, id: str) -> ConfigError:
+    """Make the error of two changefeeds with one id."""
+    reason = "is declared twice: give one of them another id"
+    return ConfigError(reason, file=str(path), setting=f"changefeed {id}")
 
 
 # Parameters: the settings of a `[[changefeed]]`, under their own names.

@@ -1,9 +1,14 @@
-"""Find every fault of a changefeeds.toml; loading it stops at the first one."""
+"""Find the faults of all changefeeds of a file; loading it stops at the first one."""
 
 from pathlib import Path
 from typing import NamedTuple
 
-from ticdc_assets.changefeed.declaration import Changefeed, declare, load_changefeeds
+from ticdc_assets.changefeed.declaration import (
+    Changefeed,
+    declare,
+    declared_twice,
+    load_changefeeds,
+)
 from ticdc_assets.changefeed.entry import ChangefeedEntry
 from ticdc_assets.changefeed.toml import read_toml
 from ticdc_assets.errors import ConfigError
@@ -36,6 +41,8 @@ def read_declarations(path: Path) -> Declarations:
         except ConfigError as error:
             faults.append(error)
         else:
+            if feed.id in changefeeds:
+                faults.append(declared_twice(path, feed.id))
             changefeeds.setdefault(feed.id, feed)
     # A fault of the file, or of entries taken together, shows in none of them.
     return Declarations(list(changefeeds.values()), faults or [first])
