@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from ticdc_assets.events import (
     Bootstrap,
     Event,
@@ -73,12 +75,16 @@ def group_key(group: RowGroup) -> GroupKey:
     )
 
 
-def group_rows(rows: list[ArrivedRow], applied_ts: int, cuts: DdlCuts) -> list[RowGroup]:
+def group_rows(
+    rows: list[ArrivedRow], applied_ts: int, cuts: DdlCuts, *, has_checksums: bool
+) -> list[RowGroup]:
     groups: dict[tuple[int, GroupKey], list[ArrivedRow]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: (row.place(applied_ts), row.seq)):
         before = sum((ts, Phase.DDLS) < row.place(applied_ts) for ts in cuts.of(row.table))
         groups[before, row.group_key(applied_ts)].append(row)
     made = [_describe(key, members, applied_ts) for (_, key), members in groups.items()]
+    if not has_checksums:
+        made = [replace(group, checksums=0) for group in made]
     return sorted(made, key=lambda g: (g.first, statement_order(*group_key(g)[1:4])))
 
 
@@ -101,6 +107,7 @@ def _describe(key: GroupKey, rows: list[ArrivedRow], applied_ts: int) -> RowGrou
         upserts=sum(c.op is Op.UPSERT for c in changes),
         overwrites=sum(c.op is Op.UPDATE and c.before is None for c in changes),
         key_only=sum(c.handle_key_only for c in changes),
+        checksums=sum(c.checksum is not None for c in changes),
     )
 
 

@@ -161,7 +161,9 @@ class Engine:
             ts=ts,
             ddls=in_time,
             bootstraps=self.log.pending_bootstraps(start, since),
-            row_groups=tuple(group_rows(rows, start.ts, cuts)),
+            row_groups=tuple(
+                group_rows(rows, start.ts, cuts, has_checksums=self.rules.has_checksums)
+            ),
             loads=loads,
             definitions=defined,
             undecoded_files=tuple(self.undecoded_files),

@@ -1,9 +1,13 @@
 """Type the rows of events by the schema under which they were written."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
-from ticdc_assets.errors import MalformedMessage, MissingSchema
+from ticdc_assets.errors import InvalidValue, MalformedMessage, MissingSchema
 from ticdc_assets.events import Op, RowChange, TableSchema
+from ticdc_assets.events.row_image import dump, load
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.reference.event_buffer import EventBuffer
 from ticdc_assets.reference.table import ModelRow, ModelTable
@@ -99,7 +103,9 @@ class RowTyper:
         schema = self._find_written_schema(table, change)
         read = self._find_reader(schema, change.member_names)
         new = read(change.after) if change.after is not None else None
-        old = read(change.before) if change.before is not None else None
+        old = None
+        if change.before is not None:
+            old = _read_old(read, change.before, schema, table.key)
         if change.op is Op.UPDATE and old is not None and new is not None:
             # The old image of an update may leave out columns that did not change.
             old = {**new, **old}
@@ -150,3 +156,17 @@ def _describe_missing(change: RowChange) -> str:
     if change.schema_version is None:
         return f"no message or file has stated the columns of {name}"
     return f"schema version {change.schema_version} of {name} has not arrived"
+
+
+def _read_old(read: RowReader, image: str, schema: TableSchema, key: Sequence[str]) -> ModelRow:
+    """Read an old row: a table with a key needs the key alone, so other values may be wrong."""
+    try:
+        return read(image)
+    except InvalidValue:
+        texts = load(image)
+        known = {column.name for column in schema.columns}
+        if not key or not known.issuperset(texts):
+            raise
+        folded = set(map(fold_name, key))
+        of_key = {name: text for name, text in texts.items() if fold_name(name) in folded}
+        return read(dump(of_key))

@@ -5,6 +5,7 @@ Reads no values.
 
 from ticdc_assets.errors import InvalidValue, TableCannotContinue
 from ticdc_assets.events import ColumnType, TableSchema
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.schema.types.type_table import (
     BINARY_TWINS,
     OPEN_CODES,
@@ -49,7 +50,11 @@ def require_known_types(schema: TableSchema) -> TableSchema:
     """Return a stated schema; raise `TableCannotContinue` if no table can have its columns."""
     if not schema.columns:
         raise TableCannotContinue(f"the schema of {schema.table[:80]!r} states no columns")
+    names: set[str] = set()
     for column in schema.columns:
+        if fold_name(column.name) in names:
+            raise TableCannotContinue(f"the schema states column {column.name[:80]!r} twice")
+        names.add(fold_name(column.name))
         if column.generated != "virtual":
             try:
                 describe(column.type)
