@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -25,8 +25,10 @@ from tests.lake.golden_runs import (
 from tests.reference.golden_feeds import DROPPED_REMAIN, UNUSABLE, allowed, replicated
 from tests.truth import truth
 from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.lake.apply import task_runs, window_work
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import AlterTable, RenameTables, RenameTo
@@ -85,7 +87,12 @@ def find_unapplied(golden: GoldenLake) -> list[int]:
 
 
 @pytest.mark.any_spark
-def test_the_first_of_a_dataset_on_any_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_first_of_a_dataset_on_any_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Workers do all of it, and most tables are large.
+    monkeypatch.setattr(task_runs, "FEW_ROWS", 0)
+    monkeypatch.setattr(window_work, "EVENTS_PER_PART", 5)
     dataset = "lifecycle/canal-json-ext"
     random = Random(crc32(dataset.encode()))
     before, point, *_ = list_truth_points(dataset)
@@ -95,6 +102,17 @@ def test_the_first_of_a_dataset_on_any_spark(spark: SparkSession, tmp_path: Path
     compare(golden, point)
     compare(golden, before)
     assert unexpected_problems(golden) == []
+    # Nothing is left of how their events were spread.
+    written = set(Path(golden.lake.path("current")).glob("*/*.parquet"))
+    assert written == {Path(path) for path in _list_files(golden)}
+
+
+def _list_files(golden: GoldenLake) -> Iterator[str]:
+    """List the data files of all current tables."""
+    reader = LakeReader(golden.lake.location)
+    for id in read_last_snapshot(golden.lake).versions:
+        for path in reader.list_files(reader.open(f"current/{id}"))[0]:
+            yield f"{golden.lake.current_path(id)}/{path}"
 
 
 def compare_history(golden: GoldenLake) -> None:

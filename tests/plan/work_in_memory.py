@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,14 +14,18 @@ from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, read_position, 
 from ticdc_assets.plan.steps import ApplyRows, TableWork
 from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.rows.columns import list_stored_columns
+from ticdc_assets.rows.keyed import find_key
+from ticdc_assets.rows.parts import Part, can_be_split
+from ticdc_assets.rows.spreading import spread_events
 from ticdc_assets.rows.stored import read_stored, store_values
 from ticdc_assets.rows.table import RowSource, TableResult, do_work
-from ticdc_assets.rows.table_rows import Rows, read_table, write_table
+from ticdc_assets.rows.table_rows import Rows, concat_rows, read_table, write_table
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.stream.ordering import Phase
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.stream.rules import StreamRules
 
+_PARTS = 3
 _PLACE = {
     "order_ts": pa.int64(),
     "after_ddls": pa.bool_(),
@@ -93,7 +97,9 @@ class WorkInMemory:
             redecode=self._rules.redecode,
             updates_split=self._rules.updates_split,
         )
-        results = do_work(self._work, source)
+        # The work of every other window is done as that of large tables is.
+        in_parts = sum(events.num_rows for events in self._events.values()) % 2 == 1
+        results = _do_in_parts(self._work, source) if in_parts else do_work(self._work, source)
         for id in ids:
             result, work = results[id], self._work[id]
             self.problems += _list_quarantined(result)
@@ -122,6 +128,48 @@ class WorkInMemory:
         places = zip(events["order_ts"].to_pylist(), events["after_ddls"].to_pylist(), strict=True)
         keys = ((ts, Phase.AFTER_DDLS if after else Phase.ROWS) for ts, after in places)
         return events.filter(pa.array([step.low < key <= step.high for key in keys], pa.bool_()))
+
+
+def _do_in_parts(work: Mapping[str, TableWork], source: RowSource) -> dict[str, TableResult]:
+    """Do the work of the tables that can be split in parts, and join these."""
+    split = {id: each for id, each in work.items() if can_be_split(each)}
+    results = do_work({id: each for id, each in work.items() if id not in split}, source)
+    for id, each in split.items():
+        parts = [Part(number, _PARTS) for number in range(_PARTS)]
+        done = [do_work({id: each}, _take_part(source, each, part))[id] for part in parts]
+        results[id] = _join(done)
+        read = sum(count.read for count in results[id].segments)
+        assert results[id].stopped is not None or read == _count_events(each, source)
+    return results
+
+
+def _take_part(source: RowSource, work: TableWork, part: Part) -> RowSource:
+    key = find_key(work.before)
+
+    def read_events(step: ApplyRows) -> pa.Table:
+        return spread_events(source.read_events(step), step, part.count)[part.number]
+
+    def read_rows(id: str) -> Rows | None:
+        rows = source.read_rows(id)
+        return None if rows is None else rows.filter(part.has(rows, key))
+
+    return replace(source, read_events=read_events, read_rows=read_rows, part=part)
+
+
+def _join(parts: list[TableResult]) -> TableResult:
+    stopped = [part for part in parts if part.stopped is not None]
+    if stopped:
+        return stopped[0]
+    return TableResult(
+        concat_rows([part.rows for part in parts]),
+        [count for part in parts for count in part.segments],
+        [table for part in parts for table in part.quarantined],
+    )
+
+
+def _count_events(work: TableWork, source: RowSource) -> int:
+    steps = [step for step in work.steps if isinstance(step, ApplyRows)]
+    return sum(source.read_events(step).num_rows for step in steps)
 
 
 def make_events(rows: Iterable[ArrivedRow], applied_ts: int) -> pa.Table:

@@ -4,7 +4,7 @@ A segment is the events of one table between two DDLs.  Rows are typed by the sc
 they were written, then fitted to the columns that their table has.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -21,13 +21,18 @@ from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.rows.columns import list_stored_columns
 from ticdc_assets.rows.images import ImageReader, Images, SideRows
 from ticdc_assets.rows.left_out import NO_CHANGE, Explainer, find_mismatches
+from ticdc_assets.rows.parts import HOME
 from ticdc_assets.rows.stored import Stored
 from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows, make_nulls
 from ticdc_assets.rows.typing import refit
 from ticdc_assets.schema.types.either_moment import list_identifying_timestamps
 
+# Events are typed this many at a time: of the texts in between, few are in memory.
+_EVENTS_AT_ONCE = 1 << 17
 # What groups of pending rows share, by which the events of a group are found.
 _GROUP = ("schema_version", "observed", "columns", "member_names")
+# What changes do not need once their rows are typed.
+_OF_IMAGES = ["before", "after", "checksum"]
 
 
 class Counts(NamedTuple):
@@ -71,14 +76,12 @@ class Segment(NamedTuple):
 
 def read_segment(events: pa.Table, step: ApplyRows, redecode: Redecode | None) -> Segment:
     """Type the events of a segment: pending rows with their place in the order."""
-    table = step.schema
-    readings = list(_group_by_reading(step.row_groups))
-    parts = [
-        _Reader(table, groups, redecode).read(
-            events if len(readings) == 1 else events.filter(_is_in(events, groups))
-        )
-        for groups in readings
-    ]
+    readers: dict[int, _Reader] = {}
+    parts = []
+    for block, groups in list_readings(events, step.row_groups):
+        if id(groups) not in readers:
+            readers[id(groups)] = _Reader(step.schema, groups, redecode)
+        parts.append(readers[id(groups)].read(block))
     if len(parts) == 1:
         return parts[0]
     return Segment(
@@ -95,14 +98,19 @@ def _concat_changes(parts: Sequence[Changes]) -> Changes:
     )
 
 
-def _group_by_reading(groups: Iterable[TypedRowGroup]) -> Iterable[list[TypedRowGroup]]:
-    """Put groups together whose rows are read in the same way."""
+def list_readings(
+    events: pa.Table, groups: Iterable[TypedRowGroup]
+) -> Iterator[tuple[pa.Table, list[TypedRowGroup]]]:
+    """List the events of a segment in blocks that are read in one way, with the groups of each."""
     readings: dict[object, list[TypedRowGroup]] = {}
     for typed in groups:
         group = typed.group
         reading = group.member_names, typed.redecode, typed.fault, typed.schema
         readings.setdefault(reading, []).append(typed)
-    return readings.values()
+    for alike in readings.values():
+        chosen = events if len(readings) == 1 else events.filter(_is_in(events, alike))
+        for start in range(0, max(chosen.num_rows, 1), _EVENTS_AT_ONCE):
+            yield chosen.slice(start, _EVENTS_AT_ONCE), alike
 
 
 def _is_in(events: pa.Table, groups: Iterable[TypedRowGroup]) -> pa.Array:
@@ -156,9 +164,14 @@ class _Reader:
         old, new = self._fit(old, of_old=True), self._fit(new)
         invalid = pc.or_(invalid, pc.or_(old.invalid, new.invalid))
         is_left_out = pc.or_(invalid, key_only)
-        quarantined = self._explain(events, is_left_out, key_only, mismatches)
+        is_home = _find_home(events)
+        explained = is_left_out if is_home is None else pc.and_(is_left_out, is_home)
+        quarantined = self._explain(events, explained, key_only, mismatches)
         commit_ts = events["commit_ts"].combine_chunks()
         is_update = pc.equal(events["op"], Op.UPDATE.value).combine_chunks()
+        if self._table.key:
+            # Without a key, they tell repetitions.
+            events = events.drop_columns(_OF_IMAGES)
         changes = Changes(
             events,
             Rows(old.columns, commit_ts),
@@ -173,12 +186,7 @@ class _Reader:
         if not self._table.key and pc.any(changes.has_key_only).as_py():
             whole = pc.invert(changes.has_key_only)
             changes = take_changes(changes, pc.indices_nonzero(whole))
-        inexact = sum(
-            len(stored.exact) - stored.exact.null_count
-            for stored in changes.new.columns.values()
-            if stored.exact is not None
-        )
-        return Segment(changes, quarantined, Counts(events.num_rows, quarantined.num_rows, inexact))
+        return Segment(changes, quarantined, _count(events, changes, quarantined))
 
     # Parameters: both sides of the events, and what they state.
     def _find_invalid(
@@ -237,6 +245,24 @@ class _Reader:
                 invalid = invalid if is_wrong is None else pc.or_(invalid, is_wrong)
             columns[column.name] = stored
         return SideRows(columns, invalid)
+
+
+def _find_home(events: pa.Table) -> pa.Array | None:
+    """Return which events count here; None if all do."""
+    return events[HOME].combine_chunks() if HOME in events.column_names else None
+
+
+def _count(events: pa.Table, changes: Changes, quarantined: pa.Table) -> Counts:
+    """Count events, those left out, and inexact values."""
+    is_home, is_valid_home = _find_home(events), _find_home(changes.events)
+    count = events.num_rows if is_home is None else pc.sum(is_home).as_py() or 0
+    inexact = 0
+    for stored in changes.new.columns.values():
+        if stored.exact is not None:
+            is_exact = pc.is_valid(stored.exact)
+            counted = is_exact if is_valid_home is None else pc.and_(is_exact, is_valid_home)
+            inexact += pc.sum(counted).as_py() or 0
+    return Counts(count, quarantined.num_rows, inexact)
 
 
 def take_changes(changes: Changes, places: pa.Array) -> Changes:

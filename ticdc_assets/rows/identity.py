@@ -23,13 +23,13 @@ def identify(sets: Sequence[Rows], names: Iterable[str]) -> list[Identity]:
         columns = [rows.columns[name] for rows in sets]
         is_inexact = any(stored.exact is not None for stored in columns)
         for identity, (values, exact) in zip(identities, columns, strict=True):
-            identity.append(_make_comparable(values))
+            identity.append(make_comparable(values))
             if is_inexact:
                 identity.append(pa.nulls(len(values), pa.string()) if exact is None else exact)
     return list(identities)
 
 
-def _make_comparable(values: pa.Array) -> pa.Array:
+def make_comparable(values: pa.Array) -> pa.Array:
     """Return values of which Arrow takes two for the same if they are equal."""
     if pa.types.is_floating(values.type):
         # Arrow tells -0.0 from 0.0, and MySQL does not.

@@ -69,15 +69,23 @@ class ImageReader:
     """Reads the images of changes that were written under one schema."""
 
     def __init__(
-        self, schema: TableSchema, old_columns: Sequence[str] | None, *, member_names: bool
+        self,
+        schema: TableSchema,
+        old_columns: Sequence[str] | None,
+        new_columns: Sequence[str] | None = None,
+        *,
+        member_names: bool,
     ) -> None:
-        """`old_columns` are those that are needed of an old row; None if all are.
+        """`old_columns` are those that are needed of an old row, and so on; None if all are.
 
         Raise `InvalidValue` for a schema that no table can have.
         """
         self._known = {column.name for column in schema.columns}
         self._typers: dict[str, TextTyper] = {}
+        self._takes_all = new_columns is None
         for column in list_stored_columns(schema):
+            if new_columns is not None and column.name not in new_columns:
+                continue
             try:
                 self._typers[column.name] = TextTyper(column.type, member_names=member_names)
             except InvalidValue as problem:
@@ -111,7 +119,8 @@ class ImageReader:
     def _parse(self, images: Images) -> "_Texts | None":
         """Parse plain images; None if Arrow takes one for something else."""
         # An old row may state more than is needed of it.
-        before, after = (_parse(side, list(self._typers)) for side in images)
+        names, takes_all = list(self._typers), self._takes_all
+        before, after = (_parse(side, names, takes_all=takes_all) for side in images)
         if before is None or after is None:
             return None
         lacks_some = pa.repeat(pa.scalar(False), len(images.before))
@@ -186,8 +195,13 @@ def _and_not_among(chosen: pa.Array, unsure: pa.Array) -> pa.Array:
     return pc.and_not(chosen, unsure.take(pc.if_else(chosen, places, 0)))
 
 
-def _parse(images: pa.Array, names: Sequence[str]) -> dict[str, pa.Array] | None:
-    """Parse images as texts, column by column; None if Arrow takes one for something else."""
+def _parse(
+    images: pa.Array, names: Sequence[str], *, takes_all: bool
+) -> dict[str, pa.Array] | None:
+    """Parse images as texts, column by column; None if Arrow takes one for something else.
+
+    With `takes_all`, an image with any other name is none of the schema.
+    """
     count = len(images)
     if images.null_count == count:
         return {name: pa.nulls(count, pa.string()) for name in names}
@@ -198,7 +212,8 @@ def _parse(images: pa.Array, names: Sequence[str]) -> dict[str, pa.Array] | None
             BytesIO(lines),
             arrow_json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
             arrow_json.ParseOptions(
-                explicit_schema=pa.schema(fields), unexpected_field_behavior="error"
+                explicit_schema=pa.schema(fields),
+                unexpected_field_behavior="error" if takes_all else "ignore",
             ),
         )
     except pa.ArrowInvalid:

@@ -15,6 +15,7 @@ from ticdc_assets.rows.identity import (
     find_last,
     identify,
 )
+from ticdc_assets.rows.parts import Part
 from ticdc_assets.rows.table_rows import Rows, concat_rows
 
 Key = tuple[str, ...]
@@ -53,13 +54,17 @@ class KeyedChanges(NamedTuple):
     applied: int
 
 
-def list_operations(changes: Changes, key: Key) -> Operations:
-    """Split changes into the removal of a key, the put of a row, or both."""
+def list_operations(changes: Changes, key: Key, part: Part | None = None) -> Operations:
+    """Split changes into the removal of a key, the put of a row, or both; of one part, or all."""
     old, new = changes.old.select(key), changes.new.select(key)
     is_same = are_same(*identify([old, new], key))
     stays = pc.and_(changes.has_new, is_same)
-    removals = pc.indices_nonzero(pc.and_not(changes.has_old, stays)).cast(pa.int64())
-    puts = pc.indices_nonzero(changes.has_new).cast(pa.int64())
+    removes, puts_row = pc.and_not(changes.has_old, stays), changes.has_new
+    if part is not None:
+        removes = pc.and_(removes, part.has(old, key))
+        puts_row = pc.and_(puts_row, part.has(new, key))
+    removals = pc.indices_nonzero(removes).cast(pa.int64())
+    puts = pc.indices_nonzero(puts_row).cast(pa.int64())
     # Of a row whose key alone is known, the row before it goes.  It is in the quarantine itself,
     # and counts there.
     is_whole = pc.invert(changes.has_key_only).take(puts)
@@ -91,9 +96,9 @@ def rank_operations(events: pa.Table, place: pa.Array, put: pa.Array) -> pa.Arra
     return pc.sort_indices(in_order).cast(pa.int64())
 
 
-def reduce_changes(changes: Changes, key: Key) -> KeyedChanges:
+def reduce_changes(changes: Changes, key: Key, part: Part | None = None) -> KeyedChanges:
     """Reduce changes to what they leave of each key."""
-    operations = list_operations(changes, key)
+    operations = list_operations(changes, key, part)
     last = find_last(operations.identity, operations.rank)
     winners = pc.sort_indices(operations.rank).take(last)
     put = operations.put.take(winners)
@@ -120,12 +125,14 @@ def keep_last_per_key(rows: Rows, key: Key) -> Rows:
     return rows if len(last) == len(rows) else rows.take(last.take(pc.sort_indices(last)))
 
 
-def find_lost_key(changes: Changes, key: Key, before: Rows | None) -> int | None:
+def find_lost_key(
+    changes: Changes, key: Key, before: Rows | None, part: Part | None = None
+) -> int | None:
     """Find the first update without an old row whose row does not exist: its old key is unknown.
 
     Return its commit ts.
     """
-    operations = list_operations(changes, key)
+    operations = list_operations(changes, key, part)
     keys = operations.keys
     is_there = pa.repeat(pa.scalar(False), len(keys))
     if before is not None:

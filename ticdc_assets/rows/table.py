@@ -43,6 +43,7 @@ from ticdc_assets.rows.multiset import (
     sum_copies,
 )
 from ticdc_assets.rows.partitions import find_inside, has_misplaced_rows
+from ticdc_assets.rows.parts import Part
 from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows
 from ticdc_assets.stream.problem import OLD_KEY_MISSING, ROWS_IN_WRONG_PARTITIONS
 
@@ -64,6 +65,8 @@ class RowSource:
     redecode: Redecode | None = None
     # TiCDC sends an update of a key as a delete and an insert.
     updates_split: bool = True
+    # Of a table whose work is done in parts: the one that this source has.
+    part: Part | None = None
 
 
 @dataclass
@@ -176,10 +179,10 @@ class _Group:
     def _apply_by_key(self, rows: Rows, changes: Changes, step: ApplyRows) -> tuple[Rows, int]:
         key = find_key(step.schema)
         if not self._source.updates_split and pc.any(changes.overwrites).as_py():
-            lost_at = find_lost_key(changes, key, rows)
+            lost_at = find_lost_key(changes, key, rows, self._source.part)
             if lost_at is not None:
                 raise TableCannotContinue(f"at commit ts {lost_at}: {OLD_KEY_MISSING}")
-        changed = reduce_changes(changes, key)
+        changed = reduce_changes(changes, key, self._source.part)
         return merge_changes(rows, changed, key), changed.applied
 
     def _apply_copies(self, rows: Rows, changes: Changes, step: ApplyRows) -> tuple[Rows, int]:

@@ -16,10 +16,12 @@ import pyarrow.compute as pc
 
 from ticdc_assets.events import RowChange
 from ticdc_assets.lake.events.event_rows import SCHEMA, make_table_name, read_row_change
+from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.lake.store.contracts import EVENT_IDENTITY
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader, read_data_files
 from ticdc_assets.plan.row_group import RowGroup
+from ticdc_assets.plan.steps import ApplyRows
 from ticdc_assets.rows.identity import are_among
 from ticdc_assets.rows.multiset import number_passes
 from ticdc_assets.stream.ordering import OrderKey, Phase
@@ -27,6 +29,17 @@ from ticdc_assets.stream.ordering import OrderKey, Phase
 # Column of `events` that no row change has.
 _OF_OTHER_EVENTS = "error"
 COLUMNS = tuple(name for name in SCHEMA.names if name != _OF_OTHER_EVENTS)
+# The columns of pending rows.
+PLACED = pa.schema(
+    [
+        *(SCHEMA.field(name) for name in COLUMNS),
+        *(
+            ("order_ts", pa.int64()),
+            ("ordered_by_commit_ts", pa.bool_()),
+            ("after_ddls", pa.bool_()),
+        ),
+    ]
+)
 # What tells the passes of a sender apart.
 _SENT = ("seq", "index", "commit_ts", "source", "partition", "schema_version", "table_id")
 
@@ -195,6 +208,12 @@ def are_same_events(events: pa.Table, others: pa.Table) -> pa.Array:
         [table[name].combine_chunks() for name in EVENT_IDENTITY] for table in (events, others)
     )
     return are_among(one, other)
+
+
+def name_events(step: ApplyRows) -> str:
+    """Return the name that the rows of a segment have in `events`."""
+    name = make_table_name(step.schema.database, step.schema.table)
+    return str(replace_surrogates(name or ""))
 
 
 def select_segment(rows: pa.Table, low: OrderKey, high: OrderKey) -> pa.Table:

@@ -5,7 +5,7 @@ A task reads the events of its tables and their rows by itself, takes them throu
 the files (`table_commits`), so a task may be repeated or killed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -14,10 +14,10 @@ import msgspec
 import pyarrow as pa
 
 from ticdc_assets.errors import CONTENT_ERRORS, ConfigError, describe_content_error
-from ticdc_assets.lake.apply.pending_rows import PendingRows, select_segment
+from ticdc_assets.lake.apply.pending_rows import PLACED, PendingRows, name_events, select_segment
+from ticdc_assets.lake.apply.spread_tasks import read_spread
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
-from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.lake.store.data_files import WrittenFile, write_data_file
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
@@ -25,6 +25,8 @@ from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.plan.steps import ApplyRows, TableWork
 from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.rows.columns import INEXACT
+from ticdc_assets.rows.keyed import find_key
+from ticdc_assets.rows.parts import Part
 from ticdc_assets.rows.table import RowSource, SegmentCounts, TableResult, do_work
 from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows, read_table, write_table
 
@@ -48,12 +50,16 @@ class TableTask:
     """The work of one table, or of several that exchange rows.
 
     `versions` are the Delta versions from which tables start.  With `appends`, the work only adds
-    rows, so those before it are not read.
+    rows, so those before it are not read.  A large table is done in several `parts`, each by a
+    task of its own: it has its `part`, and its events are in files of the table's folder.
     """
 
     work: Mapping[str, TableWork]
     versions: Mapping[str, int]
     appends: bool = False
+    parts: int = 1
+    part: Part | None = None
+    spread_events: tuple[str, ...] = ()
 
     @property
     def names(self) -> set[str]:
@@ -73,24 +79,20 @@ class TableDone(msgspec.Struct, frozen=True):
     files: list[WrittenFile] = []
     has_map: bool = False
     counts: list[tuple[str, int, int, int, int]] = []
-    quarantined: bytes | None = None
+    quarantined: list[bytes] = []
     has_misplaced_rows: bool = False
     stopped: str | None = None
 
 
-def name_events(step: ApplyRows) -> str:
-    """Return the name that the rows of a segment have in `events`."""
-    name = make_table_name(step.schema.database, step.schema.table)
-    return str(replace_surrogates(name or ""))
-
-
 def do_task(engine: Engine, task: TableTask) -> list[TableDone]:
     """Do a task, and write the new data files of its tables."""
-    events = engine.pending.read(task.names) if task.names else None
+    events = _read_events(engine, task)
     by_name = _split_by_name(events)
 
     def read_events(step: ApplyRows) -> pa.Table:
-        return select_segment(by_name[name_events(step)], step.low, step.high)
+        # A part may have none of the rows that had this name.
+        own = by_name.get(name_events(step), events.slice(0, 0))
+        return select_segment(own, step.low, step.high)
 
     def find_passes(step: ApplyRows, pending: pa.Table) -> pa.Array | None:
         if not any(typed.group.ordered_by_commit_ts for typed in step.row_groups):
@@ -103,14 +105,20 @@ def do_task(engine: Engine, task: TableTask) -> list[TableDone]:
         find_passes=find_passes,
         redecode=engine.redecode,
         updates_split=engine.updates_split,
+        part=task.part,
     )
     results = do_work(task.work, source)
     return [_finish(engine.location, task, id, result) for id, result in results.items()]
 
 
-def _split_by_name(events: pa.Table | None) -> dict[str, pa.Table]:
-    if events is None:
-        return {}
+def _read_events(engine: Engine, task: TableTask) -> pa.Table:
+    if task.part is not None:
+        (id,) = task.work
+        return read_spread(engine.location, id, task.spread_events)
+    return engine.pending.read(task.names) if task.names else PLACED.empty_table()
+
+
+def _split_by_name(events: pa.Table) -> dict[str, pa.Table]:
     names = events["name"].unique().to_pylist()
     if len(names) == 1:
         return {names[0]: events}
@@ -136,7 +144,11 @@ def _read_rows(location: Lake, task: TableTask, id: str) -> Rows | None:
         return None
     schema = task.work[id].before
     stored = StoredRows(LakeReader(location), f"current/{id}", version)
-    parts = [read_table(pa.table(block), schema) for block in stored.read()]
+    blocks = (read_table(pa.table(block), schema) for block in stored.read())
+    if task.part is not None:
+        part, key = task.part, find_key(schema)
+        blocks = (rows.filter(part.has(rows, key)) for rows in blocks)
+    parts = list(blocks)
     return concat_rows(parts) if parts else make_no_rows(schema)
 
 
@@ -196,19 +208,39 @@ def unpack_counts(done: TableDone) -> list[TableCounts]:
     ]
 
 
-def _pack(tables: list[pa.Table]) -> bytes | None:
-    if not tables:
-        return None
-    table = pa.concat_tables(tables)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
+def _pack(tables: list[pa.Table]) -> list[bytes]:
+    packed = []
+    for table in tables:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        packed.append(bytes(sink.getvalue()))
+    return packed
 
 
-def unpack_quarantined(done: TableDone) -> pa.Table | None:
+def unpack_quarantined(done: TableDone) -> list[pa.Table]:
     """Return the quarantined events of a table, as `rows.left_out` has them."""
-    if done.quarantined is None:
-        return None
-    with pa.ipc.open_stream(done.quarantined) as reader:
-        return reader.read_all()
+    return [pa.ipc.open_stream(packed).read_all() for packed in done.quarantined]
+
+
+def join_parts(parts: Sequence[TableDone]) -> TableDone:
+    """Return a table after the tasks of all of its parts."""
+    first, *others = parts
+    if not others:
+        return first
+    stopped = next((part for part in parts if part.stopped is not None), None)
+    if stopped is not None:
+        return stopped
+    undone = next((part for part in parts if part.way == "undone"), None)
+    if undone is not None:
+        return undone
+    return msgspec.structs.replace(
+        first,
+        files=[file for part in parts for file in part.files],
+        has_map=any(part.has_map for part in parts),
+        counts=[
+            (counts[0][0], *map(sum, zip(*(numbers for _, *numbers in counts), strict=True)))
+            for counts in zip(*(part.counts for part in parts), strict=True)
+        ],
+        quarantined=[packed for part in parts for packed in part.quarantined],
+    )

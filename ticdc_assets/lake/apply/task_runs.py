@@ -5,73 +5,155 @@ passes through Spark itself.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.apply.table_tasks import Engine, TableDone, TableTask, do_task
+from ticdc_assets.lake.apply.spread_tasks import (
+    SpreadDone,
+    SpreadTask,
+    do_spread,
+    remove_spread,
+)
+from ticdc_assets.lake.apply.table_tasks import (
+    Engine,
+    TableDone,
+    TableTask,
+    do_task,
+    join_parts,
+)
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.rows.parts import Part
 
 # A worker of Spark is worth its start from about this much work on: what a row costs, and a table.
 _ROWS_PER_TABLE = 2_000
 FEW_ROWS = 100_000
 # About what a partition of the job gets: a worker reads the events of its tables once for all.
 _COST_PER_PARTITION = 100_000
+_SHARES_PER_PART = 2
 _ENCODE = msgspec.msgpack.Encoder().encode
-_DECODE = msgspec.msgpack.Decoder(list[TableDone]).decode
 
-
-def estimate_cost(rows: int, tables: int) -> int:
-    """Estimate what work costs, in rows."""
-    return rows + tables * _ROWS_PER_TABLE
+_Task = TypeVar("_Task")
+_Done = TypeVar("_Done")
 
 
 def do_tasks(
     lake: LakeSession, engine: Engine, tasks: Sequence[tuple[TableTask, int]]
-) -> Iterator[list[TableDone]]:
+) -> Iterator[TableDone]:
     """Do tasks, each with its number of rows, and yield their tables."""
-    cost = estimate_cost(sum(rows for _, rows in tasks), len(tasks))
-    if cost <= FEW_ROWS or len(tasks) == 0:
-        yield from _do_here(engine, [task for task, _ in tasks])
-    else:
-        yield from _do_in_workers(lake, engine, tasks)
+    if sum(_estimate_cost(rows) for _, rows in tasks) <= FEW_ROWS or not tasks:
+        return _do_here(engine, [task for task, _ in tasks])
+    return _do_in_workers(lake, engine, tasks)
 
 
-def _do_here(engine: Engine, tasks: Sequence[TableTask]) -> Iterator[list[TableDone]]:
+def _estimate_cost(rows: int) -> int:
+    """Estimate what the work on a table costs, in rows."""
+    return rows + _ROWS_PER_TABLE
+
+
+def _do_here(engine: Engine, tasks: Sequence[TableTask]) -> Iterator[TableDone]:
     pending = engine.pending
     if pending.held is None:
         pending = pending.hold()
     held = replace(engine, pending=pending)
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        yield from threads.map(lambda task: do_task(held, task), tasks)
+        for done in threads.map(lambda task: do_task(held, task), tasks):
+            yield from done
 
 
 def _do_in_workers(
     lake: LakeSession, engine: Engine, tasks: Sequence[tuple[TableTask, int]]
-) -> Iterator[list[TableDone]]:
+) -> Iterator[TableDone]:
     engine = replace(engine, pending=engine.pending.describe())
+    large = [task for task, _ in tasks if task.parts > 1]
+    spread = list(_spread(lake, engine, large)) if large else []
+    try:
+        split = [each for task, rows in tasks for each in _split(task, rows, spread)]
+        parts: dict[str, list[TableDone]] = defaultdict(list)
+        counts = {id: task.parts for task, _ in tasks for id in task.work}
+        for done in _run(lake, partial(do_task, engine), split, list[TableDone]):
+            for each in done:
+                parts[each.id].append(each)
+                if len(parts[each.id]) == counts[each.id]:
+                    yield join_parts(parts.pop(each.id))
+    finally:
+        remove_spread(engine.location, spread)
+
+
+# Parts of large tables
+
+
+def _spread(lake: LakeSession, engine: Engine, tasks: Sequence[TableTask]) -> Iterator[SpreadDone]:
+    """Spread the events of large tables over their parts."""
+    pending = engine.pending
+    shares: list[tuple[SpreadTask, int]] = []
+    for task in tasks:
+        (work,) = task.work.values()
+        count = min(len(pending.files.paths), task.parts * _SHARES_PER_PART)
+        for number in range(count):
+            share = SpreadTask(work, pending.files.paths[number::count], task.parts)
+            shares.append((share, pending.files.rows // count))
+    return _run(lake, partial(do_spread, engine.location, pending), shares, SpreadDone)
+
+
+def _split(
+    task: TableTask, rows: int, spread: Sequence[SpreadDone]
+) -> Iterable[tuple[TableTask, int]]:
+    """Return the tasks of the parts of a table, with their numbers of rows."""
+    if task.parts == 1:
+        return [(task, rows)]
+    (id,) = task.work
+    own = [done.files for done in spread if done.id == id]
+    return [
+        (
+            replace(
+                task,
+                part=Part(number, task.parts),
+                spread_events=tuple(path for files in own for path in files[number]),
+            ),
+            rows // task.parts,
+        )
+        for number in range(task.parts)
+    ]
+
+
+# Spark's workers
+
+
+def _run(
+    lake: LakeSession,
+    do: Callable[[_Task], _Done],
+    tasks: Sequence[tuple[_Task, int]],
+    kind: type[_Done],
+) -> Iterator[_Done]:
+    """Have workers do tasks, each with its number of rows."""
     bundles = _bundle(tasks)
-    frame = lake.spark.range(0, len(bundles), 1, len(bundles))
-    for row in frame.mapInArrow(_Worker(engine, bundles), "done binary, failure string").collect():
+    read = msgspec.msgpack.Decoder(kind).decode
+    numbers = lake.spark.range(0, len(bundles), 1, len(bundles))
+    worker = _Worker(do, bundles)
+    for row in numbers.mapInArrow(worker, "done binary, failure string").collect():
         if row["failure"] is not None:
             raise ConfigError(row["failure"])
-        yield _DECODE(bytes(row["done"]))
+        yield read(bytes(row["done"]))
 
 
-def _bundle(tasks: Sequence[tuple[TableTask, int]]) -> list[list[TableTask]]:
+def _bundle(tasks: Sequence[tuple[_Task, int]]) -> list[list[_Task]]:
     """Put tasks together so that each partition gets about as much as any other."""
-    cost = estimate_cost(sum(rows for _, rows in tasks), len(tasks))
+    cost = sum(_estimate_cost(rows) for _, rows in tasks)
     count = min(len(tasks), -(-cost // _COST_PER_PARTITION))
-    bundles: list[list[TableTask]] = [[] for _ in range(count)]
+    bundles: list[list[_Task]] = [[] for _ in range(count)]
     costs = [0] * count
     for task, rows in sorted(tasks, key=lambda each: -each[1]):
         least = costs.index(min(costs))
         bundles[least].append(task)
-        costs[least] += estimate_cost(rows, 1)
+        costs[least] += _estimate_cost(rows)
     return bundles
 
 
@@ -79,8 +161,8 @@ def _bundle(tasks: Sequence[tuple[TableTask, int]]) -> list[list[TableTask]]:
 class _Worker:
     """Does the bundles of tasks of which Spark sends the numbers to its process."""
 
-    engine: Engine
-    bundles: Sequence[Sequence[TableTask]]
+    do: Callable[[Any], Any]
+    bundles: Sequence[Sequence[Any]]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -88,10 +170,10 @@ class _Worker:
                 for task in self.bundles[number]:
                     yield self._do(task)
 
-    def _do(self, task: TableTask) -> pa.RecordBatch:
+    def _do(self, task: Any) -> pa.RecordBatch:
         done, failure = None, None
         try:
-            done = _ENCODE(do_task(self.engine, task))
+            done = _ENCODE(self.do(task))
         except ConfigError as error:
             # A person has to mend it: the driver says so as if it had met it.
             failure = str(error)

@@ -32,8 +32,10 @@ from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.plan.steps import ApplyRows, Exchange, TableWork
 from ticdc_assets.rows.columns import list_delta_columns
 from ticdc_assets.rows.merged_steps import merge_steps
+from ticdc_assets.rows.parts import can_be_split
 
-# A task holds its events and the rows of its tables: a million of eight columns take 1 GB.
+# What a task holds of events, and of these and the rows of its tables together.
+EVENTS_PER_PART = 500_000
 _MOST_ROWS = 2_000_000
 # Commits mostly wait for storage.
 _COMMITS_AT_ONCE = 8
@@ -91,28 +93,35 @@ class WindowWork:
         known = {id: versions[id] for id in ids if id in versions}
         work = {id: self._work(id) for id in ids}
         appends = len(ids) == 1 and ids[0] in known and self._appends(work[ids[0]])
-        if not all(self._can_write(id, appends=appends) for id in ids):
-            return None
-        return TableTask(work, known, appends)
+        read = 0
+        for id in ids:
+            rows = self._count_rows_to_read(id, appends=appends)
+            if rows is None:
+                return None
+            read += rows
+        events = sum(map(self._count_rows, ids))
+        parts = max(-(-events // EVENTS_PER_PART), -(-(events + read) // _MOST_ROWS), 1)
+        if parts > 1 and (len(ids) > 1 or not can_be_split(work[ids[0]])):
+            if events + read > _MOST_ROWS:
+                return None
+            parts = 1
+        return TableTask(work, known, appends, parts)
 
-    def _can_write(self, id: str, *, appends: bool) -> bool:
-        """Whether a task can write a table, and is cheaper than Spark."""
+    def _count_rows_to_read(self, id: str, *, appends: bool) -> int | None:
+        """Return how many of its rows a table's task reads; None if the work takes Spark."""
         work = self._work(id)
-        if self._count_rows(id) > _MOST_ROWS:
-            return False
         for schema in (work.before, work.after):
             if COLUMN_MAPPING in list_needed_properties(list_delta_columns(schema)):
-                return False
+                return None
         existing = LakeWriter(self.lake.location).find(f"current/{id}")
         if existing is None:
-            return True
+            return 0
         if not is_writable(existing):
-            return False
+            return None
         if appends or id not in self.window.start.versions:
-            return True
+            return 0
         _, rows, size = LakeReader(self.lake.location).list_files(existing)
-        changes = self._count_rows(id)
-        return rows + changes <= _MOST_ROWS and is_rewritten(size, rows, changes)
+        return rows if is_rewritten(size, rows, self._count_rows(id)) else None
 
     def _appends(self, work: TableWork) -> bool:
         """Whether the work on an existing table only adds rows."""
@@ -164,7 +173,7 @@ class WindowWork:
         with ThreadPoolExecutor(_COMMITS_AT_ONCE) as commits:
             for done, outcome in commits.map(
                 lambda each: (each, self._commit(each)),
-                (each for some in do_tasks(self.lake, engine, tasks) for each in some),
+                do_tasks(self.lake, engine, tasks),
             ):
                 self.report()
                 yield done.id, outcome
@@ -182,7 +191,7 @@ class WindowWork:
         return TableOutcome(
             version,
             unpack_counts(done),
-            quarantined=[] if quarantined is None else [quarantined],
+            quarantined=quarantined,
             rows_in_wrong_partitions=done.has_misplaced_rows,
         )
 

@@ -6,6 +6,7 @@ is repeated or killed leaves an orphan, which `maintain` removes, and nothing el
 
 import json
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -31,21 +32,30 @@ class WrittenFile(msgspec.Struct, frozen=True):
     statistics: str
 
 
-def write_data_file(location: Lake, table: str, rows: pa.Table) -> WrittenFile:
-    """Write rows into a new data file of a table."""
+def write_data_file(
+    location: Lake, table: str, rows: pa.Table, measured: Sequence[str] | None = None
+) -> WrittenFile:
+    """Write rows into a new data file of a table, with statistics of some columns, or the first."""
+    name, size = write_file(location, table, rows)
+    if measured is None:
+        measured = rows.column_names[:_WITH_STATISTICS]
+    return WrittenFile(name, size, rows.num_rows, _measure(rows.select(measured)))
+
+
+def write_file(location: Lake, table: str, rows: pa.Table) -> tuple[str, int]:
+    """Write rows into a new file in the folder of a table; return its path there, and its size."""
     name = f"part-{secrets.token_hex(16)}.zstd.parquet"
     folder = create_folder(location.path(table))
     with folder.open_output_stream(name) as stream:
         pq.write_table(rows, stream, compression="zstd", row_group_size=_ROWS_PER_GROUP)
-        size = stream.tell()
-    return WrittenFile(name, size, rows.num_rows, _measure(rows))
+        return name, stream.tell()
 
 
 def _measure(rows: pa.Table) -> str:
     """Return the statistics of rows, as Delta's log has them."""
     bounds: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}}
     nulls = {}
-    for field in list(rows.schema)[:_WITH_STATISTICS]:
+    for field in rows.schema:
         column = rows[field.name]
         if pa.types.is_nested(field.type):
             continue

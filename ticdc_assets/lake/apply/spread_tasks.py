@@ -1,0 +1,81 @@
+"""Spread the events of large tables over their parts, before the tasks of these.
+
+The spread events are in files of the table's folder that no commit names: the driver removes them
+behind the work, and `maintain` those that a killed run left.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import pyarrow as pa
+
+from ticdc_assets.lake.apply.pending_rows import (
+    PLACED,
+    PendingRows,
+    name_events,
+    select_segment,
+)
+from ticdc_assets.lake.store.data_files import write_file
+from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.reader import LakeReader, read_data_files
+from ticdc_assets.plan.steps import ApplyRows, TableWork
+from ticdc_assets.rows.parts import HOME
+from ticdc_assets.rows.spreading import spread_events
+
+_SPREAD = PLACED.append(pa.field(HOME, pa.bool_()))
+
+
+@dataclass(frozen=True)
+class SpreadTask:
+    """Some data files of `events`, of which one table's rows are spread over so many parts."""
+
+    work: TableWork
+    files: tuple[str, ...]
+    count: int
+
+
+class SpreadDone(msgspec.Struct, frozen=True):
+    """The files of each part, in the table's folder."""
+
+    id: str
+    files: list[list[str]]
+
+
+def do_spread(location: Lake, pending: PendingRows, task: SpreadTask) -> SpreadDone:
+    """Spread the events in some files."""
+    pending = replace(pending, files=replace(pending.files, paths=task.files), held=None)
+    steps = [step for step in task.work.steps if isinstance(step, ApplyRows)]
+    by_name: dict[str, pa.Table] = {}
+    parts: list[list[pa.Table]] = [[] for _ in range(task.count)]
+    for step in steps:
+        name = name_events(step)
+        if name not in by_name:
+            by_name[name] = pending.read([name])
+        events = select_segment(by_name[name], step.low, step.high)
+        for part, spread in zip(parts, spread_events(events, step, task.count), strict=True):
+            part.append(spread.select(_SPREAD.names).cast(_SPREAD))
+    id = task.work.incarnation
+    files: list[list[str]] = []
+    for part in parts:
+        events = pa.concat_tables(part)
+        written = [write_file(location, f"current/{id}", events)[0]] if events.num_rows else []
+        files.append(written)
+    return SpreadDone(id, files)
+
+
+def read_spread(location: Lake, id: str, files: Sequence[str]) -> pa.Table:
+    """Read the events of one part of a table."""
+    reader = LakeReader(location)
+    folder = reader.open_folder(f"current/{id}")
+    with reader.explained(location.path(f"current/{id}")):
+        return read_data_files(folder, files, _SPREAD, _SPREAD.names)
+
+
+def remove_spread(location: Lake, done: Sequence[SpreadDone]) -> None:
+    """Remove spread events."""
+    reader = LakeReader(location)
+    for each in done:
+        folder = reader.open_folder(f"current/{each.id}")
+        for path in (path for part in each.files for path in part):
+            folder.delete_file(path)
