@@ -17,6 +17,7 @@ from ticdc_assets.lake.events.event_commits import (
     EventCommits,
     select_of_paths,
 )
+from ticdc_assets.lake.events.event_files import EventFile, takes_files, write_event_files
 from ticdc_assets.lake.events.pending_files import (
     PendingFiles,
     RawFile,
@@ -143,7 +144,8 @@ class FolderDecode:
         replaced = [file.row["path"] for file in ready if file.replaces]
         replaced += [row["path"] for row in part.control if row["role"] == "changed schema"]
         size = sum(file.row["size"] for file in ready)
-        decoded = Decoded(self._decode(ready, size), control, select_of_paths(replaced))
+        data = self._decode(ready, size, replaces=bool(replaced))
+        decoded = Decoded(data, control, select_of_paths(replaced))
         if not self._commits.commit(decoded, part.batches):
             return False
         self._files += len(ready)
@@ -151,8 +153,8 @@ class FolderDecode:
         return True
 
     def _decode(
-        self, ready: Sequence[_ReadyFile], size: int
-    ) -> DataFrame | Iterable[pa.RecordBatch]:
+        self, ready: Sequence[_ReadyFile], size: int, *, replaces: bool
+    ) -> DataFrame | list[EventFile] | Iterable[pa.RecordBatch]:
         if not ready:
             return ()
         tasks = _make_tasks(ready, size)
@@ -161,7 +163,9 @@ class FolderDecode:
         frame = self._lake.make_frame(tasks)
         last_task = tasks["task"][-1].as_py()
         frame = frame.repartitionById(last_task + 1, "task") if last_task else frame.coalesce(1)
-        return frame.mapInArrow(self._decode_files, EVENTS)
+        if replaces or not takes_files(self._lake):
+            return frame.mapInArrow(self._decode_files, EVENTS)
+        return write_event_files(self._lake, frame, self._decode_files)
 
     def _select_ready(
         self, part: PendingFiles, stated: list[SchemaChange | Bootstrap], *, again: bool

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,13 +13,14 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, make_record_worker
+from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, Worker, make_record_worker
 from ticdc_assets.lake.events.event_commits import (
     BYTES_PER_COMMIT,
     Decoded,
     DecodeResult,
     EventCommits,
 )
+from ticdc_assets.lake.events.event_files import EventFile, takes_files, write_event_files
 from ticdc_assets.lake.events.quarantine import update_quarantine
 from ticdc_assets.lake.store.commits import group_by_size
 from ticdc_assets.lake.store.contracts import EVENTS
@@ -56,13 +58,12 @@ def decode_topic(
     decode = make_record_worker(lake.feed, open_payloads, open_upstream)
     done_through = max([since, *decoded])
     size = 0
-    decoded_records: DataFrame | Iterable[pa.RecordBatch]
     for group in _read_pending(lake, since, decoded):
-        if isinstance(group.records, DataFrame):
-            decoded_records = group.records.mapInArrow(decode, EVENTS)
-        else:
-            decoded_records = decode(group.records)
-        if not _commit(commits, decoded_records, group.batches):
+        with _config_errors():
+            is_committed = commits.commit(
+                Decoded(_decode(lake, group.records, decode)), group.batches
+            )
+        if not is_committed:
             # Another run committed first; the next run sees what it decoded.
             done_through = since
             break
@@ -82,13 +83,20 @@ def decode_topic(
     )
 
 
-def _commit(
-    commits: EventCommits,
-    records: DataFrame | Iterable[pa.RecordBatch],
-    batches: list[tuple[int, int]],
-) -> bool:
+def _decode(
+    lake: LakeSession, records: DataFrame | list[pa.RecordBatch], decode: Worker
+) -> DataFrame | list[EventFile] | Iterable[pa.RecordBatch]:
+    if not isinstance(records, DataFrame):
+        return decode(records)
+    if not takes_files(lake):
+        return records.mapInArrow(decode, EVENTS)
+    return write_event_files(lake, records, decode)
+
+
+@contextmanager
+def _config_errors() -> Iterator[None]:
     try:
-        return commits.commit(Decoded(records), batches)
+        yield
     except (PySparkException, Py4JJavaError) as failure:
         found = _CONFIG_ERROR.search(str(failure))
         if found is None:

@@ -1,6 +1,6 @@
 """Commit events together with their markers, and count what was committed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -9,13 +9,17 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from ticdc_assets.lake.events.event_files import EventFile
 from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, make_batch, to_arrow
+from ticdc_assets.lake.store.contracts import STATISTICS
+from ticdc_assets.lake.store.data_files import write_data_file
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.lake.store.reader import LakeReader, count_by
 from ticdc_assets.lake.store.sql import quote_literal
 from ticdc_assets.lake.store.stage_commits import (
     StageMark,
+    commit_files,
     commit_frame,
     commit_rows,
     read_last_stage_commit,
@@ -59,9 +63,12 @@ class DecodeCounts:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Events to commit: few were decoded in this process, many are decoded by Spark's workers."""
+    """Events to commit: few were decoded in this process, many by Spark's workers.
 
-    data: DataFrame | Iterable[pa.RecordBatch] = ()
+    These have written data files, unless the commit needs Spark: then the frame decodes.
+    """
+
+    data: DataFrame | list[EventFile] | Iterable[pa.RecordBatch] = ()
     control: Sequence[Arrival] = ()
     # An SQL condition: the commit removes the earlier events for which it holds.
     replaced: str | None = None
@@ -93,16 +100,31 @@ class EventCommits:
         self._number += 1
         mark = StageMark(_STAGE, self._number)
         rows = control
-        if not isinstance(decoded.data, DataFrame):
+        files = decoded.data if isinstance(decoded.data, list) else []
+        if not files and not isinstance(decoded.data, DataFrame):
             rows = pa.concat_tables([control, *_make_tables(decoded.data)])
         if isinstance(decoded.data, DataFrame) or decoded.replaced:
             is_committed = self._commit_frame(decoded, rows, mark)
+        elif files:
+            is_committed = self._commit_files(files, rows, mark)
         else:
             is_committed = commit_rows(self._lake, "events", rows, mark)
             if is_committed:
                 self._counted += _count_kinds(rows)
         if is_committed:
             self._batches += [batch for batch, _ in batches]
+        return is_committed
+
+    def _commit_files(self, files: Sequence[EventFile], control: pa.Table, mark: StageMark) -> bool:
+        """Commit the files of workers, and one with rows of this process."""
+        written = [each.file for each in files]
+        if control.num_rows:
+            measured = STATISTICS["events"]
+            written.append(write_data_file(self._lake.location, "events", control, measured))
+        is_committed = commit_files(self._lake, "events", written, mark)
+        if is_committed:
+            counts = (_make_counts(each.kinds) for each in files)
+            self._counted += sum(counts, _count_kinds(control))
         return is_committed
 
     def _commit_frame(self, decoded: Decoded, rows: pa.Table, mark: StageMark) -> bool:
@@ -141,7 +163,10 @@ class EventCommits:
 
 
 def _count_kinds(rows: pa.Table) -> DecodeCounts:
-    kinds = count_by("kind", rows.select(["kind"]))
+    return _make_counts(count_by("kind", rows.select(["kind"])))
+
+
+def _make_counts(kinds: Mapping[str, int]) -> DecodeCounts:
     return DecodeCounts(
         rows=kinds.get("row", 0),
         ddls=sum(kinds.get(kind, 0) for kind in _STATEMENTS),

@@ -6,8 +6,9 @@ stage's metadata is trusted only if no later commit can have removed rows or res
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from pyspark.sql import DataFrame
 
 from ticdc_assets.lake.store.commits import decode_metadata, read_newest_commits
+from ticdc_assets.lake.store.data_files import WrittenFile
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.writer import ConcurrentCommit, LakeWriter, is_writable
@@ -93,14 +95,32 @@ def commit_rows(lake: LakeSession, table: str, rows: pa.Table, mark: StageMark) 
 
     Without rows, the commit has the mark alone.
     """
+    writer = LakeWriter(lake.location)
     opened = LakeReader(lake.location).open(table)
     if not is_writable(opened):
         frame = lake.make_frame(rows).coalesce(1) if len(rows) else lake.read(table).limit(0)
         return commit_frame(lake, table, frame, mark)
+    append = partial(writer.append, opened, rows, mark.properties)
+    return _commit(lake, table, mark, append, opened)
+
+
+def commit_files(
+    lake: LakeSession, table: str, files: Sequence[WrittenFile], mark: StageMark
+) -> bool:
+    """Add data files to a table that delta-rs writes; return False if the commit was void."""
+    opened, writer = LakeReader(lake.location).open(table), LakeWriter(lake.location)
+    add = partial(writer.append_files, opened, files, mark.properties)
+    return _commit(lake, table, mark, add, opened)
+
+
+def _commit(
+    lake: LakeSession, table: str, mark: StageMark, write: Callable[[], None], opened: DeltaTable
+) -> bool:
+    """Write a commit to an open table; return False if it was void."""
     if _has_reached(opened, mark):
         return False
     try:
-        LakeWriter(lake.location).append(opened, rows, mark.properties)
+        write()
     except ConcurrentCommit:
         if _has_reached(LakeReader(lake.location).open(table), mark):
             return False
