@@ -150,7 +150,7 @@ def _write_to_disk(folder: Path) -> None:
             file.flush()
     except OSError as error:
         reason = f"cannot be written: {error.strerror or type(error).__name__}"
-        raise ConfigError(reason, file=str(folder), setting=LAKE) from None
+        raise ConfigError(reason, file=str(folder)) from None
 
 
 def _write_to_store(root: str) -> None:
@@ -165,9 +165,9 @@ def _write_to_store(root: str) -> None:
         write_json_file(folder, name, {})
     except (OSError, DeltaError) as error:
         reason = f"cannot be written: {describe_error(error)}"
-        raise ConfigError(reason, file=path, setting=LAKE) from None
+        raise ConfigError(reason, file=path) from None
     try:
         folder.delete_file(name)
     except (OSError, DeltaError) as error:
         reason = f"was written, and cannot be deleted: {describe_error(error)}"
-        raise ConfigError(reason, file=path, setting=LAKE) from None
+        raise ConfigError(reason, file=path) from None

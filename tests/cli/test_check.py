@@ -184,7 +184,7 @@ def test_what_the_machine_lacks_is_found(
         (None, "settings", "TICDC_SENSOR_SECONDS_SHOP"),
         (None, "java", "JAVA_HOME"),
         (None, "jars", "TICDC_SPARK_JARS"),
-        (None, "lake", "TICDC_LAKE"),
+        (None, "lake", None),
     ]
     for name in settings:
         monkeypatch.delenv(name)
