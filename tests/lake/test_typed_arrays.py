@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.dumpling.test_round_trip import golden_tables
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
-from ticdc_assets.lake.load.typed_arrays import get_arrow_type, type_texts
+from ticdc_assets.lake.load.typed_arrays import type_texts
+from ticdc_assets.rows.columns import get_arrow_type
 from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.schema.types.value_reader import make_reader
 

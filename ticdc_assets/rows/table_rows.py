@@ -85,8 +85,16 @@ def concat_rows(parts: Sequence[Rows]) -> Rows:
 
 
 def read_table(table: pa.Table, schema: TableSchema) -> Rows:
-    """Read the rows of a Delta table; one without the map has no inexact value."""
-    arrays = {fold_case(name): table[name] for name in table.column_names}
+    """Read the rows of a Delta table."""
+    arrays = dict(zip(table.column_names, table.columns, strict=True))
+    return Rows(read_columns(arrays, schema), _join_chunks(table[COMMIT_TS]))
+
+
+def read_columns(
+    block: Mapping[str, pa.Array | pa.ChunkedArray], schema: TableSchema
+) -> dict[str, Stored]:
+    """Read the columns of a Delta table; one without the map has no inexact value."""
+    arrays = {fold_case(name): array for name, array in block.items()}
     names = choose_delta_names(schema)
     exact = _read_map(arrays.get(fold_case(INEXACT)), names)
     columns = {}
@@ -96,7 +104,7 @@ def read_table(table: pa.Table, schema: TableSchema) -> Rows:
         columns[column.name] = Stored(
             values.cast(get_arrow_type(column.type)), exact.get(column.name)
         )
-    return Rows(columns, _join_chunks(arrays[COMMIT_TS]))
+    return columns
 
 
 def write_table(rows: Rows, schema: TableSchema) -> pa.Table:

@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from ticdc_assets.dumpling.rows import OWN_FIELDS, list_stored, make_batch_schema
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.load.typed_arrays import get_arrow_type, type_texts
+from ticdc_assets.lake.load.typed_arrays import type_texts
+from ticdc_assets.rows.columns import get_arrow_type
 from ticdc_assets.schema.types.mysql_type import map_to_delta_type
 
 # The number of a row's source among those of the portion.

@@ -12,30 +12,14 @@ import pyarrow.compute as pc
 
 from ticdc_assets.events import ColumnType
 from ticdc_assets.protocols.csv.written_rows import get_content
+from ticdc_assets.rows.columns import get_arrow_type
 from ticdc_assets.schema.types import patterns
 from ticdc_assets.schema.types.mysql_type import (
     Kind,
-    decimal_shape,
     describe,
     integer_range,
-    map_to_delta_type,
 )
 
-_TYPES = {
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "decimal(20,0)": pa.decimal128(20, 0),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "array<float>": pa.list_(pa.float32()),
-}
 # The signs of which Arrow knows no other reading: it also reads hexadecimal digits, for one.
 _SIGNS: dict[Kind, bytes] = {
     "integer": b"0123456789-",
@@ -52,16 +36,6 @@ _DAY, _SECONDS, _MOST = len("YYYY-MM-DD"), len("YYYY-MM-DD HH:MM:SS"), len(".fff
 # A day, or a moment, in the first year that every engine counts alike.
 _FIRST_DAY = pa.scalar(-719162, pa.int32())
 _TIME = rf"\A{patterns.TIME}\z"
-
-
-def get_arrow_type(type: ColumnType) -> pa.DataType:
-    """Return the Arrow type of the values that a column's Delta type holds."""
-    delta = map_to_delta_type(type)
-    if delta in _TYPES:
-        return _TYPES[delta]
-    shape = decimal_shape(type)
-    assert shape is not None
-    return pa.decimal128(*shape)
 
 
 def type_texts(texts: pa.Array, type: ColumnType) -> pa.Array | None:
