@@ -22,6 +22,7 @@ SUFFIXES = {".md", ".py", ".toml", ".xml", ".yaml", ".yml", ".properties", ""}
 PLACES = [
     *("ticdc_assets", "resources", "bench", "tests", "docs", "examples"),
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile", "dagster.yaml", "workspace.yaml"),
+    "workspace-server.yaml",
     *("pyproject.toml", ".pre-commit-config.yaml"),
 ]
 MOST_TERMS = 30

@@ -23,7 +23,7 @@ from ticdc_assets.rows.images import ImageReader, Images, SideRows
 from ticdc_assets.rows.left_out import NO_CHANGE, Explainer, find_mismatches
 from ticdc_assets.rows.parts import HOME
 from ticdc_assets.rows.stored import Stored
-from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows, make_nulls
+from ticdc_assets.rows.table_rows import Rows, concat_rows, make_nulls
 from ticdc_assets.rows.typing import refit
 from ticdc_assets.schema.types.either_moment import list_identifying_timestamps
 
@@ -152,7 +152,7 @@ class _Reader:
     def read(self, events: pa.Table) -> Segment:
         """Read events, all of which were written under the schema."""
         if self._redecode is not None:
-            events = _redecode_images(events, self._schema, self._redecode)
+            events = redecode_images(events, self._schema, self._redecode)
         before, after = (events[name].combine_chunks() for name in ("before", "after"))
         old, new = self._images.read(Images(before, after))
         has_old, has_new = pc.is_valid(before), pc.is_valid(after)
@@ -273,20 +273,13 @@ def take_changes(changes: Changes, places: pa.Array) -> Changes:
     )
 
 
-def make_no_changes(schema: TableSchema, events: pa.Table) -> Changes:
-    """Return no changes of a table; `events` are none either."""
-    nothing = pa.array([], pa.bool_())
-    rows = make_no_rows(schema)
-    return Changes(events, rows, rows, *[nothing] * 4)
-
-
 def _is_null(stored: Stored) -> pa.Array:
     """Return which values are NULL upstream; a date that is none is not."""
     is_null = pc.is_null(stored.values)
     return is_null if stored.exact is None else pc.and_(is_null, pc.is_null(stored.exact))
 
 
-def _redecode_images(events: pa.Table, schema: TableSchema, redecode: Redecode) -> pa.Table:
+def redecode_images(events: pa.Table, schema: TableSchema, redecode: Redecode) -> pa.Table:
     """Decode images again that were decoded by stale flags; what cannot be is no image any more."""
     images: dict[str, list[str | None]] = {"before": [], "after": []}
     columns = (events[name].to_pylist() for name in ("before", "after", "observed"))
@@ -301,5 +294,5 @@ def _redecode_images(events: pa.Table, schema: TableSchema, redecode: Redecode) 
         images["after"].append(change.after)
     for name, texts in images.items():
         place = events.schema.get_field_index(name)
-        events = events.set_column(place, name, pa.array(texts, pa.string()))
+        events = events.set_column(place, events.schema.field(place), pa.array(texts, pa.string()))
     return events

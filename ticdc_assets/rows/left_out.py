@@ -1,6 +1,6 @@
 """Events that no table can have: which differ from their checksums, and why any is left out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from ticdc_assets.errors import (
     CONTENT_ERRORS,
     InvalidValue,
     MalformedMessage,
+    MissingPayload,
     RowChecksumMismatch,
     TicdcError,
     describe_content_error,
@@ -21,6 +22,7 @@ from ticdc_assets.rows.stored import read_stored
 from ticdc_assets.schema.types.checksum import ChecksumVerifier
 from ticdc_assets.schema.types.either_moment import check_identity
 from ticdc_assets.schema.types.row import RowReader
+from ticdc_assets.schema.types.value import Value
 from ticdc_assets.stream import problem
 
 # Where an event came from.
@@ -57,17 +59,23 @@ def find_mismatches(
     for place, (before, after, checksum, is_key, is_invalid) in enumerate(stated):
         if checksum is None or is_invalid:
             continue
-        change = replace(
-            NO_CHANGE,
-            before=before,
-            after=after,
-            handle_key_only=is_key,
-            checksum=Checksum(**checksum),
-        )
-        verdict = verifier.verify(change, None if after is None else typed[place])
-        if verdict.status == "mismatch":
-            mismatches[place] = verdict.describe()
+        change = replace(NO_CHANGE, before=before, after=after, handle_key_only=is_key)
+        row = None if after is None else typed[place]
+        mismatch = compare_checksums(verifier, change, checksum, row)
+        if mismatch is not None:
+            mismatches[place] = mismatch
     return mismatches
+
+
+def compare_checksums(
+    verifier: ChecksumVerifier,
+    change: RowChange,
+    stated: Mapping[str, Any],
+    typed_row: Mapping[str, Value] | None,
+) -> str | None:
+    """Return how the images of a change differ from the checksums stated; None if they do not."""
+    verdict = verifier.verify(replace(change, checksum=Checksum(**stated)), typed_row)
+    return verdict.describe() if verdict.status == "mismatch" else None
 
 
 def _list_rows(rows: SideRows, schema: TableSchema) -> list[dict[str, Any]]:
@@ -103,9 +111,15 @@ class Explainer:
         names = [*ORIGIN, "statement", "before", "after"]
         left_out = events.select(names).append_column("key_only", key_only).take(places)
         errors = [
-            ("MissingPayload", problem.explain_key_only(row["statement"]))
+            explain_key_only(row["statement"])
             if row["key_only"]
-            else self._explain(row, mismatches.get(place))
+            else explain(
+                self._read,
+                self._table,
+                (row["before"], row["after"]),
+                fault=self._fault,
+                mismatch=mismatches.get(place),
+            )
             for place, row in zip(places.to_pylist(), left_out.to_pylist(), strict=True)
         ]
         columns = {name: left_out[name] for name in ORIGIN}
@@ -116,23 +130,43 @@ class Explainer:
         raw = pc.coalesce(left_out["after"], left_out["before"], "").cast(pa.binary())
         return pa.table({**columns, "raw": raw})
 
-    def _explain(self, row: Mapping[str, Any], mismatch: str | None) -> tuple[str, str]:
-        if self._fault is not None:
-            return MalformedMessage.__name__, self._fault
-        texts = [text for name in ("before", "after") if (text := row[name])]
-        try:
-            images = [self._read(text) for text in texts]
-            for text in texts:
-                check_identity(self._table, text)
-        except CONTENT_ERRORS as error:
-            kind = type(error) if isinstance(error, MalformedMessage | InvalidValue) else TicdcError
-            return kind.__name__, describe_content_error(error)
-        new = images[-1] if images else {}
-        # The old row of an update leaves out what did not change.
-        rows = [{**new, **image} for image in images] or [new]
-        lacking = [name for name in self._table.key if any(row.get(name) is None for row in rows)]
-        if lacking:
-            return MalformedMessage.__name__, f"the row lacks its key: {', '.join(lacking)}"
-        if mismatch is not None:
-            return RowChecksumMismatch.__name__, mismatch
-        return InvalidValue.__name__, _UNREADABLE
+
+def explain_key_only(upstream: str | None) -> tuple[str, str]:
+    """Return the error and the reason of a row of which the stream has only the key.
+
+    `upstream` states what came of fetching the row (`RowChange.upstream`).
+    """
+    return MissingPayload.__name__, problem.explain_key_only(upstream)
+
+
+def explain(
+    read: RowReader,
+    table: TableSchema,
+    sides: Sequence[str | None],
+    *,
+    fault: str | None,
+    mismatch: str | None,
+) -> tuple[str, str]:
+    """Return the error and the reason why a table cannot have a change with such images.
+
+    `fault`: why no change of its kind can be read; `mismatch`: how it differs from its checksums.
+    """
+    if fault is not None:
+        return MalformedMessage.__name__, fault
+    texts = [text for text in sides if text]
+    try:
+        images = [read(text) for text in texts]
+        for text in texts:
+            check_identity(table, text)
+    except CONTENT_ERRORS as error:
+        kind = type(error) if isinstance(error, MalformedMessage | InvalidValue) else TicdcError
+        return kind.__name__, describe_content_error(error)
+    new = images[-1] if images else {}
+    # The old row of an update leaves out what did not change.
+    rows = [{**new, **image} for image in images] or [new]
+    lacking = [name for name in table.key if any(row.get(name) is None for row in rows)]
+    if lacking:
+        return MalformedMessage.__name__, f"the row lacks its key: {', '.join(lacking)}"
+    if mismatch is not None:
+        return RowChecksumMismatch.__name__, mismatch
+    return InvalidValue.__name__, _UNREADABLE

@@ -1,6 +1,5 @@
 """The pending rows of a window as data frames."""
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -9,15 +8,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.pending_rows import PendingRows, Window
+from ticdc_assets.lake.apply.pending_rows import PendingRows, Window, is_pending
 from ticdc_assets.lake.columns.escaped_text import may_be_undecodable
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.events.repetition import is_same_event
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.stream.ordering import OrderKey, Phase
-
-# Column of `events` that no row change has.
-_OF_OTHER_EVENTS = "error"
 
 
 class PendingFrames:
@@ -69,29 +65,10 @@ class PendingFrames:
         return any(may_be_undecodable(rows[image]) for image in ("before", "after"))
 
 
-def _is_pending(get: Callable[[str], Any], window: Window) -> Any:
-    """Whether an event is a row of a window; in Spark, or in Arrow."""
-    kind, ts, ordering, batch = map(get, ("kind", "commit_ts", "ordering", "batch"))
-    ordered_by_commit_ts = ordering == "commit_ts"
-    is_new = ~ordered_by_commit_ts & (batch > window.after_batch)
-    return (
-        (kind == "row")
-        & (ts <= window.ts)
-        & ((ts > window.after_ts) | is_new)
-        # Rows with a commit ts belong to the window even if they arrived in a later batch.
-        & (ordered_by_commit_ts | (batch <= window.batch))
-    )
-
-
-def _is_old(get: Callable[[str], Any], window: Window) -> Any:
-    """Whether a row that states milliseconds is of a time that was applied before."""
-    return (get("ordering") == "milliseconds") & (get("commit_ts") < window.after_ts)
-
-
 def _select_many(lake: LakeSession, window: Window, *, in_milliseconds: bool) -> DataFrame:
     ts, ordered_by_commit_ts = F.col("commit_ts"), F.col("ordering") == "commit_ts"
     events = lake.read("events")
-    rows = events.where(_is_pending(F.col, window))
+    rows = events.where(is_pending(F.col, window))
     if in_milliseconds and window.after_ts:
         rows = _without_repetitions(rows, events, window)
     is_late = ~ordered_by_commit_ts & (ts <= window.after_ts)
@@ -106,7 +83,8 @@ def _select_many(lake: LakeSession, window: Window, *, in_milliseconds: bool) ->
 
 def _without_repetitions(rows: DataFrame, events: DataFrame, window: Window) -> DataFrame:
     """Leave out repeated rows that have only milliseconds: they would undo newer changes."""
-    is_old = _is_old(F.col, window)
+    # Of a time that was applied before.
+    is_old = (F.col("ordering") == "milliseconds") & (F.col("commit_ts") < window.after_ts)
     known = events.where((F.col("kind") == "row") & is_old & (F.col("batch") <= window.after_batch))
     old, same = rows.where(is_old).alias("old"), is_same_event("old", "known")
     new = old.join(known.alias("known"), same, "left_anti")

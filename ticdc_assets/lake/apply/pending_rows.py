@@ -6,7 +6,7 @@ after their arrival, and come after everything applied before.
 `PendingRows` describes them, so that any process can read those of some tables by itself.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -99,7 +99,7 @@ class PendingRows:
         needed = {*columns, "commit_ts", "ordering", "batch"}
         if self.in_milliseconds:
             needed |= {*EVENT_IDENTITY, "kind"}
-        where = _is_pending(self.window)
+        where = is_pending(pc.field, self.window)
         if names is not None:
             where &= pc.field("name").isin(sorted(names))
         rows = self._read(self.files, [name for name in COLUMNS if name in needed], where)
@@ -170,9 +170,9 @@ def find_pending_rows(location: Lake, window: Window, *, in_milliseconds: bool) 
     )
 
 
-def _is_pending(window: Window) -> pc.Expression:
-    """Whether an event is a row of a window."""
-    kind, ts, ordering, batch = map(pc.field, ("kind", "commit_ts", "ordering", "batch"))
+def is_pending(get: Callable[[str], Any], window: Window) -> Any:
+    """Whether an event is a row of a window; in Spark, or in Arrow."""
+    kind, ts, ordering, batch = map(get, ("kind", "commit_ts", "ordering", "batch"))
     ordered_by_commit_ts = ordering == "commit_ts"
     is_new = ~ordered_by_commit_ts & (batch > window.after_batch)
     return (

@@ -9,14 +9,6 @@ from deltalake import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.errors import (
-    CONTENT_ERRORS,
-    InvalidValue,
-    MalformedMessage,
-    RowChecksumMismatch,
-    TicdcError,
-    describe_content_error,
-)
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json, write_json
 from ticdc_assets.lake.apply.segment import Segment
@@ -26,7 +18,6 @@ from ticdc_assets.lake.apply.typed_rows import (
     INVALID,
     KEY_ONLY,
     MISMATCH,
-    ORIGIN,
     UPSTREAM,
 )
 from ticdc_assets.lake.columns.expressions import combine_pairwise
@@ -37,9 +28,8 @@ from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import can_hold
 from ticdc_assets.lake.store.sql import quote_literal
 from ticdc_assets.lake.store.writer import LakeWriter
-from ticdc_assets.schema.types.either_moment import check_identity
+from ticdc_assets.rows.left_out import ORIGIN, explain, explain_key_only
 from ticdc_assets.schema.types.row import RowReader
-from ticdc_assets.stream import problem
 
 # Marks the failure of a job by a row that its table cannot continue without.
 _STOPPED = "the table cannot continue: "
@@ -206,9 +196,15 @@ def quarantine_batch(
     read = RowReader(schema, member_names=member_names)
     rows = batch.to_pylist()
     errors = [
-        ("MissingPayload", problem.explain_key_only(row[UPSTREAM]))
+        explain_key_only(row[UPSTREAM])
         if row[KEY_ONLY]
-        else _explain(row, read, table)
+        else explain(
+            read,
+            table,
+            (row["⌗before_text"], row["⌗after_text"]),
+            fault=row[FAULT],
+            mismatch=row[MISMATCH],
+        )
         for row in rows
     ]
     count = len(rows)
@@ -219,24 +215,3 @@ def quarantine_batch(
     texts = [row["⌗after_text"] or row["⌗before_text"] or "" for row in rows]
     columns["raw"] = pa.array([text.encode() for text in texts], pa.binary())
     return pa.RecordBatch.from_arrays([columns[name] for name in _NAMES], names=_NAMES)
-
-
-def _explain(row: dict[str, str | None], read: RowReader, table: TableSchema) -> tuple[str, str]:
-    if (fault := row[FAULT]) is not None:
-        return MalformedMessage.__name__, fault
-    try:
-        images = [read(text) for name in ("⌗before_text", "⌗after_text") if (text := row[name])]
-        for name in ("⌗before_text", "⌗after_text"):
-            check_identity(table, row[name])
-    except CONTENT_ERRORS as error:
-        kind = type(error) if isinstance(error, MalformedMessage | InvalidValue) else TicdcError
-        return kind.__name__, describe_content_error(error)
-    new = images[-1] if images else {}
-    # The old row of an update leaves out what did not change.
-    rows = [{**new, **image} for image in images] or [new]
-    lacking = [name for name in table.key if any(row.get(name) is None for row in rows)]
-    if lacking:
-        return "MalformedMessage", f"the row lacks its key: {', '.join(lacking)}"
-    if (mismatch := row[MISMATCH]) is not None:
-        return RowChecksumMismatch.__name__, mismatch
-    return "InvalidValue", "a value that Delta's type of the column cannot hold"

@@ -11,9 +11,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
-from ticdc_assets.events import Checksum, TableSchema
+from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json, write_json
-from ticdc_assets.lake.events.event_rows import NO_CHANGE
+from ticdc_assets.rows.left_out import NO_CHANGE, compare_checksums
 from ticdc_assets.schema.types.checksum import ChecksumVerifier
 from ticdc_assets.schema.types.row import RowReader
 
@@ -57,15 +57,8 @@ def _explain(
 ) -> str | None:
     if checksum is None:
         return None
-    change = replace(
-        NO_CHANGE,
-        before=before,
-        after=after,
-        handle_key_only=bool(key_only),
-        checksum=Checksum(**checksum),
-    )
-    verdict = verifier.verify(change, None if typed is None else read(typed))
-    if verdict.status != "mismatch":
-        return None
+    change = replace(NO_CHANGE, before=before, after=after, handle_key_only=bool(key_only))
+    row = None if typed is None else read(typed)
+    mismatch = compare_checksums(verifier, change, checksum, row)
     # Lone surrogates stand for bytes that are not UTF-8.
-    return verdict.describe().encode(errors="backslashreplace").decode()
+    return mismatch and mismatch.encode(errors="backslashreplace").decode()

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.written import read_json, write_json
@@ -36,22 +35,19 @@ from ticdc_assets.lake.columns.reading import (
     type_columns,
 )
 from ticdc_assets.lake.columns.writing import write_images
-from ticdc_assets.lake.events.event_rows import NO_CHANGE
 from ticdc_assets.plan.steps import TypedRowGroup
 from ticdc_assets.protocols.registry import Redecode
+from ticdc_assets.rows.changes import redecode_images
 from ticdc_assets.rows.columns import (
     DeltaColumn,
     choose_delta_names,
     list_delta_columns,
     list_stored_columns,
 )
+from ticdc_assets.rows.left_out import ORIGIN
 from ticdc_assets.schema.types.either_moment import list_identifying_timestamps
 
-# Where an event came from, and its place in the order.
-ORIGIN = (
-    *("batch", "seq", "index", "database", "table"),
-    *("commit_ts", "source", "partition", "number"),
-)
+# Its place in the order.
 _ORDER = ("order_ts", "after_ddls", "ordered_by_commit_ts")
 INVALID, KEY_ONLY = "⌗invalid", "⌗key_only"
 # What upstream said of a row of which the stream has only the key (`RowChange.upstream`).
@@ -295,27 +291,7 @@ def _redecode_rows(rows: DataFrame, schema: TableSchema, redecode: Redecode) -> 
     def redecode_batches(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         table = read_json(schema_json, TableSchema)
         for batch in batches:
-            yield redecode_batch(batch, table, redecode)
+            events = pa.Table.from_batches([batch])
+            yield from redecode_images(events, table, redecode).to_batches()
 
     return rows.mapInArrow(redecode_batches, rows.schema)
-
-
-def redecode_batch(
-    batch: pa.RecordBatch, schema: TableSchema, redecode: Redecode
-) -> pa.RecordBatch:
-    """Decode the images of a batch again, by the types of a schema."""
-    images: dict[str, list[str | None]] = {"before": [], "after": []}
-    columns = (batch.column(name).to_pylist() for name in ("before", "after", "observed"))
-    for before, after, observed in zip(*columns, strict=True):
-        change = replace(NO_CHANGE, before=before, after=after, observed=observed)
-        try:
-            change = redecode(change, schema)
-        except CONTENT_ERRORS:
-            # Typing finds broken JSON and quarantines the row.
-            change = replace(change, before=before and "!", after=after and "!")
-        images["before"].append(change.before)
-        images["after"].append(change.after)
-    for name, texts in images.items():
-        index = batch.schema.get_field_index(name)
-        batch = batch.set_column(index, batch.schema.field(index), pa.array(texts, pa.string()))
-    return batch

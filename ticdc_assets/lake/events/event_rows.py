@@ -44,8 +44,6 @@ _ROW_FIELDS = (
     *("member_names", "checksum", "build_ts", "claim_check_digest"),
 )
 _get_row_fields = attrgetter(*_ROW_FIELDS)
-# For work on the images of a row, which concerns nothing else of its event.
-NO_CHANGE = RowChange(op=Op.UPSERT, commit_ts=0, database="", table="", position=FilePosition(""))
 
 
 class Arrival(NamedTuple):
