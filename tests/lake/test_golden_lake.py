@@ -111,7 +111,7 @@ def _list_files(golden: GoldenLake) -> Iterator[str]:
     """List the data files of all current tables."""
     reader = LakeReader(golden.lake.location)
     for id in read_last_snapshot(golden.lake).versions:
-        for path in reader.list_files(reader.open(f"current/{id}"))[0]:
+        for path in reader.list_files(reader.open(f"current/{id}")).paths:
             yield f"{golden.lake.current_path(id)}/{path}"
 
 

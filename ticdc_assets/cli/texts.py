@@ -3,7 +3,6 @@
 import unicodedata
 from datetime import UTC, datetime
 
-from ticdc_assets.events.duration import format_seconds
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.events.tso_text import format_time as format_time
 
@@ -179,11 +178,6 @@ def format_value(value: str | None) -> str:
 def format_change(name: str, before: str | None, after: str | None) -> str:
     """Format what a column had, and what it has."""
     return f"{name}: {format_value(before)} → {format_value(after)}"
-
-
-def format_lag(ts: int, now: datetime | None = None) -> str:
-    """Format how far a TSO lags behind the present."""
-    return format_seconds(measure_age(ts, now))
 
 
 def measure_age(ts: int, now: datetime | None = None) -> float:

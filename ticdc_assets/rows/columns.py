@@ -16,6 +16,7 @@ from ticdc_assets.schema.types.mysql_type import decimal_shape, describe, map_to
 # there was a value that its column cannot hold exactly.
 COMMIT_TS = "_commit_ts"
 INEXACT = "_inexact"
+COMMIT_TS_COMMENT = "commit ts of the last change of this row"
 INEXACT_COMMENT = "exact texts of values that their columns cannot hold, by column"
 
 # MERGE into a table with a change data feed cannot resolve a column with a backtick in its name.

@@ -40,10 +40,14 @@ from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import FewRows, read_table, restore_version
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier, quote_literal
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
-from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, INEXACT_COMMENT, list_delta_columns
+from ticdc_assets.rows.columns import (
+    COMMIT_TS,
+    COMMIT_TS_COMMENT,
+    INEXACT,
+    INEXACT_COMMENT,
+    list_delta_columns,
+)
 from ticdc_assets.schema.effect import ColumnChange
-
-_COMMIT_TS_COMMENT = "commit ts of the last change of this row"
 
 
 class InexactRows(Exception):
@@ -142,7 +146,7 @@ class CurrentTable:
     def _list_columns(self, schema: TableSchema) -> list[tuple[str, str, str]]:
         """List the name, the type and the comment of every column."""
         columns = [(c.name, c.type, c.comment) for c in list_delta_columns(schema)]
-        columns.append((COMMIT_TS, "bigint", _COMMIT_TS_COMMENT))
+        columns.append((COMMIT_TS, "bigint", COMMIT_TS_COMMENT))
         if self.has_map:
             columns.append((INEXACT, MAP, INEXACT_COMMENT))
         return columns

@@ -19,7 +19,7 @@ from ticdc_assets.lake.events.event_rows import SCHEMA, make_table_name, read_ro
 from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.lake.store.contracts import EVENT_IDENTITY
 from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader, read_data_files
+from ticdc_assets.lake.store.reader import FileList, LakeReader, read_data_files
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.plan.steps import ApplyRows
 from ticdc_assets.rows.identity import are_among
@@ -161,13 +161,18 @@ def find_pending_rows(location: Lake, window: Window, *, in_milliseconds: bool) 
     reader = LakeReader(location)
     events = reader.open("events")
     above = {"commit_ts": window.after_ts, "batch": window.after_batch}
+    files = reader.list_files(events)
     return PendingRows(
         location,
         window,
-        EventFiles(*reader.list_files(events, above)),
-        EventFiles(*reader.list_files(events)),
+        _describe(files.above(above)),
+        _describe(files),
         in_milliseconds,
     )
+
+
+def _describe(files: FileList) -> EventFiles:
+    return EventFiles(files.paths, files.rows, files.size)
 
 
 def is_pending(get: Callable[[str], Any], window: Window) -> Any:

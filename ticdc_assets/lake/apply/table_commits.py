@@ -13,13 +13,12 @@ from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.rows.columns import (
     COMMIT_TS,
+    COMMIT_TS_COMMENT,
     INEXACT,
     INEXACT_COMMENT,
     list_delta_columns,
     make_row_schema,
 )
-
-COMMIT_TS_COMMENT = "commit ts of the last change of this row"
 
 
 def commit_table(location: Lake, done: TableDone, schema: TableSchema, ts: int) -> int:

@@ -4,9 +4,11 @@ Spark does the work of tables that are too large to be written again for a few c
 with Delta features that only Spark writes (`table_work`).
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+
+from deltalake import DeltaTable
 
 from ticdc_assets.lake.apply.table_commits import commit_table, describe_commit
 from ticdc_assets.lake.apply.table_features import (
@@ -42,6 +44,15 @@ _COMMITS_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
+class _Prepared:
+    """A task, how many events it has, and those of its tables that exist, as they are now."""
+
+    task: TableTask
+    events: int
+    tables: Mapping[str, DeltaTable]
+
+
+@dataclass(frozen=True)
 class WindowWork:
     """The work of a window on some of its tables."""
 
@@ -56,13 +67,13 @@ class WindowWork:
         tasks: list[tuple[TableTask, int]] = []
         left: list[str] = []
         for group in self._group(ids):
-            task = self._make_task(group)
-            if task is None:
+            prepared = self._prepare(group)
+            if prepared is None:
                 left += group
-            elif gone := self._restore(task):
+            elif gone := self._restore(prepared):
                 outcomes |= gone
             else:
-                tasks.append((task, sum(map(self._count_rows, group))))
+                tasks.append((prepared.task, prepared.events))
         for id, outcome in self._do_tasks(tasks):
             if outcome is None:
                 left.append(id)
@@ -72,6 +83,11 @@ class WindowWork:
 
     def _work(self, id: str) -> TableWork:
         return self.window.plan.work[id]
+
+    @property
+    def _updates_split(self) -> bool:
+        """Whether TiCDC sends an update of a key as a delete and an insert."""
+        return not self.lake.feed.output_raw_change_event
 
     def _group(self, ids: Collection[str]) -> Iterator[list[str]]:
         """Put tables together that exchange rows."""
@@ -87,41 +103,47 @@ class WindowWork:
 
     # With the engine
 
-    def _make_task(self, ids: list[str]) -> TableTask | None:
-        """Make the task of tables; None if one of them takes Spark."""
+    def _prepare(self, ids: list[str]) -> "_Prepared | None":
+        """Prepare the task of tables; None if one of them takes Spark."""
         versions = self.window.start.versions
         known = {id: versions[id] for id in ids if id in versions}
         work = {id: self._work(id) for id in ids}
         appends = len(ids) == 1 and ids[0] in known and self._appends(work[ids[0]])
-        read = 0
+        tables: dict[str, DeltaTable] = {}
+        read = events = 0
         for id in ids:
-            rows = self._count_rows_to_read(id, appends=appends)
-            if rows is None:
+            count = self._count_events(id)
+            if self._needs_mapping(work[id]):
                 return None
-            read += rows
-        events = sum(map(self._count_rows, ids))
+            existing = LakeWriter(self.lake.location).find(f"current/{id}")
+            if existing is not None:
+                rows = self._count_rows_to_read(id, existing, count, appends=appends)
+                if rows is None:
+                    return None
+                tables[id], read = existing, read + rows
+            events += count
         parts = max(-(-events // EVENTS_PER_PART), -(-(events + read) // _MOST_ROWS), 1)
         if parts > 1 and (len(ids) > 1 or not can_be_split(work[ids[0]])):
             if events + read > _MOST_ROWS:
                 return None
             parts = 1
-        return TableTask(work, known, appends, parts)
+        return _Prepared(TableTask(work, known, appends, parts), events, tables)
 
-    def _count_rows_to_read(self, id: str, *, appends: bool) -> int | None:
+    def _needs_mapping(self, work: TableWork) -> bool:
+        schemas = (work.before, work.after)
+        needed = (list_needed_properties(list_delta_columns(schema)) for schema in schemas)
+        return any(COLUMN_MAPPING in properties for properties in needed)
+
+    def _count_rows_to_read(
+        self, id: str, existing: DeltaTable, events: int, *, appends: bool
+    ) -> int | None:
         """Return how many of its rows a table's task reads; None if the work takes Spark."""
-        work = self._work(id)
-        for schema in (work.before, work.after):
-            if COLUMN_MAPPING in list_needed_properties(list_delta_columns(schema)):
-                return None
-        existing = LakeWriter(self.lake.location).find(f"current/{id}")
-        if existing is None:
-            return 0
         if not is_writable(existing):
             return None
         if appends or id not in self.window.start.versions:
             return 0
-        _, rows, size = LakeReader(self.lake.location).list_files(existing)
-        return rows if is_rewritten(size, rows, self._count_rows(id)) else None
+        files = LakeReader(self.lake.location).list_files(existing)
+        return files.rows if is_rewritten(files.size, files.rows, events) else None
 
     def _appends(self, work: TableWork) -> bool:
         """Whether the work on an existing table only adds rows."""
@@ -136,7 +158,7 @@ class WindowWork:
         # Where a change is missing, a key may be in the table already.
         return step.is_ordered_by_commit_ts and not self.window.may_lack_changes
 
-    def _count_rows(self, id: str) -> int:
+    def _count_events(self, id: str) -> int:
         groups = {
             typed.group
             for step in self._work(id).steps
@@ -145,12 +167,16 @@ class WindowWork:
         }
         return sum(group.rows for group in groups)
 
-    def _restore(self, task: TableTask) -> dict[str, TableOutcome]:
+    def _restore(self, prepared: "_Prepared") -> dict[str, TableOutcome]:
         """Undo what a killed run wrote; pause tables of which maintenance has removed files."""
+        task = prepared.task
         start = self.window.start
         reader, writer = LakeReader(self.lake.location), LakeWriter(self.lake.location)
         for id, version in task.versions.items():
-            newest = reader.open(f"current/{id}")
+            newest = prepared.tables.get(id)
+            if newest is None:
+                # It has to be there: this states what is wrong.
+                newest = reader.open(f"current/{id}")
             if newest.version() == version:
                 continue
             if not has_files(self.lake, start, id):
@@ -163,12 +189,11 @@ class WindowWork:
         self, tasks: list[tuple[TableTask, int]]
     ) -> Iterator[tuple[str, TableOutcome | None]]:
         """Do tasks and commit their tables; None for one that takes Spark after all."""
-        frames = self.window.frames
         engine = Engine(
             self.lake.location,
             self.window.rows,
-            frames.redecode,
-            updates_split=not self.lake.feed.output_raw_change_event,
+            self.window.frames.redecode,
+            updates_split=self._updates_split,
         )
         with ThreadPoolExecutor(_COMMITS_AT_ONCE) as commits:
             for done, outcome in commits.map(
@@ -205,14 +230,11 @@ class WindowWork:
     def _do_with_spark(self, ids: list[str]) -> dict[str, TableOutcome]:
         if not ids:
             return {}
-        updates_split = not self.lake.feed.output_raw_change_event
         versions = self.window.start.versions
 
         def apply_one(id: str) -> TableOutcome:
-            work = self._work(id)
-            return apply_table_work(
-                self.window, work, versions.get(id), updates_split=updates_split
-            )
+            work, split = self._work(id), self._updates_split
+            return apply_table_work(self.window, work, versions.get(id), updates_split=split)
 
         outcomes = {}
         # A table mostly waits for Delta logs and storage: Python's default is not too many.

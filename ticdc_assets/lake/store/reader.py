@@ -99,8 +99,7 @@ class LakeReader:
         return least
 
     def _list_statistics(self, table: DeltaTable, name: str) -> pa.ChunkedArray:
-        with self.explained(_find_path(table)):
-            files = pa.table(table.get_add_actions(flatten=True))
+        files = self.list_files(table).actions
         nothing = pa.chunked_array([], pa.int64())
         return files[name] if name in files.column_names else nothing
 
@@ -109,18 +108,10 @@ class LakeReader:
         with self.explained(_find_path(table)):
             return measure_files(table)
 
-    def list_files(
-        self, table: DeltaTable, above: Mapping[str, int] | None = None
-    ) -> tuple[tuple[str, ...], int, int]:
-        """List the data files of a table, and how many rows and bytes they have.
-
-        With `above`, only those that may have a greater number in one of these columns.
-        """
+    def list_files(self, table: DeltaTable) -> "FileList":
+        """List the data files of a table."""
         with self.explained(_find_path(table)):
-            files = pa.table(table.get_add_actions(flatten=True))
-        chosen = _choose_files(files, above or {})
-        rows, sizes = (pc.sum(chosen[name]).as_py() or 0 for name in ("num_records", "size_bytes"))
-        return tuple(map(unquote, chosen["path"].to_pylist())), rows, sizes
+            return FileList(pa.table(table.get_add_actions(flatten=True)))
 
     def is_small(self, table: DeltaTable, above: Mapping[str, int] | None = None) -> bool:
         """Return whether this process can hold a table's rows.
@@ -128,11 +119,8 @@ class LakeReader:
         With `above`, only those with a greater number in one of these columns; files without
         statistics may have some.
         """
-        with self.explained(_find_path(table)):
-            files = _choose_files(pa.table(table.get_add_actions(flatten=True)), above or {})
-        rows, sizes = files["num_records"], files["size_bytes"]
-        few, small = (pc.sum(column).as_py() or 0 for column in (rows, sizes))
-        return not rows.null_count and few <= MANY_ROWS and small <= _SMALL_SIZE
+        files = self.list_files(table).above(above or {})
+        return files.are_counted and files.rows <= MANY_ROWS and files.size <= _SMALL_SIZE
 
     @contextmanager
     def explained(self, path: str) -> Iterator[None]:
@@ -144,6 +132,43 @@ class LakeReader:
         except (DeltaError, OSError, *_DAMAGE) as error:
             reason = f"cannot be read: {describe_error(error).rstrip('.')}{_advise(path)}"
             raise ConfigError(reason, file=path) from None
+
+
+@dataclass(frozen=True)
+class FileList:
+    """Data files of a table, as its log states them."""
+
+    actions: pa.Table
+
+    def above(self, least: Mapping[str, int]) -> "FileList":
+        """Choose the files that may have a greater number in one of some columns."""
+        actions = self.actions
+        if not least or any(f"max.{name}" not in actions.column_names for name in least):
+            return self
+        has_some = [pc.greater(actions[f"max.{name}"], number) for name, number in least.items()]
+        return FileList(actions.filter(pc.fill_null(reduce(pc.or_, has_some), True)))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(map(unquote, self.actions["path"].to_pylist()))
+
+    @property
+    def rows(self) -> int:
+        """How many rows the files have that state it."""
+        return self._sum("num_records")
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+        return self._sum("size_bytes")
+
+    @property
+    def are_counted(self) -> bool:
+        """Whether every file states how many rows it has."""
+        return not self.actions["num_records"].null_count
+
+    def _sum(self, name: str) -> int:
+        return pc.sum(self.actions[name]).as_py() or 0
 
 
 @dataclass(frozen=True)
@@ -159,14 +184,6 @@ class OpenTables:
 
     def columns(self, table: str) -> list[str]:
         return [field.name for field in self._tables[table].schema().fields]
-
-
-def _choose_files(files: pa.Table, above: Mapping[str, int]) -> pa.Table:
-    """Choose the files that may have a greater number in one of some columns."""
-    if not above or any(f"max.{name}" not in files.column_names for name in above):
-        return files
-    has_some = [pc.greater(files[f"max.{name}"], least) for name, least in above.items()]
-    return files.filter(pc.fill_null(reduce(pc.or_, has_some), True))
 
 
 def open_table(path: str, version: int | None = None) -> DeltaTable:
