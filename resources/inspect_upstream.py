@@ -17,7 +17,7 @@ from ticdc_assets.stream.routing import passes_filter
 
 _GRANT = "grant the user SELECT on the tables of the changefeed"
 _OTHER = "grant the user SELECT on them, or declare the database that the changefeed reads"
-# So many tables are read, and so many named.
+# How many tables `check` reads, and how many a message names.
 _MOST_READ, _MOST_NAMED = 100, 5
 _TABLES = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"

@@ -22,7 +22,7 @@ from ticdc_assets.protocols.registry import make_topic_decoder
 from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.reading import decode_safely
 
-# So many records are read to find out that they are watermarks.
+# A sensor reads no more records than this to find out that all are watermarks.
 _MANY_RECORDS = 5_000
 
 

@@ -1,7 +1,7 @@
 """Call what may not answer: several at a time, and none of them for ever.
 
-A thread that waits for a mounted folder, or for a library with a patience of its own, cannot be
-stopped.  It is left behind, and the same call is not made again as long as it waits.
+Nothing stops a thread that waits for a mounted folder, or for a library that retries.  It is left
+behind, and the same call is not made again as long as it waits.
 """
 
 import queue
@@ -18,7 +18,7 @@ _Answer = TypeVar("_Answer")
 
 
 class PatientCaller:
-    """Makes calls in threads, and waits so many seconds for their answers."""
+    """Makes calls in threads, and waits a limited time for their answers."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -40,7 +40,7 @@ def declare(*ids: str) -> None:
 
 
 def write(id: str, checkpoint: float, applied: float, **statuses: str) -> None:
-    """Write the checkpoint of a source, and a lake; both so many seconds ago."""
+    """Write a source and a lake whose ts are that many seconds ago."""
     Path(id).mkdir()
     Path(id, "metadata").write_text(json.dumps({"checkpoint-ts": ts(checkpoint)}))
     lake = Lake(str(Path("lake").absolute()), id)

@@ -28,7 +28,7 @@ _SPREAD = PLACED.append(pa.field(HOME, pa.bool_()))
 
 @dataclass(frozen=True)
 class SpreadTask:
-    """Some data files of `events`, of which one table's rows are spread over so many parts."""
+    """Spread the rows of one table in some data files of `events` over `count` parts."""
 
     work: TableWork
     files: tuple[str, ...]
