@@ -5,7 +5,7 @@ A task reads the events of its tables and their rows by itself, takes them throu
 the files (`table_commits`), so a task may be repeated or killed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -14,7 +14,8 @@ import msgspec
 import pyarrow as pa
 
 from ticdc_assets.errors import CONTENT_ERRORS, ConfigError, describe_content_error
-from ticdc_assets.lake.apply.pending_rows import PLACED, PendingRows, name_events, select_segment
+from ticdc_assets.lake.apply.engine import Engine
+from ticdc_assets.lake.apply.pending_rows import PLACED, name_events, select_segment
 from ticdc_assets.lake.apply.spread_tasks import read_spread
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
@@ -23,7 +24,6 @@ from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.plan.steps import ApplyRows, TableWork
-from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.rows.columns import INEXACT
 from ticdc_assets.rows.keyed import find_key
 from ticdc_assets.rows.parts import Part
@@ -32,17 +32,6 @@ from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows, read_t
 
 # How a table gets its new data files; `undone` if that takes its former rows, which were not read.
 Way = Literal["create", "replace", "append", "undone"]
-
-
-@dataclass(frozen=True)
-class Engine:
-    """What every task of a window has in common."""
-
-    location: Lake
-    pending: PendingRows
-    redecode: Redecode | None
-    # TiCDC sends an update of a key as a delete and an insert.
-    updates_split: bool
 
 
 @dataclass(frozen=True)
@@ -86,6 +75,17 @@ class TableDone(msgspec.Struct, frozen=True):
 
 def do_task(engine: Engine, task: TableTask) -> list[TableDone]:
     """Do a task, and write the new data files of its tables."""
+    results = do_work(task.work, open_source(engine, task))
+    return [_finish(engine.location, task, id, result) for id, result in results.items()]
+
+
+def open_source(
+    engine: Engine, task: TableTask, read_rows: Callable[[str], Rows | None] | None = None
+) -> RowSource:
+    """Open what a task reads; `read_rows` reads rows that tables have in place of their versions'.
+
+    The events of its tables are read now.
+    """
     events = _read_events(engine, task)
     by_name = _split_by_name(events)
 
@@ -99,16 +99,14 @@ def do_task(engine: Engine, task: TableTask) -> list[TableDone]:
             return None
         return engine.pending.read_passes(name_events(step), pending)
 
-    source = RowSource(
-        read_rows=partial(_read_rows, engine.location, task),
+    return RowSource(
+        read_rows=read_rows or partial(_read_rows, engine.location, task),
         read_events=read_events,
         find_passes=find_passes,
         redecode=engine.redecode,
         updates_split=engine.updates_split,
         part=task.part,
     )
-    results = do_work(task.work, source)
-    return [_finish(engine.location, task, id, result) for id, result in results.items()]
 
 
 def _read_events(engine: Engine, task: TableTask) -> pa.Table:

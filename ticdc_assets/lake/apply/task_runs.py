@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.apply.engine import Engine
 from ticdc_assets.lake.apply.spread_tasks import (
     SpreadDone,
     SpreadTask,
@@ -23,7 +24,6 @@ from ticdc_assets.lake.apply.spread_tasks import (
     remove_spread,
 )
 from ticdc_assets.lake.apply.table_tasks import (
-    Engine,
     TableDone,
     TableTask,
     do_task,

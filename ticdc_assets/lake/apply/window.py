@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.lake.apply.control_events import ControlEvents, StatedSchemas
 from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.apply.engine import Engine
 from ticdc_assets.lake.apply.frames import Frames
 from ticdc_assets.lake.apply.pending_frames import PendingFrames
 from ticdc_assets.lake.apply.pending_rows import (
@@ -46,6 +47,7 @@ class PreparedWindow:
     # How many there are.
     row_count: int
     plan: Plan
+    engine: Engine
     frames: Frames
 
     @property
@@ -107,7 +109,13 @@ def prepare_window(
         *(partial(read_rows, lake, start), stream_rules.redecode),
     )
     count = sum(group.rows for group in groups)
-    return PreparedWindow(start, rows, count, plan, frames)
+    engine = Engine(
+        lake.location,
+        rows,
+        stream_rules.redecode,
+        updates_split=not feed.output_raw_change_event,
+    )
+    return PreparedWindow(start, rows, count, plan, engine, frames)
 
 
 def read_rows(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> DataFrame | None:

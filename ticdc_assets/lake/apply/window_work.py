@@ -18,7 +18,6 @@ from ticdc_assets.lake.apply.table_features import (
 )
 from ticdc_assets.lake.apply.table_outcome import TableOutcome
 from ticdc_assets.lake.apply.table_tasks import (
-    Engine,
     TableDone,
     TableTask,
     unpack_counts,
@@ -83,11 +82,6 @@ class WindowWork:
 
     def _work(self, id: str) -> TableWork:
         return self.window.plan.work[id]
-
-    @property
-    def _updates_split(self) -> bool:
-        """Whether TiCDC sends an update of a key as a delete and an insert."""
-        return not self.lake.feed.output_raw_change_event
 
     def _group(self, ids: Collection[str]) -> Iterator[list[str]]:
         """Put tables together that exchange rows."""
@@ -189,16 +183,10 @@ class WindowWork:
         self, tasks: list[tuple[TableTask, int]]
     ) -> Iterator[tuple[str, TableOutcome | None]]:
         """Do tasks and commit their tables; None for one that takes Spark after all."""
-        engine = Engine(
-            self.lake.location,
-            self.window.rows,
-            self.window.frames.redecode,
-            updates_split=self._updates_split,
-        )
         with ThreadPoolExecutor(_COMMITS_AT_ONCE) as commits:
             for done, outcome in commits.map(
                 lambda each: (each, self._commit(each)),
-                do_tasks(self.lake, engine, tasks),
+                do_tasks(self.lake, self.window.engine, tasks),
             ):
                 self.report()
                 yield done.id, outcome
@@ -233,7 +221,7 @@ class WindowWork:
         versions = self.window.start.versions
 
         def apply_one(id: str) -> TableOutcome:
-            work, split = self._work(id), self._updates_split
+            work, split = self._work(id), self.window.engine.updates_split
             return apply_table_work(self.window, work, versions.get(id), updates_split=split)
 
         outcomes = {}
