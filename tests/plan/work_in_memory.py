@@ -8,14 +8,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tests.plan.arrived import ArrivedRow
+from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import load
 from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, read_position, to_arrow
-from ticdc_assets.plan.steps import ApplyRows, TableWork
+from ticdc_assets.plan.steps import Alter, ApplyRows, TableWork
 from ticdc_assets.reference.table import ModelRow, ModelTable
+from ticdc_assets.rows.alteration import alter_rows
 from ticdc_assets.rows.columns import list_stored_columns
-from ticdc_assets.rows.keyed import find_key
-from ticdc_assets.rows.parts import Part, can_be_split
+from ticdc_assets.rows.identity import are_among, identify
+from ticdc_assets.rows.merging import PUT, can_be_merged, find_concerned, list_merge, needs_rows
+from ticdc_assets.rows.parts import Part, can_be_split, list_identifying
 from ticdc_assets.rows.spreading import spread_events
 from ticdc_assets.rows.stored import read_stored, store_values
 from ticdc_assets.rows.table import RowSource, TableResult, do_work
@@ -97,9 +100,10 @@ class WorkInMemory:
             redecode=self._rules.redecode,
             updates_split=self._rules.updates_split,
         )
-        # The work of every other window is done as that of large tables is.
-        in_parts = sum(events.num_rows for events in self._events.values()) % 2 == 1
-        results = _do_in_parts(self._work, source) if in_parts else do_work(self._work, source)
+        # The work of most windows is done as that of large tables is.
+        ways = (do_work, _do_in_parts, _do_by_merges)
+        do = ways[sum(events.num_rows for events in self._events.values()) % len(ways)]
+        results = do(self._work, source)
         for id in ids:
             result, work = results[id], self._work[id]
             self.problems += _list_quarantined(result)
@@ -144,14 +148,14 @@ def _do_in_parts(work: Mapping[str, TableWork], source: RowSource) -> dict[str, 
 
 
 def _take_part(source: RowSource, work: TableWork, part: Part) -> RowSource:
-    key = find_key(work.before)
+    names = list_identifying(work.before)
 
     def read_events(step: ApplyRows) -> pa.Table:
         return spread_events(source.read_events(step), step, part.count)[part.number]
 
     def read_rows(id: str) -> Rows | None:
         rows = source.read_rows(id)
-        return None if rows is None else rows.filter(part.has(rows, key))
+        return None if rows is None else rows.filter(part.has(rows, names))
 
     return replace(source, read_events=read_events, read_rows=read_rows, part=part)
 
@@ -162,9 +166,52 @@ def _join(parts: list[TableResult]) -> TableResult:
         return stopped[0]
     return TableResult(
         concat_rows([part.rows for part in parts]),
-        [count for part in parts for count in part.segments],
-        [table for part in parts for table in part.quarantined],
+        segments=[count for part in parts for count in part.segments],
+        quarantined=[table for part in parts for table in part.quarantined],
     )
+
+
+def _do_by_merges(work: Mapping[str, TableWork], source: RowSource) -> dict[str, TableResult]:
+    """Do the work of tables on the rows that it concerns, and merge what that gives."""
+    merged = {id: each for id, each in work.items() if not each.is_new and can_be_merged(each)}
+    results = do_work({id: each for id, each in work.items() if id not in merged}, source)
+    for id, each in merged.items():
+        rows = source.read_rows(id)
+        assert rows is not None
+        concerned = None
+        if needs_rows(each, source):
+            try:
+                # Two blocks, one of them without rows.
+                concerned = find_concerned(
+                    each, source, [rows, rows.take(pa.array([], pa.int64()))]
+                )
+            except CONTENT_ERRORS:
+                concerned = None
+        only = replace(source, read_rows=lambda id, found=concerned: found)
+        result = results[id] = do_work({id: each}, only)[id]
+        if result.stopped is None:
+            listed = list_merge(result, concerned, each.after)
+            result.rows = _merge(_alter(rows, each), listed, each.after)
+    return results
+
+
+def _alter(rows: Rows, work: TableWork) -> Rows:
+    schema = work.before
+    for step in work.steps:
+        if isinstance(step, Alter):
+            rows = alter_rows(rows, schema, step)
+        schema = step.schema
+    return rows.rename_like(schema)
+
+
+def _merge(rows: Rows, listed: pa.Table, schema: TableSchema) -> Rows:
+    put = read_table(listed.filter(listed[PUT]), schema)
+    gone = read_table(listed.filter(pc.invert(listed[PUT])), schema)
+    names = list_identifying(schema)
+    # With a key, a row that is put replaces another one.
+    replaced = concat_rows([put, gone]) if schema.key else gone
+    is_kept = pc.invert(are_among(*identify([rows.select(names), replaced.select(names)], names)))
+    return concat_rows([rows.filter(is_kept), put])
 
 
 def _count_events(work: TableWork, source: RowSource) -> int:

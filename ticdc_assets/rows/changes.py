@@ -11,9 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from ticdc_assets.errors import (
-    CONTENT_ERRORS,
-)
+from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events import Op, TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.plan.steps import ApplyRows, TypedRowGroup
@@ -245,6 +243,12 @@ class _Reader:
                 invalid = invalid if is_wrong is None else pc.or_(invalid, is_wrong)
             columns[column.name] = stored
         return SideRows(columns, invalid)
+
+
+def count_here(changes: Changes) -> int:
+    """Count changes, those of a part where they are at home."""
+    is_home = _find_home(changes.events)
+    return len(changes) if is_home is None else pc.sum(is_home).as_py() or 0
 
 
 def _find_home(events: pa.Table) -> pa.Array | None:

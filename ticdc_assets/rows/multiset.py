@@ -18,6 +18,7 @@ from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.rows.changes import Changes, take_changes
 from ticdc_assets.rows.identity import are_among, concat_identities, identify, number_rows
 from ticdc_assets.rows.keyed import rank_operations
+from ticdc_assets.rows.parts import Part
 from ticdc_assets.rows.table_rows import Rows, concat_rows
 from ticdc_assets.stream.problem import OLD_ROW_MISSING
 
@@ -80,10 +81,14 @@ def _sort_by_arrival(events: pa.Table) -> pa.Array:
     return pc.sort_indices(events, [("seq", "ascending"), ("index", "ascending")])
 
 
-def list_copies(changes: Changes) -> Copies:
-    """List the copies that changes remove and add, in the order in which they do."""
-    removed = pc.indices_nonzero(changes.has_old).cast(pa.int64())
-    added = pc.indices_nonzero(changes.has_new).cast(pa.int64())
+def list_copies(changes: Changes, part: Part | None = None) -> Copies:
+    """List the copies that changes remove and add, in the order in which they do; of one part."""
+    removes, adds = changes.has_old, changes.has_new
+    if part is not None:
+        removes = pc.and_(removes, part.has(changes.old, changes.old.columns))
+        adds = pc.and_(adds, part.has(changes.new, changes.new.columns))
+    removed = pc.indices_nonzero(removes).cast(pa.int64())
+    added = pc.indices_nonzero(adds).cast(pa.int64())
     place = pa.concat_arrays([removed, added])
     is_put = pa.concat_arrays(
         [pa.repeat(pa.scalar(False), len(removed)), pa.repeat(pa.scalar(True), len(added))]

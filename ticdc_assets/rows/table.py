@@ -25,9 +25,10 @@ from ticdc_assets.plan.steps import (
 )
 from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.rows.alteration import alter_rows
-from ticdc_assets.rows.changes import Changes, Segment, read_segment
+from ticdc_assets.rows.changes import Changes, Segment, count_here, read_segment
 from ticdc_assets.rows.columns import list_delta_columns
 from ticdc_assets.rows.keyed import (
+    KeyedChanges,
     find_key,
     find_lost_key,
     keep_last_per_key,
@@ -85,6 +86,8 @@ class TableResult:
     """A table after its work; one that `stopped`, for the reason given, has to stay as it was."""
 
     rows: Rows
+    # The keys that each segment of a table with a key removed.
+    gone: list[Rows] = field(default_factory=list)
     segments: list[SegmentCounts] = field(default_factory=list)
     quarantined: list[pa.Table] = field(default_factory=list)
     # EXCHANGE PARTITION may have put rows into a partition where they do not belong.
@@ -170,27 +173,30 @@ class _Group:
         ]:
             raise TableCannotContinue(_NOT_ITS_COLUMNS)
         segment = read_segment(self._source.read_events(step), step, self._source.redecode)
-        rows = table.rows.rename_like(step.schema)
-        apply = self._apply_by_key if step.schema.key else self._apply_copies
-        after, applied = apply(rows, segment.changes, step)
+        rows, changes = table.rows.rename_like(step.schema), segment.changes
+        if step.schema.key:
+            changed = self._reduce(rows, changes, step)
+            table.result.gone.append(changed.gone)
+            after, applied = merge_changes(rows, changed, find_key(step.schema)), changed.applied
+        else:
+            after, applied = self._apply_copies(rows, changes, step)
         _count(table.result, step, segment, applied)
         return after
 
-    def _apply_by_key(self, rows: Rows, changes: Changes, step: ApplyRows) -> tuple[Rows, int]:
+    def _reduce(self, rows: Rows, changes: Changes, step: ApplyRows) -> KeyedChanges:
         key = find_key(step.schema)
         if not self._source.updates_split and pc.any(changes.overwrites).as_py():
             lost_at = find_lost_key(changes, key, rows, self._source.part)
             if lost_at is not None:
                 raise TableCannotContinue(f"at commit ts {lost_at}: {OLD_KEY_MISSING}")
-        changed = reduce_changes(changes, key, self._source.part)
-        return merge_changes(rows, changed, key), changed.applied
+        return reduce_changes(changes, key, self._source.part)
 
     def _apply_copies(self, rows: Rows, changes: Changes, step: ApplyRows) -> tuple[Rows, int]:
         chosen = choose_changes(changes, self._source.find_passes(step, changes.events))
-        copies = list_copies(chosen)
+        copies = list_copies(chosen, self._source.part)
         if pc.any(chosen.overwrites).as_py():
             copies = add_overwritten(copies, chosen, rows, step.schema.unique_keys)
-        return merge_copies(rows, sum_copies(copies)), len(chosen)
+        return merge_copies(rows, sum_copies(copies)), count_here(chosen)
 
     # Partitions
 

@@ -1,0 +1,117 @@
+"""What a window leaves of the rows that it concerns: for a table too large to be written again.
+
+The work is that of `table`, on those rows alone.  A table with a key does it without their values,
+unless its stream lacks old rows; one without a key needs all copies of the rows concerned.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_assets.errors import TicdcError
+from ticdc_assets.events import TableSchema
+from ticdc_assets.plan.steps import Alter, ApplyRows, TableStep, TableWork
+from ticdc_assets.rows.changes import read_segment
+from ticdc_assets.rows.column_moves import keeps_values
+from ticdc_assets.rows.identity import are_among, identify, number_rows
+from ticdc_assets.rows.keyed import find_key, keep_last_per_key
+from ticdc_assets.rows.merged_steps import merge_steps
+from ticdc_assets.rows.parts import have_one_identity, list_identifying
+from ticdc_assets.rows.table import RowSource, TableResult
+from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows, write_table
+
+# The column that says whether a row is put, or gone.  No column of a table has such a name.
+PUT = "⌗put"
+
+
+def can_be_merged(work: TableWork) -> bool:
+    """Whether a window changes a table's rows by their events alone."""
+    steps = merge_steps(work.before, work.steps)
+    if not work.before.key:
+        return len(steps) == 1 and isinstance(steps[0], ApplyRows)
+    schemas = [work.before, *(step.schema for step in steps)]
+    return have_one_identity(schemas) and all(map(_keeps_values, steps))
+
+
+def _keeps_values(step: TableStep) -> bool:
+    match step:
+        case ApplyRows():
+            return True
+        case Alter():
+            try:
+                return keeps_values(step.steps, step.commit_ts)
+            except TicdcError:
+                # The work on the rows states what is impossible.
+                return False
+    return False
+
+
+def needs_rows(work: TableWork, source: RowSource) -> bool:
+    """Whether a merge needs the values of the rows that it concerns."""
+    if not work.before.key:
+        return True
+    return not source.updates_split and any(map(_overwrites, work.steps))
+
+
+def _overwrites(step: TableStep) -> bool:
+    return isinstance(step, ApplyRows) and any(t.group.overwrites for t in step.row_groups)
+
+
+def find_concerned(work: TableWork, source: RowSource, blocks: Iterable[Rows]) -> Rows:
+    """Find the rows of a table that its events concern, among all of its rows before the window."""
+    steps = [step for step in work.steps if isinstance(step, ApplyRows)]
+    names = _list_telling(work.before, steps)
+    listed = [_list_rows(step, source).rename_like(work.before).select(names) for step in steps]
+    stated = concat_rows(listed)
+    found = [
+        block.filter(are_among(*identify([block.select(names), stated], names))) for block in blocks
+    ]
+    return concat_rows([make_no_rows(work.before), *found])
+
+
+def _list_telling(schema: TableSchema, steps: Sequence[ApplyRows]) -> tuple[str, ...]:
+    """List the columns by which events tell which rows they concern."""
+    if schema.key or not any(map(_overwrites, steps)):
+        return list_identifying(schema)
+    return tuple(dict.fromkeys(name for key in schema.unique_keys for name in key))
+
+
+def _list_rows(step: ApplyRows, source: RowSource) -> Rows:
+    """List the rows, old and new, that events of a segment state."""
+    segment = read_segment(source.read_events(step), step, source.redecode)
+    changes = segment.changes
+    old, new = changes.old.filter(changes.has_old), changes.new.filter(changes.has_new)
+    # Of an old row, a table with a key has the key alone.
+    return concat_rows([old, new.select(old.columns)])
+
+
+def list_merge(result: TableResult, concerned: Rows | None, schema: TableSchema) -> pa.Table:
+    """List the rows that a table gets, and those that it has no longer.
+
+    With a key, these are keys, and no row that is put has one of them.  Without one, they are all
+    rows concerned, each of which stands for all of its copies.
+    """
+    put = result.rows
+    gone = [rows.rename_like(schema) for rows in result.gone]
+    if concerned is not None:
+        gone.append(concerned.rename_like(schema))
+    removed = concat_rows([make_no_rows(schema), *gone])
+    key = find_key(schema)
+    if key:
+        stays = are_among(*identify([removed.select(key), put.select(key)], key))
+        removed = keep_last_per_key(removed.filter(pc.invert(stays)), key)
+    else:
+        removed = _keep_distinct(removed)
+    tables = [write_table(rows, schema) for rows in (put, removed)]
+    is_put = pa.array([True] * len(put) + [False] * len(removed), pa.bool_())
+    return pa.concat_tables(tables).append_column(PUT, is_put)
+
+
+def _keep_distinct(rows: Rows) -> Rows:
+    if not len(rows):
+        return rows
+    (identity,) = identify([rows], rows.columns)
+    numbers = number_rows(identity).to_pylist()
+    places = dict(zip(numbers, range(len(numbers)), strict=True))
+    return rows.take(pa.array(places.values(), pa.int64()))
