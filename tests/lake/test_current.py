@@ -15,12 +15,12 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.apply.multiset import list_replacements
-from ticdc_assets.lake.columns.inexact import ENTRIES, read_entries
+from ticdc_assets.lake.apply.exact_texts import MAP
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
+from ticdc_assets.rows.merging import PUT
 
 FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="f")
 SCHEMA = TableSchema(
@@ -37,21 +37,20 @@ def test_rows_are_counted_from_the_log_as_spark_counts_them(
     lake = LakeSession(spark, Lake(str(tmp_path / "a b% `c"), "f"), FEED)
     table = CurrentTable(lake, "t1")
     rows = spark.range(100).selectExpr("cast(id as int) id", "1 v", "5L _commit_ts")
-    rows = read_entries(rows)
-    table.create(rows.where("id < 0"), SCHEMA)
+    table.write_whole(rows.where("id < 0"), SCHEMA, "")
     spark.sql(
         f"ALTER TABLE {table.sql} SET TBLPROPERTIES"
         " ('delta.enableDeletionVectors' = 'true', 'delta.checkpointInterval' = '8')"
     ).collect()
-    table.append(rows)
+    table.append(rows, "")
     spark.sql(f"DELETE FROM {table.sql} WHERE id % 10 = 0").collect()
     spark.sql(f"UPDATE {table.sql} SET v = 2 WHERE id % 10 = 1").collect()
     final = spark.sql("SELECT id < 95 `⌗put`, id, 3 v, 9L _commit_ts FROM range(91, 120)")
     final = final.selectExpr("`⌗put`", "cast(id as int) id", "v", "_commit_ts")
     final = final.unionAll(final.selectExpr("true", "id + 100", "v", "_commit_ts"))
-    table.merge(read_entries(final), SCHEMA, ["id"])
+    table.merge(final, SCHEMA)
     spark.sql(f"OPTIMIZE {table.sql}").collect()
-    table.replace(rows.limit(7), SCHEMA)
+    table.write_whole(rows.limit(7), SCHEMA, "")
     while table.version < 9:
         # Until Delta has written a checkpoint, and commits behind it.
         spark.sql(f"DELETE FROM {table.sql} WHERE id = {table.version - 6}").collect()
@@ -91,8 +90,8 @@ VALUES: tuple[list[Any], ...] = (
 
 def plain(value: Any) -> Any:
     """A value as `VALUES` has it."""
-    if isinstance(value, list):
-        return tuple(map(tuple, value))
+    if isinstance(value, dict):
+        return tuple(value.items())
     return bytes(value) if isinstance(value, bytearray) else value
 
 
@@ -101,34 +100,26 @@ def test_rows_without_a_key_are_replaced_copy_by_copy(spark: SparkSession, tmp_p
     pool = sorted({tuple(map(random.choice, VALUES)) for _ in range(40)}, key=repr)
     there = Counter({row: random.choice([0, 1, 1, 2, 5]) for row in pool})
     table = CurrentTable(LakeSession(spark, Lake(str(tmp_path), "f"), FEED), "k1")
-    columns = list_delta_columns(KEYLESS)
-    types = ", ".join(f"`{c.name}` {c.type}" for c in columns) + f", {INEXACT} {ENTRIES}"
-    none = spark.createDataFrame([], f"{types}, _commit_ts bigint")
-    table.create(none, KEYLESS, with_map=True)
+    types = [f"`{c.name}` {c.type}" for c in list_delta_columns(KEYLESS)]
+    stored = ", ".join([*types, f"{COMMIT_TS} bigint", f"{INEXACT} {MAP}"])
+
+    def add_ts(row: tuple[Any, ...], ts: int) -> tuple[Any, ...]:
+        *values, exact = row
+        return (*values, ts, exact and dict(exact))
+
+    table.write_whole(spark.createDataFrame([], stored), KEYLESS, "")
     for _ in range(3):
-        table.append(
-            spark.createDataFrame(
-                [(*row, 5) for row in there.elements()], f"{types}, _commit_ts bigint"
-            )
-        )
+        rows = [add_ts(row, 5) for row in there.elements()]
+        table.append(spark.createDataFrame(rows, stored), "")
     there = Counter({row: 3 * count for row, count in there.items()})
     for ts in (6, 7):
-        changes = {row: random.choice([-20, -3, -1, 0, 1, 4]) for row in random.sample(pool, 20)}
-        table.merge(
-            list_replacements(
-                read_entries(table.rows(table.version)),
-                spark.createDataFrame(
-                    [(*row, count, min(count, 0), ts) for row, count in changes.items()],
-                    f"{types}, `⌗copies` bigint, `⌗lowest` bigint, _commit_ts bigint",
-                ),
-                columns,
-            ),
-            KEYLESS,
-            [],
-        )
-        for row, count in changes.items():
-            there[row] = max(there[row] + count, 0)
-        rows = read_entries(table.rows(table.version)).drop(COMMIT_TS)
+        gone = random.sample(pool, 20)
+        put = random.choices(pool, k=15)
+        listed = [(*add_ts(row, ts), False) for row in gone]
+        listed += [(*add_ts(row, ts), True) for row in put]
+        table.merge(spark.createDataFrame(listed, f"{stored}, `{PUT}` boolean"), KEYLESS)
+        there = Counter({row: there[row] for row in pool if row not in gone}) + Counter(put)
+        rows = table.rows(table.version).drop(COMMIT_TS)
         found = Counter(tuple(map(plain, row)) for row in rows.collect())
         assert found == +there
 
@@ -140,25 +131,17 @@ def test_only_files_with_removed_rows_are_rewritten(
     monkeypatch.setattr(table_features, "LARGE_TABLE", -1 if large else 1 << 20)
     table = CurrentTable(LakeSession(spark, Lake(str(tmp_path), "f"), FEED), "k2")
     schema = TableSchema("d", "k", (Column("v", ColumnType("int")),))
-    rows = read_entries(spark.sql("SELECT 1 v, 5L _commit_ts WHERE false"))
-    table.create(rows, schema)
+    table.write_whole(spark.sql("SELECT 1 v, 5L _commit_ts WHERE false"), schema, "")
     for start in (0, 100, 200):
         rows = spark.sql(f"SELECT int(id % 50 + {start}) v, 5L _commit_ts FROM range(100)")
-        table.append(read_entries(rows.coalesce(1)))
+        table.append(rows.coalesce(1), "")
     assert table.adapt_to_size(schema) == large
     before = set(DeltaTable(table.path).file_uris())
-    changes = spark.sql(
-        "SELECT 103 v, -1L `⌗copies`, -1L `⌗lowest`, 9L _commit_ts UNION ALL SELECT 999, 2L, 0L, 9L"
+    listed = spark.sql(
+        f"SELECT 103 v, 9L _commit_ts, false `{PUT}`"
+        " UNION ALL SELECT explode(array(103, 999, 999)), 9L, true"
     )
-    table.merge(
-        list_replacements(
-            read_entries(table.rows(table.version)),
-            read_entries(changes),
-            list_delta_columns(schema),
-        ),
-        schema,
-        [],
-    )
+    table.merge(listed, schema)
     after = table.rows(table.version)
     # The file that 103 is in has a deletion vector, in a large table; only it is written again.
     assert len(before - set(DeltaTable(table.path).file_uris())) == (0 if large else 1)

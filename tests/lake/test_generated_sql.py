@@ -18,7 +18,6 @@ from ticdc_assets.lake.apply import current_table, frames, table_features
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.frames import Frames
 from ticdc_assets.lake.columns.escaped_text import escape_name
-from ticdc_assets.lake.columns.inexact import list_moved, move_entries
 from ticdc_assets.lake.columns.reading import name_fields, parse_images
 from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.events import quarantine
@@ -27,7 +26,8 @@ from ticdc_assets.lake.store import small_tables
 from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views import preview
-from ticdc_assets.rows.columns import list_delta_columns
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
+from ticdc_assets.rows.merging import PUT
 from ticdc_assets.schema.effect import ColumnAdded, ColumnDropped, ColumnRenamed
 
 
@@ -139,17 +139,11 @@ def change_columns(table: CurrentTable, words: Words) -> None:
         ColumnDropped(words.names[GONE]),
         ColumnAdded(after.columns[0]),
     ]
-    table.reshape(before, steps, after)
-    names = [column.name for column in list_delta_columns(before)]
-    moves = {name: name for name in names if name != names[GONE]}
-    moves[names[OTHER]], moves[names[THIRD]] = names[THIRD], names[OTHER]
-    moved = list_moved(before, moves)
-    assert moved is not None
     table.add_map()
-    table.move_exact_texts(moved)
+    with patch.object(CurrentTable, "has_map", True):
+        table.reshape(before, steps, after)
     with patch.object(table_features, "LARGE_TABLE", 0):
         assert table.adapt_to_size(before)
-    move_entries(MagicMock(), moved)
 
 
 def generate(words: Words) -> list[Text]:
@@ -170,11 +164,12 @@ def generate(words: Words) -> list[Text]:
         LakeWriter=MagicMock(),
         is_writable=MagicMock(return_value=False),
     )
+    session.rows.columns = [*types, COMMIT_TS, INEXACT, PUT]
     with opened, reading, recorder.columns():
         table = CurrentTable(lake, "d-t-1")
-        table.create(session.rows, after, with_map=True)
+        table.write_whole(session.rows, after, "")
         change_columns(table, words)
-        table.merge(session.rows, before, list(types)[:GONE])
+        table.merge(session.rows, before)
         table.restore(2)
         work = Frames(lake, 3, session.rows, {}, MagicMock())
         work.empty(after)

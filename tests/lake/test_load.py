@@ -241,11 +241,11 @@ def test_tables_of_which_a_killed_load_quarantined_rows_are_loaded_side_by_side(
 
 
 @pytest.mark.parametrize("few", [True, False])
-def test_a_table_in_several_commits_may_get_its_first_inexact_value_in_any(
+def test_a_table_in_several_portions_may_get_its_first_inexact_value_in_any(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: bool
 ) -> None:
-    """A file is a commit here."""
-    monkeypatch.setattr(parts, "_BYTES_PER_COMMIT", 1)
+    """A file is a portion here."""
+    monkeypatch.setattr(parts, "_BYTES_PER_PORTION", 1)
     if not few:
         monkeypatch.setattr(load_table, "_FEW_BYTES", 0)
     options = ExportOptions("sql", rows_per_file=1, compression=".gz")
@@ -267,8 +267,8 @@ def test_a_table_in_several_commits_may_get_its_first_inexact_value_in_any(
 def test_of_two_loads_of_a_table_that_run_together_the_first_to_end_counts(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file is a commit here: the second load begins and ends, and counts, between two."""
-    monkeypatch.setattr(parts, "_BYTES_PER_COMMIT", 1)
+    """A file is a portion here: the second load begins and ends, and counts, between two."""
+    monkeypatch.setattr(parts, "_BYTES_PER_PORTION", 1)
     rows = [("1", "a"), ("3", "c"), ("4", "d")]
     Exporter(tmp_path / "export", ExportOptions(rows_per_file=1)).write({SCHEMA: rows})
     lake = open_lake(spark, tmp_path)

@@ -185,7 +185,7 @@ def test_a_connection_that_breaks_leaves_no_table_half_loaded(
     server: MariaDb, lake: LakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upstream_pages, "_ROWS_PER_PAGE", 10)
-    monkeypatch.setattr(upstream_source, "_BYTES_PER_COMMIT", 1)
+    monkeypatch.setattr(upstream_source, "_BYTES_PER_PORTION", 1)
     server.run(
         "USE l",
         *(f"CREATE TABLE {t} (id int PRIMARY KEY)" for t in ("a", "b", "hidden", "Twin", "twin")),
@@ -275,7 +275,7 @@ def test_rows_that_their_types_do_not_hold_are_in_the_quarantine_once(
     server: MariaDb, lake: LakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upstream_pages, "_ROWS_PER_PAGE", 3)
-    monkeypatch.setattr(upstream_source, "_BYTES_PER_COMMIT", 1)
+    monkeypatch.setattr(upstream_source, "_BYTES_PER_PORTION", 1)
     server.run(
         "USE l",
         "CREATE TABLE odd (id int PRIMARY KEY, v varchar(9), d date)",

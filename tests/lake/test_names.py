@@ -19,7 +19,7 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance, replay_tables
 from ticdc_assets.lake.apply import table_features, table_tasks
 from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.apply.table_work import find_pause_reason
+from ticdc_assets.lake.apply.table_errors import find_pause_reason
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.data_files import WrittenFile, write_data_file
 from ticdc_assets.lake.store.lake import Lake, LakeSession
@@ -135,12 +135,12 @@ def test_a_table_that_spark_cannot_take_is_paused_alone(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
-    create = CurrentTable.create
+    write_whole = CurrentTable.write_whole
 
-    def fail(table: CurrentTable, rows: DataFrame, schema: TableSchema, **more: Any) -> None:
+    def fail(table: CurrentTable, rows: DataFrame, schema: TableSchema, statement: str) -> None:
         if schema.table == "odd":
             spark.sql("SELECT nothing")
-        create(table, rows, schema, **more)
+        write_whole(table, rows, schema, statement)
 
     def write(location: Lake, table: str, rows: pa.Table) -> WrittenFile:
         if "strange" in table:
@@ -161,7 +161,7 @@ def test_a_table_that_spark_cannot_take_is_paused_alone(
     failing += [ddl("d", "raw", 4, "CREATE", bytes_in_ddl), row("d", "raw", 5, id="1")]
     sent = [*failing, row("d", "even", 5, **even), watermark(9)]
     with monkeypatch.context() as patch:
-        patch.setattr(CurrentTable, "create", fail)
+        patch.setattr(CurrentTable, "write_whole", fail)
         patch.setattr(table_tasks, "write_data_file", write)
         done = advance(lake, RecordSource(lambda _: placed(sent))).applied
     assert {problem.kind for problem in done.problems} == {"paused"}

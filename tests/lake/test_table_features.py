@@ -12,9 +12,9 @@ from tests.lake.canal import FEED, change, ddl, placed, row, watermark
 from tests.lake.readers import READERS, list_lines, read_document
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.apply import table_features
+from ticdc_assets.lake.apply import table_features, window_work
 from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.columns.inexact import read_entries
+from ticdc_assets.lake.apply.table_tasks import TableDone
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views.asof import as_of
@@ -36,12 +36,12 @@ OLD_PROPERTIES = {
 @pytest.fixture
 def table(spark: SparkSession, tmp_path: Path) -> CurrentTable:
     table = CurrentTable(LakeSession(spark, Lake(str(tmp_path), "f"), FEED), "t1")
-    table.create(rows(spark, "int(id) id, 'x' v", 3), SCHEMA)
+    table.write_whole(rows(spark, "int(id) id, 'x' v", 3), SCHEMA, "")
     return table
 
 
 def rows(spark: SparkSession, columns: str, count: int) -> DataFrame:
-    return read_entries(spark.range(count).selectExpr(*columns.split(", "), "5L _commit_ts"))
+    return spark.range(count).selectExpr(*columns.split(", "), "5L _commit_ts")
 
 
 def features(table: CurrentTable) -> set[str]:
@@ -102,7 +102,7 @@ def test_a_change_of_columns_switches_on_what_it_needs(table: CurrentTable, kind
         assert content(table) == [old[:2] for old in expected]
     # Whole writes go on from there.
     stored = table.rows(start)
-    table.replace(read_entries(stored), SCHEMA)
+    table.write_whole(stored, SCHEMA, "")
     assert content(table) == [old[:2] for old in expected]
 
 
@@ -155,7 +155,7 @@ def test_only_a_large_table_has_deletion_vectors_and_clustering(
     assert table.version == 2
     # Small again, it loses both.
     monkeypatch.setattr(table_features, "LARGE_TABLE", 1 << 20)
-    table.replace(read_entries(table.rows(table.version)), SCHEMA)
+    table.write_whole(table.rows(table.version), SCHEMA, "")
     assert not table.read_detail().has_deletion_vectors
 
 
@@ -195,13 +195,15 @@ def test_a_table_goes_through_every_change(
     """A table of an older lake has all features on from its creation."""
     monkeypatch.setattr(table_features, "LARGE_TABLE", -1 if large else 1 << 20)
     if old:
-        create = CurrentTable.create
+        commit = window_work.commit_table
 
-        def create_as_before(table: CurrentTable, *arguments: Any, **others: Any) -> None:
-            create(table, *arguments, **others)
+        def commit_as_before(location: Lake, done: TableDone, *arguments: Any) -> int:
+            commit(location, done, *arguments)
+            table = CurrentTable(lake, done.id)
             table._set(OLD_PROPERTIES)
+            return table.version
 
-        monkeypatch.setattr(CurrentTable, "create", create_as_before)
+        monkeypatch.setattr(window_work, "commit_table", commit_as_before)
     lake = LakeSession(spark, Lake(str(tmp_path / "lake"), FEED.id), FEED)
     messages: list[Message] = []
     snapshots = []

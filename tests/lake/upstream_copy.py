@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 from msgspec.structs import replace
 from pyspark.sql import DataFrame
@@ -30,6 +31,8 @@ from ticdc_assets.lake.verify.results import TableVerification
 from ticdc_assets.lake.verify.verify import Environment, verify
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.rows.columns import list_delta_columns, list_stored_columns
+from ticdc_assets.rows.images import ImageReader, Images
+from ticdc_assets.rows.table_rows import Rows, write_table
 from ticdc_assets.schema.catalog import key_of
 from ticdc_assets.schema.ddl.columns import resolve_column
 from ticdc_assets.schema.ddl.reader import read_ddl
@@ -67,9 +70,14 @@ class UpstreamCopy:
         self.put_images(schema, read_images(self.server, schema))
 
     def put_images(self, schema: TableSchema, images: Iterable[Image]) -> None:
-        texts = [(dump(image),) for image in images]
-        frame = self.spark.createDataFrame(texts, "image string").repartition(2)
-        self.put(schema, type_images(frame, schema))
+        texts = pa.array([dump(image) for image in images], pa.string())
+        reader = ImageReader(schema, None, member_names=True)
+        _, typed = reader.read(Images(pa.nulls(len(texts), pa.string()), texts))
+        assert not pc.any(typed.invalid).as_py()
+        rows = Rows(typed.columns, pa.array([5] * len(texts), pa.int64()))
+        path = self.lake.current_path(f"{schema.table}-1")
+        write_deltalake(path, write_table(rows, schema), mode="overwrite")
+        self._register(schema, DeltaTable(path).version(), {})
 
     def copy_without_spark(self, schema: TableSchema) -> None:
         """Copy the rows of a table that has only INTs, texts and binary values."""
@@ -97,7 +105,7 @@ class UpstreamCopy:
     def put(self, schema: TableSchema, rows: DataFrame, **changes: Any) -> None:
         """Write a table, and the next snapshot with it; `changes` are to its state."""
         table = CurrentTable(self.lake, f"{schema.table}-1")
-        table.create(rows.withColumn("_commit_ts", F.lit(5)), schema, with_map=True)
+        table.write_whole(rows.withColumn("_commit_ts", F.lit(5)), schema, "")
         self._register(schema, table.version, changes)
 
     def _register(self, schema: TableSchema, version: int, changes: dict[str, Any]) -> None:

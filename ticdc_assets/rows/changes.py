@@ -17,13 +17,11 @@ from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.plan.steps import ApplyRows, TypedRowGroup
 from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.rows.columns import list_stored_columns
-from ticdc_assets.rows.images import ImageReader, Images, SideRows
+from ticdc_assets.rows.images import ImageReader, Images, SideRows, find_faults
 from ticdc_assets.rows.left_out import NO_CHANGE, Explainer, find_mismatches
 from ticdc_assets.rows.parts import HOME
-from ticdc_assets.rows.stored import Stored
 from ticdc_assets.rows.table_rows import Rows, concat_rows, make_nulls
 from ticdc_assets.rows.typing import refit
-from ticdc_assets.schema.types.either_moment import list_identifying_timestamps
 
 # Events are typed this many at a time: of the texts in between, few are in memory.
 _EVENTS_AT_ONCE = 1 << 17
@@ -200,29 +198,13 @@ class _Reader:
             return pa.repeat(pa.scalar(True), count), {}
         invalid = pc.invert(pc.or_(old[0], new[0]))
         for has_row, rows in (old, new):
-            invalid = pc.or_(invalid, pc.and_(has_row, self._find_faults(rows, count)))
+            invalid = pc.or_(invalid, pc.and_(has_row, find_faults(rows, self._table)))
         mismatches: Mapping[int, str] = {}
         if self._verifies:
             mismatches = find_mismatches(events, new[1], key_only, self._schema)
             wrong = pa.array([place in mismatches for place in range(count)], pa.bool_())
             invalid = pc.or_(invalid, wrong)
         return invalid, mismatches
-
-    def _find_faults(self, rows: SideRows, count: int) -> pa.Array:
-        """Return which rows are none of the table, or cannot be found again by their key."""
-        faults = rows.invalid
-        by_name = {fold_name(name): stored for name, stored in rows.columns.items()}
-        for name in self._table.key:
-            stored = by_name.get(fold_name(name))
-            lacks_key = pa.repeat(pa.scalar(True), count) if stored is None else _is_null(stored)
-            faults = pc.or_(faults, lacks_key)
-        for name in list_identifying_timestamps(self._table):
-            stored = by_name.get(fold_name(name))
-            if stored is not None and stored.exact is not None:
-                # It is one of two moments, and the value is the first of them.
-                is_either = pc.and_(pc.is_valid(stored.values), pc.is_valid(stored.exact))
-                faults = pc.or_(faults, is_either)
-        return faults
 
     def _fit(self, rows: SideRows, *, of_old: bool = False) -> SideRows:
         """Return rows with the columns that their table has; invalid is what these cannot hold."""
@@ -275,12 +257,6 @@ def take_changes(changes: Changes, places: pa.Array) -> Changes:
     return Changes(
         events.take(places), old.take(places), new.take(places), *(f.take(places) for f in flags)
     )
-
-
-def _is_null(stored: Stored) -> pa.Array:
-    """Return which values are NULL upstream; a date that is none is not."""
-    is_null = pc.is_null(stored.values)
-    return is_null if stored.exact is None else pc.and_(is_null, pc.is_null(stored.exact))
 
 
 def redecode_images(events: pa.Table, schema: TableSchema, redecode: Redecode) -> pa.Table:

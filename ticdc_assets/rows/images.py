@@ -17,9 +17,11 @@ from pyarrow import json as arrow_json
 from ticdc_assets.errors import InvalidValue, MalformedMessage
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import load
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.rows.columns import list_stored_columns
 from ticdc_assets.rows.stored import Stored, concat_stored
 from ticdc_assets.rows.typing import TextTyper
+from ticdc_assets.schema.types.either_moment import list_identifying_timestamps
 
 # Escapes of surrogates: only a pair of them is a character.
 _SURROGATE = r"\\u[dD][89a-fA-F]"
@@ -228,3 +230,26 @@ def _concat(one: SideRows, other: SideRows) -> SideRows:
         name: concat_stored([stored, other.columns[name]]) for name, stored in one.columns.items()
     }
     return SideRows(columns, pa.concat_arrays([one.invalid, other.invalid]))
+
+
+def find_faults(rows: SideRows, table: TableSchema) -> pa.Array:
+    """Return which rows are none of their table, or cannot be found again by their key."""
+    faults = rows.invalid
+    by_name = {fold_name(name): stored for name, stored in rows.columns.items()}
+    for name in table.key:
+        stored = by_name.get(fold_name(name))
+        is_lacking = pa.repeat(pa.scalar(True), len(faults)) if stored is None else _is_null(stored)
+        faults = pc.or_(faults, is_lacking)
+    for name in list_identifying_timestamps(table):
+        stored = by_name.get(fold_name(name))
+        if stored is not None and stored.exact is not None:
+            # It is one of two moments, and the value is the first of them.
+            is_either = pc.and_(pc.is_valid(stored.values), pc.is_valid(stored.exact))
+            faults = pc.or_(faults, is_either)
+    return faults
+
+
+def _is_null(stored: Stored) -> pa.Array:
+    """Return which values are NULL upstream; a date that is none is not."""
+    is_null = pc.is_null(stored.values)
+    return is_null if stored.exact is None else pc.and_(is_null, pc.is_null(stored.exact))

@@ -218,7 +218,7 @@ class _Applier:
         if replayed_after is not None:
             names = {name for id in outcomes for name in window.plan.work[id].event_names}
             replayed = Replayed(frozenset(names), replayed_after)
-        write_quarantined_rows(self._lake, applied, replayed, are_few=window.has_few_rows)
+        write_quarantined_rows(self._lake, applied, replayed)
         plan = record_outcomes(
             window.start.state,
             window.plan,

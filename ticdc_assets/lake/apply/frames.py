@@ -21,8 +21,8 @@ from ticdc_assets.lake.apply.multiset import (
     repeat_rows,
 )
 from ticdc_assets.lake.apply.pending_frames import PendingFrames
-from ticdc_assets.lake.apply.quarantined_rows import stop_job
 from ticdc_assets.lake.apply.segment import Segment, read_segment
+from ticdc_assets.lake.apply.stopped_jobs import stop_job
 from ticdc_assets.lake.columns.conversion import check_conversion, convert_rows, locate_partitions
 from ticdc_assets.lake.columns.escaped_text import has_undecodable_text
 from ticdc_assets.lake.columns.inexact import ENTRIES, list_moved, move_entries

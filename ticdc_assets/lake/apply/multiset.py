@@ -12,8 +12,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_assets.lake.apply.keyed import PLACE, operation_order
-from ticdc_assets.lake.apply.quarantined_rows import stop_job
 from ticdc_assets.lake.apply.segment import Segment
+from ticdc_assets.lake.apply.stopped_jobs import stop_job
 from ticdc_assets.lake.apply.typed_rows import INVALID, KEY_ONLY, get_position
 from ticdc_assets.lake.columns.expressions import any_of, combine_pairwise
 from ticdc_assets.lake.columns.inexact import are_equal, get_column, get_from, has_value, identify

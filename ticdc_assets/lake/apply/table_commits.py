@@ -6,11 +6,15 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.table_features import PLAIN_PROPERTIES
+from ticdc_assets.lake.apply.table_features import (
+    COLUMN_MAPPING,
+    PLAIN_PROPERTIES,
+    list_needed_properties,
+)
 from ticdc_assets.lake.apply.table_tasks import TableDone
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.writer import LakeWriter
+from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.rows.columns import (
     COMMIT_TS,
     COMMIT_TS_COMMENT,
@@ -21,12 +25,20 @@ from ticdc_assets.rows.columns import (
 )
 
 
-def commit_table(location: Lake, done: TableDone, schema: TableSchema, ts: int) -> int:
+def takes_spark(done: TableDone, existing: DeltaTable | None, schema: TableSchema) -> bool:
+    """Whether only Spark can commit the files of a table, which gets a schema."""
+    if done.way == "merge" or (existing is not None and not is_writable(existing)):
+        return True
+    return COLUMN_MAPPING in list_needed_properties(list_delta_columns(schema))
+
+
+def commit_table(
+    location: Lake, done: TableDone, existing: DeltaTable | None, schema: TableSchema, ts: int
+) -> int:
     """Commit the files of a table, which has a schema and is true at `ts`; return its version."""
     name = f"current/{done.id}"
     writer = LakeWriter(location)
     commit = describe_commit(ts)
-    existing = writer.find(name)
     if existing is None:
         columns = make_columns(schema, with_map=done.has_map)
         writer.create_of_files(name, columns, done.files, PLAIN_PROPERTIES, commit)

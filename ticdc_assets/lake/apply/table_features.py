@@ -9,7 +9,7 @@ and a feature is switched on by the first change that cannot do without it:
 - type widening by a wider type in a large table;
 - deletion vectors and clustering once the table is large.
 
-A small table is written whole instead (`CurrentTable.replace`), in one commit.
+A small table is written whole instead, in one commit.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -73,11 +73,15 @@ class TableDetail:
         return all(self.properties.get(name) == value for name, value in properties.items())
 
 
-def is_rewritten(size: int, rows: int, changes: int) -> bool:
-    """Whether a table of some bytes and rows is written again as a whole for some changes."""
+def is_rewritten(size: int, rows: int, changes: int, *, by_spark: bool) -> bool:
+    """Whether a table of some bytes and rows is written again as a whole for some changes.
+
+    `by_spark`: that takes Spark, so that a MERGE costs less.
+    """
     if size <= LARGE_TABLE:
         return True
-    return size <= _LARGEST_REWRITTEN * LARGE_TABLE and rows <= _ROWS_PER_CHANGE * changes
+    is_not_too_large = size <= _LARGEST_REWRITTEN * LARGE_TABLE
+    return not by_spark and is_not_too_large and rows <= _ROWS_PER_CHANGE * changes
 
 
 def read_table_detail(lake: LakeSession, table: str) -> TableDetail:

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from ticdc_assets.lake.apply.segment import Segment
 from ticdc_assets.lake.log.applied_row import TableCounts
 
 
@@ -14,8 +13,7 @@ class TableOutcome:
 
     version: int | None = None
     counts: list[TableCounts] = field(default_factory=list)
-    # What Spark applied, and what the engine left out.
-    segments: list[Segment] = field(default_factory=list)
+    # The events that were left out.
     quarantined: list[pa.Table] = field(default_factory=list)
     rows_in_wrong_partitions: bool = False
     pause_reason: str | None = None

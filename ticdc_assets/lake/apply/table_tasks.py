@@ -5,8 +5,8 @@ A task reads the events of its tables and their rows by itself, takes them throu
 the files (`table_commits`), so a task may be repeated or killed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -25,27 +25,28 @@ from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.plan.steps import ApplyRows, TableWork
 from ticdc_assets.rows.columns import INEXACT
-from ticdc_assets.rows.keyed import find_key
-from ticdc_assets.rows.parts import Part
+from ticdc_assets.rows.merging import find_concerned, list_merge, needs_rows
+from ticdc_assets.rows.parts import Part, list_identifying
 from ticdc_assets.rows.table import RowSource, SegmentCounts, TableResult, do_work
 from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows, read_table, write_table
 
-# How a table gets its new data files; `undone` if that takes its former rows, which were not read.
-Way = Literal["create", "replace", "append", "undone"]
+# How the work on tables is done: on all of their rows, on none of them because the work only adds
+# rows, or on those that it concerns.
+Way = Literal["whole", "append", "merge"]
 
 
 @dataclass(frozen=True)
 class TableTask:
     """The work of one table, or of several that exchange rows.
 
-    `versions` are the Delta versions from which tables start.  With `appends`, the work only adds
-    rows, so those before it are not read.  A large table is done in several `parts`, each by a
-    task of its own: it has its `part`, and its events are in files of the table's folder.
+    `versions` are the Delta versions from which tables start.  A large table is done in several
+    `parts`, each by a task of its own: it has its `part`, and its events are in files of the
+    table's folder.
     """
 
     work: Mapping[str, TableWork]
     versions: Mapping[str, int]
-    appends: bool = False
+    way: Way = "whole"
     parts: int = 1
     part: Part | None = None
     spread_events: tuple[str, ...] = ()
@@ -60,11 +61,13 @@ class TableTask:
 class TableDone(msgspec.Struct, frozen=True):
     """A table after its task: the files it needs, or why it has to stay as it was.
 
-    `quarantined` are rows in Arrow's stream format.
+    Those of a merge list rows as `rows.merging` does.  `is_undone`: the work does not only add
+    rows after all.  `quarantined` are rows in Arrow's stream format.
     """
 
     id: str
     way: Way
+    is_undone: bool = False
     files: list[WrittenFile] = []
     has_map: bool = False
     counts: list[tuple[str, int, int, int, int]] = []
@@ -75,8 +78,13 @@ class TableDone(msgspec.Struct, frozen=True):
 
 def do_task(engine: Engine, task: TableTask) -> list[TableDone]:
     """Do a task, and write the new data files of its tables."""
-    results = do_work(task.work, open_source(engine, task))
-    return [_finish(engine.location, task, id, result) for id, result in results.items()]
+    source = open_source(engine, task)
+    concerned = None
+    if task.way == "merge":
+        concerned = _find_concerned(engine.location, task, source)
+        source = replace(source, read_rows=lambda id: concerned)
+    results = do_work(task.work, source)
+    return [_finish(engine.location, task, result, concerned) for result in results.items()]
 
 
 def open_source(
@@ -137,29 +145,50 @@ def _slice_runs(
 
 def _read_rows(location: Lake, task: TableTask, id: str) -> Rows | None:
     """Read the rows of a table before the window; None if it has no Delta table."""
-    version = task.versions.get(id)
-    if version is None or task.appends:
+    if id not in task.versions or task.way == "append":
         return None
+    return concat_rows([make_no_rows(task.work[id].before), *_read_blocks(location, task, id)])
+
+
+def _read_blocks(location: Lake, task: TableTask, id: str) -> Iterator[Rows]:
     schema = task.work[id].before
-    stored = StoredRows(LakeReader(location), f"current/{id}", version)
-    blocks = (read_table(pa.table(block), schema) for block in stored.read())
-    if task.part is not None:
-        part, key = task.part, find_key(schema)
-        blocks = (rows.filter(part.has(rows, key)) for rows in blocks)
-    parts = list(blocks)
-    return concat_rows(parts) if parts else make_no_rows(schema)
+    stored = StoredRows(LakeReader(location), f"current/{id}", task.versions[id])
+    names = list_identifying(schema)
+    for block in stored.read():
+        rows = read_table(pa.table(block), schema)
+        yield rows if task.part is None else rows.filter(task.part.has(rows, names))
 
 
-def _finish(location: Lake, task: TableTask, id: str, result: TableResult) -> TableDone:
-    if task.appends and any(segment.quarantined for segment in result.segments[:-1]):
+def _find_concerned(location: Lake, task: TableTask, source: RowSource) -> Rows | None:
+    """Find the rows that a merge concerns, if it needs them."""
+    ((id, work),) = task.work.items()
+    if not needs_rows(work, source):
+        return None
+    try:
+        return find_concerned(work, source, _read_blocks(location, task, id))
+    except ConfigError:
+        raise
+    except CONTENT_ERRORS:
+        # Of its events: the work meets the same error, and states it.
+        return None
+
+
+def _finish(
+    location: Lake, task: TableTask, done: tuple[str, TableResult], concerned: Rows | None
+) -> TableDone:
+    id, result = done
+    if task.way == "append" and any(segment.quarantined for segment in result.segments[:-1]):
         # What was left out may have had the key of a later insert.
-        return TableDone(id, "undone")
+        return TableDone(id, task.way, is_undone=True)
     quarantined = _pack(result.quarantined)
     if result.stopped is not None:
-        return TableDone(id, "replace", quarantined=quarantined, stopped=result.stopped)
-    way: Way = "append" if task.appends else "replace" if id in task.versions else "create"
+        return TableDone(id, task.way, quarantined=quarantined, stopped=result.stopped)
+    schema = task.work[id].after
     try:
-        rows = write_table(result.rows, task.work[id].after)
+        if task.way == "merge":
+            rows = list_merge(result, concerned, schema)
+        else:
+            rows = write_table(result.rows, schema)
         has_map = rows[INEXACT].null_count < rows.num_rows
         if not has_map:
             rows = rows.drop_columns([INEXACT])
@@ -168,17 +197,16 @@ def _finish(location: Lake, task: TableTask, id: str, result: TableResult) -> Ta
         # Of the storage, not of the table.
         raise
     except CONTENT_ERRORS as error:
-        return TableDone(
-            id, "replace", quarantined=quarantined, stopped=describe_content_error(error)
-        )
+        reason = describe_content_error(error)
+        return TableDone(id, task.way, quarantined=quarantined, stopped=reason)
     return TableDone(
         id,
-        way,
-        files,
-        has_map,
-        list(map(_pack_counts, result.segments)),
-        quarantined,
-        result.has_misplaced_rows,
+        task.way,
+        files=files,
+        has_map=has_map,
+        counts=list(map(_pack_counts, result.segments)),
+        quarantined=quarantined,
+        has_misplaced_rows=result.has_misplaced_rows,
     )
 
 
@@ -229,7 +257,7 @@ def join_parts(parts: Sequence[TableDone]) -> TableDone:
     stopped = next((part for part in parts if part.stopped is not None), None)
     if stopped is not None:
         return stopped
-    undone = next((part for part in parts if part.way == "undone"), None)
+    undone = next((part for part in parts if part.is_undone), None)
     if undone is not None:
         return undone
     return msgspec.structs.replace(

@@ -8,14 +8,10 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import msgspec
-import pyarrow as pa
-
-from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.engine import Engine
 from ticdc_assets.lake.apply.spread_tasks import (
     SpreadDone,
@@ -30,6 +26,7 @@ from ticdc_assets.lake.apply.table_tasks import (
     join_parts,
 )
 from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.workers import run_in_workers
 from ticdc_assets.rows.parts import Part
 
 # A worker of Spark is worth its start from about this much work on: what a row costs, and a table.
@@ -38,7 +35,6 @@ FEW_ROWS = 100_000
 # About what a partition of the job gets: a worker reads the events of its tables once for all.
 _COST_PER_PARTITION = 100_000
 _SHARES_PER_PART = 2
-_ENCODE = msgspec.msgpack.Encoder().encode
 
 _Task = TypeVar("_Task")
 _Done = TypeVar("_Done")
@@ -134,14 +130,7 @@ def _run(
     kind: type[_Done],
 ) -> Iterator[_Done]:
     """Have workers do tasks, each with its number of rows."""
-    bundles = _bundle(tasks)
-    read = msgspec.msgpack.Decoder(kind).decode
-    numbers = lake.spark.range(0, len(bundles), 1, len(bundles))
-    worker = _Worker(do, bundles)
-    for row in numbers.mapInArrow(worker, "done binary, failure string").collect():
-        if row["failure"] is not None:
-            raise ConfigError(row["failure"])
-        yield read(bytes(row["done"]))
+    return run_in_workers(lake, do, _bundle(tasks), kind)
 
 
 def _bundle(tasks: Sequence[tuple[_Task, int]]) -> list[list[_Task]]:
@@ -155,27 +144,3 @@ def _bundle(tasks: Sequence[tuple[_Task, int]]) -> list[list[_Task]]:
         bundles[least].append(task)
         costs[least] += _estimate_cost(rows)
     return bundles
-
-
-@dataclass(frozen=True)
-class _Worker:
-    """Does the bundles of tasks of which Spark sends the numbers to its process."""
-
-    do: Callable[[Any], Any]
-    bundles: Sequence[Sequence[Any]]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for task in self.bundles[number]:
-                    yield self._do(task)
-
-    def _do(self, task: Any) -> pa.RecordBatch:
-        done, failure = None, None
-        try:
-            done = _ENCODE(self.do(task))
-        except ConfigError as error:
-            # A person has to mend it: the driver says so as if it had met it.
-            failure = str(error)
-        columns = pa.array([done], pa.binary()), pa.array([failure], pa.string())
-        return pa.RecordBatch.from_arrays(list(columns), ["done", "failure"])

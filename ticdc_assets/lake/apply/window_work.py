@@ -1,38 +1,30 @@
-"""Do the work of a window on its tables: with the engine's tasks, or with Spark where those cannot.
+"""Do the work of a window on its tables: with tasks, whose files this process commits."""
 
-Spark does the work of tables that are too large to be written again for a few changes, and of those
-with Delta features that only Spark writes (`table_work`).
-"""
-
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from deltalake import DeltaTable
 
-from ticdc_assets.lake.apply.table_commits import commit_table, describe_commit
-from ticdc_assets.lake.apply.table_features import (
-    COLUMN_MAPPING,
-    is_rewritten,
-    list_needed_properties,
-)
+from ticdc_assets.lake.apply.spark_commits import SparkCommits, restore
+from ticdc_assets.lake.apply.table_commits import commit_table, describe_commit, takes_spark
+from ticdc_assets.lake.apply.table_features import is_rewritten
 from ticdc_assets.lake.apply.table_outcome import TableOutcome
 from ticdc_assets.lake.apply.table_tasks import (
     TableDone,
     TableTask,
+    Way,
     unpack_counts,
     unpack_quarantined,
 )
-from ticdc_assets.lake.apply.table_work import apply_table_work
 from ticdc_assets.lake.apply.task_runs import do_tasks
 from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, has_files
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.plan.steps import ApplyRows, Exchange, TableWork
-from ticdc_assets.rows.columns import list_delta_columns
 from ticdc_assets.rows.merged_steps import merge_steps
+from ticdc_assets.rows.merging import can_be_merged
 from ticdc_assets.rows.parts import can_be_split
 
 # What a task holds of events, and of these and the rows of its tables together.
@@ -63,22 +55,27 @@ class WindowWork:
     def run(self, ids: Collection[str]) -> dict[str, TableOutcome]:
         """Do the work; a table that cannot continue has the reason in its outcome."""
         outcomes: dict[str, TableOutcome] = {}
-        tasks: list[tuple[TableTask, int]] = []
-        left: list[str] = []
-        for group in self._group(ids):
-            prepared = self._prepare(group)
-            if prepared is None:
-                left += group
-            elif gone := self._restore(prepared):
-                outcomes |= gone
-            else:
-                tasks.append((prepared.task, prepared.events))
-        for id, outcome in self._do_tasks(tasks):
-            if outcome is None:
-                left.append(id)
-            else:
-                outcomes[id] = outcome
-        return outcomes | self._do_with_spark(left)
+        left = self._run([*self._group(ids)], outcomes)
+        if left:
+            self._run([[id] for id in left], outcomes, may_append=False)
+        return outcomes
+
+    def _run(
+        self,
+        groups: Sequence[Sequence[str]],
+        outcomes: dict[str, TableOutcome],
+        *,
+        may_append: bool = True,
+    ) -> list[str]:
+        """Do the work of groups of tables; return those that do not only get more rows."""
+        prepared = []
+        for group in groups:
+            each = self._prepare(group, may_append=may_append)
+            gone = self._restore(each)
+            outcomes |= gone
+            if not gone:
+                prepared.append(each)
+        return self._do_tasks(prepared, outcomes)
 
     def _work(self, id: str) -> TableWork:
         return self.window.plan.work[id]
@@ -95,49 +92,33 @@ class WindowWork:
                 group += [other for other in dict.fromkeys(others) if other not in group]
             yield group
 
-    # With the engine
+    # Tasks
 
-    def _prepare(self, ids: list[str]) -> "_Prepared | None":
-        """Prepare the task of tables; None if one of them takes Spark."""
+    def _prepare(self, ids: Sequence[str], *, may_append: bool) -> _Prepared:
+        """Prepare the task of tables."""
         versions = self.window.start.versions
         known = {id: versions[id] for id in ids if id in versions}
         work = {id: self._work(id) for id in ids}
-        appends = len(ids) == 1 and ids[0] in known and self._appends(work[ids[0]])
-        tables: dict[str, DeltaTable] = {}
-        read = events = 0
-        for id in ids:
-            count = self._count_events(id)
-            if self._needs_mapping(work[id]):
-                return None
-            existing = LakeWriter(self.lake.location).find(f"current/{id}")
-            if existing is not None:
-                rows = self._count_rows_to_read(id, existing, count, appends=appends)
-                if rows is None:
-                    return None
-                tables[id], read = existing, read + rows
-            events += count
+        found = {id: LakeWriter(self.lake.location).find(f"current/{id}") for id in ids}
+        tables = {id: table for id, table in found.items() if table is not None}
+        counts = {id: self._count_events(id) for id in ids}
+        events, read = sum(counts.values()), 0
+        way: Way = "whole"
+        for id in known.keys() & tables.keys():
+            if may_append and len(ids) == 1 and self._appends(work[id]):
+                way = "append"
+                continue
+            files = LakeReader(self.lake.location).list_files(tables[id])
+            by_spark = not is_writable(tables[id])
+            rewritten = is_rewritten(files.size, files.rows, counts[id], by_spark=by_spark)
+            if len(ids) == 1 and not rewritten and can_be_merged(work[id]):
+                way = "merge"
+                continue
+            read += files.rows
         parts = max(-(-events // EVENTS_PER_PART), -(-(events + read) // _MOST_ROWS), 1)
         if parts > 1 and (len(ids) > 1 or not can_be_split(work[ids[0]])):
-            if events + read > _MOST_ROWS:
-                return None
             parts = 1
-        return _Prepared(TableTask(work, known, appends, parts), events, tables)
-
-    def _needs_mapping(self, work: TableWork) -> bool:
-        schemas = (work.before, work.after)
-        needed = (list_needed_properties(list_delta_columns(schema)) for schema in schemas)
-        return any(COLUMN_MAPPING in properties for properties in needed)
-
-    def _count_rows_to_read(
-        self, id: str, existing: DeltaTable, events: int, *, appends: bool
-    ) -> int | None:
-        """Return how many of its rows a table's task reads; None if the work takes Spark."""
-        if not is_writable(existing):
-            return None
-        if appends or id not in self.window.start.versions:
-            return 0
-        files = LakeReader(self.lake.location).list_files(existing)
-        return files.rows if is_rewritten(files.size, files.rows, events) else None
+        return _Prepared(TableTask(work, known, way, parts), events + read, tables)
 
     def _appends(self, work: TableWork) -> bool:
         """Whether the work on an existing table only adds rows."""
@@ -161,7 +142,7 @@ class WindowWork:
         }
         return sum(group.rows for group in groups)
 
-    def _restore(self, prepared: "_Prepared") -> dict[str, TableOutcome]:
+    def _restore(self, prepared: _Prepared) -> dict[str, TableOutcome]:
         """Undo what a killed run wrote; pause tables of which maintenance has removed files."""
         task = prepared.task
         start = self.window.start
@@ -176,58 +157,79 @@ class WindowWork:
             if not has_files(self.lake, start, id):
                 reason = f"{FilesGone(id, version)}: load the table again"
                 return {each: TableOutcome(pause_reason=reason) for each in task.work}
-            writer.restore(newest, version, describe_commit(start.ts))
+            if is_writable(newest):
+                writer.restore(newest, version, describe_commit(start.ts))
+            else:
+                restore(self.lake, id, version, start.ts)
         return {}
 
     def _do_tasks(
-        self, tasks: list[tuple[TableTask, int]]
-    ) -> Iterator[tuple[str, TableOutcome | None]]:
-        """Do tasks and commit their tables; None for one that takes Spark after all."""
-        with ThreadPoolExecutor(_COMMITS_AT_ONCE) as commits:
-            for done, outcome in commits.map(
-                lambda each: (each, self._commit(each)),
-                do_tasks(self.lake, self.window.engine, tasks),
-            ):
-                self.report()
-                yield done.id, outcome
+        self, prepared: Sequence[_Prepared], outcomes: dict[str, TableOutcome]
+    ) -> list[str]:
+        """Do tasks and commit their tables; return those whose work was undone."""
+        tables = {id: table for each in prepared for id, table in each.tables.items()}
+        tasks = [(each.task, each.events) for each in prepared]
+        undone, left = [], []
 
-    def _commit(self, done: TableDone) -> TableOutcome | None:
-        if done.way == "undone":
-            return None
+        def finish(done: TableDone) -> tuple[TableDone, TableOutcome | None]:
+            return done, self._finish(done, tables.get(done.id))
+
+        with ThreadPoolExecutor(_COMMITS_AT_ONCE) as commits:
+            done_tables = do_tasks(self.lake, self.window.engine, tasks)
+            for done, outcome in commits.map(finish, done_tables):
+                if done.is_undone:
+                    undone.append(done.id)
+                elif outcome is None:
+                    left.append(done)
+                else:
+                    outcomes[done.id] = outcome
+                    self.report()
+        self._commit_with_spark(left, outcomes)
+        return undone
+
+    def _finish(self, done: TableDone, existing: DeltaTable | None) -> TableOutcome | None:
+        """Commit a table unless that takes Spark; return what became of it then."""
         version = self.window.start.versions.get(done.id)
-        quarantined = unpack_quarantined(done)
         if done.stopped is not None:
             return TableOutcome(version, pause_reason=done.stopped)
+        if done.is_undone:
+            return None
         if self._changes(done):
             schema, ts = self._work(done.id).after, self.window.plan.state.ts
-            version = commit_table(self.lake.location, done, schema, ts)
-        return TableOutcome(
-            version,
-            unpack_counts(done),
-            quarantined=quarantined,
-            rows_in_wrong_partitions=done.has_misplaced_rows,
+            if takes_spark(done, existing, schema):
+                return None
+            if existing is not None and existing.version() != version:
+                # It was restored.
+                existing = LakeWriter(self.lake.location).find(f"current/{done.id}")
+            version = commit_table(self.lake.location, done, existing, schema, ts)
+        return _make_outcome(done, version)
+
+    def _commit_with_spark(
+        self, left: Sequence[TableDone], outcomes: dict[str, TableOutcome]
+    ) -> None:
+        window = self.window
+        commits = SparkCommits(
+            self.lake, window.plan.work, window.start.versions, window.plan.state.ts
         )
+        for done, committed in commits.write(left):
+            if isinstance(committed, str):
+                before = window.start.versions.get(done.id)
+                outcomes[done.id] = TableOutcome(before, pause_reason=committed)
+            else:
+                outcomes[done.id] = _make_outcome(done, committed)
+            self.report()
 
     def _changes(self, done: TableDone) -> bool:
         """Whether the Delta table changes: many a DDL leaves it as it is."""
         work = self._work(done.id)
-        return done.way == "create" or bool(merge_steps(work.before, work.steps))
+        is_new = done.id not in self.window.start.versions
+        return is_new or bool(merge_steps(work.before, work.steps))
 
-    # With Spark
 
-    def _do_with_spark(self, ids: list[str]) -> dict[str, TableOutcome]:
-        if not ids:
-            return {}
-        versions = self.window.start.versions
-
-        def apply_one(id: str) -> TableOutcome:
-            work, split = self._work(id), self.window.engine.updates_split
-            return apply_table_work(self.window, work, versions.get(id), updates_split=split)
-
-        outcomes = {}
-        # A table mostly waits for Delta logs and storage: Python's default is not too many.
-        with sized_for(self.lake, small=False), ThreadPoolExecutor() as pool:
-            for id, outcome in zip(ids, pool.map(apply_one, ids), strict=True):
-                outcomes[id] = outcome
-                self.report()
-        return outcomes
+def _make_outcome(done: TableDone, version: int | None) -> TableOutcome:
+    return TableOutcome(
+        version,
+        unpack_counts(done),
+        quarantined=unpack_quarantined(done),
+        rows_in_wrong_partitions=done.has_misplaced_rows,
+    )

@@ -13,7 +13,7 @@ from threading import Lock
 
 from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.lake.apply.control_events import read_control_events
-from ticdc_assets.lake.apply.table_work import TABLE_ERRORS, find_pause_reason
+from ticdc_assets.lake.apply.table_errors import TABLE_ERRORS, find_pause_reason
 from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, prepare_reading
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.changes_update import ChangesUpdate

@@ -1,9 +1,7 @@
 """An export of Dumpling's as the source of a load: Spark's workers read its files."""
 
-from collections.abc import Callable, Collection, Generator, Sequence
-from dataclasses import dataclass, replace
-
-from pyspark.sql import DataFrame
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 
 from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.dumpling.export import Export, ExportedTable
@@ -15,9 +13,14 @@ from ticdc_assets.dumpling.table_schema import read_table_schema
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.load.parts import ExportFolder, Part, read_parts, split_into_commits
+from ticdc_assets.lake.load.parts import (
+    ExportFolder,
+    Part,
+    PartsReading,
+    group_parts,
+    split_into_portions,
+)
 from ticdc_assets.lake.load.source import check_ts, choose_named
-from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.schema.catalog import SchemaCatalog
 
 # A schema file is larger than any that TiDB prints.
@@ -139,7 +142,7 @@ class ExportTable:
                     raise MalformedMessage(f"{data.file.path}: {error.reason}") from None
 
     def read_portions(self, schema: TableSchema) -> Generator["ExportPortion"]:
-        for parts in split_into_commits(self.files, self.source.dialect):
+        for parts in split_into_portions(self.files, self.source.dialect):
             yield ExportPortion(self, schema, tuple(parts))
 
 
@@ -155,15 +158,13 @@ class ExportPortion:
     def size(self) -> int:
         return sum(part.size for part in self.parts)
 
+    # Workers read the files.
+    is_here = False
+
     @property
-    def sources(self) -> Sequence[str]:
-        return [data.file.path for data in self.table.files.data]
-
-    def read(self, lake: LakeSession, *, typed: bool) -> DataFrame:
+    def readings(self) -> list[PartsReading]:
         source = self.table.source
-        return read_parts(
-            lake, self.parts, self.schema, source.dialect, source.open_folder, typed=typed
-        )
-
-    def keep(self, numbers: Collection[int]) -> "ExportPortion":
-        return replace(self, parts=tuple(part for part in self.parts if part.number in numbers))
+        return [
+            PartsReading(source.open_folder, tuple(parts), self.schema, source.dialect)
+            for parts in group_parts(self.parts)
+        ]

@@ -11,15 +11,14 @@ from typing import Literal
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.table_work import TABLE_ERRORS, find_pause_reason
-from ticdc_assets.lake.load.load_table import MANY_BYTES, TableLoader
+from ticdc_assets.lake.apply.table_errors import TABLE_ERRORS, find_pause_reason
+from ticdc_assets.lake.load.load_table import TableLoader
 from ticdc_assets.lake.load.source import LoadSource, TableSource
 from ticdc_assets.lake.log.applied_files import find_newest_id, read_snapshot
 from ticdc_assets.lake.log.loads import append_load, choose_load_ts, read_loads
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.tables import create_tables
-from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.lake.upstream.snapshot import UpstreamError
 from ticdc_assets.plan.load import Load, name_loaded_incarnation
 from ticdc_assets.protocols.registry import get_ordering
@@ -30,7 +29,6 @@ from ticdc_assets.stream.routing import passes_filter
 from ticdc_assets.stream.rules import make_rules
 
 _MOST_OF_A_REASON = 500
-_FAILURES: tuple[type[Exception], ...] = (*TABLE_ERRORS, OSError)
 # How a message of Spark's quotes the error of the storage in a worker.
 _WORKER_ERROR = re.compile(r"^(?:OSError|FileNotFoundError): (.+)$", re.MULTILINE)
 
@@ -96,9 +94,8 @@ def load_tables(
     ts = choose_load_ts(reader, lake.feed, ts)
     known = _Known.read(reader, takes_newest=source.takes_newest)
     loading = _Loading(lake, ts, known, _Counter(tables, show))
-    small = all(table.size < MANY_BYTES for table in tables)
-    # A table mostly waits for its Delta log, unless it is large: then Spark shares its cores.
-    with sized_for(lake, small=small), ThreadPoolExecutor() as pool:
+    # A table mostly waits for storage, unless it is large: then Spark shares its cores.
+    with ThreadPoolExecutor() as pool:
         return list(pool.map(loading.load, tables))
 
 
@@ -176,7 +173,9 @@ class _Loading:
         except ConfigError:
             # Of the lake, not of the table.
             raise
-        except _FAILURES as error:
+        except OSError as error:
+            result = TableResult(table.name, "failed", reason=describe_error(error))
+        except TABLE_ERRORS as error:
             reason = find_pause_reason(error) or _describe_failure(error)
             result = TableResult(table.name, "failed", reason=reason)
         self.counter.add(tables=1)

@@ -1,38 +1,34 @@
 """What a load reads: tables with their schemas and rows, of an export or of a database."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
-
-from pyspark.sql import DataFrame
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.tso import CLOCK_ERROR, to_datetime
 from ticdc_assets.events.tso_text import MAX_TSO, describe_unix_time, format_time
-from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.load.loaded_files import Reading
 from ticdc_assets.schema.catalog import SchemaCatalog
 from ticdc_assets.stream.table_names import suggest
 
 
 class Portion(Protocol):
-    """The rows that one commit writes."""
+    """Rows that are read together: progress shows behind each."""
 
     @property
     def size(self) -> int:
         """About how many bytes its rows have as text."""
 
     @property
-    def sources(self) -> Sequence[str]:
-        """Where rows are: the files or key ranges that the column `source` numbers."""
+    def readings(self) -> Sequence[Reading]:
+        """What reads its rows, each in any process."""
 
-    def read(self, lake: LakeSession, *, typed: bool) -> DataFrame:
-        """Return the rows as `batches.add_typed` does, the same each time."""
-
-    def keep(self, numbers: Collection[int]) -> "Portion":
-        """Return the same, but of sources with these numbers at least."""
+    @property
+    def is_here(self) -> bool:
+        """Whether this process has the rows already."""
 
 
 class TableSource(Protocol):
@@ -62,7 +58,7 @@ class TableSource(Protocol):
         """Raise `MalformedMessage` if its rows cannot be read."""
 
     def read_portions(self, schema: TableSchema) -> Generator[Portion]:
-        """Yield all rows: one portion at least."""
+        """Yield all rows."""
 
 
 _Table = TypeVar("_Table", bound=TableSource)

@@ -7,20 +7,17 @@ read while Spark writes the one before it.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.load.batches import add_typed, format_columns
 from ticdc_assets.lake.load.source import check_ts, choose_named
 from ticdc_assets.lake.load.upstream_pages import PageReader
-from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.upstream.ddl_jobs import (
     UnfinishedDdl,
     explain_hidden_jobs,
@@ -33,8 +30,7 @@ from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
 from ticdc_assets.stream.routing import passes_filter
 
 # Of rows as texts; each portion is a commit.
-_BYTES_PER_COMMIT = 32 << 20
-_BYTES_PER_TASK = 4 << 20
+_BYTES_PER_PORTION = 32 << 20
 _KINDS = {"VIEW": "a view: it has no rows of its own", "SEQUENCE": "a sequence"}
 # How long to look for a TSO at which no DDL is unfinished, and how often, in seconds.
 _PATIENCE, _POLL_INTERVAL = 30.0, 0.5
@@ -177,8 +173,7 @@ class UpstreamTable:
 
     def read_portions(self, schema: TableSchema) -> Generator["UpstreamPortion"]:
         snapshot = self.source.snapshot
-        portion = UpstreamPortion(schema)
-        has_any = False
+        portion = UpstreamPortion()
         with (
             snapshot.borrow() as reader,
             closing(PageReader(reader, schema, is_tidb=snapshot.is_tidb).read()) as pages,
@@ -186,11 +181,10 @@ class UpstreamTable:
             for page, batch in pages:
                 snapshot.pace.spend(batch.num_rows)
                 portion.add(f"{self.name}: {page}", batch)
-                if portion.size >= _BYTES_PER_COMMIT:
+                if portion.size >= _BYTES_PER_PORTION:
                     yield portion
-                    has_any = True
-                    portion = UpstreamPortion(schema)
-        if portion.size or not has_any:
+                    portion = UpstreamPortion()
+        if portion.size:
             yield portion
 
 
@@ -198,28 +192,20 @@ class UpstreamTable:
 class UpstreamPortion:
     """Rows that were read."""
 
-    schema: TableSchema
     size: int = 0
-    sources: list[str] = field(default_factory=list)
-    _batches: list[tuple[int, pa.RecordBatch]] = field(default_factory=list)
+    _batches: list[tuple[str, pa.RecordBatch]] = field(default_factory=list)
+
+    is_here = True
 
     def add(self, source: str, batch: pa.RecordBatch) -> None:
         """Add rows of a page."""
-        if self.sources[-1:] != [source]:
-            self.sources.append(source)
-        self._batches.append((len(self.sources) - 1, batch))
+        self._batches.append((source, batch))
         self.size += batch.nbytes
 
-    def read(self, lake: LakeSession, *, typed: bool) -> DataFrame:
-        columns = format_columns(self.schema)
-        if not self._batches:
-            # Spark Connect makes no frame of Arrow without rows.
-            return lake.spark.createDataFrame([], columns)
-        batches = [add_typed(rows, n, self.schema, typed=typed) for n, rows in self._batches]
-        frame = lake.make_frame(pa.Table.from_batches(batches), columns)
-        # Without an exchange, Spark's optimizer types the rows one by one, in the driver.
-        count = self.size // _BYTES_PER_TASK
-        return frame.repartition(count) if count else frame
+    @property
+    def readings(self) -> list["UpstreamPortion"]:
+        return [self]
 
-    def keep(self, numbers: Collection[int]) -> "UpstreamPortion":
-        return self
+    def read(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield the rows with their pages."""
+        return iter(self._batches)

@@ -90,12 +90,14 @@ class LakeSession:
         return self.spark.read.format("delta").load(self.path(table))
 
     def make_frame(self, rows: "pa.Table", schema: "StructType | str | None" = None) -> "DataFrame":
-        """Make a frame of rows that this process holds: on Spark Connect, of one row at least.
+        """Make a frame of rows that this process holds.
 
-        Without a schema, Spark takes DATETIMEs for moments.
+        Without a schema, Spark takes DATETIMEs for moments, and Spark Connect needs one row.
         """
         # Spark reads no further than the first chunk without rows.
         rows = rows.combine_chunks()
         if schema is None:
             return self.spark.createDataFrame(rows)
+        if not rows.num_rows:
+            return self.spark.createDataFrame([], schema)
         return self.spark.createDataFrame(rows, schema)

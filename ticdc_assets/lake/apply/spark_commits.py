@@ -1,0 +1,157 @@
+"""Commit with Spark what tasks wrote, where a table has a feature that delta-rs does not write.
+
+The last commit of a table in a window states the ts at which its rows are true.  Those before it
+prepare the table for it, and state nothing.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.apply.current_table import CurrentTable
+from ticdc_assets.lake.apply.table_commits import commit_table, takes_spark, write_ts
+from ticdc_assets.lake.apply.table_errors import TABLE_ERRORS, find_pause_reason
+from ticdc_assets.lake.apply.table_tasks import TableDone
+from ticdc_assets.lake.apply.written_rows import open_written
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.small_tables import restore_version
+from ticdc_assets.lake.store.work_size import sized_for
+from ticdc_assets.plan.steps import Alter, TableWork
+from ticdc_assets.rows.merged_steps import merge_steps
+
+# What Delta writes into the commits of statements that take no options.
+_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+class SparkCommits:
+    """The commits of a window that Spark writes, for tables that are true at a ts then."""
+
+    def __init__(
+        self,
+        lake: LakeSession,
+        work: Mapping[str, TableWork],
+        versions: Mapping[str, int],
+        ts: int,
+    ) -> None:
+        """`versions` are the Delta versions from which the tables start."""
+        self._lake = lake
+        self._work = work
+        self._versions = versions
+        self._ts = ts
+
+    def write(self, tables: Iterable[TableDone]) -> Iterator[tuple[TableDone, int | str]]:
+        """Commit tables; yield the new version of each, or why it pauses."""
+        tables = list(tables)
+        if not tables:
+            return
+        failed: dict[str, str] = {}
+
+        def attempt(done: TableDone, do: Callable[[TableDone], None]) -> None:
+            reason = None if done.id in failed else self._attempt(done, do)
+            if reason is not None:
+                failed[done.id] = reason
+
+        # A table mostly waits for its Delta log and for storage.
+        with sized_for(self._lake, small=False), ThreadPoolExecutor() as pool:
+            list(pool.map(lambda done: attempt(done, self._prepare), tables))
+            with stating(self._lake, self._ts):
+                list(pool.map(lambda done: attempt(done, self._write), tables))
+        for done in tables:
+            remove_written(self._lake, done)
+            yield done, failed.get(done.id) or CurrentTable(self._lake, done.id).version
+
+    def _attempt(self, done: TableDone, do: Callable[[TableDone], None]) -> str | None:
+        """Return why a table pauses, if it does: as it was before the window."""
+        try:
+            do(done)
+        except TABLE_ERRORS as error:
+            reason = find_pause_reason(error)
+            if reason is None:
+                raise
+            if done.id in self._versions:
+                CurrentTable(self._lake, done.id).restore(self._versions[done.id])
+            return reason
+        return None
+
+    def _prepare(self, done: TableDone) -> None:
+        table, work = CurrentTable(self._lake, done.id), self._work[done.id]
+        if done.way == "whole":
+            return
+        if done.has_map and not table.has_map:
+            table.add_map()
+        if done.way == "append":
+            return
+        table.adapt_to_size(work.before)
+        schema = work.before
+        for step in merge_steps(work.before, work.steps):
+            if isinstance(step, Alter):
+                table.reshape(schema, step.steps, step.schema)
+            schema = step.schema
+
+    def _write(self, done: TableDone) -> None:
+        table, schema = CurrentTable(self._lake, done.id), self._work[done.id].after
+        exists = done.id in self._versions
+        with_map = done.has_map or (exists and table.has_map)
+        rows = open_written(
+            self._lake,
+            f"current/{done.id}",
+            done.files,
+            schema,
+            with_map=with_map,
+            with_put=done.way == "merge",
+        )
+        if done.way == "whole":
+            table.write_whole(rows, schema, write_ts(self._ts))
+        elif not done.files:
+            return
+        elif done.way == "append":
+            table.append(rows, write_ts(self._ts))
+        else:
+            table.merge(rows, schema)
+
+
+@contextmanager
+def stating(lake: LakeSession, ts: int) -> Iterator[None]:
+    """Let the commits of Spark state a ts meanwhile."""
+    before = lake.spark.conf.get(_METADATA, None)
+    lake.spark.conf.set(_METADATA, write_ts(ts))
+    try:
+        yield
+    finally:
+        if before is None:
+            lake.spark.conf.unset(_METADATA)
+        else:
+            lake.spark.conf.set(_METADATA, before)
+
+
+def restore(lake: LakeSession, id: str, version: int, ts: int) -> None:
+    """Take a table that only Spark writes back to the version in which it is true at a ts."""
+    with stating(lake, ts):
+        restore_version(lake, f"current/{id}", version)
+
+
+def remove_written(lake: LakeSession, done: TableDone) -> None:
+    """Remove files that Spark has read: no commit names them."""
+    folder = LakeReader(lake.location).open_folder(f"current/{done.id}")
+    for file in done.files:
+        folder.delete_file(file.path)
+
+
+def commit_new(lake: LakeSession, done: TableDone, schema: TableSchema, ts: int) -> int:
+    """Commit the files of a new table, which is true at a ts; return its version."""
+    if not takes_spark(done, None, schema):
+        return commit_table(lake.location, done, None, schema, ts)
+    table = CurrentTable(lake, done.id)
+    rows = open_written(
+        lake,
+        f"current/{done.id}",
+        done.files,
+        schema,
+        with_map=done.has_map,
+        with_put=False,
+    )
+    table.write_whole(rows, schema, write_ts(ts))
+    remove_written(lake, done)
+    return table.version
