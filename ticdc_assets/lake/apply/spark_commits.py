@@ -94,14 +94,7 @@ class SparkCommits:
         table, schema = CurrentTable(self._lake, done.id), self._work[done.id].after
         exists = done.id in self._versions
         with_map = done.has_map or (exists and table.has_map)
-        rows = open_written(
-            self._lake,
-            f"current/{done.id}",
-            done.files,
-            schema,
-            with_map=with_map,
-            with_put=done.way == "merge",
-        )
+        rows = open_written(self._lake, done, schema, with_map=with_map)
         if done.way == "whole":
             table.write_whole(rows, schema, write_ts(self._ts))
         elif not done.files:
@@ -144,14 +137,7 @@ def commit_new(lake: LakeSession, done: TableDone, schema: TableSchema, ts: int)
     if not takes_spark(done, None, schema):
         return commit_table(lake.location, done, None, schema, ts)
     table = CurrentTable(lake, done.id)
-    rows = open_written(
-        lake,
-        f"current/{done.id}",
-        done.files,
-        schema,
-        with_map=done.has_map,
-        with_put=False,
-    )
+    rows = open_written(lake, done, schema, with_map=done.has_map)
     table.write_whole(rows, schema, write_ts(ts))
     remove_written(lake, done)
     return table.version

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.exact_texts import MAP
-from ticdc_assets.lake.store.data_files import WrittenFile
+from ticdc_assets.lake.apply.table_tasks import TableDone
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader, read_data_files
 from ticdc_assets.rows.columns import INEXACT, list_delta_columns, make_row_schema
@@ -26,26 +26,20 @@ _ROWS_PER_BATCH = 1 << 16
 
 
 def open_written(
-    lake: LakeSession,
-    table: str,
-    files: Sequence[WrittenFile],
-    schema: TableSchema,
-    *,
-    with_map: bool,
-    with_put: bool,
+    lake: LakeSession, done: TableDone, schema: TableSchema, *, with_map: bool
 ) -> DataFrame:
-    """Open the rows of files in the folder of a table as a frame."""
+    """Open the rows that tasks wrote for a table as a frame."""
     columns = make_row_schema(schema)
     types = [*(c.type for c in list_delta_columns(schema)), "bigint", MAP]
     if not with_map:
         columns, types = columns.remove(columns.get_field_index(INEXACT)), types[:-1]
-    if with_put:
+    if done.way == "merge":
         columns, types = columns.append(pa.field(PUT, pa.bool_())), [*types, "boolean"]
     # Spark gets places for names: no name of a user's column goes through a text of types.
     placed = ", ".join(f"c{place} {type}" for place, type in enumerate(types))
-    paths = [file.path for file in files]
-    rows = sum(file.rows for file in files)
-    read = partial(_read, lake.location, table, columns)
+    paths = [file.path for file in done.files]
+    rows = sum(file.rows for file in done.files)
+    read = partial(_read, lake.location, f"current/{done.id}", columns)
     if rows < _MANY_ROWS:
         frame = lake.make_frame(read(paths), placed)
     else:
