@@ -2,7 +2,8 @@
 
 `schema.types.value_reader` defines the value of every text.  A text that Arrow reads counts only if
 writing the value again gives the same text, or where a stated pattern leaves Arrow no other
-reading; of all others, each distinct text goes through the definition.
+reading; of all others, each distinct text goes through the definition.  A column without any odd
+text takes one cast (`plain_texts`).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from ticdc_assets.events import ColumnType
 from ticdc_assets.events.escaped_text import is_utf8
 from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.rows.columns import get_arrow_type
+from ticdc_assets.rows.plain_texts import cast_plain
 from ticdc_assets.rows.stored import Stored, read_stored, set_zone, store_values
 from ticdc_assets.schema.types import patterns
 from ticdc_assets.schema.types.mysql_type import Kind, describe, integer_range
@@ -68,6 +70,9 @@ class TextTyper:
         count, target = len(texts), self._target
         if texts.null_count == count:
             return TypedTexts(Stored(pa.nulls(count, target)))
+        plain = cast_plain(texts, self.type, target)
+        if plain is not None:
+            return TypedTexts(Stored(plain))
         if self._read_many is None:
             return self._type_distinct(texts)
         values = self._read_many(texts, self.type, target)
