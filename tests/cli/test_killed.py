@@ -20,12 +20,12 @@ from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from tests.mariadb_server import MariaDb
 from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import SimulationOptions, encode_truth, prepare
-from ticdc_assets.lake.columns.stored_values import format_blocks
 from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.views.asof import as_of
+from ticdc_assets.rows.lines import format_blocks
 
 _TABLES, _ROWS = 4, 300
 ROWS = [(str(n), f"text {n}") for n in range(_ROWS)]

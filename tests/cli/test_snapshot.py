@@ -13,12 +13,11 @@ from ticdc_assets.changefeed import load_changefeeds
 from ticdc_assets.demo import encode_truth
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.columns.conversion import format_rows
-from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views import export
 from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.lake.views.export import Exporter
+from ticdc_assets.lake.views.large_tables import format_lines
 
 
 def read_exported(
@@ -32,14 +31,10 @@ def read_exported(
         name = table["database"], table["table"]
         files = "parquet" if format == "parquet" else "delta"
         rows = spark.read.format(files).load(str(folder / table["path"]))
-        lines = [row[0].encode() + b"\n" for row in read_lines(rows, schemas[name])]
+        lines = list(format_lines(rows, schemas[name], by_key=False))
         assert table["rows"] == len(lines)
         found[name] = lines
     return found
-
-
-def read_lines(rows: Any, schema: Any) -> list[Any]:
-    return format_rows(read_entries(rows), schema).collect()
 
 
 @pytest.mark.parametrize(("format", "between"), [("delta", False), ("parquet", True)])

@@ -23,7 +23,7 @@ from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.lake.views.snapshot_view import view_snapshot
+from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.rows.column_moves import can_widen
 
@@ -48,8 +48,7 @@ class Unopened:
 
 def compare_readers(lake: LakeSession) -> list[Unopened]:
     """Read every live table of the newest snapshot with every reader; list what does not open."""
-    shown = view_snapshot(LakeReader(lake.location), None)
-    assert shown is not None
+    shown = as_of(lake)
     versions = read_last_snapshot(lake).versions
     tables = [t for t in shown.tables() if not t.is_stopped and t.id in versions]
     causes = _find_causes(lake)

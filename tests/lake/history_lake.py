@@ -14,8 +14,6 @@ from tests.reference.changefeeds import DATABASE
 from tests.reference.random_upstream import Shown
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.events import Event, FilePosition, Watermark
-from ticdc_assets.lake.columns.conversion import format_mysql_lines
-from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
@@ -24,7 +22,6 @@ from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.plan.state import Incarnation
 
-IMAGE = "⌗image"
 FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="random")
 
 
@@ -64,29 +61,26 @@ class HistoryLake:
     def contents_at(self, ts: int) -> tuple[dict[str, str], dict[str, Shown]]:
         """By history why tables are paused, and what is in the others, as the lake shows it."""
         seen = self._seen = as_of(self.lake, ts, self._seen)
-        reasons, found = dict[str, str](), list[tuple[Incarnation, list[str]]]()
+        reasons, found = dict[str, str](), list[tuple[Incarnation, list[bytes]]]()
         for table in seen.tables():
-            rows = seen.rows(table)
             if table.reason is not None:
                 reasons[_prefix(table)] = table.reason
             else:
-                assert rows is not None
-                images = rows.select(write_images(table.schema).alias(IMAGE)).toArrow()
-                found.append((table, images.column(IMAGE).to_pylist()))
+                found.append((table, list(seen.lines(table))))
         return reasons, shown(found)
 
 
-def shown(tables: Iterable[tuple[Incarnation, list[str]]]) -> dict[str, Shown]:
+def shown(tables: Iterable[tuple[Incarnation, Iterable[bytes | str]]]) -> dict[str, Shown]:
     """Return tables by history, in the form of upstream."""
     found: dict[str, Shown] = defaultdict(dict)
-    for table, images in tables:
+    for table, lines in tables:
         assert not table.is_stopped, table.reason
         schema = table.schema
         database = schema.database.removeprefix(_prefix(table))
         columns = [c.name for c in schema.columns if c.generated != "virtual"]
         title = schema.table if database == DATABASE else f"{database}/{schema.table}"
-        lines = [msgspec.json.decode(line) for line in format_mysql_lines(images, schema)]
-        rows = [tuple(line.get(c, "absent") for c in columns) for line in lines]
+        texts = map(msgspec.json.decode, lines)
+        rows = [tuple(line.get(c, "absent") for c in columns) for line in texts]
         found[_prefix(table)][f"{title}({', '.join(columns)})"] = sorted(rows, key=str)
     return found
 

@@ -21,7 +21,6 @@ from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.columns.stored_values import format_blocks
 from ticdc_assets.lake.load import load as load_module
 from ticdc_assets.lake.load import load_table, parts
 from ticdc_assets.lake.load.load import LoadProgress, TableResult, load_tables
@@ -34,6 +33,7 @@ from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.plan.load import Load
+from ticdc_assets.rows.lines import format_blocks
 
 # Types, zero dates, names that need quotes, and a table without a key.
 GOLDEN = {"sql": ("t_bin", "t_int", "t_time", "t_enum", "Order"), "parquet": ("t_dec", "t_nopk")}

@@ -5,9 +5,9 @@ What each test covers:
 `test_histories_in_memory_equal_upstream` needs no Spark: it compares the workloads with a lake in
 memory, so that a difference in the other tests is the lake's.
 
-`test_many_histories_at_once` takes many histories through planning and the composition of frames:
-real rows of `events`, read, planned and typed as in `apply`, in windows cut anywhere.  The frames
-are collected instead of written, and the next window starts from them, so this test covers no
+`test_many_histories_at_once` takes many histories through planning and the engine, as views do:
+real rows of `events`, read, planned and typed as in `apply`, in windows cut anywhere.  The rows
+are kept instead of written, and the next window starts from them, so this test covers no
 merge, append, column change or commit.
 
 `test_histories_through_commits` runs `apply` itself, window after window, with every commit, on
@@ -19,18 +19,15 @@ sending, and events sent twice; where the order is free, in any order, and some 
 
 import dataclasses
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from random import Random
 
 import msgspec
-import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from tests.lake.histories import History, histories
-from tests.lake.history_lake import IMAGE, HistoryLake, shown
+from tests.lake.history_lake import HistoryLake, shown
 from tests.plan.contents import contents as in_memory
 from tests.plan.engine import Engine
 from tests.reference.changefeeds import DATABASE, MANNERS
@@ -38,23 +35,19 @@ from tests.reference.random_upstream import Shown
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.apply.apply import DecodedBatches, apply
 from ticdc_assets.lake.apply.control_events import read_control_events
-from ticdc_assets.lake.apply.frames import Frames
 from ticdc_assets.lake.apply.window import prepare_window
-from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.plan.state import Incarnation
-
-AT_ONCE = 3
+from ticdc_assets.lake.views.table_rows import ComputedTables, KeptTables, StoredTables
+from ticdc_assets.rows.lines import format_columns
 
 
 def composed(history_lake: HistoryLake, random: Random, windows: int) -> int:
-    """Apply histories through composed frames in windows; return the number of tables."""
+    """Take histories through the engine in windows; return the number of tables."""
     lake = history_lake.lake
     cuts = history_lake.cuts(random, windows)
     pieces = zip(*(history.pieces(cuts) for history in history_lake.histories), strict=True)
-    applied, kept, count = Snapshot(), dict[str, pa.Table](), 0
-    frames: Frames | None = None
+    applied, kept, count = Snapshot(), None, 0
     for batch, (ts, piece) in enumerate(zip(cuts, pieces, strict=True), 1):
         history_lake.take(batch, [event for events in piece for event in events], ts)
         control = read_control_events(lake, applied, batch)
@@ -62,43 +55,19 @@ def composed(history_lake: HistoryLake, random: Random, windows: int) -> int:
         control = dataclasses.replace(control, more_may_come=False)
         way = prepare_window(lake, applied, control, ts, batch)
         assert way.plan.problems == []
-        frames, frames_before, before = way.frames, frames, kept
-        frames.read_start = partial(_as_kept, lake.spark, before, frames_before)
+        start = StoredTables(lake.location, way.start.versions, earlier=kept)
+        kept = KeptTables(ComputedTables(way.engine, way.plan.work, start))
         state = way.plan.state
         tables = [state.incarnations[id] for _, id in state.names]
-
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            found = list(pool.map(partial(_made, frames, before), tables))
-        kept = {table.id: rows for table, rows in zip(tables, found, strict=True)}
-        count += len(tables)
-        images = (rows.column(IMAGE).to_pylist() for rows in found)
-        history_lake.check(ts, shown(zip(tables, images, strict=True)))
+        found = kept.read({table.id: table.schema for table in tables})
+        count += len(found)
+        lines = (format_columns(found[table.id].columns, table.schema) for table in tables)
+        history_lake.check(ts, shown(zip(tables, lines, strict=True)))
         applied = Snapshot(
             msgspec.structs.replace(state, snapshot_id=batch, watermarks=control.watermark_state),
             batch,
         )
     return count
-
-
-def _made(frames: Frames, before: dict[str, pa.Table], table: Incarnation) -> pa.Table:
-    work = frames.work.get(table.id)
-    if work is None and table.id in before:
-        return before[table.id]
-    rows = frames.build_table(table.id).rows
-    return rows.withColumn(IMAGE, write_images(table.schema)).toArrow()
-
-
-def _as_kept(
-    spark: SparkSession, kept: dict[str, pa.Table], frames: Frames | None, incarnation: str
-) -> DataFrame | None:
-    """Return a table's rows after a window; those of a dropped table were not collected."""
-    if incarnation in kept:
-        return spark.createDataFrame(kept[incarnation].drop_columns([IMAGE]))
-    if frames is None:
-        return None
-    if incarnation in frames.work:
-        return frames.build_table(incarnation).rows
-    return frames.read_start(incarnation)
 
 
 def committed(history_lake: HistoryLake, random: Random, windows: int) -> set[str]:

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from ticdc_assets.events import Column, ColumnType, TableSchema
-from ticdc_assets.lake.columns.stored_values import format_blocks
 from ticdc_assets.rows.columns import INEXACT
+from ticdc_assets.rows.lines import format_blocks
 from ticdc_assets.schema.types.mysql_type import parse_type
 
 UTC = pa.timestamp("us", "UTC")
@@ -22,7 +22,7 @@ def shown(type: ColumnType, array: pa.Array, exact: list[Any] | None = None) -> 
     block = {"c": array, "_commit_ts": pa.array([1] * len(array))}
     if exact is not None:
         block[INEXACT] = pa.array(exact, pa.map_(pa.string(), pa.string()))
-    ((*lines,),) = format_blocks(iter([block]), schema)
+    ((*lines,),) = format_blocks([block], schema)
     return [json.loads(line)["c"] for line in lines]
 
 

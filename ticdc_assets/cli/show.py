@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.cli import records, texts
@@ -20,16 +20,15 @@ from ticdc_assets.events.duration import format_seconds
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.views import overview
+from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.lake.views.lake_range import require_in_range
 from ticdc_assets.lake.views.names import LakeNames
-from ticdc_assets.lake.views.snapshot_view import SnapshotView, view_snapshot
-from ticdc_assets.lake.views.tables_at import TablesAt
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.safe_text import escape_control, quote_given
 
 if TYPE_CHECKING:
-    from ticdc_assets.lake.views.asof import AsOfView
+    from pyspark.sql import SparkSession
 
 _NUMBERS = frozenset((1, 4))
 _WILDCARD = re.compile(r"[][*?!/\\`\"]")
@@ -130,6 +129,8 @@ def show(options: argparse.Namespace) -> int:
     views = _Views(options)
     for ts in options.at or ():
         require_in_range(views.names.reader, ts, views.names.applied)
+    if options.table is not None:
+        views.names.require_known(options.table)
     code = 0
     # In order, so that each view can start from the one before.
     for ts in sorted(set(options.at or ())) or [None]:
@@ -142,20 +143,19 @@ def show(options: argparse.Namespace) -> int:
 
 
 class _Views:
-    """Reads tables at any ts: in this process, or with Spark where that is not possible."""
+    """Reads tables at any ts: in this process, or with Spark where that takes too long."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self.names = open_names(options)
-        self._session: LakeSession | None = None
+        location, feed = self.names.reader.location, self.names.feed
+        self._lake = LakeSession(self._start_spark, location, feed)
         self._last: AsOfView | None = None
         self._reported: set[str] = set()
 
-    def open(self, ts: int | None) -> TablesAt:
-        shown = view_snapshot(self.names.reader, ts)
-        if shown is None and self._options.table is not None:
-            self.names.require_known(self._options.table)
-        return shown or self._start_spark(ts, f"{ts} lies between two snapshots")
+    def open(self, ts: int | None) -> AsOfView:
+        self._last = as_of(self._lake, ts, self._last)
+        return self._last
 
     def report_status(self, table: Incarnation) -> None:
         """Say once that a table is not live, and why; the rows of a partial one are shown."""
@@ -166,34 +166,22 @@ class _Views:
                 warn(line)
             self._reported.add(line)
 
-    def prepare(self, shown: TablesAt, tables: Iterable[Incarnation]) -> None:
-        """Prepare to yield the rows of tables."""
-        if not isinstance(shown, SnapshotView):
-            cast("AsOfView", shown).prepare(tables)
-
     def lines(
-        self, shown: TablesAt, table: Incarnation, *, by_key: bool = False
+        self, shown: AsOfView, table: Incarnation, *, by_key: bool = False
     ) -> Iterator[bytes]:
         """Yield the rows of a table as JSON lines, in byte order or in that of the key."""
-        if isinstance(shown, SnapshotView):
-            reason = shown.why_spark(table)
-            if reason is None:
-                return shown.lines(table, by_key=by_key)
-            shown = self._start_spark(shown.ts, f"{table.schema.table} has {reason}")
-        return cast("AsOfView", shown).lines(table, by_key=by_key)
+        reason = shown.why_spark(table)
+        if reason is not None and not self._lake.has_spark:
+            warn(f"note: this takes Spark: {table.schema.table} has {reason}")
+        return shown.lines(table, by_key=by_key)
 
-    def _start_spark(self, ts: int | None, reason: str) -> "AsOfView":
+    def _start_spark(self) -> "SparkSession":
         from ticdc_assets.cli.lake import open_lake
-        from ticdc_assets.lake.views.asof import as_of
 
-        if self._session is None:
-            warn(f"note: this takes Spark: {reason}")
-            self._session = open_lake(self._options)
-        self._last = as_of(self._session, ts, self._last)
-        return self._last
+        return open_lake(self._options).spark
 
 
-def _print(views: _Views, shown: TablesAt, options: argparse.Namespace) -> int:
+def _print(views: _Views, shown: AsOfView, options: argparse.Namespace) -> int:
     table = views.names.choose(shown, options.table)
     views.report_status(table)
     if table.is_stopped:
@@ -239,12 +227,12 @@ def _format_csv_field(text: str | None) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def _write(views: _Views, shown: TablesAt, folder: Path) -> int:
+def _write(views: _Views, shown: AsOfView, folder: Path) -> int:
     """Write every table that is not stopped; report all that are not live; return the exit code."""
     for table in shown.tables():
         views.report_status(table)
     written = [table for table in shown.tables() if not table.is_stopped]
-    views.prepare(shown, written)
+    shown.prepare(written)
     unwritten = write_tables(
         folder, ((table.schema, views.lines(shown, table)) for table in written)
     )

@@ -1,5 +1,7 @@
 """What happens to one table in a window, as data: an engine takes rows through the steps."""
 
+from collections.abc import Iterable, Iterator, Mapping
+
 from msgspec import Struct
 
 from ticdc_assets.events import Partitioning, TableSchema
@@ -108,6 +110,24 @@ class TableWork(Struct, frozen=True):
     def after(self) -> TableSchema:
         """The table's schema after all steps."""
         return self.steps[-1].schema if self.steps else self.before
+
+    @property
+    def event_count(self) -> int:
+        """How many row events the table gets, those included that come to nothing."""
+        rows = (step for step in self.steps if isinstance(step, ApplyRows))
+        return sum(group.rows for group in {t.group for step in rows for t in step.row_groups})
+
+
+def group_by_exchange(work: Mapping[str, TableWork], ids: Iterable[str]) -> Iterator[list[str]]:
+    """Put tables together that exchange rows, with those that `ids` lacks."""
+    waiting = dict.fromkeys(ids)
+    while waiting:
+        group = [next(iter(waiting))]
+        for id in group:
+            waiting.pop(id, None)
+            others = [step.other for step in work[id].steps if isinstance(step, Exchange)]
+            group += [other for other in dict.fromkeys(others) if other not in group]
+        yield group
 
 
 class SchemaVersion(Struct, frozen=True):

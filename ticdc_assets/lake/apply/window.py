@@ -5,7 +5,6 @@ from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
 
-from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.lake.apply.control_events import ControlEvents, StatedSchemas
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.engine import Engine
@@ -23,6 +22,7 @@ from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.delta_log import count_newest_rows
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.stored_rows import FilesGone as FilesGone
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.ddl_cuts import find_cuts
@@ -124,13 +124,6 @@ def read_rows(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> DataFr
     if version is None:
         return None
     return read_entries(CurrentTable(lake, incarnation).rows(version))
-
-
-class FilesGone(TableCannotContinue):
-    """Maintenance has removed files of a table's version."""
-
-    def __init__(self, incarnation: str, version: int) -> None:
-        super().__init__(f"maintenance has removed files of current/{incarnation} @ {version}")
 
 
 def read_old_rows(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> DataFrame | None:

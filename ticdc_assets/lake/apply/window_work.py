@@ -1,6 +1,6 @@
 """Do the work of a window on its tables: with tasks, whose files this process commits."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, has_files
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
-from ticdc_assets.plan.steps import ApplyRows, Exchange, TableWork
+from ticdc_assets.plan.steps import ApplyRows, TableWork, group_by_exchange
 from ticdc_assets.rows.merged_steps import merge_steps
 from ticdc_assets.rows.merging import can_be_merged
 from ticdc_assets.rows.parts import can_be_split
@@ -55,7 +55,7 @@ class WindowWork:
     def run(self, ids: Collection[str]) -> dict[str, TableOutcome]:
         """Do the work; a table that cannot continue has the reason in its outcome."""
         outcomes: dict[str, TableOutcome] = {}
-        left = self._run([*self._group(ids)], outcomes)
+        left = self._run([*group_by_exchange(self.window.plan.work, ids)], outcomes)
         if left:
             self._run([[id] for id in left], outcomes, may_append=False)
         return outcomes
@@ -80,18 +80,6 @@ class WindowWork:
     def _work(self, id: str) -> TableWork:
         return self.window.plan.work[id]
 
-    def _group(self, ids: Collection[str]) -> Iterator[list[str]]:
-        """Put tables together that exchange rows."""
-        waiting = dict.fromkeys(ids)
-        while waiting:
-            group = [next(iter(waiting))]
-            for id in group:
-                waiting.pop(id, None)
-                steps = self._work(id).steps
-                others = [step.other for step in steps if isinstance(step, Exchange)]
-                group += [other for other in dict.fromkeys(others) if other not in group]
-            yield group
-
     # Tasks
 
     def _prepare(self, ids: Sequence[str], *, may_append: bool) -> _Prepared:
@@ -101,7 +89,7 @@ class WindowWork:
         work = {id: self._work(id) for id in ids}
         found = {id: LakeWriter(self.lake.location).find(f"current/{id}") for id in ids}
         tables = {id: table for id, table in found.items() if table is not None}
-        counts = {id: self._count_events(id) for id in ids}
+        counts = {id: work[id].event_count for id in ids}
         events, read = sum(counts.values()), 0
         way: Way = "whole"
         for id in known.keys() & tables.keys():
@@ -132,15 +120,6 @@ class WindowWork:
             return True
         # Where a change is missing, a key may be in the table already.
         return step.is_ordered_by_commit_ts and not self.window.may_lack_changes
-
-    def _count_events(self, id: str) -> int:
-        groups = {
-            typed.group
-            for step in self._work(id).steps
-            if isinstance(step, ApplyRows)
-            for typed in step.row_groups
-        }
-        return sum(group.rows for group in groups)
 
     def _restore(self, prepared: _Prepared) -> dict[str, TableOutcome]:
         """Undo what a killed run wrote; pause tables of which maintenance has removed files."""

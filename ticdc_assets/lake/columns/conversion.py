@@ -15,10 +15,8 @@ from pyspark.sql.types import StringType, StructType
 from ticdc_assets.errors import CONTENT_ERRORS, InvalidValue, describe_content_error
 from ticdc_assets.events import ColumnType, Partitioning, TableSchema
 from ticdc_assets.events.row_image import dump
-from ticdc_assets.lake.columns.row_order import list_key_columns
-from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.store.sql import quote_identifier
-from ticdc_assets.rows.columns import list_delta_columns, list_stored_columns
+from ticdc_assets.rows.columns import list_stored_columns
 from ticdc_assets.schema.conversion.convert import backfill, make_converter
 from ticdc_assets.schema.ddl_context import DdlContext
 from ticdc_assets.schema.effect import (
@@ -183,24 +181,6 @@ def format_mysql_lines(images: Iterable[str], schema: TableSchema) -> Iterator[s
     format_line = _LineFormat(schema)
     for text in images:
         yield format_line(text)[0]
-
-
-def format_rows(df: DataFrame, schema: TableSchema, *, by_key: bool = False) -> DataFrame:
-    """Format the rows of a current table as JSON lines in one column `line`.
-
-    They are in byte order, or in the order of the table's key (`row_order`).
-    """
-    keys = list_key_columns(schema) if by_key else []
-    names = [f"key_{number}" for number in range(len(keys))]
-    columns = {delta.column: delta.name for delta in list_delta_columns(schema)}
-    ordering = [
-        F.col(quote_identifier(columns[key.name])).alias(name)
-        for key, name in zip(keys, names, strict=True)
-    ]
-    images = df.select(*ordering, write_images(schema).alias(LINE))
-    lines = _map_images(images, LINE, LINE, partial(_LineFormat, schema))
-    # A global sort would do all the work twice: Spark samples its input first.
-    return lines.repartition(1).sortWithinPartitions(*names, LINE).select(LINE)
 
 
 class _LineFormat:

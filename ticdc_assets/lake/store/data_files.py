@@ -39,7 +39,12 @@ def write_data_file(
     location: Lake, table: str, rows: pa.Table, measured: Sequence[str] | None = None
 ) -> WrittenFile:
     """Write rows into a new data file of a table, with statistics of some columns, or the first."""
-    name, size = write_file(location, table, rows)
+    return write_into(location.path(table), rows, measured)
+
+
+def write_into(folder: str, rows: pa.Table, measured: Sequence[str] | None = None) -> WrittenFile:
+    """Write rows into a new data file in a folder: a path, or a URI."""
+    name, size = _write(folder, rows)
     if measured is None:
         measured = rows.column_names[:_WITH_STATISTICS]
     return WrittenFile(name, size, rows.num_rows, _measure(rows.select(measured)))
@@ -47,9 +52,12 @@ def write_data_file(
 
 def write_file(location: Lake, table: str, rows: pa.Table) -> tuple[str, int]:
     """Write rows into a new file in the folder of a table; return its path there, and its size."""
+    return _write(location.path(table), rows)
+
+
+def _write(folder: str, rows: pa.Table) -> tuple[str, int]:
     name = f"part-{secrets.token_hex(16)}.zstd.parquet"
-    folder = create_folder(location.path(table))
-    with folder.open_output_stream(name) as stream:
+    with create_folder(folder).open_output_stream(name) as stream:
         pq.write_table(
             rows,
             stream,

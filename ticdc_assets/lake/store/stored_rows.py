@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.lake.store.deletion_vector import read_deleted_rows
 from ticdc_assets.lake.store.delta_log import DataFile, TableState, count_rows_of, read_state
 from ticdc_assets.lake.store.reader import LakeReader, naming, open_parquet
@@ -20,6 +21,13 @@ _FEATURES = frozenset(
 )
 _ROWS_PER_BATCH = 16_384
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
+
+
+class FilesGone(TableCannotContinue):
+    """Maintenance has removed files of a table's version."""
+
+    def __init__(self, incarnation: str, version: int) -> None:
+        super().__init__(f"maintenance has removed files of current/{incarnation} @ {version}")
 
 
 class StoredRows:

@@ -113,14 +113,7 @@ class LakeWriter:
         """Create a table that consists of data files, in one commit."""
         path = self.location.path(table)
         with self._explained(path):
-            create_table_with_add_actions(
-                format_uri(path),
-                Schema.from_arrow(columns),
-                _list_additions(files),
-                configuration=dict(properties),
-                storage_options=choose_storage_options(path),
-                commit_properties=commit,
-            )
+            create_table(path, columns, files, properties, commit)
 
     def replace_by_files(
         self,
@@ -231,6 +224,24 @@ class LakeWriter:
         except (DeltaError, OSError, pa.ArrowException) as error:
             reason = f"cannot be written: {describe_error(error)}"
             raise ConfigError(reason, file=path, setting="--lake") from None
+
+
+def create_table(
+    path: str,
+    columns: pa.Schema,
+    files: Sequence[WrittenFile],
+    properties: Mapping[str, str],
+    commit: CommitProperties | None = None,
+) -> None:
+    """Create a table of data files at a path or URI, and raise the errors of delta-rs."""
+    create_table_with_add_actions(
+        format_uri(path),
+        Schema.from_arrow(columns),
+        _list_additions(files),
+        configuration=dict(properties),
+        storage_options=choose_storage_options(path),
+        commit_properties=commit,
+    )
 
 
 def _list_additions(files: Iterable[WrittenFile]) -> list[AddAction]:

@@ -20,11 +20,12 @@ from ticdc_assets.errors import CONTENT_ERRORS
 from ticdc_assets.events import RowChange, TableSchema
 from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.events.written import read_json
-from ticdc_assets.lake.columns.stored_values import read_blocks
 from ticdc_assets.lake.events.event_rows import SCHEMA, make_table_name, read_row_change
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.rows.columns import COMMIT_TS, INEXACT
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_stored_columns
+from ticdc_assets.rows.stored import read_stored
+from ticdc_assets.rows.table_rows import read_columns
 from ticdc_assets.schema.types.checksum import RowHasher
 from ticdc_assets.schema.types.row import RowReader
 from ticdc_assets.schema.types.value import Value
@@ -105,10 +106,11 @@ class SampleVerifier:
 def _read_values(row: _StoredRow, schema: TableSchema) -> Mapping[str, Value] | None:
     """Return the values of a row; None if one is no value of its column's type."""
     try:
-        ((values,),) = read_blocks(iter([row.block]), schema)
+        stored = read_columns(row.block, schema)
+        columns = list_stored_columns(schema)
+        return {c.name: read_stored(stored[c.name], c.type)[0] for c in columns}
     except CONTENT_ERRORS:
         return None
-    return values
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from operator import itemgetter
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import EITHER, load
-from ticdc_assets.lake.columns.stored_values import format_blocks
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.verify.canonical import (
     ComparedColumn,
@@ -18,6 +17,7 @@ from ticdc_assets.lake.verify.canonical import (
 from ticdc_assets.lake.verify.narrowing import NOTHING
 from ticdc_assets.lake.verify.side import Comparison, Digest, Entry, Measure, Span, Texts
 from ticdc_assets.rows.columns import INEXACT, list_delta_columns
+from ticdc_assets.rows.lines import format_blocks
 
 
 class SmallLake:
@@ -49,7 +49,7 @@ def _read_images(stored: StoredRows, schema: TableSchema) -> Iterator[dict[str, 
     deltas = [delta for delta in list_delta_columns(schema) if delta.type == "timestamp"]
     timestamps = {delta.name: delta.column for delta in deltas}
     for block in stored.read():
-        (lines,) = format_blocks(iter([block]), schema)
+        (lines,) = format_blocks([block], schema)
         maps = block[INEXACT].to_pylist() if INEXACT in block else [None] * len(lines)
         for line, exact_texts in zip(lines, maps, strict=True):
             image = load(line.decode())

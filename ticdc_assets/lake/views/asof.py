@@ -1,147 +1,161 @@
-"""The lake at any ts: a snapshot, or the newest snapshot below it plus the events since."""
+"""The lake at any ts: a snapshot, or the newest snapshot below it plus the events since.
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from itertools import chain
+Small tables are read and computed in this process, and large ones by Spark's workers.
+"""
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
-from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.apply.control_events import read_control_events
-from ticdc_assets.lake.apply.window import FilesGone, prepare_reading, read_old_rows, read_rows
-from ticdc_assets.lake.columns.conversion import format_rows
-from ticdc_assets.lake.columns.row_order import sort_by_key
-from ticdc_assets.lake.columns.stored_values import format_blocks
-from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
-from ticdc_assets.lake.log.applied_files import read_rows as read_rows_of_log
-from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.errors import ConfigError, TableCannotContinue, TicdcError
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.log.applied_files import (
+    find_base,
+    find_newest_id,
+    read_rows,
+    read_snapshot,
+)
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
-from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
-from ticdc_assets.lake.store.small_tables import FewRows
-from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.lake.store.work_size import sized_for
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.stored_rows import FilesGone, StoredRows
 from ticdc_assets.lake.views.lake_range import require_in_range
+from ticdc_assets.lake.views.table_rows import (
+    ComputedTables,
+    KeptTables,
+    StoredTables,
+    TableRows,
+)
 from ticdc_assets.lake.views.tables_at import TablesAt
-from ticdc_assets.plan.state import Incarnation
-from ticdc_assets.rows.columns import INEXACT
+from ticdc_assets.plan.state import Incarnation, State
+from ticdc_assets.rows.lines import format_columns, sort_by_key
+from ticdc_assets.rows.parts import Part
+from ticdc_assets.rows.table_rows import Rows
 
-# A view keeps the rows of fewer small tables than this.
-_MANY_TABLES = 200
-# Returns the rows of an incarnation; None if it has none of its own.
-_Build = Callable[[str], DataFrame | None]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# From about this many values of a table on, Spark's cores make up for its start.
+_MOST_VALUES = 5_000_000
+# About what a worker of Spark holds of a table.
+_ROWS_PER_PART = 500_000
+# About how many rows of several small tables are computed at once.
+_ROWS_AT_ONCE = 100_000
 
 
 @dataclass(frozen=True)
 class AsOfView(TablesAt):
-    """All tables at one ts; the rows of one are read or built when somebody wants them."""
+    """All tables at one ts; the rows of one are read or computed when somebody wants them."""
 
     lake: LakeSession
     # The snapshot that it starts from, and the newest one when it was opened.
     snapshots: tuple[int, int]
-    _build: _Build
-    # At most how many rows an incarnation has.
-    _count: Callable[[str], int]
-    # Returns the version of an incarnation's current table that has these rows, if one has.
-    _find_version: Callable[[str], int | None]
-    # Those of small tables that were wanted, for a view that starts from this one.
-    _kept: dict[str, FewRows | None] = field(default_factory=dict)
+    _tables: KeptTables
+    # Opens the tables apart from rows that earlier views keep.
+    _open: "Callable[[], _OldTables]"
 
-    def rows(self, table: Incarnation) -> DataFrame | None:
-        """Return a table's rows with their entries; None if it is waiting or paused."""
-        return None if table.is_stopped else self._build(table.id)
-
-    def frame(self, table: Incarnation) -> DataFrame | None:
-        """Return a table's rows with their inexact texts in a map; None if waiting or paused."""
-        rows = self.rows(table)
-        return None if rows is None else rows.withColumn(INEXACT, F.map_from_entries(INEXACT))
-
-    def frames(self) -> dict[str, DataFrame]:
-        """Return the rows of all tables that are not waiting or paused, by `db.table`."""
-        named = {f"{t.schema.database}.{t.schema.table}": self.frame(t) for t in self.tables()}
-        return {name: frame for name, frame in named.items() if frame is not None}
+    def why_spark(self, table: Incarnation) -> str | None:
+        """Return why Spark has to read the rows of a table; None if it does not have to."""
+        if table.is_stopped:
+            return None
+        rows = self._tables.count(table.id)
+        if rows * len(table.schema.columns) > _MOST_VALUES:
+            return f"{rows:,} rows"
+        version = self._tables.find_version(table.id)
+        if version is None:
+            return None
+        unknown = self._open_version(table, version).unknown_features
+        return f"Delta's {', '.join(sorted(unknown))}" if unknown else None
 
     def find_version(self, table: Incarnation) -> int | None:
         """Return the version of a current table that has these rows, if its files are there."""
-        version = None if table.is_stopped else self._find_version(table.id)
+        version = None if table.is_stopped else self._tables.find_version(table.id)
         if version is None:
             return None
-        reader = LakeReader(self.lake.location)
-        return version if StoredRows(reader, f"current/{table.id}", version).has_files else None
+        return version if self._open_version(table, version).has_files else None
+
+    def _open_version(self, table: Incarnation, version: int) -> StoredRows:
+        return StoredRows(LakeReader(self.lake.location), f"current/{table.id}", version)
 
     def prepare(self, tables: Iterable[Incarnation]) -> None:
-        """Compute the rows of small tables side by side, for `lines` of each.
+        """Compute the rows of small tables together, for those who want each of them."""
+        wanted: dict[str, TableSchema] = {}
+        rows = 0
+        for table in tables:
+            if not table.is_stopped and self.why_spark(table) is None:
+                wanted[table.id] = table.schema
+                rows += self._tables.count(table.id)
+            if rows > _ROWS_AT_ONCE:
+                self._read_ahead(wanted)
+                wanted, rows = {}, 0
+        self._read_ahead(wanted)
 
-        Most of that time, Spark plans queries in one thread each.
-        """
-        small = [t.id for t in tables if not t.is_stopped and self.is_small(t.id)]
-        with sized_for(self.lake, small=True), ThreadPoolExecutor() as pool:
-            for _ in pool.map(self._compute_few, small[:_MANY_TABLES]):
-                pass
+    def _read_ahead(self, wanted: Mapping[str, TableSchema]) -> None:
+        # Whoever wants the table meets it again.
+        with suppress(TicdcError):
+            self._tables.read(wanted)
+
+    def rows(self, table: Incarnation) -> Rows | None:
+        """Return the rows of a small table in this process; None if it is waiting or paused."""
+        if table.is_stopped:
+            return None
+        try:
+            return self._tables.read({table.id: table.schema}).get(table.id)
+        except TableCannotContinue as error:
+            name = f"{table.schema.database}.{table.schema.table}"
+            reason = f"{name} cannot be computed at {self.ts}: {error.reason}"
+            raise ConfigError(reason, setting="--at") from None
+
+    def frame(self, table: Incarnation) -> "DataFrame | None":
+        """Return a table's rows with their inexact texts in a map; None if waiting or paused."""
+        if table.is_stopped:
+            return None
+        if self.why_spark(table) is not None:
+            return self._read_in_workers(table)
+        # Whoever needs no frame needs no Spark.
+        from ticdc_assets.lake.views.large_tables import make_frame
+
+        rows = self.rows(table)
+        return None if rows is None else make_frame(self.lake, rows, table.schema)
+
+    def _read_in_workers(
+        self, table: Incarnation, rows_per_part: int = _ROWS_PER_PART
+    ) -> "DataFrame | None":
+        """Return a table's rows as Spark's workers read them; None if it has none of its own."""
+        from ticdc_assets.lake.views.large_tables import compute_rows, read_version
+
+        id, schema = table.id, table.schema
+        tables = self._open().choose(id)
+        version = tables.find_version(id)
+        if version is not None:
+            return read_version(self.lake, id, version, schema)
+        if isinstance(tables, StoredTables):
+            return None
+        parts = -(-tables.count(id) // rows_per_part) if tables.can_be_split(id) else 1
+        return compute_rows(self.lake, tables.describe(id), id, schema, max(parts, 1))
+
+    def frames(self) -> "dict[str, DataFrame]":
+        """Return the rows of all tables that are not waiting or paused, by `db.table`."""
+        named = {f"{t.schema.database}.{t.schema.table}": self.frame(t) for t in self.tables()}
+        return {name: frame for name, frame in named.items() if frame is not None}
 
     def lines(self, table: Incarnation, *, by_key: bool = False) -> Iterator[bytes]:
         """Yield a table's rows as JSON lines, formatted like the reference model's.
 
         They come in byte order as there, or in the order of the table's key.
         """
-        if table.is_stopped:
+        if self.why_spark(table) is not None:
+            from ticdc_assets.lake.views.large_tables import format_lines
+
+            frame = self.frame(table)
+            assert frame is not None
+            yield from format_lines(frame, table.schema, by_key=by_key)
             return
-        if self.is_small(table.id):
-            few = self._compute_few(table.id)
-            if few is not None:
-                blocks = map(_list_columns, few.rows.to_batches())
-                lines = chain.from_iterable(format_blocks(blocks, table.schema))
-                yield from sort_by_key(lines, table.schema) if by_key else sorted(lines)
-            return
-        with self.sized_for(table):
-            rows = self.rows(table)
-            if rows is None:
-                return
-            formatted = format_rows(rows, table.schema, by_key=by_key).toLocalIterator()
-        for row in formatted:
-            yield row[0].encode() + b"\n"
-
-    def sized_for(self, table: Incarnation) -> AbstractContextManager[None]:
-        """Set the session up for the size of a table."""
-        return sized_for(self.lake, small=self.is_small(table.id))
-
-    def is_small(self, id: str) -> bool:
-        """Whether building and reading an incarnation takes little work."""
-        return self._count(id) < MANY_ROWS
-
-    def build(self, id: str) -> DataFrame | None:
-        """Return the rows of an incarnation for a view that starts from this one."""
-        if not self.is_small(id):
-            return self._build(id)
-        few = self._compute_few(id)
-        return None if few is None else few.make_frame(self.lake)
-
-    def _compute_few(self, id: str) -> FewRows | None:
-        """Compute the rows of a small table with their entries; None if it has none of its own."""
-        if id in self._kept:
-            return self._kept[id]
-        with sized_for(self.lake, small=True):
-            rows = self._build(id)
-            few = None if rows is None else FewRows.compute(rows)
-        if len(self._kept) < _MANY_TABLES:
-            self._kept[id] = few
-        return few
-
-
-def _list_columns(rows: pa.RecordBatch) -> dict[str, pa.Array]:
-    """Return rows by column, with their entries in a map."""
-    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-    maps = [
-        None if entries is None else [(entry["key"], entry["value"]) for entry in entries]
-        for entries in columns[INEXACT].to_pylist()
-    ]
-    return {**columns, INEXACT: pa.array(maps, pa.map_(pa.string(), pa.string()))}
+        rows = self.rows(table)
+        lines = [] if rows is None else format_columns(rows.columns, table.schema)
+        yield from sort_by_key(lines, table.schema) if by_key else sorted(lines)
 
 
 def as_of(lake: LakeSession, ts: int | None = None, after: AsOfView | None = None) -> AsOfView:
@@ -149,29 +163,51 @@ def as_of(lake: LakeSession, ts: int | None = None, after: AsOfView | None = Non
 
     `after`, a view of an earlier ts, has applied what is before that, so events after it remain.
     """
-    last = read_last_snapshot(lake)
+    reader = LakeReader(lake.location)
+    last = read_snapshot(reader, find_newest_id(reader, reader.open("applied")))
     if ts is None:
         ts = last.ts
-    require_in_range(LakeReader(lake.location), ts, last)
-    below = (
-        last.snapshot_id if ts == last.ts else find_valid_snapshot(lake, last.snapshot_id, ts + 1)
-    )
-    base = last if below == last.snapshot_id else read_snapshot(LakeReader(lake.location), below)
-    if base is last:
-        return _view_snapshot(lake, base, last, partial(read_rows, lake, base))
+    require_in_range(reader, ts, last)
+    below = find_base(reader, last, ts)
+    base = last if below == last.snapshot_id else read_snapshot(reader, below)
+    snapshots = below, last.snapshot_id
+
+    def view(state: State, tables: TableRows, open: Callable[[], _OldTables]) -> AsOfView:
+        return AsOfView(ts, state, lake, snapshots, KeptTables(tables), open)
+
     if base.ts == ts:
-        view = _view_snapshot(lake, base, last, partial(read_old_rows, lake, base))
-    elif after is not None and after.snapshots == (below, last.snapshot_id) and after.ts <= ts:
-        return _view_later(after, last, ts)
-    else:
-        view = _view_window(lake, base, last, ts)
-    return replace(view, _build=_OldTables(lake, last, view).build)
+        stored = StoredTables(lake.location, base.versions, are_old=base is not last)
+        opened = _OldTables(lake, last, ts, stored)
+        return view(base.state, opened, lambda: opened)
+    if after is not None and after.snapshots == snapshots and after.ts <= ts:
+        # All batches were applied up to the ts of the earlier view.
+        start = Snapshot(after.state, last.batch, last.decoded_batch)
+        state, tables = _compute(lake, start, last, ts, after._tables)
+        later = _OldTables(lake, last, ts, tables)
+        return view(state, later, cache(lambda: _open_computed(lake, base, last, ts)))
+    state, tables = _compute(lake, base, last, ts)
+    opened = _OldTables(lake, last, ts, tables)
+    return view(state, opened, lambda: opened)
 
 
-def _view_snapshot(lake: LakeSession, base: Snapshot, last: Snapshot, read: _Build) -> AsOfView:
-    count = partial(_count_rows, LakeReader(lake.location), base)
-    snapshots = base.snapshot_id, last.snapshot_id
-    return AsOfView(base.ts, base.state, lake, snapshots, read, count, base.versions.get)
+def _open_computed(lake: LakeSession, base: Snapshot, last: Snapshot, ts: int) -> "_OldTables":
+    _, tables = _compute(lake, base, last, ts)
+    return _OldTables(lake, last, ts, tables)
+
+
+def _compute(
+    lake: LakeSession, base: Snapshot, last: Snapshot, ts: int, earlier: TableRows | None = None
+) -> tuple[State, ComputedTables]:
+    """Plan the window from a snapshot to a ts; tables without a version start as `earlier`."""
+    # Their modules import Spark, which whoever reads a snapshot does without.
+    from ticdc_assets.lake.apply.control_events import read_control_events
+    from ticdc_assets.lake.apply.window import prepare_reading
+
+    control = read_control_events(lake, base, last.batch)
+    window = prepare_reading(lake, base, control, ts, last.batch)
+    # What is not known before the window begins in it: with the rows of a load, or without rows.
+    start = StoredTables(lake.location, window.start.versions, earlier=earlier)
+    return window.plan.state, ComputedTables(window.engine, window.plan.work, start)
 
 
 class _OldTables:
@@ -180,20 +216,45 @@ class _OldTables:
     Events are never removed, so that the rows can be computed from the first event on.
     """
 
-    def __init__(self, lake: LakeSession, last: Snapshot, view: AsOfView) -> None:
+    def __init__(
+        self, lake: LakeSession, last: Snapshot, ts: int, tables: StoredTables | ComputedTables
+    ) -> None:
         self._lake = lake
         self._last = last
-        self._view = view
+        self._ts = ts
+        self._opened = tables
 
-    def build(self, id: str) -> DataFrame | None:
+    def choose(self, id: str) -> StoredTables | ComputedTables:
+        """Return what has the files that the rows of a table come from."""
         try:
-            return self._view._build(id)
+            self._opened.require_files([id])
         except FilesGone:
             try:
-                return self._from_start._build(id)
+                self._from_start.require_files([id])
             except FilesGone:
                 # Those of a load: no event has its rows.
                 raise self._explain(id) from None
+            return self._from_start
+        return self._opened
+
+    def read(self, wanted: Mapping[str, TableSchema], part: Part | None = None) -> dict[str, Rows]:
+        try:
+            return self._opened.read(wanted, part)
+        except FilesGone:
+            found: dict[str, Rows] = {}
+            for id, schema in wanted.items():
+                found |= self.choose(id).read({id: schema}, part)
+            return found
+
+    def count(self, id: str) -> int:
+        return self._opened.count(id)
+
+    def find_version(self, id: str) -> int | None:
+        return self._opened.find_version(id)
+
+    def require_files(self, ids: Collection[str]) -> None:
+        for id in ids:
+            self.choose(id)
 
     def _explain(self, id: str) -> ConfigError:
         """Make the error that names the oldest ts at which a loaded table can be shown."""
@@ -201,7 +262,7 @@ class _OldTables:
         table = f"current/{id}"
         oldest = next(
             row.ts
-            for row in read_rows_of_log(reader, reader.open("applied"), 0)
+            for row in read_rows(reader, reader.open("applied"), 0)
             if id in row.versions and StoredRows(reader, table, row.versions[id]).has_files
         )
         name = self._last.state.incarnations[id].schema
@@ -212,64 +273,6 @@ class _OldTables:
         return ConfigError(reason, setting="--at")
 
     @cached_property
-    def _from_start(self) -> AsOfView:
+    def _from_start(self) -> ComputedTables:
         nothing = decide_as(Snapshot(), self._last)
-        return _view_window(self._lake, nothing, self._last, self._view.ts)
-
-
-def _view_window(lake: LakeSession, base: Snapshot, last: Snapshot, ts: int) -> AsOfView:
-    """Apply the events between a snapshot and a ts, to data frames only."""
-    count = partial(_count_rows, LakeReader(lake.location))
-    return _apply(lake, base, last, ts, partial(read_old_rows, lake), count)
-
-
-def _view_later(before: AsOfView, last: Snapshot, ts: int) -> AsOfView:
-    """Apply the events between a view and a later ts; tables that have none stay as they are."""
-    # All batches were applied up to the ts of the view.
-    base = Snapshot(before.state, last.batch, last.decoded_batch)
-    lake, known = before.lake, before.state.incarnations
-    reader = LakeReader(lake.location)
-
-    # What the view does not know begins in the window: with the rows of a load, or without rows.
-    def read(start: Snapshot, id: str) -> DataFrame | None:
-        return before.build(id) if id in known else read_old_rows(lake, start, id)
-
-    def count(start: Snapshot, id: str) -> int:
-        return before._count(id) if id in known else _count_rows(reader, start, id)
-
-    view = _apply(lake, base, last, ts, read, count)
-    return replace(view, snapshots=before.snapshots)
-
-
-# Parameters: a window, and how to read and count the rows that tables have at its start.
-def _apply(
-    lake: LakeSession,
-    base: Snapshot,
-    last: Snapshot,
-    ts: int,
-    read: Callable[[Snapshot, str], DataFrame | None],
-    count: Callable[[Snapshot, str], int],
-) -> AsOfView:
-    control = read_control_events(lake, base, last.batch)
-    window = prepare_reading(lake, base, control, ts, last.batch)
-    read_start = partial(read, window.start)
-    window.frames.read_start = read_start
-
-    def build(id: str) -> DataFrame | None:
-        is_changed = id in window.plan.work
-        return window.frames.build_table(id).rows if is_changed else read_start(id)
-
-    def count_all(id: str) -> int:
-        return count(window.start, id) + window.row_count
-
-    def find_version(id: str) -> int | None:
-        return None if id in window.plan.work else window.start.versions.get(id)
-
-    snapshots = base.snapshot_id, last.snapshot_id
-    return AsOfView(ts, window.plan.state, lake, snapshots, build, count_all, find_version)
-
-
-def _count_rows(reader: LakeReader, base: Snapshot, id: str) -> int:
-    """Count the rows of a table at a snapshot."""
-    version = base.versions.get(id)
-    return 0 if version is None else count_rows(reader, f"current/{id}", version)
+        return _compute(self._lake, nothing, self._last, self._ts)[1]

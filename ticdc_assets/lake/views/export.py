@@ -22,17 +22,27 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.apply.table_features import choose_new_properties
+from ticdc_assets.lake.apply.table_commits import make_columns
+from ticdc_assets.lake.apply.table_features import (
+    COLUMN_MAPPING,
+    PLAIN_PROPERTIES,
+    choose_new_properties,
+    list_needed_properties,
+)
 from ticdc_assets.lake.log.applied_files import read_snapshot_names
+from ticdc_assets.lake.store.data_files import write_into
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.json_files import read_json_file, write_json_file
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.lake.store.reader import LakeReader, open_folder
 from ticdc_assets.lake.store.sql import delta_table
+from ticdc_assets.lake.store.work_size import sized_for
+from ticdc_assets.lake.store.writer import create_table
 from ticdc_assets.lake.views.asof import AsOfView
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.rows.columns import list_delta_columns
+from ticdc_assets.rows.table_rows import write_table
 from ticdc_assets.safe_text import describe_error
 
 Format = Literal["delta", "parquet", "shallow"]
@@ -85,6 +95,7 @@ class Exporter:
             write_json_file(store, _WHAT, self._describe(view.ts, view.snapshots))
         exported: list[ExportedTable] = []
         tables = view.tables()
+        view.prepare(tables)
         for table in tables:
             exported.append(self._write(view, table))
             progress(len(exported), len(tables))
@@ -123,12 +134,11 @@ class Exporter:
 
     def _write(self, view: AsOfView, table: Incarnation) -> ExportedTable:
         schema = table.schema
-        with view.sized_for(table):
-            version = view.find_version(table) if self.format == "shallow" else None
-            if version is not None:
-                rows: int | None = self._clone(view.lake, table, version)
-            else:
-                rows = self._copy(view, table)
+        version = view.find_version(table) if self.format == "shallow" else None
+        if version is not None:
+            rows: int | None = self._clone(view.lake, table, version)
+        else:
+            rows = self._copy(view, table)
         return ExportedTable(
             schema.database,
             schema.table,
@@ -140,32 +150,59 @@ class Exporter:
 
     def _copy(self, view: AsOfView, table: Incarnation) -> int | None:
         """Write the rows of a table, and count them; None if it is waiting or paused."""
-        frame = view.frame(table)
-        if frame is None:
+        if view.why_spark(table) is not None or self._needs_mapping(table):
+            return self._copy_with_spark(view, table)
+        rows = view.rows(table)
+        if rows is None:
             return None
-        counted = Observation()
-        frame = frame.observe(counted, F.count(F.lit(1)).alias("rows"))
-        writer = frame.write.mode("overwrite")
-        if self.format == "parquet":
-            writer.parquet(self._find_path(table))
-        else:
-            properties = choose_new_properties(list_delta_columns(table.schema))
-            writer = writer.format("delta").options(overwriteSchema="true", **properties)
-            writer.save(self._find_path(table))
-        rows: int = read_metrics(counted).get("rows", 0)
-        return rows
+        columns = make_columns(table.schema, with_map=True)
+        stored = write_table(rows, table.schema).cast(columns)
+        path = self._find_path(table)
+        with self._explained():
+            # What a killed export left.
+            self._remove(table)
+            file = write_into(path, stored)
+            if self.format != "parquet":
+                create_table(path, columns, [file], PLAIN_PROPERTIES)
+        return len(rows)
+
+    def _needs_mapping(self, table: Incarnation) -> bool:
+        """Whether only Spark writes a Delta table with these columns."""
+        needed = list_needed_properties(list_delta_columns(table.schema))
+        return self.format != "parquet" and COLUMN_MAPPING in needed
+
+    def _copy_with_spark(self, view: AsOfView, table: Incarnation) -> int | None:
+        with sized_for(view.lake, small=view.why_spark(table) is None):
+            frame = view.frame(table)
+            if frame is None:
+                return None
+            counted = Observation()
+            frame = frame.observe(counted, F.count(F.lit(1)).alias("rows"))
+            writer = frame.write.mode("overwrite")
+            if self.format == "parquet":
+                writer.parquet(self._find_path(table))
+            else:
+                properties = choose_new_properties(list_delta_columns(table.schema))
+                writer = writer.format("delta").options(overwriteSchema="true", **properties)
+                writer.save(self._find_path(table))
+            rows: int = read_metrics(counted).get("rows", 0)
+            return rows
 
     def _clone(self, lake: LakeSession, table: Incarnation, version: int) -> int:
         """Refer to the files of a version of a current table, and count its rows."""
         with self._explained():
-            store = open_folder(self.folder)
             # Delta clones into no folder that has files: those of an export that was killed, say.
-            if store.get_file_info(table.id).type is not fs.FileType.NotFound:
-                store.delete_dir(table.id)
+            self._remove(table)
         target = delta_table(self._find_path(table))
         source = f"{delta_table(lake.current_path(table.id))} VERSION AS OF {version}"
-        lake.spark.sql(f"CREATE TABLE {target} SHALLOW CLONE {source}").collect()
+        with sized_for(lake, small=True):
+            lake.spark.sql(f"CREATE TABLE {target} SHALLOW CLONE {source}").collect()
         return count_rows(LakeReader(self.location), f"current/{table.id}", version)
+
+    def _remove(self, table: Incarnation) -> None:
+        store = open_folder(self.folder)
+        if store.get_file_info(table.id).type is not fs.FileType.NotFound:
+            store.delete_dir(table.id)
 
     def _find_path(self, table: Incarnation) -> str:
         return f"{self.folder}/{table.id}"

@@ -1,0 +1,109 @@
+"""Tables that are too large for one process: Spark's workers read them, part by part."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.small_tables import open_frame
+from ticdc_assets.lake.store.sql import quote_identifier
+from ticdc_assets.lake.views.table_rows import TableRows
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
+from ticdc_assets.rows.lines import format_blocks, list_key_columns
+from ticdc_assets.rows.parts import Part
+from ticdc_assets.rows.table_rows import Rows, write_table
+
+_MAP = "map<string, string>"
+_LINE = "line"
+# What a worker sends at once.
+_ROWS_PER_BATCH = 16_384
+
+
+def make_frame(lake: LakeSession, rows: Rows | None, schema: TableSchema) -> DataFrame:
+    """Make a frame of rows that this process holds."""
+    types = _write_types(schema)
+    if not rows:
+        # Spark Connect makes no frame of Arrow without rows.
+        return lake.spark.createDataFrame([], types)
+    return lake.make_frame(write_table(rows, schema), types)
+
+
+def read_version(lake: LakeSession, id: str, version: int, schema: TableSchema) -> DataFrame:
+    """Read the rows of a version of a current table."""
+    stored = open_frame(lake, f"current/{id}", version)
+    known = set(stored.columns)
+    columns = (
+        (F.col(quote_identifier(name)) if name in known else F.lit(None)).cast(type).alias(name)
+        for name, type in _list_types(schema)
+    )
+    return stored.select(*columns)
+
+
+def compute_rows(
+    lake: LakeSession, tables: TableRows, id: str, schema: TableSchema, parts: int
+) -> DataFrame:
+    """Have Spark's workers read a table in parts."""
+    numbers = lake.spark.range(0, parts, 1, parts)
+    return numbers.mapInArrow(_Reader(tables, id, schema, parts), _write_types(schema))
+
+
+def _list_types(schema: TableSchema) -> list[tuple[str, str]]:
+    columns = [(column.name, column.type) for column in list_delta_columns(schema)]
+    return [*columns, (COMMIT_TS, "bigint"), (INEXACT, _MAP)]
+
+
+def _write_types(schema: TableSchema) -> str:
+    return ", ".join(f"{quote_identifier(name)} {type}" for name, type in _list_types(schema))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the parts of a table of which Spark sends the numbers to its process."""
+
+    tables: TableRows
+    id: str
+    schema: TableSchema
+    parts: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                part = Part(number, self.parts) if self.parts > 1 else None
+                rows = self.tables.read({self.id: self.schema}, part).get(self.id)
+                if rows is not None:
+                    table = write_table(rows, self.schema)
+                    yield from table.to_batches(max_chunksize=_ROWS_PER_BATCH)
+
+
+# --- printed lines -----------------------------------------------------------
+
+
+def format_lines(rows: DataFrame, schema: TableSchema, *, by_key: bool) -> Iterator[bytes]:
+    """Format rows in Spark's workers as `rows.lines` does, in byte order or that of the key."""
+    types = dict(_list_types(schema))
+    names = {column.column: column.name for column in list_delta_columns(schema)}
+    keys = [names[column.name] for column in list_key_columns(schema)] if by_key else []
+    ordering = [f"key_{number}" for number in range(len(keys))]
+    fields = [f"{name} {types[key]}" for name, key in zip(ordering, keys, strict=True)]
+    format = partial(_format_batches, schema, keys)
+    lines = rows.mapInArrow(format, ", ".join([*fields, f"{_LINE} binary"]))
+    # A global sort would do all the work twice: Spark samples its input first.
+    found = lines.repartition(1).sortWithinPartitions(*ordering, _LINE).select(_LINE)
+    for row in found.toLocalIterator():
+        yield bytes(row[0])
+
+
+def _format_batches(
+    schema: TableSchema, keys: list[str], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        block = dict(zip(batch.schema.names, batch.columns, strict=True))
+        (lines,) = format_blocks([block], schema)
+        columns = [*(block[key] for key in keys), pa.array(lines, pa.binary())]
+        names = [*(f"key_{number}" for number in range(len(keys))), _LINE]
+        yield pa.RecordBatch.from_arrays(columns, names)
