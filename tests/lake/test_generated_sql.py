@@ -25,7 +25,6 @@ from ticdc_assets.lake.events.event_commits import Decoded, EventCommits, select
 from ticdc_assets.lake.store import small_tables
 from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.views import preview
 from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
 from ticdc_assets.rows.merging import PUT
 from ticdc_assets.schema.effect import ColumnAdded, ColumnDropped, ColumnRenamed
@@ -178,8 +177,6 @@ def generate(words: Words) -> list[Text]:
             segment = MagicMock(step=SimpleNamespace(schema=after), is_ordered_by_arrival=False)
             work.count_copies(segment, session.rows)
         write_images(after)
-    with reading, patch.object(preview, "count_rows"):
-        preview.preview_tables(lake, {"d-t-1": 2}, limit=1)
     with reading, patch.object(quarantine, "LakeReader"):
         quarantine.update_quarantine(lake, 1, {words.path: 2}, of_records=False)
     EventCommits(lake, 1).commit(Decoded(replaced=select_of_paths([words.path, "b"])), [(1, 1)])

@@ -23,8 +23,9 @@ from ticdc_assets.lake.apply.table_errors import find_pause_reason
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.data_files import WrittenFile, write_data_file
 from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.views.asof import as_of
-from ticdc_assets.lake.views.preview import preview_tables
+from ticdc_assets.lake.views.preview import PreviewedTable, preview_tables
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 
@@ -106,7 +107,9 @@ def test_columns_of_any_name_survive_every_kind_of_change(
             Path(lake.path(f"current/{current}")).as_uri().replace("file:///", "file:/"),
         )
         assert "a" not in detail["properties"]
-    preview = preview_tables(lake, versions, limit=9)[current]
+    schema = read_last_snapshot(lake).state.incarnations[current].schema
+    previewed = {current: PreviewedTable(schema, versions[current])}
+    preview = preview_tables(LakeReader(lake.location), previewed, limit=9)[current]
     assert sorted(row[0] for row in preview.rows) == ["1", "4", "5"]
     expected = {
         15: [shown(values(1, "new")), shown(values(4, "moved"))],

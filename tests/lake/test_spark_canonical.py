@@ -3,21 +3,25 @@
 import base64
 import re
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.lake.canal import FEED
 from tests.lake.texts import CASES
 from tests.lake.upstream_copy import type_images
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType, TableSchema
-from ticdc_assets.events.row_image import EITHER, dump
-from ticdc_assets.lake.columns.inexact import ENTRIES
+from ticdc_assets.events.row_image import EITHER
+from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.verify.canonical import ComparedColumn, hash_values, make_canonical
 from ticdc_assets.lake.verify.lake_hashes import write_canonical, write_hash
 from ticdc_assets.lake.verify.side import Comparison, Span
 from ticdc_assets.lake.verify.small_lake import SmallLakeSide
 from ticdc_assets.lake.verify.spark_lake import SparkLakeSide
-from ticdc_assets.rows.columns import INEXACT, list_delta_columns
+from ticdc_assets.lake.views.large_tables import make_frame
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
+from ticdc_assets.rows.table_rows import Rows
 from ticdc_assets.schema.types.mysql_type import parse_type
 from ticdc_assets.schema.types.value_reader import make_reader
 from ticdc_assets.schema.types.value_writer import make_writer
@@ -45,12 +49,11 @@ def test_spark_computes_the_texts_and_the_hash_that_we_compute(spark: SparkSessi
         ComparedColumn(c.name, c.type, delta, c.type)
         for c, delta in zip(columns, list_delta_columns(schema), strict=True)
     ]
-    frame = spark.createDataFrame(
-        [(n, dump(image)) for n, image in enumerate(images)], "n int, image string"
-    )
-    typed = type_images(frame, schema, "n").orderBy("n")
+    typed = Rows(type_images(images, schema), pa.array(range(count), pa.int64()))
+    lake = LakeSession(spark, Lake("nowhere", "f"), FEED)
     selected = [write_canonical(c).alias(c.name) for c in compared]
-    found = typed.select(*selected, write_hash(compared).alias("hash")).collect()
+    frame = make_frame(lake, typed, schema).orderBy(COMMIT_TS)
+    found = frame.select(*selected, write_hash(compared).alias("hash")).collect()
 
     assert len(found) == count
     for image, row in zip(images, found, strict=True):
@@ -72,7 +75,7 @@ def is_valid(text: str, type: ColumnType) -> bool:
     except InvalidValue:
         return False
     if isinstance(value, bytes) and base64.b64encode(value).decode() != text:
-        # The pure reader accepts more padding than Spark's.
+        # The pure reader accepts more padding than others do.
         return False
     # Other lone surrogates stand for no byte.
     return not re.search("[\ud800-\udc7f\udd00-\udfff]", text)
@@ -89,7 +92,8 @@ def test_spark_sums_up_the_spans_that_we_sum_up(spark: SparkSession, declared: s
     comparison = Comparison("d", "t", (key,), (key,), key)
     ids = sorted({low, low + 1, 0, 1, 2, 5, 1 << 40, high - 2, high - 1, *range(100, 140)})
     made = spark.createDataFrame([(str(id),) for id in ids], "id string")
-    frame = made.selectExpr(f"CAST(id AS {delta.type}) id", f"CAST(NULL AS {ENTRIES}) {INEXACT}")
+    none = f"CAST(NULL AS map<string, string>) {INEXACT}"
+    frame = made.selectExpr(f"CAST(id AS {delta.type}) id", none)
     ours = SmallLakeSide([(str(id).encode(),) for id in ids], comparison)
     theirs = SparkLakeSide(frame, comparison)
     for spans in (

@@ -18,8 +18,6 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import dump
 from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.columns.escaped_text import has_undecodable_text
-from ticdc_assets.lake.columns.reading import name_values, parse_images, type_columns
 from ticdc_assets.lake.log.applied import write_snapshot
 from ticdc_assets.lake.log.schema_history import write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
@@ -32,6 +30,7 @@ from ticdc_assets.lake.verify.verify import Environment, verify
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.rows.columns import list_delta_columns, list_stored_columns
 from ticdc_assets.rows.images import ImageReader, Images
+from ticdc_assets.rows.stored import Stored
 from ticdc_assets.rows.table_rows import Rows, write_table
 from ticdc_assets.schema.catalog import key_of
 from ticdc_assets.schema.ddl.columns import resolve_column
@@ -70,11 +69,8 @@ class UpstreamCopy:
         self.put_images(schema, read_images(self.server, schema))
 
     def put_images(self, schema: TableSchema, images: Iterable[Image]) -> None:
-        texts = pa.array([dump(image) for image in images], pa.string())
-        reader = ImageReader(schema, None, member_names=True)
-        _, typed = reader.read(Images(pa.nulls(len(texts), pa.string()), texts))
-        assert not pc.any(typed.invalid).as_py()
-        rows = Rows(typed.columns, pa.array([5] * len(texts), pa.int64()))
+        images = list(images)
+        rows = Rows(type_images(images, schema), pa.array([5] * len(images), pa.int64()))
         path = self.lake.current_path(f"{schema.table}-1")
         write_deltalake(path, write_table(rows, schema), mode="overwrite")
         self._register(schema, DeltaTable(path).version(), {})
@@ -147,16 +143,13 @@ class UpstreamCopy:
         return list(verify(self.environment(**settings), tables, lambda *_: None))
 
 
-def type_images(frame: DataFrame, schema: TableSchema, *kept: str) -> DataFrame:
-    """Type images as a window does; keep some other columns."""
-    escaped = has_undecodable_text(F.col("image"))
-    parsed = frame.select(
-        *kept,
-        parse_images(schema, F.col("image"), escaped).alias("image"),
-        escaped.alias("escaped"),
-    )
-    columns = type_columns(schema, F.col("image"), F.col("escaped"), member_names=True)
-    return parsed.select(*kept, *name_values(columns))
+def type_images(images: Iterable[Image], schema: TableSchema) -> dict[str, Stored]:
+    """Type images as a window does."""
+    texts = pa.array([dump(image) for image in images], pa.string())
+    reader = ImageReader(schema, None, member_names=True)
+    _, typed = reader.read(Images(pa.nulls(len(texts), pa.string()), texts))
+    assert not pc.any(typed.invalid).as_py()
+    return typed.columns
 
 
 def read_images(server: MariaDb, schema: TableSchema) -> list[Image]:

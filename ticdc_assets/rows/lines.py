@@ -23,10 +23,14 @@ _Texts = dict[str, str | None]
 
 def format_columns(columns: Mapping[str, Stored], schema: TableSchema) -> list[bytes]:
     """Format rows as JSON lines, in the order given; they have the columns of the schema."""
-    names = [column.name for column in list_stored_columns(schema)]
-    texts = [_write(columns[column.name], column) for column in list_stored_columns(schema)]
-    rows = zip(*texts, strict=True)
-    return [dump(dict(zip(names, row, strict=True))).encode() + b"\n" for row in rows]
+    texts = write_texts(columns, schema)
+    rows = zip(*texts.values(), strict=True)
+    return [dump(dict(zip(texts, row, strict=True))).encode() + b"\n" for row in rows]
+
+
+def write_texts(columns: Mapping[str, Stored], schema: TableSchema) -> dict[str, list[str | None]]:
+    """Return the texts of each column; bytes that are not UTF-8 are lone surrogates."""
+    return {c.name: _write(columns[c.name], c) for c in list_stored_columns(schema)}
 
 
 def format_blocks(

@@ -9,7 +9,8 @@ from ticdc_assets.lake.advance import AdvanceResult
 from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.catalog import LakeCatalog, TableChange, table_changes
 from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.views.preview import Preview, preview_tables
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.views.preview import Preview, PreviewedTable, preview_tables
 
 # A run previews at most this many tables.
 _MAX_PREVIEWS = 20
@@ -76,9 +77,9 @@ def preview_changed_tables(
     """Read a few rows, and the row count, of the tables with the most changes."""
     existing = [c for c in changes.values() if c.version is not None and not c.dropped]
     existing.sort(key=lambda change: -change.counts.read)
-    versions = {
-        change.table.incarnation: change.version
+    tables = {
+        change.table.incarnation: PreviewedTable(change.table.schema, change.version)
         for change in existing[:_MAX_PREVIEWS]
-        if change.version is not None
+        if change.version is not None and change.table.schema is not None
     }
-    return preview_tables(lake, versions, rows) if versions else {}
+    return preview_tables(LakeReader(lake.location), tables, rows)

@@ -4,7 +4,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from operator import and_
 from random import Random
 from typing import Any
 
@@ -17,12 +16,10 @@ from ticdc_assets.checks.invariants.invariant import NotEvaluated, Result, promi
 from ticdc_assets.checks.invariants.queries import KnownRows
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import read_json
-from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.columns.expressions import combine_pairwise
-from ticdc_assets.lake.columns.inexact import get_column, has_value, identify, read_entries
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
-from ticdc_assets.lake.store.small_tables import read_schema
+from ticdc_assets.lake.store.small_tables import open_frame, read_schema
+from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.verify.sampled_rows import SampleVerifier
 from ticdc_assets.lake.views.overview import find_blocking_ddl
@@ -197,15 +194,17 @@ def _read_column(block: Mapping[str, pa.Array], name: str) -> list[Any]:
 
 def _read_keys(context: CheckContext, table: Incarnation, key: Sequence[DeltaColumn]) -> DataFrame:
     """Return the handle keys of a table's rows, and the commit ts at which each last changed."""
-    rows = CurrentTable(context.lake, table.id).rows(context.after.versions[table.id])
-    complete = combine_pairwise(and_, (has_value(column, get_column) for column in key))
-    values = identify(key, get_column)
-    fields = (value.alias(f"k{number}") for number, value in enumerate(values))
-    return (
-        read_entries(rows)
-        .where(complete)
-        .select(F.struct(*fields).alias("key"), F.col(COMMIT_TS).alias("ts"))
-    )
+    version = context.after.versions[table.id]
+    rows = open_frame(context.lake, f"current/{table.id}", version)
+    has_map = INEXACT in rows.columns
+    parts, complete = [], F.lit(True)
+    for number, column in enumerate(key):
+        value = F.col(quote_identifier(column.name))
+        text = F.col(INEXACT).getItem(column.name) if has_map else F.lit(None).cast("string")
+        parts += [value.alias(f"k{number}"), text.alias(f"exact{number}")]
+        complete &= value.isNotNull() | text.isNotNull()
+    keys = F.struct(*parts).alias("key")
+    return rows.where(complete).select(keys, F.col(COMMIT_TS).alias("ts"))
 
 
 def _find_duplicates(keys: DataFrame, since: int) -> DataFrame:

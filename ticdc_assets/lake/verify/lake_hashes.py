@@ -3,15 +3,15 @@
 Texts are binary columns: a text upstream may have bytes that are not UTF-8.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from ticdc_assets.events import ColumnType
 from ticdc_assets.events.row_image import EITHER
-from ticdc_assets.lake.columns.inexact import can_be_inexact, get_column, get_exact_text
-from ticdc_assets.lake.columns.writing import write_text
+from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.lake.verify.canonical import (
     HASH_DIGITS,
     MD5_MARK,
@@ -20,30 +20,37 @@ from ticdc_assets.lake.verify.canonical import (
     ComparedColumn,
 )
 from ticdc_assets.rows.columns import INEXACT
+from ticdc_assets.rows.stored import can_be_inexact
+from ticdc_assets.schema.types.mysql_type import Kind, describe
 
 _WHOLE_SECONDS = r"^([^.]*)\.?(.*?)0*$"
 
 
 def write_canonical(column: ComparedColumn) -> Column:
     """Write the canonical text of a column; NULL where it is NULL upstream."""
-    value = get_column(column.delta.name)
+    value = get_value(column)
     if column.delta.type == "binary":
         text = value
     elif column.kind == "float":
         text = _to_bytes(_write_float(value.cast("double")))
     elif column.kind == "datetime":
         fitting = replace(column.lake_type, decimals=column.type.decimals)
-        text = _to_bytes(write_text(value, fitting))
+        text = _to_bytes(_write_text(value, fitting))
     elif column.kind == "time":
-        text = _to_bytes(_fit_fraction(write_text(value, column.lake_type), column))
+        text = _to_bytes(_fit_fraction(_write_text(value, column.lake_type), column))
     else:
-        text = _to_bytes(write_text(value, column.lake_type))
-    if not can_be_inexact(column.delta):
+        text = _to_bytes(_write_text(value, column.lake_type))
+    if not can_be_inexact(column.lake_type):
         return text
-    exact = get_exact_text(column.delta.name, F.col(INEXACT))
+    exact = F.col(INEXACT).getItem(column.delta.name)
     if column.has_bytes:
         return F.coalesce(_unescape(exact), text)
     return F.coalesce(_to_bytes(_fit_fraction(exact, column)), text)
+
+
+def get_value(column: ComparedColumn) -> Column:
+    """Return what the Delta column holds."""
+    return F.col(quote_identifier(column.delta.name))
 
 
 def write_hash(columns: Iterable[ComparedColumn]) -> Column:
@@ -116,3 +123,51 @@ def _unescape(escaped_text: Column) -> Column:
         ).otherwise(part.cast("binary")),
     )
     return F.aggregate(pieces, F.lit(b""), lambda text, piece: F.concat(text, piece))
+
+
+def _write_text(value: Column, type: ColumnType) -> Column:
+    """Write the values of one Delta column, which are exact, as MySQL prints them."""
+    return _WRITERS.get(describe(type).kind, _write_plain)(value, type)
+
+
+def _write_json(texts: list[Column]) -> Column:
+    return F.to_json(F.struct(*texts), {"ignoreNullFields": "false"})
+
+
+def _write_plain(value: Column, type: ColumnType) -> Column:
+    return value.cast("string")
+
+
+def _write_digits(value: Column, type: ColumnType) -> Column:
+    # With all digits of a DOUBLE, so that reading a FLOAT back never rounds twice.
+    return value.cast("double").cast("string")
+
+
+def _write_datetime(value: Column, type: ColumnType) -> Column:
+    if type.name == "timestamp":
+        # Independent of the session's time zone.
+        micros = F.unix_micros(value).cast("decimal(20,0)")
+        seconds = (micros / F.lit(1_000_000)).cast("decimal(18,6)")
+        value = F.lit("1970-01-01").cast("timestamp_ntz") + F.make_dt_interval(secs=seconds)
+    text = value.cast("string")
+    if not type.decimals:
+        return text
+    # The cast drops trailing zeros, and the point if no digit follows it.
+    whole = len("2024-01-01 10:00:00")
+    length = whole + 1 + type.decimals
+    with_point = F.when(F.length(text) == whole, F.concat(text, F.lit("."))).otherwise(text)
+    return F.when(F.length(text) < length, F.rpad(with_point, length, "0")).otherwise(text)
+
+
+def _write_vector(value: Column, type: ColumnType) -> Column:
+    numbers = F.transform(
+        value, lambda number: F.regexp_replace(_write_digits(number, type), r"\.0\z", "")
+    )
+    return F.concat(F.lit("["), F.array_join(numbers, ","), F.lit("]"))
+
+
+_WRITERS: dict[Kind, Callable[[Column, ColumnType], Column]] = {
+    "float": _write_digits,
+    "datetime": _write_datetime,
+    "vector": _write_vector,
+}

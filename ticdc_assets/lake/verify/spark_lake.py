@@ -8,9 +8,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.columns.inexact import get_column
 from ticdc_assets.lake.verify.canonical import ComparedColumn
-from ticdc_assets.lake.verify.lake_hashes import write_canonical, write_hash, write_shown
+from ticdc_assets.lake.verify.lake_hashes import (
+    get_value,
+    write_canonical,
+    write_hash,
+    write_shown,
+)
 from ticdc_assets.lake.verify.narrowing import MOST_SPANS, ROWS_PER_SPAN
 from ticdc_assets.lake.verify.side import Comparison, Digest, Entry, Measure, Span, Texts
 
@@ -28,7 +32,7 @@ _ACCURACY = 100
 
 
 class SparkLake:
-    """The rows of a current table, with their entries (`columns.inexact`), and their number."""
+    """The rows of a current table, with their map of inexact values, and their number."""
 
     def __init__(self, rows: DataFrame, count: int) -> None:
         self._rows = rows
@@ -38,7 +42,7 @@ class SparkLake:
         if lead is None:
             return Measure(self._count, 0, ())
         spans = min(MOST_SPANS, self._count // ROWS_PER_SPAN + 1)
-        value = get_column(lead.delta.name)
+        value = get_value(lead)
         shares = [number / spans for number in range(1, spans)] or [0.5]
         found = self._rows.agg(
             F.approx_count_distinct(value),
@@ -67,9 +71,7 @@ class SparkLakeSide:
         self._rows = rows
         self._comparison = comparison
         lead = comparison.lead
-        self._position = (
-            write_hash(comparison.identity) if lead is None else get_column(lead.delta.name)
-        )
+        self._position = write_hash(comparison.identity) if lead is None else get_value(lead)
         is_wide = lead is not None and lead.delta.type != "bigint" and lead.type.unsigned
         self._type = "decimal(20,0)" if is_wide else "bigint"
 

@@ -259,14 +259,13 @@ class _Run:
         return self._open_with_spark(table, snapshot, rows)
 
     def _open_with_spark(self, table: Incarnation, snapshot: Snapshot, count: int) -> "SparkLake":
-        from ticdc_assets.lake.apply.window import read_rows
         from ticdc_assets.lake.verify.spark_lake import SparkLake
+        from ticdc_assets.lake.views.large_tables import read_version
 
         if self._session is None:
             self._session = self._environment.open_spark()
-        rows = read_rows(self._session, snapshot, table.id)
-        assert rows is not None
-        return SparkLake(rows, count)
+        version = snapshot.versions[table.id]
+        return SparkLake(read_version(self._session, table.id, version, table.schema), count)
 
     def _recheck(
         self,

@@ -1,14 +1,18 @@
 """Previews of current tables: the row count and the first rows, for the pages of Dagster."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.store.delta_log import count_rows
-from ticdc_assets.lake.store.lake import LakeSession
+import pyarrow as pa
+
+from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.sql import quote_identifier
+from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, choose_delta_names
+from ticdc_assets.rows.lines import write_texts
+from ticdc_assets.rows.table_rows import read_columns
 
 # Characters per value.
 _WIDTH = 60
@@ -16,38 +20,74 @@ _WIDTH = 60
 
 @dataclass(frozen=True)
 class Preview:
-    """A row count, and rows as Spark prints them, with long values cut off."""
+    """A row count, and rows as MySQL prints them, with long values cut off."""
 
     count: int
     columns: tuple[str, ...]
     rows: tuple[tuple[str | None, ...], ...]
 
 
+@dataclass(frozen=True)
+class PreviewedTable:
+    """A table to preview: its schema, and its Delta version."""
+
+    schema: TableSchema
+    version: int
+
+
 def preview_tables(
-    lake: LakeSession, versions: Mapping[str, int], limit: int
+    reader: LakeReader, tables: Mapping[str, PreviewedTable], limit: int
 ) -> dict[str, Preview]:
-    """Preview tables at their Delta versions; the row counts come from the Delta log."""
+    """Preview tables by their incarnations; the row counts come from the Delta log."""
 
-    reader = LakeReader(lake.location)
-
-    def preview(incarnation: str) -> Preview:
-        version = versions[incarnation]
-        count = count_rows(reader, f"current/{incarnation}", version)
-        if not limit:
-            return Preview(count, (), ())
-        frame = CurrentTable(lake, incarnation).rows(version).limit(limit)
-        texts = (f"substring(CAST({_text(*c)} AS string), 1, {_WIDTH + 1})" for c in frame.dtypes)
-        rows = frame.selectExpr(*texts).collect()
-        cut_rows = tuple(tuple(_cut(value) for value in row) for row in rows)
-        return Preview(count, tuple(frame.columns), cut_rows)
+    def preview(id: str) -> Preview:
+        stored = StoredRows(reader, f"current/{id}", tables[id].version)
+        columns: dict[str, list[str | None]] = {}
+        # Only Spark knows how rows are stored with other features.
+        if limit and not stored.unknown_features:
+            columns = _print_first(stored.read(), tables[id].schema, limit)
+        rows = zip(*columns.values(), strict=True)
+        return Preview(stored.count(), tuple(columns), tuple(rows))
 
     with ThreadPoolExecutor() as pool:
-        return dict(zip(versions, pool.map(preview, versions), strict=True))
+        return dict(zip(tables, pool.map(preview, tables), strict=True))
 
 
-def _text(name: str, type: str) -> str:
-    return f"hex({quote_identifier(name)})" if type == "binary" else quote_identifier(name)
+def _print_first(
+    blocks: Iterable[Mapping[str, pa.Array]], schema: TableSchema, limit: int
+) -> dict[str, list[str | None]]:
+    """Print the first rows, by the names of their columns."""
+    columns: dict[str, list[str | None]] = defaultdict(list)
+    for block in blocks:
+        left = limit - len(columns[COMMIT_TS]) if columns else limit
+        if left <= 0:
+            break
+        first = {name: array.slice(0, left) for name, array in block.items()}
+        for name, texts in _print(first, schema).items():
+            columns[name] += map(_cut, texts)
+    return columns
+
+
+def _print(block: Mapping[str, pa.Array], schema: TableSchema) -> dict[str, Sequence[str | None]]:
+    names = choose_delta_names(schema)
+    printed = write_texts(read_columns(block, schema), schema)
+    texts: dict[str, Sequence[str | None]] = {
+        names[column]: found for column, found in printed.items()
+    }
+    texts[COMMIT_TS] = [str(ts) for ts in block[COMMIT_TS].to_pylist()]
+    if INEXACT in block:
+        texts[INEXACT] = list(map(_format_entries, block[INEXACT].to_pylist()))
+    return texts
+
+
+def _format_entries(entries: Sequence[tuple[str, str]] | None) -> str | None:
+    if entries is None:
+        return None
+    return ", ".join(f"{name}: {text}" for name, text in entries)
 
 
 def _cut(value: str | None) -> str | None:
-    return value if value is None or len(value) <= _WIDTH else value[:_WIDTH] + "…"
+    if value is None:
+        return None
+    text = value.encode(errors="backslashreplace").decode()
+    return text if len(text) <= _WIDTH else text[:_WIDTH] + "…"
