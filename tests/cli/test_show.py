@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from resources import reading
 from tests.cli.conftest import Run, Shop
 from ticdc_assets.demo import encode_truth
+from ticdc_assets.lake.views import asof
 
 TABLE = "shop.orders"
 PROJECT = Path(__file__).resolve().parents[2]
@@ -79,7 +80,10 @@ def test_tables_has_a_line_each_with_its_rows(shop: Shop, run: Run) -> None:
     assert {line[-1] for line in lines} == {"live"}
 
 
-def test_show_prints_a_table_as_the_source_had_it_at_any_tso(shop: Shop, run: Run) -> None:
+def test_show_prints_a_table_as_the_source_had_it_at_any_tso(
+    shop: Shop, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "get_session", lambda *_: pytest.fail("Spark starts"))
     first, second = shop.simulation.checkpoints[1:3]
     between = (first + second) // 2
     for ts in (second, between):
@@ -88,6 +92,21 @@ def test_show_prints_a_table_as_the_source_had_it_at_any_tso(shop: Shop, run: Ru
     # The newest is the default.
     code, out, _ = run("show", TABLE, "--format", "json", *shop.options)
     assert (code, out) == (0, b"".join(truth(shop, shop.simulation.checkpoints[-1])[TABLE]))
+
+
+def test_of_a_large_table_spark_prints_the_same_and_show_says_so(
+    shop: Shop, run: Run, here: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = shop.simulation.checkpoints[1:3]
+    for ts in (second, (first + second) // 2):
+        with monkeypatch.context() as patch:
+            patch.setattr(asof, "_MOST_VALUES", 0)
+            words = ("show", TABLE, "--format", "json", "--at", ts, *shop.options)
+            code, out, (note,) = run(*words)
+            in_order = run("show", TABLE, "--at", ts, *shop.options)[:2]
+        assert (code, out) == (0, b"".join(truth(shop, ts)[TABLE]))
+        assert re.fullmatch(r"note: this takes Spark: orders has [0-9,]+ rows", note)
+        assert run("show", TABLE, "--at", ts, *shop.options) == (*in_order, [])
 
 
 def test_show_out_writes_the_files_that_replay_writes(shop: Shop, run: Run, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from resources import reading
 from tests.cli.conftest import Run, Shop
 from tests.lake.canal import FEED, change, placed, row, watermark
 from ticdc_assets.changefeed import load_changefeeds
@@ -38,9 +39,16 @@ def read_exported(
 
 
 @pytest.mark.parametrize(("format", "between"), [("delta", False), ("parquet", True)])
-def test_a_folder_has_every_table_as_it_was(
-    shop: Shop, run: Run, here: SparkSession, tmp_path: Path, format: str, between: bool
+def test_a_folder_has_every_table_as_it_was_and_spark_is_not_needed(
+    shop: Shop,
+    run: Run,
+    here: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    format: str,
+    between: bool,
 ) -> None:
+    monkeypatch.setattr(reading, "get_session", lambda *_: pytest.fail("Spark starts"))
     first, second = shop.simulation.checkpoints[1:3]
     ts = (first + second) // 2 if between else second
     folder = tmp_path / "of it"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.cli import records, texts
@@ -26,9 +26,6 @@ from ticdc_assets.lake.views.names import LakeNames
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.safe_text import escape_control, quote_given
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _NUMBERS = frozenset((1, 4))
 _WILDCARD = re.compile(r"[][*?!/\\`\"]")
@@ -175,7 +172,8 @@ class _Views:
             warn(f"note: this takes Spark: {table.schema.table} has {reason}")
         return shown.lines(table, by_key=by_key)
 
-    def _start_spark(self) -> "SparkSession":
+    def _start_spark(self) -> Any:
+        # Its module imports Spark, which takes seconds.
         from ticdc_assets.cli.lake import open_lake
 
         return open_lake(self._options).spark

@@ -95,8 +95,8 @@ the lag of a changefeed exceeds it, or if nothing can be read or was applied yet
     "show": """\
 Print the rows of a table, or write all tables, as they were in TiDB at any applied TSO.  Formats:
 aligned columns, and CSV, in which NULL is an empty field and an empty text is "", in the order of
-the key; JSON lines and files exactly as `replay` writes them, in the order of their bytes.  A TSO
-between two snapshots and very large tables start Spark.
+the key; JSON lines and files exactly as `replay` writes them, in the order of their bytes.  Very
+large tables start Spark.
 """,
     "snapshot": """\
 Write every table, as it was in TiDB at any applied TSO, into a new folder: as Delta tables or as
