@@ -225,10 +225,18 @@ def _compare(
             assert difference(ours, theirs) == ([], []), name
             return
         assert ours <= theirs, name
-    model = _model(dataset, ts)[name]
+    compare_with_model(dataset, ts, schema, rows)
+
+
+def compare_with_model(
+    dataset: str, ts: int, schema: TableSchema, rows: Sequence[Mapping[str, str | None]]
+) -> None:
+    """Compare the rows that a table has with those of the model at a ts."""
+    model = _model(dataset, ts)[schema.database, schema.table]
     assert model.pause_reason is None
     theirs = [msgspec.json.decode(line) for line in encode_rows(model)]
-    assert difference(_plain(rows, schema), _plain(theirs, schema)) == ([], []), name
+    found = difference(_plain(rows, schema), _plain(theirs, schema))
+    assert found == ([], []), (schema.database, schema.table)
 
 
 def _plain(

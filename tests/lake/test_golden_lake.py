@@ -22,6 +22,7 @@ from tests.lake.golden_runs import (
     list_truth_points,
     unexpected_problems,
 )
+from tests.lake.true_versions import compare_versions
 from tests.reference.golden_feeds import DROPPED_REMAIN, UNUSABLE, allowed, replicated
 from tests.truth import truth
 from ticdc_assets.events.table_schema import fold_name
@@ -51,6 +52,7 @@ def test_the_lake_is_what_tidb_had(spark: SparkSession, tmp_path: Path, dataset:
     between = find_unapplied(golden)
     if between:
         compare(golden, random.choice(between), random)
+    assert compare_versions(golden) >= len(read_last_snapshot(golden.lake).versions)
     # Other files with the same rows.
     assert maintain(golden.lake, read_last_snapshot(golden.lake), min_files=2).compacted
     compare(golden, list_truth_points(dataset)[-1])

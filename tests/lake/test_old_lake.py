@@ -1,0 +1,75 @@
+"""A lake that older code made goes on: it is read, advanced and rebuilt as a new one."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.lake.old_lake import FEED, LAST, WINDOWS, send, unpack
+from ticdc_assets.lake.advance import advance, replay_tables
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.small_tables import read_table
+from ticdc_assets.lake.views.asof import as_of
+from ticdc_assets.plan.replay import ReplayRequest
+
+BORN = '"born":"2024-02-29"'
+K = {20: ["twice", "twice"], 40: ["twice"], 60: ["once", "twice"], 80: ["twice"]}
+S = {20: ["p"], 40: ["p"], 60: ["p", "q"], 80: ["p", "q"]}
+T = {
+    20: [f'"1","v":"x",{BORN}', '"2","v":"y","born":"0000-00-00"'],
+    40: [f'"1","v":"xx",{BORN},"n":"7"', '"2","v":"y","born":"0000-00-00","n":"7"'],
+    60: [f'"1","v":"xx",{BORN},"n":"7"', '"3","v":"w","born":null,"n":"8"'],
+    80: [f'"1","w x":"xx",{BORN},"n":"7"', '"3","w x":"ww","born":null,"n":"8"'],
+}
+
+
+def check_rows(lake: LakeSession, ts: int) -> None:
+    shown = as_of(lake, ts)
+    found = {t.schema.table: [line.decode() for line in shown.lines(t)] for t in shown.tables()}
+    assert found == {
+        "t": [f'{{"id":{row}}}\n' for row in T[ts]],
+        "k": [f'{{"v":"{value}"}}\n' for value in K[ts]],
+        "s": [f'{{"id":"{id}","a b":"{value}"}}\n' for id, value in enumerate(S[ts], 1)],
+    }
+
+
+def read_beside(lake: LakeSession) -> dict[str, list[str]]:
+    """Read what the lake keeps beside the current tables."""
+    (id,) = (
+        t.id for t in read_last_snapshot(lake).state.incarnations.values() if t.schema.table == "t"
+    )
+    tables = [f"history/{id}", f"changes/{id}", "quarantine"]
+    return {
+        table: sorted(str(row.asDict(recursive=True)) for row in read_table(lake, table).collect())
+        for table in tables
+    }
+
+
+@pytest.mark.slow
+def test_a_lake_of_older_code_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    lake = LakeSession(spark, Lake(unpack(tmp_path), FEED.id), FEED)
+    new = LakeSession(spark, Lake(str(tmp_path / "new"), FEED.id), FEED)
+    done = [ts for ts in WINDOWS if ts <= LAST]
+    for ts in done:
+        check_rows(lake, ts)
+        advance(new, send(ts))
+    assert read_beside(lake) == read_beside(new)
+    for ts in WINDOWS:
+        if ts > LAST:
+            result = advance(lake, send(ts))
+            assert result.applied.resolved_ts == ts
+            assert result.applied.problems == []
+            advance(new, send(ts))
+    for ts in WINDOWS:
+        check_rows(lake, ts)
+    assert read_beside(lake) == read_beside(new)
+
+    for each in (lake, new):
+        applied = read_last_snapshot(each)
+        rebuilt = ReplayRequest(frozenset(applied.state.incarnations), 0)
+        result = replay_tables(each, applied, rebuilt, lambda *_: None)
+        assert (result.replayed, result.problems) == (3, [])
+    for ts in WINDOWS:
+        check_rows(lake, ts)
+    assert read_beside(lake) == read_beside(new)
