@@ -3,7 +3,10 @@
 from collections import Counter
 from typing import Any
 
+import pyarrow.compute as pc
+
 from tests.lake.readers import READERS
+from tests.lake.versions_at import read_rows
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.log.applied import read_last_snapshot
@@ -17,8 +20,7 @@ def list_values(row: Any) -> tuple[Any, ...] | None:
     """Return a row in a form that can be compared, without what is NULL."""
     if row is None:
         return None
-    values = row if isinstance(row, dict) else row.asDict(recursive=True)
-    return tuple(sorted((name, str(v)) for name, v in values.items() if v is not None))
+    return tuple(sorted((name, str(v)) for name, v in row.items() if v is not None))
 
 
 def compare_with_histories(lake: LakeSession) -> int:
@@ -29,8 +31,7 @@ def compare_with_histories(lake: LakeSession) -> int:
         assert (history.mark is None) == (table.mark is None)
         if table.mark is None:
             continue
-        versions = [row.asDict(recursive=True) for row in history.read().collect()]
-        stored = table.read().collect()
+        versions, stored = (read_rows(each).to_pylist() for each in (history, table))
         dropped_ts = last.state.incarnations[id].dropped_ts
         for side, ts, image in (
             ("after", "_valid_from", None),
@@ -53,21 +54,23 @@ def compare_with_histories(lake: LakeSession) -> int:
 
 def compare_with_function(lake: LakeSession, name: str, start: int, end: int) -> int:
     """Compare changes with `changes()`, in a span in which the columns stay as they are."""
-    expected = changes(lake, name, start, end)
+    expected = changes(lake, name, start, end).toArrow()
     (id,) = (
         id
         for id, table in read_last_snapshot(lake).state.incarnations.items()
         if table.created_ts <= end and (table.dropped_ts is None or table.dropped_ts > end)
     )
-    stored = ChangesTable(lake, id).read().where(f"commit_ts > {start} AND commit_ts <= {end}")
-    assert stored.columns == expected.columns
-    both = [Counter(map(_list_change, frame.collect())) for frame in (stored, expected)]
+    stored = read_rows(ChangesTable(lake, id))
+    ts = stored["commit_ts"]
+    stored = stored.filter(pc.and_(pc.greater(ts, start), pc.less_equal(ts, end)))
+    assert stored.column_names == expected.column_names
+    both = [Counter(map(_list_change, rows.to_pylist())) for rows in (stored, expected)]
     assert both[0] == both[1]
     return both[0].total()
 
 
 def _list_change(row: Any) -> tuple[Any, ...]:
-    values = row.asDict()
+    values = dict(row)
     images = (list_values(values.pop(name)) for name in ("before", "after"))
     return (*images, *values.items())
 
@@ -76,7 +79,7 @@ def compare_readers(lake: LakeSession, id: str) -> int:
     """Read the changes of a table with readers other than Spark."""
     table = ChangesTable(lake, id)
     assert table.version is not None
-    expected = Counter(_plain(row.asDict(recursive=True)) for row in table.read().collect())
+    expected = Counter(map(_plain, read_rows(table).to_pylist()))
     for name, read in READERS.items():
         rows = read(lake.path(table.name), table.version).to_pylist()
         assert Counter(map(_plain, rows)) == expected, name

@@ -2,8 +2,10 @@
 
 import dataclasses
 
+import msgspec
+
 from tests.lake.golden_runs import GoldenLake, list_truth_points
-from tests.lake.versions_at import Kind, print_images, read_histories
+from tests.lake.versions_at import Kind, read_histories
 from tests.reference.golden_feeds import (
     EARLIER_ROWS,
     PARTITIONED_DIFFER,
@@ -47,24 +49,26 @@ def _compare_kind(golden: GoldenLake, kind: Kind) -> int:
         if ts > last.ts:
             continue
         found = {
-            (schema.database, schema.table): (id, schema, images)
-            for id, (schema, images) in rows_at(ts).items()
+            (schema.database, schema.table): (id, schema, lines)
+            for id, (schema, lines) in rows_at(ts).items()
             if match_table(golden.feed.history, schema.database, schema.table)
         }
         expected = replicated(dataset, truth(dataset.split("/")[0])[ts])
         for name in found.keys() & expected.keys() - list_untold(dataset):
-            id, schema, images = found[name]
+            id, schema, lines = found[name]
             if not last.state.incarnations[id].is_stopped:
-                _compare(dataset, ts, expected[name], (schema, images))
+                _compare(dataset, ts, expected[name], (schema, lines))
                 count += 1
     return count
 
 
-def _compare(dataset: str, ts: int, true: TrueTable, found: tuple[TableSchema, list[str]]) -> None:
-    may, (schema, images) = allowed(dataset), found
+def _compare(
+    dataset: str, ts: int, true: TrueTable, found: tuple[TableSchema, list[bytes]]
+) -> None:
+    may, (schema, lines) = allowed(dataset), found
     if PARTITIONED_DIFFER in may and schema.partitioning is not None:
         return
-    ours, theirs = true.strict(print_images(schema, images)), true.strict_rows()
+    ours, theirs = true.strict([msgspec.json.decode(line) for line in lines]), true.strict_rows()
     if may & {EARLIER_ROWS, ROWS_REPORTED}:
         assert ours <= theirs, (true.name, ts)
     else:

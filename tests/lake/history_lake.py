@@ -1,7 +1,7 @@
 """Histories that go through one lake, and their contents there."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -29,9 +29,12 @@ class HistoryLake:
     """Histories that go through one lake together."""
 
     def __init__(
-        self, spark: SparkSession, root: Path, histories: Sequence[History], feed: Changefeed = FEED
+        self,
+        spark: SparkSession | Callable[[], SparkSession],
+        root: Path,
+        histories: Sequence[History],
+        feed: Changefeed = FEED,
     ) -> None:
-        self.spark = spark
         self.histories = histories
         self.feed = feed
         self.lake = LakeSession(spark, Lake(str(root), feed.id), feed)

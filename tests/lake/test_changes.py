@@ -9,9 +9,10 @@ from random import Random
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from tests.lake.changes_tables import (
     compare_readers,
@@ -20,26 +21,23 @@ from tests.lake.changes_tables import (
 )
 from tests.lake.histories import History, histories
 from tests.lake.history_lake import FEED, HistoryLake
+from tests.lake.versions_at import list_schema_versions, print_rows, read_rows
 from tests.reference.changefeeds import Ddl, Step, Teller, cut, edit, put, rename
 from tests.reference.random_upstream import Shown
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Event, TableSchema
-from ticdc_assets.lake.apply import table_features
+from ticdc_assets.lake.apply import table_features, task_runs
 from ticdc_assets.lake.apply.apply import DecodedBatches, apply
-from ticdc_assets.lake.columns.conversion import format_mysql_lines
-from ticdc_assets.lake.columns.inexact import read_entries
-from ticdc_assets.lake.columns.writing import write_images
-from ticdc_assets.lake.history import versions_table
+from ticdc_assets.lake.history import table_window, versions_table
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.views.changes import changes
+from ticdc_assets.rows.table_rows import read_columns
 
 WITH_HISTORY = dataclasses.replace(FEED, history=("shop.*",), changes=("shop.*",))
-NEVER = 1 << 63
 
 WITH_D = "id int primary key, v int, s varchar(10), d int default 5"
 STEPS: list[Step] = [
@@ -77,11 +75,12 @@ def find_incarnation(lake: HistoryLake, created_ts: int) -> str:
 def read_history(lake: HistoryLake, created_ts: int) -> list[dict[str, Any]]:
     """Read the history of the incarnation that began at a ts, NULLs and times left out."""
     id = find_incarnation(lake, created_ts)
-    rows = HistoryTable(lake.lake, id).read().orderBy("_valid_from", "id")
+    rows = read_rows(HistoryTable(lake.lake, id))
+    rows = rows.sort_by([("_valid_from", "ascending"), ("id", "ascending")])
     times = ("_valid_from_time", "_valid_to_time")
     return [
-        {k: v for k, v in row.asDict().items() if v is not None and k not in times}
-        for row in rows.collect()
+        {k: v for k, v in row.items() if v is not None and k not in times}
+        for row in rows.to_pylist()
     ]
 
 
@@ -155,21 +154,37 @@ def test_a_history_has_the_columns_of_every_time(spark: SparkSession, tmp_path: 
         changes(lake.lake, "shop.t", 100, 300)
 
 
-def test_late_and_repeated_events_change_what_they_concern(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    lake = HistoryLake(spark, tmp_path, [], WITH_HISTORY)
+def take_late(lake: HistoryLake) -> None:
+    """Apply the steps, one of them late, and others twice."""
     events = Teller("canal").tell(STEPS)
     in_time = [event for event in events if getattr(event, "commit_ts", 0) != 170]
     # The replay starts at 150, and keeps what the DDL of that ts changed.
     take(lake, 1, [event for event in in_time if getattr(event, "commit_ts", 0) < 150], 150)
     take(lake, 2, [event for event in in_time if getattr(event, "commit_ts", 0) > 130], 205)
     assert read_history(lake, 110) != EXPECTED
-    assert len(list_changes(lake.lake, "shop.t", 100, 160)) == 5
     take(lake, 3, events, 300)
-
     assert read_history(lake, 110) == EXPECTED
     assert compare_with_histories(lake.lake) == 16
+
+
+def test_few_late_and_repeated_events_take_no_spark(tmp_path: Path) -> None:
+    def start() -> SparkSession:
+        raise AssertionError("Spark is not needed")
+
+    take_late(HistoryLake(start, tmp_path, [], WITH_HISTORY))
+
+
+def test_workers_do_the_parts_of_many_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_runs, "FEW_ROWS", -1)
+    monkeypatch.setattr(table_window, "_EVENTS_PER_PART", 3)
+    lake = HistoryLake(spark, tmp_path, [], WITH_HISTORY)
+    take_late(lake)
+
+    assert len(list_changes(lake.lake, "shop.t", 100, 160)) == 5
+    assert len(list_changes(lake.lake, "shop.u", 100, 235)) == 10
+    assert compare_with_function(lake.lake, "shop.u", 200, 239) == 3
 
 
 class Killed(Exception):
@@ -201,7 +216,7 @@ def test_a_killed_update_leaves_nothing(
 
     with monkeypatch.context() as patch:
         # Each has made commits by then: a MERGE, and new columns in two structs.
-        for commit in ("commit_rows", "commit_frame"):
+        for commit in ("commit_rows", "commit_files", "commit_frame"):
             patch.setattr(versions_table, commit, kill)
         with pytest.raises(Killed):
             take(lake, 2, events, 190)
@@ -221,13 +236,15 @@ def test_a_killed_update_leaves_nothing(
     # A replay removes the changes since its start, and leaves the others.
     take(lake, 3, [late], 200)
     assert compare_with_histories(lake.lake) == 6
+    # New columns are behind the others in both structs.
+    assert compare_readers(lake.lake, find_incarnation(lake, 110)) == 6
     (row,) = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").collect()
     assert "commit_ts > 130" in row["operationParameters"]["predicate"]
 
 
 def read_changes(lake: HistoryLake, created_ts: int) -> list[Any]:
-    rows = ChangesTable(lake.lake, find_incarnation(lake, created_ts)).read()
-    return sorted(rows.collect(), key=str)
+    rows = read_rows(ChangesTable(lake.lake, find_incarnation(lake, created_ts)))
+    return sorted(rows.to_pylist(), key=str)
 
 
 # Random workloads
@@ -239,17 +256,16 @@ def read_states(history: History) -> dict[int, Shown]:
     return {ts: state for ts, state in states if state is not None}
 
 
-def print_rows(rows: DataFrame, name: str, schema: TableSchema) -> list[tuple[Any, int, Any]]:
-    """Print an image of each change: commit ts, whether there is one, and the values."""
-    some = rows.where(F.col(name).isNotNull()).select("commit_ts", f"{name}.*")
-    images = read_entries(some).select("commit_ts", write_images(schema).alias("image")).collect()
-    lines = format_mysql_lines([row["image"] for row in images], schema)
+def print_images(changes: pa.Table, name: str, schema: TableSchema) -> list[tuple[int, Any]]:
+    """Print an image of each change that has it: its commit ts, and the values."""
+    some = changes.filter(pc.is_valid(changes[name]))
+    images = some[name].combine_chunks()
+    fields = [field.name for field in images.type]
+    rows = read_columns(dict(zip(fields, images.flatten(), strict=True)), schema)
     columns = [c.name for c in schema.columns if c.generated != "virtual"]
-    found = []
-    for row, line in zip(images, lines, strict=True):
-        values = msgspec.json.decode(line)
-        found.append((row["commit_ts"], 1, tuple(values.get(c, "absent") for c in columns)))
-    return found
+    lines = map(msgspec.json.decode, print_rows(rows, schema))
+    values = [tuple(line.get(c, "absent") for c in columns) for line in lines]
+    return list(zip(some["commit_ts"].to_pylist(), values, strict=True))
 
 
 def check_table(
@@ -266,11 +282,11 @@ def check_table(
         if len(times) < 2:
             continue
         found = changes(lake.lake, f"{schema.database}.{schema.table}", times[0], times[-1])
-        kept = found.localCheckpoint()
+        kept = found.toArrow()
         gone, came = defaultdict(Counter), defaultdict(Counter)
         for side, by_ts in (("before", gone), ("after", came)):
-            for ts, copies, row in print_rows(kept, side, schema):
-                by_ts[ts][row] += copies
+            for ts, row in print_images(kept, side, schema):
+                by_ts[ts][row] += 1
         for before, after in pairwise(times):
             now = Counter(states[before][title])
             for ts in sorted({*gone, *came}):
@@ -284,10 +300,8 @@ def check_table(
 
 def check_changes(lake: HistoryLake) -> int:
     eras = defaultdict(list)
-    for row in read_table(lake.lake, "schema_history").where("incarnation <> ''").collect():
-        end = NEVER if row["valid_to"] is None else row["valid_to"]
-        schema = msgspec.json.decode(row["schema"], type=TableSchema)
-        eras[row["incarnation"]].append((row["valid_from"], end, schema))
+    for id, start, end, schema in list_schema_versions(lake.lake):
+        eras[id].append((start, end, schema))
     by_prefix = {history.prefix: history for history in lake.histories}
     return sum(
         check_table(lake, by_prefix[f"{id.partition('_')[0]}_"], found)

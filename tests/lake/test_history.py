@@ -16,7 +16,6 @@ from tests.lake.history_lake import FEED, HistoryLake, shown
 from tests.lake.versions_at import read_histories
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.apply.apply import DecodedBatches, apply
-from ticdc_assets.lake.columns.conversion import format_mysql_lines
 from ticdc_assets.lake.history.update import update_histories
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.plan.state import Incarnation
@@ -42,8 +41,8 @@ def compare(history_lake: HistoryLake) -> None:
     times = sorted({ts for history in history_lake.histories for ts in history.times})
     for ts in times:
         found = [
-            (Incarnation(id=id, schema=schema, created_ts=0), format_mysql_lines(images, schema))
-            for id, (schema, images) in rows_at(ts).items()
+            (Incarnation(id=id, schema=schema, created_ts=0), lines)
+            for id, (schema, lines) in rows_at(ts).items()
         ]
         history_lake.check(ts, shown(found))
     assert compare_with_histories(history_lake.lake)

@@ -14,14 +14,15 @@ from ticdc_assets.reference.table import ModelTable
 
 
 def contents(engine: Engine) -> Shown:
-    return _contents(engine.live_tables().values())
+    return list_contents(engine.live_tables().values())
 
 
 def model_contents(model: Model) -> Shown:
-    return _contents(t for t in model.tables if t.pause_reason is None and not t.is_waiting)
+    return list_contents(t for t in model.tables if t.pause_reason is None and not t.is_waiting)
 
 
-def _contents(tables: Iterable[ModelTable | StoredTable]) -> Shown:
+def list_contents(tables: Iterable[ModelTable | StoredTable]) -> Shown:
+    """Return the rows of tables."""
     found = {}
     for table in tables:
         database, name = table.schema.database, table.schema.table

@@ -87,23 +87,29 @@ class WorkInMemory:
         self.failed: dict[str, str] = {}
         self.problems: list[Problem] = []
 
-    def run(self, ids: Iterable[str], rows: Iterable[ArrivedRow], applied_ts: int) -> None:
-        """Take tables through all their steps, with rows that arrived after `applied_ts`."""
+    def open(self, rows: Iterable[ArrivedRow], applied_ts: int) -> RowSource:
+        """Open what the work reads: tables, and rows that arrived after `applied_ts`."""
         by_table: dict[TableKey, list[ArrivedRow]] = defaultdict(list)
         for row in rows:
             by_table[row.table].append(row)
         self._events = {key: make_events(many, applied_ts) for key, many in by_table.items()}
-        source = RowSource(
+        return RowSource(
             read_rows=self._read_rows,
             read_events=self._read_events,
             find_passes=_find_passes,
             redecode=self._rules.redecode,
             updates_split=self._rules.updates_split,
         )
-        # The work of most windows is done as that of large tables is.
-        ways = (do_work, _do_in_parts, _do_by_merges)
-        do = ways[sum(events.num_rows for events in self._events.values()) % len(ways)]
-        results = do(self._work, source)
+
+    @property
+    def way(self) -> int:
+        """How the work of a window is done: that of most, as that of large tables is."""
+        return sum(events.num_rows for events in self._events.values()) % 3
+
+    def run(self, ids: Iterable[str], rows: Iterable[ArrivedRow], applied_ts: int) -> None:
+        """Take tables through all their steps, with rows that arrived after `applied_ts`."""
+        source = self.open(rows, applied_ts)
+        results = (do_work, _do_in_parts, _do_by_merges)[self.way](self._work, source)
         for id in ids:
             result, work = results[id], self._work[id]
             self.problems += _list_quarantined(result)
@@ -139,12 +145,17 @@ def _do_in_parts(work: Mapping[str, TableWork], source: RowSource) -> dict[str, 
     split = {id: each for id, each in work.items() if can_be_split(each)}
     results = do_work({id: each for id, each in work.items() if id not in split}, source)
     for id, each in split.items():
-        parts = [Part(number, _PARTS) for number in range(_PARTS)]
-        done = [do_work({id: each}, _take_part(source, each, part))[id] for part in parts]
+        done = [do_work({id: each}, part)[id] for part in split_source(source, each)]
         results[id] = _join(done)
         read = sum(count.read for count in results[id].segments)
         assert results[id].stopped is not None or read == _count_events(each, source)
     return results
+
+
+def split_source(source: RowSource, work: TableWork) -> Iterator[RowSource]:
+    """Return what each part of a table reads."""
+    for number in range(_PARTS):
+        yield _take_part(source, work, Part(number, _PARTS))
 
 
 def _take_part(source: RowSource, work: TableWork, part: Part) -> RowSource:

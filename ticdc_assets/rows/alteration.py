@@ -1,10 +1,10 @@
 """What the column changes of a DDL do to rows; a column that keeps its values is not touched."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
-from ticdc_assets.errors import InvalidValue
+from ticdc_assets.errors import CONTENT_ERRORS, InvalidValue
 from ticdc_assets.events import ColumnType, TableSchema
 from ticdc_assets.plan.steps import Alter, TableStep
 from ticdc_assets.rows.column_moves import keeps_values
@@ -30,6 +30,19 @@ def alter_rows(rows: Rows, before: TableSchema, step: TableStep) -> Rows:
         for change in step.steps:
             altered.apply(change, step.commit_ts)
     return altered.fit(step.schema)
+
+
+def show_rows(
+    rows: Rows, before: TableSchema, changes: Iterable[ColumnChange], after: TableSchema
+) -> Rows:
+    """Show rows of the past with the columns of a later schema.
+
+    A column that they did not have yet is NULL, and so is a value that cannot be converted.
+    """
+    shown = _ColumnsToShow(rows, before)
+    for change in changes:
+        shown.apply(change, 0)
+    return shown.fit(after)
 
 
 class _ColumnsInWork:
@@ -88,6 +101,30 @@ class _ColumnsInWork:
             return _map_distinct(stored, change.old, change.new, convert)
         except InvalidValue as problem:
             raise InvalidValue(problem.reason, column=change.name) from None
+
+
+class _ColumnsToShow(_ColumnsInWork):
+    """The columns of rows of the past."""
+
+    def _make_backfill(self, change: ColumnAdded, commit_ts: int) -> Stored:
+        return make_nulls(len(self._commit_ts), change.column.type)
+
+    def _convert(self, change: ColumnConverted, commit_ts: int) -> Stored:
+        stored = self._columns[change.name]
+        try:
+            if not len(self._commit_ts) or keeps_values([change], commit_ts):
+                return super()._convert(change, commit_ts)
+            convert = make_converter(change.old, change.new, change.zone)
+        except CONTENT_ERRORS:
+            return make_nulls(len(self._commit_ts), change.new)
+
+        def convert_some(value: Value) -> Value:
+            try:
+                return convert(value)
+            except CONTENT_ERRORS:
+                return None
+
+        return _map_distinct(stored, change.old, change.new, convert_some)
 
 
 def _map_distinct(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from ticdc_assets.events import ColumnType, TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.rows.columns import list_delta_columns
+from ticdc_assets.rows.columns import list_delta_columns, measure_decimal
 from ticdc_assets.schema.conversion.convert import backfill, only_widens
 from ticdc_assets.schema.effect import (
     ColumnAdded,
@@ -50,14 +50,9 @@ def can_widen(old: str, new: str) -> bool:
     if old in whole and new in whole:
         return whole.index(old) <= whole.index(new)
     if old.startswith("decimal") and new.startswith("decimal"):
-        (wide, scale), (wider, finer) = _decimal_size(old), _decimal_size(new)
+        (wide, scale), (wider, finer) = measure_decimal(old), measure_decimal(new)
         return finer >= scale and wider - finer >= wide - scale
     return old == new
-
-
-def _decimal_size(decimal: str) -> tuple[int, int]:
-    precision, scale = decimal.removeprefix("decimal(").removesuffix(")").split(",")
-    return int(precision), int(scale)
 
 
 def _changes_texts(old: ColumnType, new: ColumnType) -> bool:

@@ -61,12 +61,20 @@ OWN_FIELDS = (
 
 def get_arrow_type(type: ColumnType) -> pa.DataType:
     """Return the Arrow type of the values that a column's Delta type holds."""
-    delta = map_to_delta_type(type)
+    return read_delta_type(map_to_delta_type(type))
+
+
+def read_delta_type(delta: str) -> pa.DataType:
+    """Return the Arrow type of the values that a Delta type holds."""
     if delta in _ARROW_TYPES:
         return _ARROW_TYPES[delta]
-    shape = decimal_shape(type)
-    assert shape is not None
-    return pa.decimal128(*shape)
+    return pa.decimal128(*measure_decimal(delta))
+
+
+def measure_decimal(delta: str) -> tuple[int, int]:
+    """Return the precision and the scale of a decimal type of Delta."""
+    precision, scale = delta.removeprefix("decimal(").removesuffix(")").split(",")
+    return int(precision), int(scale)
 
 
 def make_row_schema(schema: TableSchema) -> pa.Schema:

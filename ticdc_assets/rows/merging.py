@@ -60,14 +60,25 @@ def _overwrites(step: TableStep) -> bool:
 
 def find_concerned(work: TableWork, source: RowSource, blocks: Iterable[Rows]) -> Rows:
     """Find the rows of a table that its events concern, among all of its rows before the window."""
-    steps = [step for step in work.steps if isinstance(step, ApplyRows)]
-    names = _list_telling(work.before, steps)
-    listed = [_list_rows(step, source).rename_like(work.before).select(names) for step in steps]
-    stated = concat_rows(listed)
-    found = [
-        block.filter(are_among(*identify([block.select(names), stated], names))) for block in blocks
-    ]
+    concerned = Concerned(work, source)
+    found = [block.filter(concerned.choose(block)) for block in blocks]
     return concat_rows([make_no_rows(work.before), *found])
+
+
+class Concerned:
+    """Chooses the rows of a table that its events concern."""
+
+    def __init__(self, work: TableWork, source: RowSource) -> None:
+        steps = [step for step in work.steps if isinstance(step, ApplyRows)]
+        self._names = _list_telling(work.before, steps)
+        listed = (_list_rows(step, source).rename_like(work.before) for step in steps)
+        every = [make_no_rows(work.before), *listed]
+        self._stated = concat_rows([rows.select(self._names) for rows in every])
+
+    def choose(self, rows: Rows) -> pa.Array:
+        """Return which rows are concerned."""
+        names = self._names
+        return are_among(*identify([rows.select(names), self._stated], names))
 
 
 def _list_telling(schema: TableSchema, steps: Sequence[ApplyRows]) -> tuple[str, ...]:

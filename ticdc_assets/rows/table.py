@@ -15,6 +15,7 @@ from ticdc_assets.errors import (
     TableCannotContinue,
     describe_content_error,
 )
+from ticdc_assets.events import TableSchema
 from ticdc_assets.plan.steps import (
     Alter,
     ApplyRows,
@@ -37,6 +38,7 @@ from ticdc_assets.rows.keyed import (
 )
 from ticdc_assets.rows.merged_steps import merge_steps
 from ticdc_assets.rows.multiset import (
+    Copies,
     add_overwritten,
     choose_changes,
     list_copies,
@@ -101,6 +103,36 @@ def do_work(work: Mapping[str, TableWork], source: RowSource) -> dict[str, Table
     for id, each in work.items():
         group.run(id, len(each.steps))
     return {id: table.result for id, table in group.tables.items()}
+
+
+def build_table(work: Mapping[str, TableWork], id: str, steps: int, source: RowSource) -> Rows:
+    """Return the rows of a table after its first steps; raise if it cannot get there."""
+    table = _Group(work, source).run(id, steps)
+    if table.result.stopped is not None:
+        raise TableCannotContinue(table.result.stopped)
+    return table.rows
+
+
+def require_columns(before: TableSchema, step: ApplyRows) -> None:
+    """Fail if a table with a schema has other columns than the events of a step."""
+    if [c.name for c in list_delta_columns(before)] != [
+        c.name for c in list_delta_columns(step.schema)
+    ]:
+        raise TableCannotContinue(_NOT_ITS_COLUMNS)
+
+
+def list_segment_copies(
+    rows: Rows, changes: Changes, step: ApplyRows, source: RowSource
+) -> tuple[Changes, Copies]:
+    """List the copies that a segment adds to and takes from a table without a key.
+
+    Return the changes that count, too.
+    """
+    chosen = choose_changes(changes, source.find_passes(step, changes.events))
+    copies = list_copies(chosen, source.part)
+    if pc.any(chosen.overwrites).as_py():
+        copies = add_overwritten(copies, chosen, rows, step.schema.unique_keys)
+    return chosen, copies
 
 
 class _TableInWork:
@@ -168,10 +200,7 @@ class _Group:
     # Events
 
     def _apply_events(self, table: _TableInWork, step: ApplyRows) -> Rows:
-        if [c.name for c in list_delta_columns(table.schema)] != [
-            c.name for c in list_delta_columns(step.schema)
-        ]:
-            raise TableCannotContinue(_NOT_ITS_COLUMNS)
+        require_columns(table.schema, step)
         segment = read_segment(self._source.read_events(step), step, self._source.redecode)
         rows, changes = table.rows.rename_like(step.schema), segment.changes
         if step.schema.key:
@@ -192,10 +221,7 @@ class _Group:
         return reduce_changes(changes, key, self._source.part)
 
     def _apply_copies(self, rows: Rows, changes: Changes, step: ApplyRows) -> tuple[Rows, int]:
-        chosen = choose_changes(changes, self._source.find_passes(step, changes.events))
-        copies = list_copies(chosen, self._source.part)
-        if pc.any(chosen.overwrites).as_py():
-            copies = add_overwritten(copies, chosen, rows, step.schema.unique_keys)
+        chosen, copies = list_segment_copies(rows, changes, step, self._source)
         return merge_copies(rows, sum_copies(copies)), count_here(chosen)
 
     # Partitions

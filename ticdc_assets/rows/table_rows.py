@@ -87,7 +87,7 @@ def concat_rows(parts: Sequence[Rows]) -> Rows:
 def read_table(table: pa.Table, schema: TableSchema) -> Rows:
     """Read the rows of a Delta table."""
     arrays = dict(zip(table.column_names, table.columns, strict=True))
-    return Rows(read_columns(arrays, schema), _join_chunks(table[COMMIT_TS]))
+    return Rows(read_columns(arrays, schema), join_chunks(table[COMMIT_TS]))
 
 
 def read_columns(
@@ -99,7 +99,7 @@ def read_columns(
     exact = _read_map(arrays.get(fold_case(INEXACT)), names)
     columns = {}
     for column in list_stored_columns(schema):
-        values = _join_chunks(arrays[fold_case(names[column.name])])
+        values = join_chunks(arrays[fold_case(names[column.name])])
         # Files that are older than a change of the type have narrower values.
         columns[column.name] = Stored(
             values.cast(get_arrow_type(column.type)), exact.get(column.name)
@@ -120,7 +120,8 @@ def write_table(rows: Rows, schema: TableSchema) -> pa.Table:
     )
 
 
-def _join_chunks(array: pa.ChunkedArray | pa.Array) -> pa.Array:
+def join_chunks(array: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Return a column in one piece."""
     if not isinstance(array, pa.ChunkedArray):
         return array
     return array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 from ticdc_assets.lake.apply.engine import Engine
@@ -44,9 +45,14 @@ def do_tasks(
     lake: LakeSession, engine: Engine, tasks: Sequence[tuple[TableTask, int]]
 ) -> Iterator[TableDone]:
     """Do tasks, each with its number of rows, and yield their tables."""
-    if sum(_estimate_cost(rows) for _, rows in tasks) <= FEW_ROWS or not tasks:
-        return _do_here(engine, [task for task, _ in tasks])
+    if are_few(rows for _, rows in tasks):
+        return chain.from_iterable(do_here(engine, [task for task, _ in tasks], do_task))
     return _do_in_workers(lake, engine, tasks)
+
+
+def are_few(rows: Iterable[int]) -> bool:
+    """Whether this process does tasks with these numbers of rows."""
+    return sum(map(_estimate_cost, rows)) <= FEW_ROWS
 
 
 def _estimate_cost(rows: int) -> int:
@@ -54,14 +60,16 @@ def _estimate_cost(rows: int) -> int:
     return rows + _ROWS_PER_TABLE
 
 
-def _do_here(engine: Engine, tasks: Sequence[TableTask]) -> Iterator[TableDone]:
+def do_here(
+    engine: Engine, tasks: Sequence[_Task], do: Callable[[Engine, _Task], _Done]
+) -> Iterator[_Done]:
+    """Do tasks in this process."""
     pending = engine.pending
     if pending.held is None:
         pending = pending.hold()
     held = replace(engine, pending=pending)
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        for done in threads.map(lambda task: do_task(held, task), tasks):
-            yield from done
+        yield from threads.map(lambda task: do(held, task), tasks)
 
 
 def _do_in_workers(
@@ -69,12 +77,12 @@ def _do_in_workers(
 ) -> Iterator[TableDone]:
     engine = replace(engine, pending=engine.pending.describe())
     large = [task for task, _ in tasks if task.parts > 1]
-    spread = list(_spread(lake, engine, large)) if large else []
+    spread = list(spread_tables(lake, engine, large)) if large else []
     try:
-        split = [each for task, rows in tasks for each in _split(task, rows, spread)]
+        split = [each for task, rows in tasks for each in split_table(task, rows, spread)]
         parts: dict[str, list[TableDone]] = defaultdict(list)
         counts = {id: task.parts for task, _ in tasks for id in task.work}
-        for done in _run(lake, partial(do_task, engine), split, list[TableDone]):
+        for done in run_sized(lake, partial(do_task, engine), split, list[TableDone]):
             for each in done:
                 parts[each.id].append(each)
                 if len(parts[each.id]) == counts[each.id]:
@@ -86,7 +94,9 @@ def _do_in_workers(
 # Parts of large tables
 
 
-def _spread(lake: LakeSession, engine: Engine, tasks: Sequence[TableTask]) -> Iterator[SpreadDone]:
+def spread_tables(
+    lake: LakeSession, engine: Engine, tasks: Sequence[TableTask]
+) -> Iterator[SpreadDone]:
     """Spread the events of large tables over their parts."""
     pending = engine.pending
     shares: list[tuple[SpreadTask, int]] = []
@@ -96,10 +106,10 @@ def _spread(lake: LakeSession, engine: Engine, tasks: Sequence[TableTask]) -> It
         for number in range(count):
             share = SpreadTask(work, pending.files.paths[number::count], task.parts)
             shares.append((share, pending.files.rows // count))
-    return _run(lake, partial(do_spread, engine.location, pending), shares, SpreadDone)
+    return run_sized(lake, partial(do_spread, engine.location, pending), shares, SpreadDone)
 
 
-def _split(
+def split_table(
     task: TableTask, rows: int, spread: Sequence[SpreadDone]
 ) -> Iterable[tuple[TableTask, int]]:
     """Return the tasks of the parts of a table, with their numbers of rows."""
@@ -123,7 +133,7 @@ def _split(
 # Spark's workers
 
 
-def _run(
+def run_sized(
     lake: LakeSession,
     do: Callable[[_Task], _Done],
     tasks: Sequence[tuple[_Task, int]],

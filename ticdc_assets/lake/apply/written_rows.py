@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.exact_texts import MAP
 from ticdc_assets.lake.apply.table_tasks import TableDone
+from ticdc_assets.lake.store.data_files import WrittenFile
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader, read_data_files
 from ticdc_assets.rows.columns import INEXACT, list_delta_columns, make_row_schema
@@ -35,11 +36,23 @@ def open_written(
         columns, types = columns.remove(columns.get_field_index(INEXACT)), types[:-1]
     if done.way == "merge":
         columns, types = columns.append(pa.field(PUT, pa.bool_())), [*types, "boolean"]
-    # Spark gets places for names: no name of a user's column goes through a text of types.
+    return open_files(lake, f"current/{done.id}", done.files, columns, types)
+
+
+# Parameters: the files of a table, and their columns in Arrow and in Spark.
+def open_files(
+    lake: LakeSession,
+    table: str,
+    files: Sequence[WrittenFile],
+    columns: pa.Schema,
+    types: Sequence[str],
+) -> DataFrame:
+    """Open the rows of data files as a frame."""
+    # Spark gets places for names: no name of a table's column goes through a text of types.
     placed = ", ".join(f"c{place} {type}" for place, type in enumerate(types))
-    paths = [file.path for file in done.files]
-    rows = sum(file.rows for file in done.files)
-    read = partial(_read, lake.location, f"current/{done.id}", columns)
+    paths = [file.path for file in files]
+    rows = sum(file.rows for file in files)
+    read = partial(_read, lake.location, table, columns)
     if rows < _MANY_ROWS:
         frame = lake.make_frame(read(paths), placed)
     else:

@@ -11,14 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.columns.inexact import GetColumn, get_column
 from ticdc_assets.lake.store.contracts import HISTORY
 from ticdc_assets.rows.column_moves import can_widen
-from ticdc_assets.rows.columns import DeltaColumn, fold_case, list_delta_columns
+from ticdc_assets.rows.columns import (
+    DeltaColumn,
+    fold_case,
+    list_delta_columns,
+    read_delta_type,
+)
+from ticdc_assets.rows.table_rows import join_chunks
 
 _OWN = frozenset(map(fold_case, HISTORY))
 
@@ -31,6 +36,10 @@ class HistoryColumn:
     type: str
     comment: str = ""
     sources: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return read_delta_type(self.type)
 
 
 def make_history_name(column: DeltaColumn) -> str:
@@ -87,37 +96,51 @@ def only_adds(stored: Iterable[HistoryColumn], fitted: Iterable[HistoryColumn]) 
 
 
 def store_columns(
-    columns: Sequence[HistoryColumn], schema: TableSchema, get: GetColumn = get_column
-) -> dict[str, Column]:
-    """Return the values of a history's columns for rows of a schema."""
+    columns: Sequence[HistoryColumn], schema: TableSchema, rows: pa.Table
+) -> list[pa.Array]:
+    """Return the values of a history's columns for rows of a schema, as Delta has these."""
     values = {}
     for delta in list_delta_columns(schema):
         place = _find_places(columns, delta)[0]
-        values[place.name] = get(delta.name)
-    return {
-        column.name: values.get(column.name, F.lit(None)).cast(column.type) for column in columns
-    }
+        values[place.name] = rows[delta.name]
+    return [
+        pa.nulls(rows.num_rows, column.arrow_type)
+        if column.name not in values
+        else join_chunks(values[column.name]).cast(column.arrow_type)
+        for column in columns
+    ]
 
 
 def take_over_columns(
-    columns: Iterable[HistoryColumn], get: GetColumn = get_column
-) -> dict[str, Column]:
+    columns: Iterable[HistoryColumn], stored: Mapping[str, pa.Array], count: int
+) -> list[pa.Array]:
     """Return the values of a history's columns from what is stored."""
-    return {
-        column.name: F.coalesce(*map(get, column.sources)).cast(column.type)
-        if column.sources
-        else F.lit(None).cast(column.type)
+    return [
+        _coalesce([stored[name] for name in column.sources if name in stored], column, count)
         for column in columns
+    ]
+
+
+def read_columns(
+    columns: Sequence[HistoryColumn], schema: TableSchema, stored: Mapping[str, pa.Array]
+) -> dict[str, pa.Array]:
+    """Return the values of a schema's Delta columns, of versions that were open under it."""
+    count = len(next(iter(stored.values())))
+    return {
+        delta.name: _coalesce(
+            [stored[place.name] for place in _find_places(columns, delta)], delta, count
+        )
+        for delta in list_delta_columns(schema)
     }
 
 
-def read_columns(columns: Sequence[HistoryColumn], schema: TableSchema) -> dict[str, Column]:
-    """Return the values of a schema's Delta columns, of versions that were open under it."""
-    found = {}
-    for delta in list_delta_columns(schema):
-        places = [get_column(place.name) for place in _find_places(columns, delta)]
-        found[delta.name] = F.coalesce(*(place.cast(delta.type) for place in places))
-    return found
+def _coalesce(
+    parts: Iterable[pa.Array], column: HistoryColumn | DeltaColumn, count: int
+) -> pa.Array:
+    """Return the first value that is not NULL, in the type of a column."""
+    type = read_delta_type(column.type)
+    fitting = [part.cast(type) for part in parts]
+    return pc.coalesce(*fitting) if fitting else pa.nulls(count, type)
 
 
 def _find_places(columns: Iterable[HistoryColumn], delta: DeltaColumn) -> list[HistoryColumn]:

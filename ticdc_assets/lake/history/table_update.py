@@ -1,38 +1,43 @@
-"""One table of versions to update: from which snapshot, and through which window."""
+"""One table of versions to update: from which snapshot, through which window, and how."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Generic, TypeVar
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from typing import Generic, Literal, TypeVar
 
 from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.apply.keyed import list_operations
-from ticdc_assets.lake.apply.multiset import list_changes
-from ticdc_assets.lake.apply.typed_rows import spell_key
-from ticdc_assets.lake.apply.versions import (
-    VersionFrame,
-    keep_versions,
-    keeps_versions,
-    list_versions,
-    mark_start,
-)
+from ticdc_assets.lake.apply.table_tasks import TableTask
 from ticdc_assets.lake.apply.window import PreparedWindow
-from ticdc_assets.lake.columns.expressions import combine_pairwise
-from ticdc_assets.lake.columns.inexact import are_equal, get_column, get_from, identify
-from ticdc_assets.lake.history.rows import LOAD
+from ticdc_assets.lake.history.rows import Moment
+from ticdc_assets.lake.history.table_window import (
+    WorkSize,
+    count_events,
+    count_rows,
+    describe_work,
+    require_files,
+)
+from ticdc_assets.lake.history.version_tasks import VersionsDone, VersionsTask
 from ticdc_assets.lake.history.versions_table import UpdateMark, VersionsTable
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.reader import MANY_ROWS
 from ticdc_assets.plan.state import Incarnation
-from ticdc_assets.plan.steps import Alter, ApplyRows, TableWork
-from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
-from ticdc_assets.rows.merged_steps import merge_steps
+from ticdc_assets.plan.steps import ApplyRows, TableWork
+from ticdc_assets.rows.versions import is_by_row, list_schemas
+
+# How a table gets its new rows; `advance` writes a mark alone.
+Way = Literal["advance", "append", "merge", "replace"]
 
 _Stored = TypeVar("_Stored", bound=VersionsTable)
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A task, and how many rows it concerns."""
+
+    task: VersionsTask
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -46,9 +51,22 @@ class TableUpdate(ABC, Generic[_Stored]):
     # None if nothing happened since the snapshot.
     window: PreparedWindow | None
 
+    @property
     @abstractmethod
-    def write(self) -> None:
-        """Write what the window changes."""
+    def way(self) -> Way:
+        """How the table gets its new rows."""
+
+    @abstractmethod
+    def make_task(self) -> VersionsTask:
+        """Return the task that computes the rows, which is not done in parts yet."""
+
+    @abstractmethod
+    def commit(self, done: VersionsDone) -> None:
+        """Commit what the tasks wrote."""
+
+    def advance(self) -> None:
+        """Commit that nothing changes."""
+        self.stored.advance(self.goal)
 
     @property
     def before(self) -> Incarnation | None:
@@ -92,81 +110,65 @@ class TableUpdate(ABC, Generic[_Stored]):
     @cached_property
     def is_by_row(self) -> bool:
         """Whether only versions of rows with events begin or end."""
-        window, work = self.window, self.work
-        steps = merge_steps(work.before, work.steps)
-        if window is None or (not work.before.key and len(steps) > 1):
-            return False
-        schemas = [work.before, *(step.schema for step in steps)]
-        if len({_get_key(schema) for schema in schemas}) > 1:
-            return False
-        before = window.frames.empty(work.before)
-        schema = work.before
-        for step in steps:
-            if isinstance(step, Alter) and not keeps_versions(before, schema, step):
-                return False
-            if not isinstance(step, Alter | ApplyRows):
-                return False
-            schema = step.schema
-        return True
+        return self.window is not None and is_by_row(self.work)
 
     @property
-    def has_few_rows(self) -> bool:
-        """Whether this process can hold what the table has in the end."""
-        if self.stored.is_large or not (self.window is None or self.window.has_few_rows):
-            return False
-        # A load brings rows without events.
-        reader, current = self.stored.reader, f"current/{self.table.id}"
-        return not self.table.is_loaded or reader.is_small(reader.open(current, self.goal.version))
+    def moment(self) -> Moment:
+        """The snapshot, and when the table had been dropped by then, if it had."""
+        return Moment(self.base.ts, None if self.before is None else self.before.dropped_ts)
 
-    def read_loaded(self) -> DataFrame | None:
-        """Return the rows with which a load began the table, as versions; None if none did."""
-        if self.window is None or not self.table.is_loaded:
-            return None
-        rows = self.window.frames.read_start(self.table.id)
-        since = mark_start(F.col(COMMIT_TS), F.lit(LOAD))
-        return None if rows is None else rows.withColumn(COMMIT_TS, since)
+    @property
+    def has_start(self) -> bool:
+        """Whether the window starts from rows of the current table."""
+        return self.window is not None and self.table.id in self.window.start.versions
 
-    def select_touched(self, window: PreparedWindow, opened: DataFrame) -> DataFrame:
-        """Select the versions that were open before a window and may end in it."""
-        frames, work = window.frames, self.work
-        segments = [
-            frames.read_segment(step)
-            for step in merge_steps(work.before, work.steps)
-            if isinstance(step, ApplyRows)
-        ]
-        if not segments:
-            return opened.where(F.lit(False))
-        if not work.before.key:
-            # There is one.
-            changes = list_changes(segments[0], opened, frames.find_passes(segments[0]))
-            names = segments[0].value_names
-            every = [list(map(get_from(rows), names)) for rows in (opened, changes)]
-            return opened.join(changes, are_equal(*every), "left_semi")
-        key = segments[0].key
-        names = [*(column.name for column in key), INEXACT]
-        touched = combine_pairwise(
-            DataFrame.unionByName,
-            (list_operations(segment).select(*map(get_column, names)) for segment in segments),
-        )
-        keys = [identify(key, get_from(rows)) for rows in (opened, touched)]
-        return opened.join(touched, are_equal(*keys), "left_semi")
+    @property
+    def loaded(self) -> Literal["load"] | None:
+        """How a table starts whose history, or changes, begin: with its load, or with nothing."""
+        return "load" if self.has_start and self.table.is_loaded else None
 
-    def list_frames(self, first: DataFrame | None) -> list[VersionFrame]:
-        """Take the table through the window; `first` are its open versions."""
-        work, window, stored = self.work, self.window, self.stored
-        if window is not None:
-            planned = window.plan.state.incarnations.get(self.table.id)
+    def list_schemas(self) -> list[TableSchema]:
+        """List the schemas of the versions in the window."""
+        return list_schemas(self.work)
+
+    def add_stored(self, task: VersionsTask) -> VersionsTask:
+        """Return a task that reads the stored table."""
+        columns = tuple(self.stored.columns)
+        return replace(task, version=self.stored.version, stored_columns=columns)
+
+    def size_task(self) -> Sized:
+        """Return the task with the number of its parts; raise if it cannot be done."""
+        task = self.make_task()
+        self._require_plan(task)
+        read = [id for id in task.table.versions if id != self.table.id or task.reads_current]
+        if self.window is not None:
+            require_files(self.stored.lake, self.window.start, read)
+        size = WorkSize(count_events(task.table), self._count_rows(task, read))
+        table = replace(task.table, parts=size.count_parts(self.work))
+        return Sized(replace(task, table=table), size.total)
+
+    def make_table_task(self) -> TableTask:
+        """Return what the task reads."""
+        if self.window is None:
+            return TableTask({self.table.id: self.work}, {})
+        return describe_work(self.window, self.work)
+
+    def _require_plan(self, task: VersionsTask) -> None:
+        """Fail if the plan does not say what becomes of the table."""
+        if self.window is not None:
+            planned = self.window.plan.state.incarnations.get(self.table.id)
             if planned is None or planned.is_stopped:
                 reason = "the events do not make this table" if planned is None else planned.reason
-                raise TableCannotContinue(f"its {stored.folder} cannot be computed: {reason}")
-        if first is not None and not work.steps:
-            return [VersionFrame(work.before, work.before, keep_versions(first))]
-        if window is not None:
-            return list_versions(window.frames, work, first)
-        raise TableCannotContinue("nothing is known of the rows of this table")
+                raise TableCannotContinue(f"its {self.stored.folder} cannot be computed: {reason}")
+        elif task.start is None:
+            raise TableCannotContinue("nothing is known of the rows of this table")
 
-
-def _get_key(schema: TableSchema) -> tuple[tuple[str, str], ...]:
-    """Return the key columns of a table."""
-    key = spell_key(schema)
-    return tuple((c.name, c.type) for c in list_delta_columns(schema) if c.column in key)
+    def _count_rows(self, task: VersionsTask, read: Collection[str]) -> int:
+        """Count the rows that a task holds: events tell how many of those that they concern."""
+        if task.concerned_only:
+            return 0
+        reader = self.stored.reader
+        count = count_rows(reader.location, task.table, read)
+        if task.version is not None:
+            count += reader.list_files(reader.open(task.name, task.version)).rows
+        return count

@@ -6,19 +6,25 @@ update starts from the last snapshot that the history or the changes show; after
 snapshot where the replay started, and it computes again what came later.
 """
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Lock
 
 from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.lake.apply.control_events import read_control_events
+from ticdc_assets.lake.apply.engine import Engine
+from ticdc_assets.lake.apply.pending_rows import EventFiles, PendingRows, Window
 from ticdc_assets.lake.apply.table_errors import TABLE_ERRORS, find_pause_reason
 from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, prepare_reading
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.changes_update import ChangesUpdate
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.history.history_update import HistoryUpdate
+from ticdc_assets.lake.history.table_update import Sized
+from ticdc_assets.lake.history.version_runs import run_tasks
+from ticdc_assets.lake.history.version_tasks import VersionsDone
 from ticdc_assets.lake.history.versions_table import UpdateMark
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_rows, read_snapshot
@@ -63,8 +69,8 @@ def update_histories(lake: LakeSession, progress: Progress | None = None) -> lis
     outdated = [update for update in planned if update is not None]
     problems = []
     small = all(update.is_small for update in outdated)
-    with sized_for(lake, small=small), ThreadPoolExecutor() as pool:
-        for done, problem in enumerate(pool.map(updates.run, outdated), 1):
+    with sized_for(lake, small=small):
+        for done, problem in enumerate(updates.run(outdated), 1):
             problems += [] if problem is None else [problem]
             if progress is not None:
                 progress(done, len(outdated))
@@ -133,23 +139,83 @@ class _Updates:
         control = replace(control, ddls=ddls)
         return base, prepare_reading(lake, base, control, last.ts, last.batch)
 
-    def run(self, update: _Update) -> Problem | None:
-        """Update one table; return why that is not possible."""
-        stored, schema = update.stored, update.table.schema
+    def run(self, updates: Sequence[_Update]) -> Iterator[Problem | None]:
+        """Update tables; yield for each why that is not possible, or None."""
+        with ThreadPoolExecutor() as pool:
+            prepared = list(pool.map(self._prepare_update, updates))
+        by_window: dict[int, list[_Prepared]] = defaultdict(list)
+        for each in prepared:
+            if each.sized is None:
+                yield each.problem
+            else:
+                by_window[each.update.base.snapshot_id].append(each)
+        for group in by_window.values():
+            yield from self._run_window(group)
+
+    def _prepare_update(self, update: _Update) -> "_Prepared":
+        """Undo what a killed run left, and plan the task; update what needs none."""
+        update.stored.undo_strays()
         try:
-            stored.undo_strays()
+            if update.way == "advance":
+                update.advance()
+                return _Prepared(update)
             try:
-                update.write()
+                return _Prepared(update, update.size_task())
             except FilesGone:
                 # Maintenance has removed files of a current table, which older events make again.
                 base, window = self._open_window(0)
-                replace(update, base=base, window=window).write()
+                update = replace(update, base=base, window=window)
+                return _Prepared(update, update.size_task())
         except TABLE_ERRORS as error:
-            reason = find_pause_reason(error)
-            if reason is None:
-                raise
-            return Problem(stored.folder, reason, schema.database, schema.table, update.base.ts)
-        return None
+            return _Prepared(update, problem=_explain(update, error))
+
+    def _run_window(self, prepared: Sequence["_Prepared"]) -> Iterator[Problem | None]:
+        """Update the tables that go through one window."""
+        window = prepared[0].update.window
+        engine = _make_idle_engine(self._lake) if window is None else window.engine
+        updates = {each.update.stored.name: each.update for each in prepared}
+        tasks = [each.sized for each in prepared if each.sized is not None]
+
+        def commit(done: VersionsDone) -> Problem | None:
+            update = updates[done.name]
+            if done.stopped is not None:
+                return _describe(update, done.stopped)
+            try:
+                update.commit(done)
+            except TABLE_ERRORS as error:
+                return _explain(update, error)
+            return None
+
+        with ThreadPoolExecutor() as pool:
+            yield from pool.map(commit, run_tasks(self._lake, engine, tasks))
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """An update, and its task; or why it is not possible, if it is not done."""
+
+    update: _Update
+    sized: Sized | None = None
+    problem: Problem | None = None
+
+
+def _explain(update: _Update, error: Exception) -> Problem:
+    """Return why an update is not possible; raise an error that is not about its table."""
+    reason = find_pause_reason(error)
+    if reason is None:
+        raise error
+    return _describe(update, reason)
+
+
+def _describe(update: _Update, reason: str) -> Problem:
+    schema = update.table.schema
+    return Problem(update.stored.folder, reason, schema.database, schema.table, update.base.ts)
+
+
+def _make_idle_engine(lake: LakeSession) -> Engine:
+    """Make the engine of a window in which nothing happens."""
+    nothing = PendingRows(lake.location, Window(0, 0, 0, 0), EventFiles(), EventFiles())
+    return Engine(lake.location, nothing, None, updates_split=True)
 
 
 def _changes(row: AppliedRow, id: str, mark: UpdateMark) -> bool:

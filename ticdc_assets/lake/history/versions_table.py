@@ -7,28 +7,30 @@ the newest version with a mark; an update first undoes whatever follows it.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import ClassVar, Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ticdc_assets.lake.apply.current_table import make_nullable
 from ticdc_assets.lake.apply.table_features import (
     PLAIN_PROPERTIES,
     TableDetail,
     list_needed_properties,
     read_table_detail,
 )
-from ticdc_assets.lake.columns.inexact import get_column
+from ticdc_assets.lake.apply.written_rows import open_files
 from ticdc_assets.lake.history.columns import HistoryColumn, read_stored_columns
 from ticdc_assets.lake.store.commits import decode_metadata, read_newest_commits
+from ticdc_assets.lake.store.data_files import WrittenFile
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
-from ticdc_assets.lake.store.small_tables import read_schema, read_table, restore_version
+from ticdc_assets.lake.store.small_tables import read_schema, restore_version
 from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
-from ticdc_assets.lake.store.stage_commits import StageMark, commit_frame, commit_rows
+from ticdc_assets.lake.store.stage_commits import StageMark, commit_files, commit_frame, commit_rows
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.rows.columns import DeltaColumn
 
@@ -87,7 +89,7 @@ class VersionsTable(ABC):
 
     @abstractmethod
     def list_types(self, columns: Sequence[HistoryColumn]) -> Mapping[str, str]:
-        """Return all columns of the table and their types."""
+        """Return all columns of the table and their types in Spark."""
 
     @cached_property
     def columns(self) -> list[HistoryColumn]:
@@ -101,10 +103,6 @@ class VersionsTable(ABC):
             stored = inner
         types = {field.name: field.dataType.simpleString() for field in stored.fields}
         return read_stored_columns(types)
-
-    def read(self) -> DataFrame:
-        """Read all rows, at the newest mark."""
-        return read_table(self.lake, self.name, self.version)
 
     @cached_property
     def _detail(self) -> TableDetail:
@@ -125,63 +123,75 @@ class VersionsTable(ABC):
         return StageMark(self.folder, self._newest + 2, asdict(mark))
 
     def replace(
-        self,
-        rows: DataFrame,
-        columns: Sequence[HistoryColumn],
-        mark: UpdateMark,
-        *,
-        writes_few: bool,
+        self, files: Sequence[WrittenFile], columns: Sequence[HistoryColumn], mark: UpdateMark
     ) -> None:
-        """Replace all rows and columns in one commit."""
-        types = self.list_types(columns)
-        comments = {} if self.structs else {column.name: column.comment for column in columns}
-        typed = rows.select(*(get_column(n).cast(type).alias(n) for n, type in types.items()))
+        """Replace all rows and columns by those of data files, in one commit."""
         needed = _list_needed(columns)
-        properties = dict(self.properties)
-        for each in needed:
-            properties |= each
         existing = self._writer.find(self.name)
-        is_plain = "delta.columnMapping.mode" not in properties
-        if writes_few and is_plain and (existing is None or is_writable(existing)):
-            found = typed.toArrow()
-            fields = [
-                pa.field(f.name, make_nullable(f.type), metadata={"comment": comments[f.name]})
-                if f.name in comments
-                else pa.field(f.name, make_nullable(f.type))
-                for f in found.schema
-            ]
-            commit = self._stage_mark(mark).properties
-            created = self.properties if existing is None else {}
-            self._writer.replace(self.name, found.cast(pa.schema(fields)), created, commit)
+        is_plain = all("delta.columnMapping.mode" not in properties for properties in needed)
+        if is_plain and (existing is None or is_writable(existing)):
+            fields, commit = self._list_fields(columns), self._stage_mark(mark).properties
+            if existing is None:
+                self._writer.create_of_files(self.name, fields, files, self.properties, commit)
+            else:
+                self._writer.replace_by_files(existing, fields, files, commit)
             return
         if existing is not None:
             self._switch_on(needed)
-        commented = typed.select(
-            *(get_column(n).alias(n, metadata={"comment": comments.get(n, "")}) for n in types)
+        comments = {} if self.structs else {column.name: column.comment for column in columns}
+        rows = self.read_files(files, columns)
+        commented = rows.select(
+            *(
+                F.col(quote_identifier(name)).alias(name, metadata={"comment": comments[name]})
+                if name in comments
+                else F.col(quote_identifier(name))
+                for name in rows.columns
+            )
         )
         writer = commented.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         if existing is None:
-            writer = writer.options(**properties)
+            writer = writer.options(**reduce(or_, needed, dict(self.properties)))
         writer.options(**self._stage_mark(mark).options).save(self.lake.path(self.name))
+        self.remove_files(files)
 
     def append(
         self,
-        rows: DataFrame,
+        files: Sequence[WrittenFile],
         columns: Sequence[HistoryColumn],
         mark: UpdateMark,
-        *,
-        writes_few: bool = False,
         replaced: str | None = None,
     ) -> None:
         """Add rows, and columns that are new, and remove the rows with the condition `replaced`."""
         self.add_columns(columns)
-        stored = self.reader.open(self.name)
-        rows = rows.select(*map(get_column, self.list_types(columns)))
-        if writes_few and replaced is None and is_writable(stored):
-            found = rows.toArrow().cast(pa.schema(stored.schema().to_arrow()))
-            commit_rows(self.lake, self.name, found, self._stage_mark(mark))
-        else:
-            commit_frame(self.lake, self.name, rows, self._stage_mark(mark), replaced)
+        if replaced is None and is_writable(self.reader.open(self.name)):
+            commit_files(self.lake, self.name, files, self._stage_mark(mark))
+            return
+        rows = self.read_files(files, columns)
+        commit_frame(self.lake, self.name, rows, self._stage_mark(mark), replaced)
+        self.remove_files(files)
+
+    def read_files(
+        self, files: Sequence[WrittenFile], columns: Sequence[HistoryColumn]
+    ) -> DataFrame:
+        """Read data files that no commit has, for Spark to write their rows."""
+        types = list(self.list_types(columns).values())
+        return open_files(self.lake, self.name, files, self.list_fields(columns), types)
+
+    def remove_files(self, files: Iterable[WrittenFile]) -> None:
+        """Remove data files of which Spark has written the rows."""
+        folder = self.reader.open_folder(self.name)
+        for file in files:
+            folder.delete_file(file.path)
+
+    def _list_fields(self, columns: Sequence[HistoryColumn]) -> pa.Schema:
+        """List all columns with the comments of those of values."""
+        comments = {} if self.structs else {c.name: {"comment": c.comment} for c in columns}
+        fields = self.list_fields(columns)
+        return pa.schema([field.with_metadata(comments.get(field.name)) for field in fields])
+
+    @abstractmethod
+    def list_fields(self, columns: Sequence[HistoryColumn]) -> pa.Schema:
+        """Return all columns of the table and their types in Arrow."""
 
     def add_columns(self, columns: Sequence[HistoryColumn]) -> None:
         """Add the columns that the table lacks."""

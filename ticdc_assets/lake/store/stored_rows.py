@@ -90,10 +90,18 @@ class StoredRows:
 
     def _read_physical_names(self) -> dict[str, str]:
         """Return the names of the columns, in order, and those in the data files."""
-        fields: list[dict[str, Any]] = msgspec.json.decode(self.state.schema)["fields"]
-        return {
-            field["name"]: field["metadata"].get(_PHYSICAL_NAME, field["name"]) for field in fields
-        }
+        return _map_names(msgspec.json.decode(self.state.schema))
+
+    def read_names(self, column: str) -> dict[str, str]:
+        """Return the names of the fields of a struct column, in order, and those in its files."""
+        fields = msgspec.json.decode(self.state.schema)["fields"]
+        (found,) = (field["type"] for field in fields if field["name"] == column)
+        return _map_names(found)
+
+
+def _map_names(struct: dict[str, Any]) -> dict[str, str]:
+    fields: list[dict[str, Any]] = struct["fields"]
+    return {field["name"]: field["metadata"].get(_PHYSICAL_NAME, field["name"]) for field in fields}
 
 
 def _name_columns(batch: pa.RecordBatch, names: Mapping[str, str]) -> dict[str, pa.Array]:

@@ -3,32 +3,57 @@
 They are computed from a snapshot and the events since; no table of them has to be switched on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.control_events import read_control_events
-from ticdc_assets.lake.apply.versions import VersionFrame, list_versions, mark_start
+from ticdc_assets.lake.apply.engine import Engine
+from ticdc_assets.lake.apply.pending_rows import PendingRows, name_events, select_segment
+from ticdc_assets.lake.apply.table_tasks import TableTask, open_source
+from ticdc_assets.lake.apply.task_runs import are_few, do_here
 from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, prepare_reading
-from ticdc_assets.lake.columns.inexact import ENTRIES, GetColumn
-from ticdc_assets.lake.history.change_rows import format_image_type, make_changes
+from ticdc_assets.lake.history.change_rows import (
+    find_changes,
+    format_types,
+    list_change_fields,
+    make_image_type,
+    make_images,
+    write_changes,
+)
+from ticdc_assets.lake.history.table_window import (
+    WorkSize,
+    count_events,
+    count_rows,
+    describe_work,
+    read_start,
+    require_files,
+)
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.lake.views.lake_range import require_in_range
 from ticdc_assets.lake.views.names import LakeNames
 from ticdc_assets.lake.views.tables_at import TablesAt
-from ticdc_assets.plan.steps import TableWork
-from ticdc_assets.rows.column_moves import can_widen, map_columns
-from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, DeltaColumn, list_delta_columns
-
-# Types whose texts in Spark are not those of MySQL, or depend on the session.
-_WITHOUT_TEXT = ("binary", "timestamp", "array<float>")
+from ticdc_assets.plan.steps import ApplyRows, TableWork
+from ticdc_assets.rows.alteration import show_rows
+from ticdc_assets.rows.columns import DeltaColumn, list_delta_columns, read_delta_type
+from ticdc_assets.rows.merging import Concerned
+from ticdc_assets.rows.parts import Part
+from ticdc_assets.rows.spreading import spread_events
+from ticdc_assets.rows.table_rows import Rows
+from ticdc_assets.rows.versions import StepVersions, is_by_row, list_versions
+from ticdc_assets.schema.effect import ColumnChange
 
 
 def changes(lake: LakeSession, table: str, from_ts: int, to_ts: int) -> DataFrame:
@@ -36,7 +61,7 @@ def changes(lake: LakeSession, table: str, from_ts: int, to_ts: int) -> DataFram
 
     The table is the incarnation that has this name at `to_ts`, and the images have its columns at
     `to_ts`: a column that did not exist yet is NULL.  A value from before a DDL that converted its
-    column is cast to the new type, and NULL where that is not possible.
+    column is converted as TiDB converts it, and NULL where that is not possible.
     """
     last = read_last_snapshot(lake)
     require_in_range(LakeReader(lake.location), to_ts, last, "to_ts")
@@ -59,23 +84,14 @@ def _list_changes(
     table = names.choose(TablesAt(span[1], window.plan.state), name, "table")
     if table.is_stopped:
         raise ConfigError(f"{name} is {table.status}: {table.reason}", setting="table")
-    start = window.frames.read_start(table.id)
-    if start is not None:
-        start = start.withColumn(COMMIT_TS, mark_start(F.col(COMMIT_TS), F.lit(None)))
     work = window.plan.work.get(table.id, TableWork(table.id, table.schema, False, ()))
-    frames = list_versions(window.frames, work, start)
-    columns = list_delta_columns(table.schema)
-    type = format_image_type((column.name, column.type) for column in columns)
-    readers = [
-        (
-            frame,
-            _ImageReader(frame.before, frames[number:], columns, type).read,
-            _ImageReader(frame.schema, frames[number + 1 :], columns, type).read,
-        )
-        for number, frame in enumerate(frames)
-    ]
-    ts = F.col("commit_ts")
-    return make_changes(readers, type).where((ts > span[0]) & (ts <= span[1]))
+    described = describe_work(window, work)
+    require_files(lake, window.start, described.versions)
+    read = described.versions
+    size = WorkSize(count_events(described), count_rows(lake.location, described, read))
+    chooses = size.rows > size.events and is_by_row(work)
+    task = _ChangesTask(described, table.schema, span, concerned_only=chooses)
+    return _make_frame(lake, window.engine, task, size)
 
 
 def _prepare(lake: LakeSession, base: Snapshot, last: Snapshot, ts: int) -> PreparedWindow:
@@ -90,54 +106,119 @@ def _prepare(lake: LakeSession, base: Snapshot, last: Snapshot, ts: int) -> Prep
     return prepare_reading(lake, base, control, ts, batch)
 
 
-class _ImageReader:
-    """Reads rows of an older schema as rows with the columns that the table has at the end."""
+@dataclass(frozen=True)
+class _ChangesTask:
+    """The changes of a table in a span of time, with the columns of a schema.
 
-    def __init__(
-        self,
-        schema: TableSchema,
-        later: Sequence[VersionFrame],
-        columns: Sequence[DeltaColumn],
-        type: str,
-    ) -> None:
-        moves = {column.name: column.name for column in list_delta_columns(schema)}
-        for frame in later:
-            next = map_columns(frame.before, frame.column_changes, frame.schema)
-            moves = {old: next[new] for old, new in moves.items() if new in next}
-        self._moves = moves
-        self._sources = {
-            moves[column.name]: column
-            for column in list_delta_columns(schema)
-            if column.name in moves
-        }
-        self._columns = columns
-        self._type = type
+    With `concerned_only`, the rows that no event concerns are left out.
+    """
 
-    def read(self, get: GetColumn) -> Column:
-        values = []
-        for column in self._columns:
-            source = self._sources.get(column.name)
-            value = F.lit(None) if source is None else _cast(get(source.name), source.type, column)
-            values.append(value.cast(column.type).alias(column.name))
-        return F.struct(*values, self._move(get(INEXACT)).alias(INEXACT)).cast(self._type)
+    table: TableTask
+    schema: TableSchema
+    span: tuple[int, int]
+    concerned_only: bool
 
-    def _move(self, entries: Column) -> Column:
-        """Return entries under the new names of their columns."""
-        if all(old == new for old, new in self._moves.items()) or not self._moves:
-            return entries if self._moves else F.lit(None).cast(ENTRIES)
-        names = F.create_map(*(F.lit(name) for pair in self._moves.items() for name in pair))
-        renamed = F.transform(
-            entries,
-            lambda entry: F.struct(names[entry["key"]].alias("key"), entry["value"].alias("value")),
+    @property
+    def id(self) -> str:
+        return next(iter(self.table.work))
+
+    @property
+    def columns(self) -> list[DeltaColumn]:
+        return list_delta_columns(self.schema)
+
+    @property
+    def fields(self) -> pa.Schema:
+        return list_change_fields(
+            make_image_type((c.name, read_delta_type(c.type)) for c in self.columns)
         )
-        kept = F.sort_array(F.filter(renamed, lambda entry: entry["key"].isNotNull()))
-        return F.when(F.size(kept) > 0, kept)
 
 
-def _cast(value: Column, type: str, column: DeltaColumn) -> Column:
-    """Cast a value of an earlier type; NULL where that is not possible."""
-    if can_widen(type, column.type):
-        return value
-    if column.type.startswith(_WITHOUT_TEXT) or type.startswith(_WITHOUT_TEXT):
-        return F.lit(None)
-    return value.cast("string").try_cast(column.type)
+def _make_frame(lake: LakeSession, engine: Engine, task: _ChangesTask, size: WorkSize) -> DataFrame:
+    """Compute changes in this process if they are few, else in Spark's workers."""
+    types = format_types((column.name, column.type) for column in task.columns)
+    listed = ", ".join(f"{quote_identifier(name)} {type}" for name, type in types.items())
+    if are_few([size.total]):
+        return lake.make_frame(next(do_here(engine, [task], _do_changes)), listed)
+    work = task.table.work[task.id]
+    parts = size.count_parts(work)
+    engine = replace(engine, pending=engine.pending.describe())
+    numbers = lake.spark.range(0, parts, 1, parts)
+    return numbers.mapInArrow(_Worker(engine, task, parts), listed)
+
+
+class _Transition(NamedTuple):
+    """What took the columns of a table from one schema to the next."""
+
+    before: TableSchema
+    column_changes: Sequence[ColumnChange]
+    schema: TableSchema
+
+    @classmethod
+    def of(cls, step: StepVersions) -> "_Transition":
+        return cls(step.before, step.column_changes, step.schema)
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """Computes the changes of the parts of which Spark sends the numbers to its process."""
+
+    engine: Engine
+    task: _ChangesTask
+    parts: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                part = None if self.parts == 1 else Part(number, self.parts)
+                table = replace(self.task.table, part=part)
+                yield from _do_changes(self.engine, replace(self.task, table=table)).to_batches()
+
+
+def _do_changes(engine: Engine, task: _ChangesTask) -> pa.Table:
+    """Compute changes."""
+    source = open_source(engine, task.table)
+    if task.table.part is not None:
+        source = replace(source, read_events=partial(_read_part, engine.pending, task.table.part))
+    work = task.table.work[task.id]
+    start = None
+    if task.id in task.table.versions:
+        concerned = Concerned(work, source) if task.concerned_only else None
+        start = read_start(engine.location, task.table, task.id, concerned)
+    steps = list_versions(task.table.work, task.id, source, start)
+    found = [(_Transition.of(step), find_changes(step)) for step in steps]
+    shown = _Shown([transition for transition, _ in found], task.schema)
+    written = [
+        write_changes(
+            step, partial(shown.make_images, number), partial(shown.make_images, number + 1)
+        )
+        for number, (_, step) in enumerate(found)
+    ]
+    rows = pa.concat_tables(written).cast(task.fields)
+    ts = rows["commit_ts"]
+    return rows.filter(pc.and_(pc.greater(ts, task.span[0]), pc.less_equal(ts, task.span[1])))
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """Shows rows before and after each of some steps with the columns that the table has last."""
+
+    steps: Sequence[_Transition]
+    last: TableSchema
+
+    def make_images(self, number: int, rows: Rows) -> pa.StructArray:
+        """Make images of rows that have the schema before a step, or behind the last."""
+        for step in self.steps[number:]:
+            rows = show_rows(rows, step.before, step.column_changes, step.schema)
+        end = self.steps[-1].schema
+        return make_images(show_rows(rows, end, (), self.last), self.last)
+
+
+def _read_part(pending: PendingRows, part: Part, step: ApplyRows) -> pa.Table:
+    """Read the events of a segment that concern a part, file by file."""
+    found = []
+    for path in pending.files.paths or ():
+        files = replace(pending.files, paths=(path,))
+        rows = replace(pending, files=files).read([name_events(step)])
+        events = select_segment(rows, step.low, step.high)
+        found.append(spread_events(events, step, part.count)[part.number])
+    return pa.concat_tables(found)
