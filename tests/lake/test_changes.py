@@ -154,34 +154,39 @@ def test_a_history_has_the_columns_of_every_time(spark: SparkSession, tmp_path: 
         changes(lake.lake, "shop.t", 100, 300)
 
 
-def take_late(lake: HistoryLake) -> None:
-    """Apply the steps, one of them late, and others twice."""
+def take_most(lake: HistoryLake) -> list[Event]:
+    """Apply most of the steps, some of them twice; return all, of which one is late then."""
     events = Teller("canal").tell(STEPS)
     in_time = [event for event in events if getattr(event, "commit_ts", 0) != 170]
     # The replay starts at 150, and keeps what the DDL of that ts changed.
     take(lake, 1, [event for event in in_time if getattr(event, "commit_ts", 0) < 150], 150)
     take(lake, 2, [event for event in in_time if getattr(event, "commit_ts", 0) > 130], 205)
     assert read_history(lake, 110) != EXPECTED
-    take(lake, 3, events, 300)
-    assert read_history(lake, 110) == EXPECTED
-    assert compare_with_histories(lake.lake) == 16
+    return events
 
 
 def test_few_late_and_repeated_events_take_no_spark(tmp_path: Path) -> None:
     def start() -> SparkSession:
         raise AssertionError("Spark is not needed")
 
-    take_late(HistoryLake(start, tmp_path, [], WITH_HISTORY))
+    lake = HistoryLake(start, tmp_path, [], WITH_HISTORY)
+    take(lake, 3, take_most(lake), 300)
+
+    assert read_history(lake, 110) == EXPECTED
+    assert compare_with_histories(lake.lake) == 16
 
 
 def test_workers_do_the_parts_of_many_rows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lake = HistoryLake(spark, tmp_path, [], WITH_HISTORY)
+    events = take_most(lake)
     monkeypatch.setattr(task_runs, "FEW_ROWS", -1)
     monkeypatch.setattr(table_window, "_EVENTS_PER_PART", 3)
-    lake = HistoryLake(spark, tmp_path, [], WITH_HISTORY)
-    take_late(lake)
+    take(lake, 3, events, 300)
 
+    assert read_history(lake, 110) == EXPECTED
+    assert compare_with_histories(lake.lake) == 16
     assert len(list_changes(lake.lake, "shop.t", 100, 160)) == 5
     assert len(list_changes(lake.lake, "shop.u", 100, 235)) == 10
     assert compare_with_function(lake.lake, "shop.u", 200, 239) == 3
