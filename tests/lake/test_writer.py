@@ -47,6 +47,17 @@ def test_only_rows_with_one_of_the_values_are_replaced(
     assert read(location) == sorted([*kept, *((name, 2) for name in chosen)])
 
 
+def test_a_struct_may_be_the_first_to_have_a_datetime(tmp_path: Path) -> None:
+    location = Lake(str(tmp_path), "f")
+    writer, commit = LakeWriter(location), CommitProperties()
+    plain, dated = (
+        pa.schema([("row", pa.struct([("at", type)]))]) for type in (pa.int64(), pa.timestamp("us"))
+    )
+    writer.create_of_files("u", plain, [], {}, commit)
+    writer.replace_by_files(LakeReader(location).open("u"), dated, [], commit)
+    assert pa.schema(LakeReader(location).open("u").schema().to_arrow()) == dated
+
+
 @pytest.fixture
 def lake(tmp_path: Path) -> LakeSession:
     location = Lake(str(tmp_path), "f")

@@ -253,8 +253,14 @@ def _list_features(table: DeltaTable) -> set[str]:
     return set(table.protocol().writer_features or ())
 
 
-def _has_datetimes(columns: pa.Schema) -> bool:
-    return any(pa.types.is_timestamp(field.type) and field.type.tz is None for field in columns)
+def _has_datetimes(columns: Iterable[pa.Field]) -> bool:
+    """Whether columns, or fields of struct columns, are moments without a zone."""
+    return any(
+        _has_datetimes(field.type)
+        if pa.types.is_struct(field.type)
+        else pa.types.is_timestamp(field.type) and field.type.tz is None
+        for field in columns
+    )
 
 
 def _quote_literal(text: str) -> str:

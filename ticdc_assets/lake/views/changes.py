@@ -216,7 +216,7 @@ class _Shown:
 def _read_part(pending: PendingRows, part: Part, step: ApplyRows) -> pa.Table:
     """Read the events of a segment that concern a part, file by file."""
     found = []
-    for path in pending.files.paths or ():
+    for path in pending.files.paths:
         files = replace(pending.files, paths=(path,))
         rows = replace(pending, files=files).read([name_events(step)])
         events = select_segment(rows, step.low, step.high)
