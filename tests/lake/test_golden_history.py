@@ -22,6 +22,7 @@ def test_every_history_is_what_tidb_had(spark: SparkSession, tmp_path: Path, dat
     if not golden.is_dated:
         return
     keep_histories(golden, "*.*")
-    for cut in cuts(dataset, random.sample(list_truth_points(dataset)[:-1], 2), random):
+    *earlier, _ = list_truth_points(dataset)
+    for cut in cuts(dataset, random.sample(earlier, min(2, len(earlier))), random):
         golden.advance(cut)
     assert compare_histories(golden)

@@ -103,11 +103,11 @@ def fold_changes(changes: pa.Table) -> pa.Table:
     came, gone = (changes.filter(pc.is_valid(changes[side])) for side in ("after", "before"))
     # Equal rows go one by one.
     ends: dict[str, deque[int]] = defaultdict(deque)
-    for ts, row in zip(gone["commit_ts"].to_pylist(), gone["before"].to_pylist(), strict=True):
-        ends[repr(row)].append(ts)
+    for ts, row in zip(gone["commit_ts"].to_pylist(), _list_images(gone["before"]), strict=True):
+        ends[row].append(ts)
     until = []
-    for ts, row in zip(came["commit_ts"].to_pylist(), came["after"].to_pylist(), strict=True):
-        ending = ends[repr(row)].popleft() if ends[repr(row)] else None
+    for ts, row in zip(came["commit_ts"].to_pylist(), _list_images(came["after"]), strict=True):
+        ending = ends[row].popleft() if ends[row] else None
         # No row goes that is not there.
         assert ending is None or ts <= ending, row
         until.append(ending)
@@ -120,6 +120,15 @@ def fold_changes(changes: pa.Table) -> pa.Table:
         OPERATION: pa.nulls(len(images), pa.string()),
     }
     return pa.table([*images.flatten(), *own.values()], [*names, *own])
+
+
+def _list_images(images: pa.ChunkedArray) -> list[str]:
+    """Return images in a form that tells them apart; Python has no year 0."""
+    fields = images.combine_chunks().flatten()
+    values = (
+        f.view(f"int{f.type.bit_width}") if pa.types.is_temporal(f.type) else f for f in fields
+    )
+    return list(map(repr, zip(*(each.to_pylist() for each in values), strict=True)))
 
 
 def print_rows(columns: Mapping[str, Stored], schema: TableSchema) -> list[bytes]:
