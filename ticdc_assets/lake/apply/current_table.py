@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -226,12 +225,3 @@ def _same(column: DeltaColumn, value: Column) -> Column:
 
 def _get(name: str) -> Column:
     return F.col(quote_identifier(name))
-
-
-def make_nullable(type: pa.DataType) -> pa.DataType:
-    """Return the type of a column in which everything may be NULL: Spark infers that less is."""
-    if pa.types.is_list(type):
-        return pa.list_(pa.field("element", type.value_type))
-    if pa.types.is_struct(type):
-        return pa.struct([pa.field(each.name, make_nullable(each.type)) for each in type])
-    return pa.map_(type.key_type, type.item_type) if pa.types.is_map(type) else type

@@ -6,7 +6,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 
 from ticdc_assets.errors import CONTENT_ERRORS, ConfigError, describe_content_error
-from ticdc_assets.lake.apply.stopped_jobs import find_stop_reason
 
 TABLE_ERRORS: tuple[type[Exception], ...] = (*CONTENT_ERRORS, PySparkException, Py4JJavaError)
 # SQLSTATE classes 21 (cardinality violation) and 22 (data exception): a row is at fault.
@@ -27,7 +26,6 @@ def find_pause_reason(error: Exception) -> str | None:
     if not isinstance(error, PySparkException | Py4JJavaError):
         return describe_content_error(error)
     text = str(error).strip()
-    reason = find_stop_reason(text)
-    if reason is None and (isinstance(error, AnalysisException) or _ROW_ERROR.search(text)):
+    if isinstance(error, AnalysisException) or _ROW_ERROR.search(text):
         return f"Spark does not accept it: {text.splitlines()[0]}"
-    return reason
+    return None

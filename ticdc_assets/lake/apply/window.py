@@ -1,15 +1,10 @@
 """Prepare a window: select its pending rows and plan the work of each table; write nothing."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-
-from pyspark.sql import DataFrame
+from functools import cached_property
 
 from ticdc_assets.lake.apply.control_events import ControlEvents, StatedSchemas
-from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.engine import Engine
-from ticdc_assets.lake.apply.frames import Frames
-from ticdc_assets.lake.apply.pending_frames import PendingFrames
 from ticdc_assets.lake.apply.pending_rows import (
     PendingRows,
     Window,
@@ -17,7 +12,6 @@ from ticdc_assets.lake.apply.pending_rows import (
     sample_row,
 )
 from ticdc_assets.lake.apply.row_groups import GROUPED, GroupOptions, group_rows
-from ticdc_assets.lake.columns.inexact import read_entries
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.delta_log import count_newest_rows
 from ticdc_assets.lake.store.lake import LakeSession
@@ -39,16 +33,16 @@ _FEW_BYTES = 64 << 20
 class PreparedWindow:
     """A planned window: the snapshot it starts from, its pending rows and its plan.
 
-    The snapshot has the tables that loads begin, too.  `frames` are the tables as data frames.
+    The snapshot has the tables that loads begin, too.
     """
 
+    lake: LakeSession
     start: Snapshot
     rows: PendingRows
     # How many there are.
     row_count: int
     plan: Plan
     engine: Engine
-    frames: Frames
 
     @property
     def has_few_rows(self) -> bool:
@@ -58,7 +52,7 @@ class PreparedWindow:
     @cached_property
     def may_lack_changes(self) -> bool:
         """Whether a change was left out, so that an insert may be of a key that is still there."""
-        lake = self.frames.lake
+        lake = self.lake
         if lake.feed.may_lack_deletes or self.start.state.skipped_ddls:
             return True
         return count_newest_rows(LakeReader(lake.location), "quarantine") > 0
@@ -104,10 +98,6 @@ def prepare_window(
     )
     loaded = {load.incarnation: load.version for load in loads}
     start = replace(start, versions={**start.versions, **loaded})
-    frames = Frames(
-        *(lake, batch, PendingFrames(lake, rows), plan.work),
-        *(partial(read_rows, lake, start), stream_rules.redecode),
-    )
     count = sum(group.rows for group in groups)
     engine = Engine(
         lake.location,
@@ -115,22 +105,7 @@ def prepare_window(
         stream_rules.redecode,
         updates_split=not feed.output_raw_change_event,
     )
-    return PreparedWindow(start, rows, count, plan, engine, frames)
-
-
-def read_rows(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> DataFrame | None:
-    """Read a table's rows at a snapshot, with their entries; None if it had no Delta table."""
-    version = snapshot.versions.get(incarnation)
-    if version is None:
-        return None
-    return read_entries(CurrentTable(lake, incarnation).rows(version))
-
-
-def read_old_rows(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> DataFrame | None:
-    """Read a table at an old snapshot; raise `FilesGone` if it is there no more."""
-    if not has_files(lake, snapshot, incarnation):
-        raise FilesGone(incarnation, snapshot.versions[incarnation])
-    return read_rows(lake, snapshot, incarnation)
+    return PreparedWindow(lake, start, rows, count, plan, engine)
 
 
 def has_files(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> bool:
@@ -147,6 +122,4 @@ def prepare_reading(
     reader = LakeReader(lake.location)
     is_new = {"commit_ts": start.ts, "batch": start.batch}
     with sized_for(lake, small=reader.is_small(reader.open("events"), is_new)):
-        window = prepare_window(lake, start, control, ts, batch)
-    window.frames.read_start = partial(read_old_rows, lake, window.start)
-    return window
+        return prepare_window(lake, start, control, ts, batch)
