@@ -90,8 +90,10 @@ def format_lines(rows: DataFrame, schema: TableSchema, *, by_key: bool) -> Itera
     keys = [names[column.name] for column in list_key_columns(schema)] if by_key else []
     ordering = [f"key_{number}" for number in range(len(keys))]
     fields = [f"{name} {types[key]}" for name, key in zip(ordering, keys, strict=True)]
-    format = partial(_format_batches, schema, keys)
-    lines = rows.mapInArrow(format, ", ".join([*fields, f"{_LINE} binary"]))
+    format = partial(_format_batches, schema, rows.columns, keys)
+    # Spark would take a dot in a name for the way to a field.
+    placed = rows.toDF(*(f"c{place}" for place in range(len(rows.columns))))
+    lines = placed.mapInArrow(format, ", ".join([*fields, f"{_LINE} binary"]))
     # A global sort would do all the work twice: Spark samples its input first.
     found = lines.repartition(1).sortWithinPartitions(*ordering, _LINE).select(_LINE)
     for row in found.toLocalIterator():
@@ -99,11 +101,11 @@ def format_lines(rows: DataFrame, schema: TableSchema, *, by_key: bool) -> Itera
 
 
 def _format_batches(
-    schema: TableSchema, keys: list[str], batches: Iterable[pa.RecordBatch]
+    schema: TableSchema, names: list[str], keys: list[str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
+    ordering = [f"key_{number}" for number in range(len(keys))]
     for batch in batches:
-        block = dict(zip(batch.schema.names, batch.columns, strict=True))
+        block = dict(zip(names, batch.columns, strict=True))
         (lines,) = format_blocks([block], schema)
         columns = [*(block[key] for key in keys), pa.array(lines, pa.binary())]
-        names = [*(f"key_{number}" for number in range(len(keys))), _LINE]
-        yield pa.RecordBatch.from_arrays(columns, names)
+        yield pa.RecordBatch.from_arrays(columns, [*ordering, _LINE])
