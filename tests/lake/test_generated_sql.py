@@ -1,6 +1,5 @@
 """Spark reads every SQL text that the lake generates as it was meant, whatever people write."""
 
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest.mock import MagicMock, patch
 
@@ -8,18 +7,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from tests.lake.canal import FEED
 from tests.lake.parsed_sql import Parser, Recorder, Text, substitute
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.apply import current_table, frames, table_features
+from ticdc_assets.lake.apply import current_table, table_features
 from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.apply.frames import Frames
-from ticdc_assets.lake.columns.escaped_text import escape_name
-from ticdc_assets.lake.columns.reading import name_fields, parse_images
-from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.events import quarantine
 from ticdc_assets.lake.events.event_commits import Decoded, EventCommits, select_of_paths
 from ticdc_assets.lake.store import small_tables
@@ -121,9 +115,8 @@ def map_words(words: Words) -> dict[str, str]:
     }
     comments = map(replace_surrogates, words.comments)
     mapped |= dict(zip(PLAIN.comments, comments, strict=True))
-    # A comment contains the member in quotes, and `events` the quoted name in lower case.
+    # A comment contains the member in quotes.
     mapped[PLAIN.member] = words.member.replace("'", "''")
-    mapped[PLAIN.table] = fold_name(words.table).replace("`", "``")
     return mapped | {PLAIN.folder: words.folder, PLAIN.path: words.path}
 
 
@@ -170,13 +163,6 @@ def generate(words: Words) -> list[Text]:
         change_columns(table, words)
         table.merge(session.rows, before)
         table.restore(2)
-        work = Frames(lake, 3, session.rows, {}, MagicMock())
-        work.empty(after)
-        changes = {"count_changes": MagicMock(), "number_sender_passes": MagicMock()}
-        with patch.multiple(frames, **changes), patch.object(F, "broadcast"):
-            segment = MagicMock(step=SimpleNamespace(schema=after), is_ordered_by_arrival=False)
-            work.count_copies(segment, session.rows)
-        write_images(after)
     with reading, patch.object(quarantine, "LakeReader"):
         quarantine.update_quarantine(lake, 1, {words.path: 2}, of_records=False)
     EventCommits(lake, 1).commit(Decoded(replaced=select_of_paths([words.path, "b"])), [(1, 1)])
@@ -218,22 +204,3 @@ def test_texts_about_a_table_mean_what_they_should(meaning: Meaning, words: Word
     plain = generate(PLAIN)
     assert all(any(word in sql for _, sql in plain) for word in map_words(PLAIN))
     meaning.check(generate(words), plain, words)
-
-
-@few
-@given(_words)
-@example(WORST)
-def test_images_are_parsed_by_the_names_of_columns(spark: SparkSession, words: Words) -> None:
-    schema, _ = make_schemas(words)
-    names = [column.name for column in schema.columns]
-    recorder = Recorder()
-    with recorder.columns():
-        image = parse_images(schema, F.lit("{}"), F.lit(True))
-    parser = Parser(spark)
-    stated = [
-        [field["name"] for field in parser.parse(text)["fields"]][:-1] for text in recorder.texts
-    ]
-    assert names in stated
-    assert all(each in (names, [escape_name(name) for name in names]) for each in stated)
-    (field,) = spark.range(1).select(image.alias("image")).schema
-    assert field.dataType.names[:-1] == name_fields(schema)

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from tests.lake.reading import read_lines
 from tests.reference.golden_feeds import feed_of, messages
@@ -29,10 +28,6 @@ from ticdc_assets.events import (
 )
 from ticdc_assets.events.row_image import dump, load
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.apply.row_mismatches import find_mismatch
-from ticdc_assets.lake.columns.escaped_text import has_undecodable_text
-from ticdc_assets.lake.columns.reading import name_values, parse_images, type_columns
-from ticdc_assets.lake.columns.writing import write_images
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
@@ -43,6 +38,8 @@ from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.lake.views.ledger import build_ledger
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.replay import ModelReplay
+from ticdc_assets.rows.images import ImageReader, Images
+from ticdc_assets.rows.left_out import find_mismatches
 from ticdc_assets.schema.types.mysql_type import parse_type
 from ticdc_assets.stream.reading import read_topic_events
 
@@ -210,23 +207,19 @@ def alter(lake: LakeSession, incarnation: str, version: int) -> tuple[str, dict[
     return file.path, stored.slice(at, 1).to_pylist()[0]
 
 
-def test_rows_of_every_type_are_verified_as_spark_types_them(spark: SparkSession) -> None:
+def test_rows_of_every_type_are_verified_as_they_are_stored() -> None:
     types = map(parse_type, MAKERS)
     schema = TableSchema("d", "t", tuple(Column(f"c{n}", type) for n, type in enumerate(types)))
     random = Random(7)
     rows = [make_row(random) for _ in range(300)]
+    after = pa.array([dump(texts) for texts, _ in rows])
+    none = pa.nulls(len(rows), pa.string())
     # Every tenth checksum is wrong.
-    events = [
-        (n, dump(texts), (1, False, crc ^ (n % 10 == 0), 0)) for n, (texts, crc) in enumerate(rows)
+    stated = [
+        {"version": 1, "corrupted": False, "current": crc ^ (n % 10 == 0), "previous": 0}
+        for n, (_, crc) in enumerate(rows)
     ]
-    columns = "n int, after string, checksum struct<version: int, corrupted: boolean,"
-    frame = spark.createDataFrame(events, f"{columns} current: bigint, previous: bigint>")
-    escaped = has_undecodable_text(F.col("after"))
-    parsed = parse_images(schema, F.col("after"), escaped)
-    frame = frame.select("*", parsed.alias("p"), F.lit(None).cast("string").alias("before"))
-    typed = type_columns(schema, F.col("p"), escaped, member_names=False)
-    frame = frame.withColumn("typed", F.struct(*name_values(typed)))
-    row = write_images(schema, F.col("typed").getField)
-    found = frame.select("n", find_mismatch(schema, F.lit(False), row).alias("mismatch"))
-    wrong = {row["n"] for row in found.collect() if row["mismatch"] is not None}
-    assert wrong == set(range(0, 300, 10))
+    events = pa.table({"before": none, "after": after, "checksum": stated})
+    _, new = ImageReader(schema, None, member_names=False).read(Images(none, after))
+    key_only = pa.array([False] * len(rows))
+    assert set(find_mismatches(events, new, key_only, schema)) == set(range(0, 300, 10))

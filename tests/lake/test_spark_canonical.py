@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED
-from tests.lake.texts import CASES
 from tests.lake.upstream_copy import type_images
+from tests.rows.texts import CASES
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.row_image import EITHER

@@ -3,18 +3,22 @@
 import struct
 from datetime import date, datetime
 from decimal import Decimal
+from random import Random
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.rows import texts as texts_of
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import ColumnType
+from ticdc_assets.events.escaped_text import is_utf8
 from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.rows.columns import get_arrow_type
 from ticdc_assets.rows.stored import read_stored
 from ticdc_assets.rows.typing import TextTyper
+from ticdc_assets.schema.types.mysql_type import parse_type
 from ticdc_assets.schema.types.value_reader import make_reader
 
 TYPES = [
@@ -128,7 +132,7 @@ def _check_value(text: str | None, value: object, exact_text: str | None, type: 
             case "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "year":
                 assert value == int(text)
             case "vector":
-                numbers = [float(part) for part in text[1:-1].split(",") if part.strip()]
+                numbers = [float(part.strip()) for part in text[1:-1].split(",") if part.strip()]
                 assert value == [struct.unpack("<f", struct.pack("<f", n))[0] for n in numbers]
         return
     first = text.partition(EITHER)[0]
@@ -161,3 +165,28 @@ def test_bytes_that_are_not_utf8_stay_in_the_exact_text(type):
     assert typed.stored.values.to_pylist() == ["a?\\", "plain", None]
     assert typed.stored.exact.to_pylist() == ["a\\xff\\x5c", None, None]
     assert read_stored(typed.stored, type) == texts
+
+
+CASES = [
+    *((parse_type(name), texts) for name, texts in texts_of.CASES.items()),
+    *((ColumnType(name), texts) for name, texts in texts_of.UNKNOWN.items()),
+]
+ALPHABET = "0123456789+-.eE: \n,=abAB[]/xnf\t\u00a0é１\\"
+
+
+@pytest.mark.parametrize(("type", "texts"), CASES, ids=lambda each: str(each)[:40])
+@pytest.mark.parametrize("member_names", [False, True])
+def test_odd_texts_of_every_type_are_what_the_definition_reads(type, texts, member_names):
+    plain = [text for text in texts if is_utf8(text)]
+    check(plain, type, member_names=member_names)
+    random = Random(len(texts))
+    check([mutate(random, plain) for _ in range(300)], type, member_names=member_names)
+
+
+def mutate(random: Random, texts: list[str]) -> str:
+    """Insert, delete or replace a few letters of a text."""
+    letters = list(random.choice(texts))
+    for _ in range(random.choice((0, 1, 1, 2, 3))):
+        at = random.randrange(len(letters) + 1)
+        letters[at : at + random.randrange(2)] = random.choice(("", random.choice(ALPHABET)))
+    return "".join(letters)
