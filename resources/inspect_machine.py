@@ -28,8 +28,8 @@ from ticdc_assets.lake.store.contracts import CONTRACTS, LATER_CONTRACTS
 from ticdc_assets.lake.store.json_files import write_json_file
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import open_folder
-from ticdc_assets.lake.views.status import read_lake_state
 from ticdc_assets.safe_text import describe_error, remember_secrets_in
+from ticdc_assets.views.status import read_lake_state
 
 _CORRECT = "correct it, or remove it"
 _WRITABLE = f"let this user write there, or name another place by {LAKE} or --lake"

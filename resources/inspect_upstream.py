@@ -9,11 +9,11 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import compose
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.upstream.ddl_jobs import explain_hidden_jobs
-from ticdc_assets.lake.upstream.snapshot import RowsUnreadable, TableUnreadable, UpstreamRows
-from ticdc_assets.lake.upstream.sql import SYSTEM_DATABASES, decode, quote
 from ticdc_assets.schema.catalog import TableKey, table_key
 from ticdc_assets.stream.routing import passes_filter
+from ticdc_assets.upstream.ddl_jobs import explain_hidden_jobs
+from ticdc_assets.upstream.snapshot import RowsUnreadable, TableUnreadable, UpstreamRows
+from ticdc_assets.upstream.sql import SYSTEM_DATABASES, decode, quote
 
 _GRANT = "grant the user SELECT on the tables of the changefeed"
 _OTHER = "grant the user SELECT on them, or declare the database that the changefeed reads"

@@ -16,8 +16,8 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.tso import physical_ms
 from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.views.status import LakeState, SourceState, read_lake_state
 from ticdc_assets.protocols.registry import get_ordering
+from ticdc_assets.views.status import LakeState, SourceState, read_lake_state
 
 _METADATA = "metadata"
 # How far watermarks alone are ahead of the lake at most, where runs apply them: the sensor waits,

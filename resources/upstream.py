@@ -21,7 +21,8 @@ from resources.reference import read_reference
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.upstream.snapshot import (
+from ticdc_assets.safe_text import describe_error
+from ticdc_assets.upstream.snapshot import (
     Pace,
     Row,
     RowsUnreadable,
@@ -31,7 +32,6 @@ from ticdc_assets.lake.upstream.snapshot import (
     UpstreamRows,
     UpstreamSnapshot,
 )
-from ticdc_assets.safe_text import describe_error
 
 # In seconds.  A query reads a bounded range of a table; without an index on it, the whole table.
 _CONNECT_TIMEOUT = 10

@@ -13,8 +13,8 @@ import pytest
 from ticdc_assets.cli import records
 from ticdc_assets.cli.command_line import make_parser
 from ticdc_assets.cli.output import encode_record
-from ticdc_assets.lake.views.status import ChangefeedState
 from ticdc_assets.stream.problem import Kind
+from ticdc_assets.views.status import ChangefeedState
 
 DOCUMENT = (Path(__file__).parents[1] / "docs" / "cli-json.md").read_text()
 SECTIONS = dict(re.findall(r"(?ms)^## `(\w+)`\n(.*?)(?=^## |\Z)", DOCUMENT))

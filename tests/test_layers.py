@@ -25,9 +25,12 @@ ARROWS: dict[str, set[str]] = {
     "run": {"resources"},
     "checks": {"resources", "naming"},
     "naming": {"changefeed"},
-    "cli": {"resources", "lake", "demo", "reference"},
-    "resources": {"lake"},
-    "lake": {"rows", "dumpling"},
+    "cli": {"resources", "demo", "reference"},
+    "resources": {"verify"},
+    "verify": {"views"},
+    "views": {"lake"},
+    "lake": {"rows", "upstream"},
+    "upstream": {"dumpling"},
     "rows": {"plan"},
     "dumpling": {"protocols"},
     "plan": {"stream"},
@@ -47,12 +50,12 @@ ARROWS: dict[str, set[str]] = {
 ENGINES = {"pyspark", "delta", "dagster", "dagster_pyspark", "dagster_aws", "pandas"}
 # The Dagster shell, and resources, some of which are Dagster resources.
 WITH_DAGSTER = {"definitions", "sensors", "assets", "checks", "naming", "resources"}
-WITH_SPARK = {"cli", "lake", "run", *WITH_DAGSTER}
+WITH_SPARK = {"cli", "lake", "views", "verify", "run", *WITH_DAGSTER}
 # Checks use pandera, which imports pandas.
 WITH_PANDAS = {"definitions", "sensors", "assets", "checks"}
 # Modules that may import Spark themselves: the lake, its checks, and the session's resources.
 IMPORTS_SPARK = (
-    *("ticdc_assets.lake", "ticdc_assets.checks"),
+    *("ticdc_assets.lake", "ticdc_assets.views", "ticdc_assets.verify", "ticdc_assets.checks"),
     *("resources.spark", "resources.spark_worker", "resources.shared_session"),
     *("resources.exercise", "resources.deployment"),
 )

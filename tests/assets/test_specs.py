@@ -20,8 +20,8 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.lake.log.applied_row import RowCounts
 from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.views.preview import Preview
 from ticdc_assets.stream.limits import describe_limits
+from ticdc_assets.views.preview import Preview
 
 FEED = replace(
     changefeed_from_uri("s3://bucket/prefix?protocol=csv&flush-interval=1m", id="shop"),

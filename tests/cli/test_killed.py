@@ -24,8 +24,8 @@ from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.rows.lines import format_blocks
+from ticdc_assets.views.asof import as_of
 
 _TABLES, _ROWS = 4, 300
 ROWS = [(str(n), f"text {n}") for n in range(_ROWS)]

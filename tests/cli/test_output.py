@@ -15,9 +15,9 @@ from ticdc_assets.cli.show import format_paths, format_tables, make_table
 from ticdc_assets.events import FilePosition
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.views.overview import TableOverview
 from ticdc_assets.safe_text import escape_control
 from ticdc_assets.stream.problem import Problem
+from ticdc_assets.views.overview import TableOverview
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from resources import reading
 from tests.cli.conftest import Run, Shop
 from ticdc_assets.demo import encode_truth
-from ticdc_assets.lake.views import asof
+from ticdc_assets.views import asof
 
 TABLE = "shop.orders"
 PROJECT = Path(__file__).resolve().parents[2]

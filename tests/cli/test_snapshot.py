@@ -15,10 +15,10 @@ from ticdc_assets.demo import encode_truth
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.views import export
-from ticdc_assets.lake.views.asof import AsOfView, as_of
-from ticdc_assets.lake.views.export import Exporter
-from ticdc_assets.lake.views.large_tables import format_lines
+from ticdc_assets.views import export
+from ticdc_assets.views.asof import AsOfView, as_of
+from ticdc_assets.views.export import Exporter
+from ticdc_assets.views.large_tables import format_lines
 
 
 def read_exported(

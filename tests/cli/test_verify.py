@@ -14,7 +14,7 @@ from tests.mariadb_server import MariaDb
 from tests.servers import HOST
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import load_changefeeds
-from ticdc_assets.lake.verify import table
+from ticdc_assets.verify import table
 
 DDL = "CREATE TABLE goods (id int NOT NULL PRIMARY KEY, title varchar(20))"
 TITLES = ["one", "two", "three"]

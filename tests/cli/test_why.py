@@ -13,9 +13,9 @@ from ticdc_assets.demo import encode_truth
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.views.names import LakeNames
-from ticdc_assets.lake.views.overview import read_schema_versions
-from ticdc_assets.lake.views.row_history import RowHistories
+from ticdc_assets.views.names import LakeNames
+from ticdc_assets.views.overview import read_schema_versions
+from ticdc_assets.views.row_history import RowHistories
 
 Row = dict[str, str | None]
 

@@ -13,8 +13,9 @@ from tests.dumpling.test_round_trip import DIALECTS, read
 from ticdc_assets.dumpling import columnar, sql_reader
 from ticdc_assets.dumpling.path import parse_path
 from ticdc_assets.dumpling.reader import Range
-from ticdc_assets.dumpling.rows import RowAdder, unescape_text
+from ticdc_assets.dumpling.rows import RowAdder
 from ticdc_assets.events import Column, ColumnType, TableSchema
+from ticdc_assets.events.escaped_text import unescape_text
 
 SCHEMA = TableSchema(
     "d",

@@ -38,9 +38,9 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.work_size import FEW_ROWS
-from ticdc_assets.lake.views.asof import as_of
-from ticdc_assets.lake.views.ledger import build_ledger
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.views.asof import as_of
+from ticdc_assets.views.ledger import build_ledger
 
 # The tables that a stage writes, and the most files that one run adds there.
 STAGES = {

@@ -9,8 +9,8 @@ from typing import Any
 from resources.upstream import UpstreamDatabase
 from tests.mariadb_server import MariaDb
 from ticdc_assets.events import Column, TableSchema
-from ticdc_assets.lake.upstream.snapshot import TableUnreadable, UpstreamRows
-from ticdc_assets.lake.upstream.sql import quote, quote_text
+from ticdc_assets.upstream.snapshot import TableUnreadable, UpstreamRows
+from ticdc_assets.upstream.sql import quote, quote_text
 
 Row = dict[str, str | None]
 # TiDB keeps texts of all charsets but GBK as UTF-8.

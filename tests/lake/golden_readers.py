@@ -23,9 +23,9 @@ from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.rows.column_moves import can_widen
+from ticdc_assets.views.asof import as_of
 
 _THREADS = 4
 _MAPPED_CHARACTERS = " ,;{}()\n\t="

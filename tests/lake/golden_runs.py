@@ -44,12 +44,12 @@ from tests.truth import Name, TrueTable, truth
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.advance import AdvanceResult, FolderSource, RecordSource, Source, advance
 from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.stream.reading import read_topic_events
 from ticdc_assets.stream.resolved_ts import ResolvedTsTracker
+from ticdc_assets.views.asof import AsOfView, as_of
 
 _THREADS = 4
 _KINDS = {

@@ -19,8 +19,8 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.lake.store.writer import LakeWriter
-from ticdc_assets.lake.views.asof import AsOfView, as_of
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.views.asof import AsOfView, as_of
 
 FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="random")
 

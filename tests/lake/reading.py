@@ -3,9 +3,9 @@
 from zlib import crc32
 
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.views.asof import AsOfView
-from ticdc_assets.lake.views.large_tables import format_lines
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.views.asof import AsOfView
+from ticdc_assets.views.large_tables import format_lines
 
 # Spark reads one of this many tables.
 _ONE_OF = 6

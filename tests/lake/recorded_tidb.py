@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ticdc_assets.lake.upstream.snapshot import (
+from ticdc_assets.upstream.snapshot import (
     Pace,
     Row,
     RowsUnreadable,

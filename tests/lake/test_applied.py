@@ -10,7 +10,7 @@ from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.views.asof import as_of
+from ticdc_assets.views.asof import as_of
 
 
 def test_a_watermark_before_the_first_table_makes_a_snapshot(

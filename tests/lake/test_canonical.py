@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from resources.upstream import UpstreamDatabase
 from tests.mariadb_server import MariaDb
 from ticdc_assets.events import Column, TableSchema
-from ticdc_assets.lake.verify.canonical import (
+from ticdc_assets.rows.columns import list_delta_columns
+from ticdc_assets.schema.types.float_text import round_to_float32
+from ticdc_assets.schema.types.mysql_type import parse_type
+from ticdc_assets.verify.canonical import (
     ComparedColumn,
     format_canonical,
     hash_values,
     make_canonical,
     shorten,
 )
-from ticdc_assets.lake.verify.upstream_sql import HashSql
-from ticdc_assets.rows.columns import list_delta_columns
-from ticdc_assets.schema.types.float_text import round_to_float32
-from ticdc_assets.schema.types.mysql_type import parse_type
+from ticdc_assets.verify.upstream_sql import HashSql
 
 Values = st.SearchStrategy[Any]
 

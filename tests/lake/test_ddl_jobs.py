@@ -15,15 +15,15 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.load import upstream_source
 from ticdc_assets.lake.load.upstream_source import UpstreamTable, open_upstream_source
-from ticdc_assets.lake.upstream.ddl_jobs import find_unfinished
-from ticdc_assets.lake.upstream.definition import read_definition, read_definition_at
-from ticdc_assets.lake.upstream.snapshot import (
+from ticdc_assets.schema.catalog import SchemaCatalog
+from ticdc_assets.upstream.ddl_jobs import find_unfinished
+from ticdc_assets.upstream.definition import read_definition, read_definition_at
+from ticdc_assets.upstream.snapshot import (
     RowsUnreadable,
     TableUnreadable,
     UpstreamError,
     UpstreamSnapshot,
 )
-from ticdc_assets.schema.catalog import SchemaCatalog
 
 RECORDINGS = read_recordings()
 DROP_COLUMN = RECORDINGS["alter table t drop column v"]

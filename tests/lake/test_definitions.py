@@ -35,13 +35,13 @@ from ticdc_assets.lake.log.definitions import read_definitions
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
-from ticdc_assets.lake.upstream.definition import read_definition
-from ticdc_assets.lake.upstream.snapshot import OpenUpstream, SnapshotTooOld
-from ticdc_assets.lake.views.asof import as_of
-from ticdc_assets.lake.views.ledger import build_ledger
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.storage_sink.path import Layout
+from ticdc_assets.upstream.definition import read_definition
+from ticdc_assets.upstream.snapshot import OpenUpstream, SnapshotTooOld
+from ticdc_assets.views.asof import as_of
+from ticdc_assets.views.ledger import build_ledger
 
 # What upstream keeps is younger.
 OLDEST = 30

@@ -42,12 +42,12 @@ from ticdc_assets.lake.events.large_rows import LargeRows, lacks_row
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
-from ticdc_assets.lake.upstream.snapshot import UpstreamRows
-from ticdc_assets.lake.views.ledger import build_ledger
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.reference.row_lines import encode_rows
 from ticdc_assets.stream.reading import read_topic_events
+from ticdc_assets.upstream.snapshot import UpstreamRows
+from ticdc_assets.views.ledger import build_ledger
 
 PROTOCOLS = ("open-protocol", "canal-json-ext", "simple-json", "simple-avro")
 DATASETS = [f"{w}/{p}-handle-key-only" for w in ("types", "lifecycle") for p in PROTOCOLS]

@@ -30,7 +30,7 @@ from ticdc_assets.lake.load.load import load_tables
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.views.ledger import build_ledger
+from ticdc_assets.views.ledger import build_ledger
 
 # Every DDL, with a changefeed that begins after the export; and one that was applied before it.
 USUAL = "lifecycle/canal-json-ext"

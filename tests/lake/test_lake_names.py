@@ -15,10 +15,10 @@ from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.contracts import CONTRACTS
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.views.names import LakeNames
-from ticdc_assets.lake.views.tables_at import TablesAt
 from ticdc_assets.plan.state import Incarnation, State, UnknownTable
 from ticdc_assets.schema.catalog import CatalogState, key_of
+from ticdc_assets.views.names import LakeNames
+from ticdc_assets.views.tables_at import TablesAt
 
 URI = "kafka://h:9092/t?protocol=simple"
 LAST = 470745045728493569

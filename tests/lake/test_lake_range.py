@@ -16,8 +16,8 @@ from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.contracts import CONTRACTS
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.views.lake_range import require_in_range
 from ticdc_assets.plan.state import State
+from ticdc_assets.views.lake_range import require_in_range
 
 MS = 1795749826123
 FIRST, LAST = compose(MS, 9), compose(MS + 60_000, 3)

@@ -20,12 +20,12 @@ from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
-from ticdc_assets.lake.upstream.snapshot import OpenUpstream, SnapshotTooOld
-from ticdc_assets.lake.views.asof import as_of
-from ticdc_assets.lake.views.ledger import build_ledger
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.stream.problem import KEY_ONLY
+from ticdc_assets.upstream.snapshot import OpenUpstream, SnapshotTooOld
+from ticdc_assets.views.asof import as_of
+from ticdc_assets.views.ledger import build_ledger
 
 CREATE = "CREATE TABLE `a` (`id` INT PRIMARY KEY, `v` VARCHAR(20))"
 

@@ -24,10 +24,10 @@ from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
-from ticdc_assets.lake.views.asof import as_of
-from ticdc_assets.lake.views.ledger import Ledger, build_ledger
 from ticdc_assets.stream.problem import CREATE_NOT_SENT
 from ticdc_assets.stream.reading import read_folder_events
+from ticdc_assets.views.asof import as_of
+from ticdc_assets.views.ledger import Ledger, build_ledger
 
 
 class Kept(NamedTuple):

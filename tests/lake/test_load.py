@@ -31,9 +31,9 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.plan.load import Load
 from ticdc_assets.rows.lines import format_blocks
+from ticdc_assets.views.asof import as_of
 
 # Types, zero dates, names that need quotes, and a table without a key.
 GOLDEN = {"sql": ("t_bin", "t_int", "t_time", "t_enum", "Order"), "parquet": ("t_dec", "t_nopk")}

@@ -31,11 +31,11 @@ from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
-from ticdc_assets.lake.upstream.snapshot import Pace, Reader, Row, UpstreamSnapshot
-from ticdc_assets.lake.verify.verify import Environment, verify
-from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.plan.load import Load
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.upstream.snapshot import Pace, Reader, Row, UpstreamSnapshot
+from ticdc_assets.verify.verify import Environment, verify
+from ticdc_assets.views.asof import as_of
 
 TSO = 470608231338082304
 KEYED = replace(FEED, start_ts=1)

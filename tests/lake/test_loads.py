@@ -21,8 +21,8 @@ from ticdc_assets.lake.store.contracts import EVENTS, LOADS
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.writer import LakeWriter
-from ticdc_assets.lake.views.loaded_rows import find_loaded_rows
-from ticdc_assets.lake.views.overview import SchemaVersionRow
+from ticdc_assets.views.loaded_rows import find_loaded_rows
+from ticdc_assets.views.overview import SchemaVersionRow
 
 SIMPLE = changefeed_from_uri("kafka://h:9092/t?protocol=simple", id="f")
 CANAL = changefeed_from_uri("kafka://h:9092/t?protocol=canal-json", id="f")

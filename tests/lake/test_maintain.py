@@ -25,8 +25,8 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
-from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.views.asof import as_of
 
 DAY = 24 * 60 * 60
 

@@ -24,10 +24,10 @@ from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.data_files import WrittenFile, write_data_file
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.views.asof import as_of
-from ticdc_assets.lake.views.preview import PreviewedTable, preview_tables
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.views.asof import as_of
+from ticdc_assets.views.preview import PreviewedTable, preview_tables
 
 # What Delta, Spark and the lake call columns of their own, and signs that mean something to them.
 NAMES = [

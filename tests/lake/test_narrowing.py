@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lake.test_canonical import compared
-from ticdc_assets.lake.verify import narrowing
-from ticdc_assets.lake.verify.narrowing import compare_sums, find_different_rows, plan_hashes
-from ticdc_assets.lake.verify.side import Comparison, Span, Texts
-from ticdc_assets.lake.verify.small_lake import SmallLakeSide
+from ticdc_assets.verify import narrowing
+from ticdc_assets.verify.narrowing import compare_sums, find_different_rows, plan_hashes
+from ticdc_assets.verify.side import Comparison, Span, Texts
+from ticdc_assets.verify.small_lake import SmallLakeSide
 
 KEYED = Comparison("d", "t", (key := compared("bigint"), value := compared("int")), (key,), key)
 HASHED = Comparison("d", "t", (key, value), (key,), None)

@@ -38,8 +38,8 @@ from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.window import prepare_window
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.views.table_rows import ComputedTables, KeptTables, StoredTables
 from ticdc_assets.rows.lines import format_columns
+from ticdc_assets.views.table_rows import ComputedTables, KeptTables, StoredTables
 
 
 def composed(history_lake: HistoryLake, random: Random, windows: int) -> int:

@@ -33,15 +33,15 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.lake.verify.sampled_rows import SampleVerifier
-from ticdc_assets.lake.views.asof import as_of
-from ticdc_assets.lake.views.ledger import build_ledger
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.reference.replay import ModelReplay
 from ticdc_assets.rows.images import ImageReader, Images
 from ticdc_assets.rows.left_out import find_mismatches
 from ticdc_assets.schema.types.mysql_type import parse_type
 from ticdc_assets.stream.reading import read_topic_events
+from ticdc_assets.verify.sampled_rows import SampleVerifier
+from ticdc_assets.views.asof import as_of
+from ticdc_assets.views.ledger import build_ledger
 
 # Of some of their values the messages hold the text as it is.
 TABLES = ("t_str", "t_json", "t_def", "t_cpk")

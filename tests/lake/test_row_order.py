@@ -4,8 +4,8 @@ from pyspark.sql import SparkSession
 
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.events.row_image import dump
-from ticdc_assets.lake.views.large_tables import format_lines
 from ticdc_assets.rows.lines import sort_by_key
+from ticdc_assets.views.large_tables import format_lines
 
 COLUMNS = (
     Column("note", ColumnType("varchar", length=20)),

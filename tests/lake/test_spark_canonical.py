@@ -14,17 +14,17 @@ from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.verify.canonical import ComparedColumn, hash_values, make_canonical
-from ticdc_assets.lake.verify.lake_hashes import write_canonical, write_hash
-from ticdc_assets.lake.verify.side import Comparison, Span
-from ticdc_assets.lake.verify.small_lake import SmallLakeSide
-from ticdc_assets.lake.verify.spark_lake import SparkLakeSide
-from ticdc_assets.lake.views.large_tables import make_frame
 from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
 from ticdc_assets.rows.table_rows import Rows
 from ticdc_assets.schema.types.mysql_type import parse_type
 from ticdc_assets.schema.types.value_reader import make_reader
 from ticdc_assets.schema.types.value_writer import make_writer
+from ticdc_assets.verify.canonical import ComparedColumn, hash_values, make_canonical
+from ticdc_assets.verify.lake_hashes import write_canonical, write_hash
+from ticdc_assets.verify.side import Comparison, Span
+from ticdc_assets.verify.small_lake import SmallLakeSide
+from ticdc_assets.verify.spark_lake import SparkLakeSide
+from ticdc_assets.views.large_tables import make_frame
 
 
 def test_spark_computes_the_texts_and_the_hash_that_we_compute(spark: SparkSession) -> None:

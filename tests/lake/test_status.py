@@ -14,14 +14,14 @@ from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.writer import LakeWriter
-from ticdc_assets.lake.views.status import (
+from ticdc_assets.plan.state import State, UnknownTable
+from ticdc_assets.views.status import (
     LakeState,
     SourceState,
     judge,
     read_lake_progress,
     read_lake_state,
 )
-from ticdc_assets.plan.state import State, UnknownTable
 
 NOW = datetime(2026, 3, 14, 9, 26, tzinfo=UTC)
 LIMIT = 600.0

@@ -21,7 +21,7 @@ from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.contracts import EVENTS, STATISTICS
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.writer import LakeWriter
-from ticdc_assets.lake.views.stream_limits import describe_lake_limits
+from ticdc_assets.views.stream_limits import describe_lake_limits
 
 TOPIC, FOLDER = (
     "kafka://h:9092/t?protocol=canal-json",

@@ -17,9 +17,9 @@ from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.apply.table_tasks import TableDone
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.views.asof import as_of
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverted, ColumnRenamed
+from ticdc_assets.views.asof import as_of
 
 ID = Column("id", ColumnType("int"), nullable=False)
 TEXT = Column("v", ColumnType("varchar", length=20))

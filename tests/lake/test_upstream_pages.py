@@ -13,7 +13,7 @@ from tests.lake.upstream_copy import read_schema
 from tests.mariadb_server import MariaDb
 from ticdc_assets.lake.load import upstream_pages
 from ticdc_assets.lake.load.upstream_pages import PageReader
-from ticdc_assets.lake.upstream.snapshot import Reader, Row
+from ticdc_assets.upstream.snapshot import Reader, Row
 
 PAGE = 7
 # Equal but for case or accents where the collation says so; quotes, and bytes that look like SQL.

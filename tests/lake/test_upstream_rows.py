@@ -24,9 +24,9 @@ from ticdc_assets.lake.events.large_rows import (
     OTHER_COLUMNS,
     LargeRows,
 )
-from ticdc_assets.lake.upstream.snapshot import RowsUnreadable
-from ticdc_assets.lake.upstream.sql import quote
 from ticdc_assets.schema.types.row import RowReader
+from ticdc_assets.upstream.snapshot import RowsUnreadable
+from ticdc_assets.upstream.sql import quote
 
 # Columns of a key, and values that are hard to find.
 KEYS: dict[str, tuple[str, list[Any]]] = {

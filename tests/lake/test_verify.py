@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from tests.lake.upstream_copy import UpstreamCopy, read_schema
 from tests.mariadb_server import MariaDb
+from ticdc_assets.lake.log.verifications import Results, TableVerification
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.upstream.snapshot import Pace, SnapshotTooOld, UpstreamSnapshot
-from ticdc_assets.lake.verify.results import Results, TableVerification
+from ticdc_assets.upstream.snapshot import Pace, SnapshotTooOld, UpstreamSnapshot
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_each_change_is_found_and_named(
     if with_spark:
         lake = LakeSession(request.getfixturevalue("spark"), small.lake.location, small.lake.feed)
         copy = replace(small, lake=lake)
-        monkeypatch.setattr("ticdc_assets.lake.verify.verify.MANY_ROWS", -1)
+        monkeypatch.setattr("ticdc_assets.verify.verify.MANY_ROWS", -1)
     fill(server)
     assert {found.table: found.verdict for found in copy.verify()} == {
         "by_name": "equal",
@@ -152,8 +152,8 @@ class FakeTidb:
 def test_a_thousandth_of_a_larger_table_is_found_in_a_fraction_of_its_rows(
     spark: SparkSession, tmp_path: Path, server: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ticdc_assets.lake.verify.table._SPANS_PER_SAVE", 1)
-    monkeypatch.setattr("ticdc_assets.lake.verify.table._SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr("ticdc_assets.verify.table._SPANS_PER_SAVE", 1)
+    monkeypatch.setattr("ticdc_assets.verify.table._SECONDS_BETWEEN_SAVES", 0.0)
     server.run(
         "USE v",
         "DROP TABLE IF EXISTS large",
@@ -267,7 +267,7 @@ def test_rows_that_are_equal_after_the_next_window_were_in_flight(
         small.apply(small.snapshot.state, {})
         return small.snapshot
 
-    monkeypatch.setattr("ticdc_assets.lake.verify.verify._Run._wait_for_window", wait)
+    monkeypatch.setattr("ticdc_assets.verify.verify._Run._wait_for_window", wait)
     (found,) = small.verify("v.by_name")
     assert (found.verdict, found.in_flight) == ("differs", 1)
     assert [each.key for each in found.differences] == ['{"name": "k5"}']

@@ -52,7 +52,7 @@ def test_a_table_of_all_types_is_equal(
     copy.copy(read_schema("t", ALL_TYPES))
 
     (here,) = copy.verify()
-    monkeypatch.setattr("ticdc_assets.lake.verify.verify.MANY_ROWS", -1)
+    monkeypatch.setattr("ticdc_assets.verify.verify.MANY_ROWS", -1)
     (with_spark,) = copy.verify()
 
     assert here.differences == with_spark.differences == ()

@@ -1,4 +1,4 @@
-"""Lakes that hold what a real server holds, made without the canonical texts of `lake.verify`."""
+"""Lakes that hold what a real server holds, made without the canonical texts of `verify`."""
 
 import base64
 from collections.abc import Iterable
@@ -21,12 +21,10 @@ from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.log.applied import write_snapshot
 from ticdc_assets.lake.log.schema_history import write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.log.verifications import TableVerification
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.tables import create_tables
-from ticdc_assets.lake.upstream.sql import quote
-from ticdc_assets.lake.verify.results import TableVerification
-from ticdc_assets.lake.verify.verify import Environment, verify
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.rows.columns import list_delta_columns, list_stored_columns
 from ticdc_assets.rows.images import ImageReader, Images
@@ -37,6 +35,8 @@ from ticdc_assets.schema.ddl.columns import resolve_column
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import CreateTable
 from ticdc_assets.schema.types.mysql_type import describe
+from ticdc_assets.upstream.sql import quote
+from ticdc_assets.verify.verify import Environment, verify
 
 FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="f")
 Image = dict[str, str | None]

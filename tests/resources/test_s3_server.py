@@ -38,9 +38,9 @@ from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.store.writer import ConcurrentCommit, LakeWriter
-from ticdc_assets.lake.views.export import Exporter
 from ticdc_assets.naming import identifier
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.views.export import Exporter
 
 DATASET = "types/storage-csv-full"
 ACCOUNT = {"AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "S3CRET"}

@@ -23,11 +23,11 @@ from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.contracts import EVENTS, RAW_FILES
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.writer import LakeWriter
-from ticdc_assets.lake.views.status import LakeState, SourceState
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.resolved_ts import WatermarkState
 from ticdc_assets.stream.topic_ranges import OffsetRange, PartitionEnds, TopicEnds
+from ticdc_assets.views.status import LakeState, SourceState
 
 NOW_MS = int(time.time()) * 1000
 EXTENDED = "protocol=canal-json&enable-tidb-extension=true"

@@ -14,7 +14,7 @@ from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.changefeed.client_settings import Reference
 from ticdc_assets.changefeed.upstream import Upstream
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.upstream.snapshot import (
+from ticdc_assets.upstream.snapshot import (
     Pace,
     RowsUnreadable,
     SnapshotTooOld,

@@ -18,7 +18,6 @@ from ticdc_assets.lake.raw.ingest_records import IngestResult
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.tables import create_tables
-from ticdc_assets.lake.views.names import LakeNames
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.run import (
@@ -31,6 +30,7 @@ from ticdc_assets.run import (
 )
 from ticdc_assets.schema.catalog import key_of
 from ticdc_assets.stream.problem import Problem
+from ticdc_assets.views.names import LakeNames
 
 FEED = changefeed_from_uri("file:///data?protocol=csv", id="shop")
 LOG = logging.getLogger("test")

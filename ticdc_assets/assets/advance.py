@@ -25,7 +25,6 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.lake.store.work_size import sized_for
-from ticdc_assets.lake.views.stream_limits import describe_lake_limits
 from ticdc_assets.naming import identifier, layer_asset_key, output_name, table_asset_key
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.run import (
@@ -36,6 +35,7 @@ from ticdc_assets.run import (
     read_reported_catalog,
 )
 from ticdc_assets.safe_text import redacted_errors
+from ticdc_assets.views.stream_limits import describe_lake_limits
 
 # The tag that says which changefeed a run belongs to: sensors, the run queue and alerts use it.
 FEED_TAG = "ticdc/changefeed"

@@ -7,8 +7,8 @@ of type `md`.
 import re
 from collections.abc import Iterable
 
-from ticdc_assets.lake.views.preview import Preview
 from ticdc_assets.safe_text import escape_control, escape_markdown
+from ticdc_assets.views.preview import Preview
 
 
 def code(text: str) -> str:

@@ -21,10 +21,10 @@ from ticdc_assets.lake.log.catalog import (
 )
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.views.preview import Preview
 from ticdc_assets.rows.columns import INEXACT
 from ticdc_assets.run import AdvanceReport, LastReport, RunReport
 from ticdc_assets.safe_text import escape_markdown
+from ticdc_assets.views.preview import Preview
 
 Metadata = dict[str, Any]
 # Which lake a run reported, and at which Delta versions: the next report starts there.  The name of

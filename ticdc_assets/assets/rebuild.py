@@ -18,10 +18,10 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.checks import SnapshotRange
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.views.names import LakeNames
 from ticdc_assets.naming import identifier
 from ticdc_assets.run import RunReport, find_tables, rebuild_tables
 from ticdc_assets.safe_text import redacted_errors
+from ticdc_assets.views.names import LakeNames
 
 
 class Rebuilding(dg.Config):

@@ -27,8 +27,8 @@ from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.views import overview
-from ticdc_assets.lake.views.asof import AsOfView, as_of
+from ticdc_assets.views import overview
+from ticdc_assets.views.asof import AsOfView, as_of
 
 # With the transaction that fills the warehouse and the DDLs at the end, this makes three runs.
 _TRANSACTIONS = 899

@@ -8,10 +8,10 @@ from ticdc_assets.cli.output import write_data
 from ticdc_assets.cli.source import open_names
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, RowChange, SchemaChange
-from ticdc_assets.lake.views import overview
-from ticdc_assets.lake.views.row_history import EventPrinter
 from ticdc_assets.safe_text import escape_control
 from ticdc_assets.stream.event_lines import format_event
+from ticdc_assets.views import overview
+from ticdc_assets.views.row_history import EventPrinter
 
 
 def events(options: argparse.Namespace) -> int:

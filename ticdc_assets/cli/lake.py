@@ -24,13 +24,13 @@ from ticdc_assets.lake.maintain import maintain as maintain_lake
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.views.names import LakeNames
-from ticdc_assets.lake.views.overview import find_blocking_ddl
-from ticdc_assets.lake.views.stream_limits import describe_lake_limits
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.plan.state import DdlName, Incarnation
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.stream.problem import Problem
+from ticdc_assets.views.names import LakeNames
+from ticdc_assets.views.overview import find_blocking_ddl
+from ticdc_assets.views.stream_limits import describe_lake_limits
 
 
 def open_lake(options: argparse.Namespace) -> LakeSession:

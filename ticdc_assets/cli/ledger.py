@@ -7,8 +7,8 @@ from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.output import print_records
 from ticdc_assets.cli.source import open_reader
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
-from ticdc_assets.lake.views.ledger import Ledger, build_ledger
 from ticdc_assets.safe_text import escape_control
+from ticdc_assets.views.ledger import Ledger, build_ledger
 
 _Record = records.LedgerSource | records.LedgerTable | records.LedgerPartial
 

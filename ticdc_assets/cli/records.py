@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from resources.finding import Finding as Finding
 from ticdc_assets.events.tso import to_datetime
+from ticdc_assets.lake.log.verifications import Verdict
 from ticdc_assets.lake.store.last_run import RunCommand, RunResult
-from ticdc_assets.lake.verify.results import Verdict
-from ticdc_assets.lake.views.status import ChangefeedState
 from ticdc_assets.plan.state import ShownStatus
+from ticdc_assets.views.status import ChangefeedState
 
 
 def find_time(ts: int | None) -> datetime | None:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from ticdc_assets.cli import records, texts
 from ticdc_assets.events import Column, TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.views.overview import SchemaVersionRow
 from ticdc_assets.rows.columns import format_mysql_type
+from ticdc_assets.views.overview import SchemaVersionRow
 
 _RENAMING_KEYWORDS = ("RENAME", "CHANGE")
 

@@ -19,13 +19,13 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.duration import format_seconds
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
-from ticdc_assets.lake.views import overview
-from ticdc_assets.lake.views.asof import AsOfView, as_of
-from ticdc_assets.lake.views.lake_range import require_in_range
-from ticdc_assets.lake.views.names import LakeNames
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.plan.waits import describe_waits
 from ticdc_assets.safe_text import escape_control, quote_given
+from ticdc_assets.views import overview
+from ticdc_assets.views.asof import AsOfView, as_of
+from ticdc_assets.views.lake_range import require_in_range
+from ticdc_assets.views.names import LakeNames
 
 _NUMBERS = frozenset((1, 4))
 _WILDCARD = re.compile(r"[][*?!/\\`\"]")

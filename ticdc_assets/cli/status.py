@@ -14,7 +14,7 @@ from ticdc_assets.cli.patience import PATIENCE, end_command
 from ticdc_assets.cli.source import find_changefeeds, format_command
 from ticdc_assets.events.duration import format_seconds
 from ticdc_assets.lake.store.last_run import LastRun
-from ticdc_assets.lake.views.status import LakeState, SourceState, judge
+from ticdc_assets.views.status import LakeState, SourceState, judge
 
 _HEAD = (
     *("changefeed", "state", "lag", "checkpoint lag", "lake lag", "newest input", "tables"),

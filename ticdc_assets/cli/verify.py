@@ -11,10 +11,10 @@ from ticdc_assets.cli.output import print_records, say, warn
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.source import find_changefeed, open_reader
 from ticdc_assets.cli.upstream_options import read_limits
-from ticdc_assets.lake.verify.results import TableVerification
-from ticdc_assets.lake.verify.verify import Environment
-from ticdc_assets.lake.verify.verify import verify as verify_tables
+from ticdc_assets.lake.log.verifications import TableVerification
 from ticdc_assets.safe_text import escape_control
+from ticdc_assets.verify.verify import Environment
+from ticdc_assets.verify.verify import verify as verify_tables
 
 # Rows of a table that are printed; the lake's table `differences` has more of them.
 _PRINTED = 10

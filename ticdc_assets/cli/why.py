@@ -11,11 +11,11 @@ from ticdc_assets.cli.source import open_names
 from ticdc_assets.errors import ConfigError, InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.views.loaded_rows import LoadedRows, find_loaded_rows
-from ticdc_assets.lake.views.overview import SchemaVersionRow
-from ticdc_assets.lake.views.row_history import Printed, RowEvent, RowHistories
 from ticdc_assets.safe_text import escape_control, quote_given
 from ticdc_assets.schema.types.mysql_type import describe
+from ticdc_assets.views.loaded_rows import LoadedRows, find_loaded_rows
+from ticdc_assets.views.overview import SchemaVersionRow
+from ticdc_assets.views.row_history import Printed, RowEvent, RowHistories
 
 # Of a table, in an error.
 _MOST_COLUMNS = 20

@@ -3,10 +3,9 @@
 A batch has `offset`, where the row starts in the decompressed file (in a Parquet file: the number
 of the row, from 0); `problem`, why it is no row, and then `raw`, its bytes; `escaped`; and the
 texts of the table's stored columns as `c0`, `c1`, ….  In a row with bytes that are not UTF-8, all
-texts are `escaped`, as `lake.columns.escaped_text` does.
+texts are `escaped`, as `events.escaped_text` does.
 """
 
-import re
 from binascii import Error as Base64Error
 from binascii import a2b_base64, a2b_hex, b2a_base64
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -18,6 +17,7 @@ import pyarrow as pa
 from ticdc_assets.dumpling.dialect import Dialect, open_zone
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import Column, TableSchema
+from ticdc_assets.events.escaped_text import escape_text
 from ticdc_assets.protocols.timestamp import to_utc
 from ticdc_assets.schema.types.mysql_type import Kind, describe
 
@@ -26,8 +26,6 @@ _MAX_ROWS = 10_000
 _MAX_BYTES = 8 << 20
 _MAX_RAW = 1 << 20
 _MAX_REASON = 300
-_BYTE = re.compile("[\udc80-\udcff]")
-_ESCAPED_BYTE = re.compile(r"\\x([0-9a-f]{2})")
 _MOST_BITS = 64
 
 Convert = Callable[[bytes], str]
@@ -97,18 +95,6 @@ class ScannedRow(NamedTuple):
     quoted: list[bool]
     end: int
     problem: str | None = None
-
-
-def escape_text(text: str) -> str:
-    """Escape a text of a row with bytes that are not UTF-8."""
-    return _BYTE.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", text.replace("\\", "\\x5c"))
-
-
-def unescape_text(text: str) -> str:
-    """Return the text that was escaped."""
-    return _ESCAPED_BYTE.sub(
-        lambda match: "\\" if match[1] == "5c" else chr(0xDC00 + int(match[1], 16)), text
-    )
 
 
 class BatchBuilder:

@@ -16,19 +16,19 @@ from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.names import read_names
 from ticdc_assets.lake.log.schema_history import SchemasFor
 from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.quarantine import list_faults
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.lake.store.tables import create_tables
 from ticdc_assets.lake.store.work_size import sized_for
-from ticdc_assets.lake.upstream.snapshot import OpenUpstream
-from ticdc_assets.lake.views.quarantine import list_faults
 from ticdc_assets.plan.replay import ReplayRequest
 from ticdc_assets.protocols.message import Message
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.problem import Problem
+from ticdc_assets.upstream.snapshot import OpenUpstream
 
 # A run describes so many of the reasons for which it quarantined something, and counts the others.
 _SHOWN_FAULTS = 10

@@ -10,7 +10,7 @@ from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.catalog import LakeCatalog, TableChange, table_changes
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.views.preview import Preview, PreviewedTable, preview_tables
+from ticdc_assets.views.preview import Preview, PreviewedTable, preview_tables
 
 # A run previews at most this many tables.
 _MAX_PREVIEWS = 20

@@ -18,16 +18,16 @@ from resources.patience import PatientCaller
 from resources.source_state import has_watermarks, read_lake_states, read_source_states
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events.duration import format_seconds
-from ticdc_assets.lake.views.status import (
+from ticdc_assets.naming import identifier
+from ticdc_assets.safe_text import redacted_errors
+from ticdc_assets.sensors.alert import alert_sensors, format_line, join_lines, post
+from ticdc_assets.sensors.new_tables import RELOAD
+from ticdc_assets.views.status import (
     Lag,
     SourceState,
     judge,
     read_lake_progress,
 )
-from ticdc_assets.naming import identifier
-from ticdc_assets.safe_text import redacted_errors
-from ticdc_assets.sensors.alert import alert_sensors, format_line, join_lines, post
-from ticdc_assets.sensors.new_tables import RELOAD
 
 _SECONDS_BETWEEN_TICKS = 60
 # Twice as long, with the time to post, fits into a tick, which Dagster ends after a minute.

@@ -21,8 +21,6 @@ from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
 from ticdc_assets.lake.store.small_tables import open_frame, read_schema
 from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.lake.verify.sampled_rows import SampleVerifier
-from ticdc_assets.lake.views.overview import find_blocking_ddl
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.rows.columns import (
     COMMIT_TS,
@@ -33,6 +31,8 @@ from ticdc_assets.rows.columns import (
 )
 from ticdc_assets.safe_text import join_for_shell
 from ticdc_assets.stream.rules import make_rules
+from ticdc_assets.verify.sampled_rows import SampleVerifier
+from ticdc_assets.views.overview import find_blocking_ddl
 
 _STATUS = ("status", "stopped_ts", "reason", "ddl", "resume_command", "skip_ddl_command")
 _COLUMNS = ("position", "expected", "actual")

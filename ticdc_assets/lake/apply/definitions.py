@@ -23,21 +23,21 @@ from ticdc_assets.lake.log.definitions import append_definitions
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.upstream.ddl_jobs import explain_hidden_jobs
-from ticdc_assets.lake.upstream.definition import read_definition, read_definition_at
-from ticdc_assets.lake.upstream.snapshot import (
-    OpenUpstream,
-    RowsUnreadable,
-    SnapshotTooOld,
-    TableUnreadable,
-    UpstreamRows,
-)
 from ticdc_assets.plan.definitions import Definition, Wanted, find_wanted, want_before
 from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.schema.catalog import key_of
 from ticdc_assets.stream.ordering import place_row
 from ticdc_assets.stream.problem import Problem
 from ticdc_assets.stream.routing import passes_filter
+from ticdc_assets.upstream.ddl_jobs import explain_hidden_jobs
+from ticdc_assets.upstream.definition import read_definition, read_definition_at
+from ticdc_assets.upstream.snapshot import (
+    OpenUpstream,
+    RowsUnreadable,
+    SnapshotTooOld,
+    TableUnreadable,
+    UpstreamRows,
+)
 
 _NOT_READ = "its definition could not be read upstream, so its schema is what the stream shows: "
 _NONE_READ = "definitions of tables could not be read upstream; the next run tries again: "

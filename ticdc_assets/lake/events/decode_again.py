@@ -25,8 +25,8 @@ from ticdc_assets.lake.events.schema_files import FindSchemas
 from ticdc_assets.lake.store.contracts import EVENTS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.sql import quote_literal
-from ticdc_assets.lake.upstream.snapshot import OpenUpstream
 from ticdc_assets.protocols.payload import PayloadStore
+from ticdc_assets.upstream.snapshot import OpenUpstream
 
 _NOT_BATCH = "kind <> 'batch'"
 

@@ -26,8 +26,8 @@ from ticdc_assets.lake.store.commits import group_by_size
 from ticdc_assets.lake.store.contracts import EVENTS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
-from ticdc_assets.lake.upstream.snapshot import OpenUpstream
 from ticdc_assets.protocols.payload import PayloadStore
+from ticdc_assets.upstream.snapshot import OpenUpstream
 
 # A line of the traceback of a worker.
 _CONFIG_ERROR = re.compile(

@@ -33,12 +33,12 @@ from ticdc_assets.lake.events.event_rows import (
     to_arrow,
 )
 from ticdc_assets.lake.events.large_rows import MOST_ROWS, LargeRows, lacks_row
-from ticdc_assets.lake.upstream.snapshot import OpenUpstream
 from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.registry import get_ordering, make_file_decoder, make_topic_decoder
 from ticdc_assets.stream.reading import decode_safely
+from ticdc_assets.upstream.snapshot import OpenUpstream
 
 Batches = Iterator[pa.RecordBatch]
 Worker = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]

@@ -21,14 +21,14 @@ from ticdc_assets.events import FETCHED, Event, RowChange
 from ticdc_assets.events.row_image import dump, load
 from ticdc_assets.lake.events.event_rows import Arrival
 from ticdc_assets.lake.events.upstream_rows import Key, UpstreamTable
-from ticdc_assets.lake.upstream.definition import read_definition
-from ticdc_assets.lake.upstream.snapshot import (
+from ticdc_assets.safe_text import describe_error
+from ticdc_assets.upstream.definition import read_definition
+from ticdc_assets.upstream.snapshot import (
     OpenUpstream,
     RowsUnreadable,
     SnapshotTooOld,
     UpstreamRows,
 )
-from ticdc_assets.safe_text import describe_error
 
 # At most so many are in memory together, and in one query: each is larger than a message may be.
 MOST_ROWS = 16

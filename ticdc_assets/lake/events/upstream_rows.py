@@ -14,12 +14,12 @@ from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.events.row_image import EITHER
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.upstream.snapshot import Row
-from ticdc_assets.lake.upstream.sql import ServerSql, fit_fraction, quote
 from ticdc_assets.rows.columns import format_mysql_type, list_stored_columns
 from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.schema.types.value import Value
 from ticdc_assets.schema.types.value_reader import read_value
+from ticdc_assets.upstream.snapshot import Row
+from ticdc_assets.upstream.sql import ServerSql, fit_fraction, quote
 
 # The values of a row's key, which identify the rows of an answer.
 Key = tuple[Value, ...]

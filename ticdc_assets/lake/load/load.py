@@ -19,7 +19,6 @@ from ticdc_assets.lake.log.loads import append_load, choose_load_ts, read_loads
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.tables import create_tables
-from ticdc_assets.lake.upstream.snapshot import UpstreamError
 from ticdc_assets.plan.load import Load, name_loaded_incarnation
 from ticdc_assets.protocols.registry import get_ordering
 from ticdc_assets.safe_text import describe_error
@@ -27,6 +26,7 @@ from ticdc_assets.schema.catalog import TableKey, key_of
 from ticdc_assets.schema.types.mysql_type import require_known_types
 from ticdc_assets.stream.routing import passes_filter
 from ticdc_assets.stream.rules import make_rules
+from ticdc_assets.upstream.snapshot import UpstreamError
 
 _MOST_OF_A_REASON = 500
 # How a message of Spark's quotes the error of the storage in a worker.

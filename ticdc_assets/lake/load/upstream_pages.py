@@ -18,9 +18,9 @@ from ticdc_assets.dumpling.rows import BatchBuilder, Converter, list_stored, mak
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import Column, TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.upstream.snapshot import Reader, Row
-from ticdc_assets.lake.upstream.sql import decode, quote, quote_text, write_text
 from ticdc_assets.schema.types.mysql_type import describe
+from ticdc_assets.upstream.snapshot import Reader, Row
+from ticdc_assets.upstream.sql import decode, quote, quote_text, write_text
 
 _ROWS_PER_PAGE = 50_000
 _ROW_ID = "_tidb_rowid"

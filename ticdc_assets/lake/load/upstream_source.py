@@ -18,16 +18,16 @@ from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.load.source import check_ts, choose_named
 from ticdc_assets.lake.load.upstream_pages import PageReader
-from ticdc_assets.lake.upstream.ddl_jobs import (
+from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
+from ticdc_assets.stream.routing import passes_filter
+from ticdc_assets.upstream.ddl_jobs import (
     UnfinishedDdl,
     explain_hidden_jobs,
     find_unfinished,
 )
-from ticdc_assets.lake.upstream.definition import read_definition
-from ticdc_assets.lake.upstream.snapshot import TableUnreadable, UpstreamSnapshot
-from ticdc_assets.lake.upstream.sql import SYSTEM_DATABASES, decode
-from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
-from ticdc_assets.stream.routing import passes_filter
+from ticdc_assets.upstream.definition import read_definition
+from ticdc_assets.upstream.snapshot import TableUnreadable, UpstreamSnapshot
+from ticdc_assets.upstream.sql import SYSTEM_DATABASES, decode
 
 # Of rows as texts; each portion is a commit.
 _BYTES_PER_PORTION = 32 << 20

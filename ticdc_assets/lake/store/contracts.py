@@ -234,7 +234,7 @@ DIFFERENCES = """
 
 VERIFICATION_PROGRESS = """
     incarnation string,    -- empty for the run itself
-    state string           -- `verify.results.TableProgress` or `RunProgress` as JSON
+    state string           -- `log.verifications.TableProgress` or `RunProgress` as JSON
 """
 
 VERIFICATION_CONTRACTS = {

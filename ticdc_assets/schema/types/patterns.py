@@ -1,6 +1,6 @@
-"""Patterns and limits of MySQL value texts, for Python (`value_reader`) and Spark (`lake.columns`).
+"""Patterns and limits of MySQL value texts, for one value (`value_reader`) and columns (`rows`).
 
-A pattern describes a whole text and reads the same in Python and in Java.
+A pattern describes a whole text and reads the same in Python and in RE2, which Arrow uses.
 """
 
 # More digits than a number of any type needs; longer texts are not parsed.

@@ -42,9 +42,6 @@ from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.sql import quote_identifier
-from ticdc_assets.lake.views.lake_range import require_in_range
-from ticdc_assets.lake.views.names import LakeNames
-from ticdc_assets.lake.views.tables_at import TablesAt
 from ticdc_assets.plan.steps import ApplyRows, TableWork
 from ticdc_assets.rows.alteration import show_rows
 from ticdc_assets.rows.columns import DeltaColumn, list_delta_columns, read_delta_type
@@ -54,6 +51,9 @@ from ticdc_assets.rows.spreading import spread_events
 from ticdc_assets.rows.table_rows import Rows
 from ticdc_assets.rows.versions import StepVersions, is_by_row, list_versions
 from ticdc_assets.schema.effect import ColumnChange
+from ticdc_assets.views.lake_range import require_in_range
+from ticdc_assets.views.names import LakeNames
+from ticdc_assets.views.tables_at import TablesAt
 
 
 def changes(lake: LakeSession, table: str, from_ts: int, to_ts: int) -> DataFrame:

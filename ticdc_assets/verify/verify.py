@@ -18,41 +18,41 @@ import pyarrow.compute as pc
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot, read_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.store.delta_log import count_rows
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.lake.upstream.snapshot import (
-    SnapshotTooOld,
-    TableUnreadable,
-    UpstreamSnapshot,
-)
-from ticdc_assets.lake.verify.canonical import ComparedColumn
-from ticdc_assets.lake.verify.columns import NotComparable, explain_unfinished, match_columns
-from ticdc_assets.lake.verify.narrowing import DifferentRow, compare_entries
-from ticdc_assets.lake.verify.results import (
+from ticdc_assets.lake.log.verifications import (
     Difference,
     Results,
     RunProgress,
     TableProgress,
     TableVerification,
 )
-from ticdc_assets.lake.verify.rows import describe_differences
-from ticdc_assets.lake.verify.side import Side, Span
-from ticdc_assets.lake.verify.small_lake import SmallLake
-from ticdc_assets.lake.verify.table import (
+from ticdc_assets.lake.store.delta_log import count_rows
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
+from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.upstream.snapshot import (
+    SnapshotTooOld,
+    TableUnreadable,
+    UpstreamSnapshot,
+)
+from ticdc_assets.verify.canonical import ComparedColumn
+from ticdc_assets.verify.columns import NotComparable, explain_unfinished, match_columns
+from ticdc_assets.verify.narrowing import DifferentRow, compare_entries
+from ticdc_assets.verify.rows import describe_differences
+from ticdc_assets.verify.side import Side, Span
+from ticdc_assets.verify.small_lake import SmallLake
+from ticdc_assets.verify.table import (
     OpenTable,
     TableComparison,
     compare_table,
     start_comparison,
 )
-from ticdc_assets.lake.verify.upstream_side import UpstreamSide
-from ticdc_assets.lake.views.names import LakeNames
-from ticdc_assets.lake.views.tables_at import TablesAt
-from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.verify.upstream_side import UpstreamSide
+from ticdc_assets.views.names import LakeNames
+from ticdc_assets.views.tables_at import TablesAt
 
 if TYPE_CHECKING:
-    from ticdc_assets.lake.verify.spark_lake import SparkLake
+    from ticdc_assets.verify.spark_lake import SparkLake
 
 # Values that this process holds of a small table at most.
 _MOST_VALUES = 500_000
@@ -259,8 +259,8 @@ class _Run:
         return self._open_with_spark(table, snapshot, rows)
 
     def _open_with_spark(self, table: Incarnation, snapshot: Snapshot, count: int) -> "SparkLake":
-        from ticdc_assets.lake.verify.spark_lake import SparkLake
-        from ticdc_assets.lake.views.large_tables import read_version
+        from ticdc_assets.verify.spark_lake import SparkLake
+        from ticdc_assets.views.large_tables import read_version
 
         if self._session is None:
             self._session = self._environment.open_spark()

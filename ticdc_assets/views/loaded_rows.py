@@ -16,12 +16,12 @@ from ticdc_assets.events.row_image import load as load_image
 from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.lake.views.overview import SchemaVersionRow
-from ticdc_assets.lake.views.row_history import Printed, states
 from ticdc_assets.plan.load import Load
 from ticdc_assets.rows.columns import INEXACT, choose_delta_names
 from ticdc_assets.rows.lines import format_blocks
 from ticdc_assets.schema.types.mysql_type import Kind, describe
+from ticdc_assets.views.overview import SchemaVersionRow
+from ticdc_assets.views.row_history import Printed, states
 
 _Block = Mapping[str, pa.Array]
 # The kind of a column, and the text that its value has to have.

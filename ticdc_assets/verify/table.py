@@ -6,10 +6,12 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol
 
-from ticdc_assets.lake.upstream.snapshot import UpstreamSnapshot
-from ticdc_assets.lake.verify.canonical import ComparedColumn
-from ticdc_assets.lake.verify.columns import Match
-from ticdc_assets.lake.verify.narrowing import (
+from ticdc_assets.lake.log.verifications import TableProgress
+from ticdc_assets.schema.types.mysql_type import integer_range
+from ticdc_assets.upstream.snapshot import UpstreamSnapshot
+from ticdc_assets.verify.canonical import ComparedColumn
+from ticdc_assets.verify.columns import Match
+from ticdc_assets.verify.narrowing import (
     MOST_SPANS,
     NOTHING,
     ROWS_PER_SPAN,
@@ -21,10 +23,8 @@ from ticdc_assets.lake.verify.narrowing import (
     plan_hashes,
     plan_keys,
 )
-from ticdc_assets.lake.verify.results import TableProgress
-from ticdc_assets.lake.verify.side import Comparison, Digest, Measure, Side, Span
-from ticdc_assets.lake.verify.upstream_side import UpstreamSide, estimate_rows
-from ticdc_assets.schema.types.mysql_type import integer_range
+from ticdc_assets.verify.side import Comparison, Digest, Measure, Side, Span
+from ticdc_assets.verify.upstream_side import UpstreamSide, estimate_rows
 
 # Rows that a verification lists per table; there may be more that differ.
 MOST_DIFFERENCES = 10_000

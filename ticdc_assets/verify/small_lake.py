@@ -8,16 +8,16 @@ from operator import itemgetter
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.row_image import EITHER, load
 from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.lake.verify.canonical import (
+from ticdc_assets.rows.columns import INEXACT, list_delta_columns
+from ticdc_assets.rows.lines import format_blocks
+from ticdc_assets.verify.canonical import (
     ComparedColumn,
     hash_values,
     make_canonical,
     shorten,
 )
-from ticdc_assets.lake.verify.narrowing import NOTHING
-from ticdc_assets.lake.verify.side import Comparison, Digest, Entry, Measure, Span, Texts
-from ticdc_assets.rows.columns import INEXACT, list_delta_columns
-from ticdc_assets.rows.lines import format_blocks
+from ticdc_assets.verify.narrowing import NOTHING
+from ticdc_assets.verify.side import Comparison, Digest, Entry, Measure, Span, Texts
 
 
 class SmallLake:

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ticdc_assets.events import ColumnType
-from ticdc_assets.lake.upstream.sql import fit_fraction
 from ticdc_assets.rows.columns import DeltaColumn
 from ticdc_assets.schema.types.float_text import format_plain, round_to_float32
 from ticdc_assets.schema.types.mysql_type import Kind, describe
+from ticdc_assets.upstream.sql import fit_fraction
 
 # What is longer than this is read as its MD5.
 MOST_BYTES = 4096

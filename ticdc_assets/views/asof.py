@@ -21,18 +21,18 @@ from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import FilesGone, StoredRows
-from ticdc_assets.lake.views.lake_range import require_in_range
-from ticdc_assets.lake.views.table_rows import (
+from ticdc_assets.plan.state import Incarnation, State
+from ticdc_assets.rows.lines import format_columns, sort_by_key
+from ticdc_assets.rows.parts import Part
+from ticdc_assets.rows.table_rows import Rows
+from ticdc_assets.views.lake_range import require_in_range
+from ticdc_assets.views.table_rows import (
     ComputedTables,
     KeptTables,
     StoredTables,
     TableRows,
 )
-from ticdc_assets.lake.views.tables_at import TablesAt
-from ticdc_assets.plan.state import Incarnation, State
-from ticdc_assets.rows.lines import format_columns, sort_by_key
-from ticdc_assets.rows.parts import Part
-from ticdc_assets.rows.table_rows import Rows
+from ticdc_assets.views.tables_at import TablesAt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -115,7 +115,7 @@ class AsOfView(TablesAt):
         if self.why_spark(table) is not None:
             return self._read_in_workers(table)
         # Whoever needs no frame needs no Spark.
-        from ticdc_assets.lake.views.large_tables import make_frame
+        from ticdc_assets.views.large_tables import make_frame
 
         rows = self.rows(table)
         return None if rows is None else make_frame(self.lake, rows, table.schema)
@@ -124,7 +124,7 @@ class AsOfView(TablesAt):
         self, table: Incarnation, rows_per_part: int = _ROWS_PER_PART
     ) -> "DataFrame | None":
         """Return a table's rows as Spark's workers read them; None if it has none of its own."""
-        from ticdc_assets.lake.views.large_tables import compute_rows, read_version
+        from ticdc_assets.views.large_tables import compute_rows, read_version
 
         id, schema = table.id, table.schema
         tables = self._open().choose(id)
@@ -147,7 +147,7 @@ class AsOfView(TablesAt):
         They come in byte order as there, or in the order of the table's key.
         """
         if self.why_spark(table) is not None:
-            from ticdc_assets.lake.views.large_tables import format_lines
+            from ticdc_assets.views.large_tables import format_lines
 
             frame = self.frame(table)
             assert frame is not None

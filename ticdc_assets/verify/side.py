@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from ticdc_assets.lake.verify.canonical import HASH_END, ComparedColumn, hash_values
+from ticdc_assets.verify.canonical import HASH_END, ComparedColumn, hash_values
 
 Value = bytes | None
 # The canonical texts of a key, or of a row.

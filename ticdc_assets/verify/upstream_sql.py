@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from ticdc_assets.lake.upstream.sql import ServerSql
-from ticdc_assets.lake.verify.canonical import (
+from ticdc_assets.upstream.sql import ServerSql
+from ticdc_assets.verify.canonical import (
     HASH_DIGITS,
     MD5_MARK,
     MOST_BYTES,

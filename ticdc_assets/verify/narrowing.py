@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeVar
 
-from ticdc_assets.lake.verify.side import ALL_HASHES, Digest, Entry, Side, Span, Texts
+from ticdc_assets.verify.side import ALL_HASHES, Digest, Entry, Side, Span, Texts
 
 _Ours = TypeVar("_Ours")
 _Theirs = TypeVar("_Theirs")

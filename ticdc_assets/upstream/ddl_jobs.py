@@ -12,13 +12,13 @@ import msgspec
 from msgspec import Struct
 
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.upstream.snapshot import (
+from ticdc_assets.upstream.snapshot import (
     Row,
     RowsUnreadable,
     TableUnreadable,
     UpstreamError,
 )
-from ticdc_assets.lake.upstream.sql import decode, quote_text
+from ticdc_assets.upstream.sql import decode, quote_text
 
 _JOBS = "mysql.tidb_ddl_job"
 # States of a job, by TiDB's numbers: rolled back, done, cancelled, synced.

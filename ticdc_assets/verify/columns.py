@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from ticdc_assets.errors import CONTENT_ERRORS, TicdcError, describe_content_error
 from ticdc_assets.events import ColumnType, TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.upstream.ddl_jobs import find_unfinished, read_table_id
-from ticdc_assets.lake.upstream.definition import read_definition
-from ticdc_assets.lake.upstream.snapshot import (
+from ticdc_assets.rows.columns import list_delta_columns, list_stored_columns
+from ticdc_assets.schema.types.mysql_type import describe
+from ticdc_assets.upstream.ddl_jobs import find_unfinished, read_table_id
+from ticdc_assets.upstream.definition import read_definition
+from ticdc_assets.upstream.snapshot import (
     RowsUnreadable,
     TableUnreadable,
     UpstreamSnapshot,
 )
-from ticdc_assets.lake.verify.canonical import ComparedColumn
-from ticdc_assets.lake.verify.side import Comparison
-from ticdc_assets.rows.columns import list_delta_columns, list_stored_columns
-from ticdc_assets.schema.types.mysql_type import describe
+from ticdc_assets.verify.canonical import ComparedColumn
+from ticdc_assets.verify.side import Comparison
 
 # Kinds whose texts are the same: MariaDB says LONGTEXT of JSON.
 _TEXTS = ("text", "enum", "set", "json")

@@ -16,12 +16,12 @@ from ticdc_assets.events.tso_text import describe_ts
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.views.tables_at import TablesAt
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.schema.catalog import table_key
 from ticdc_assets.schema.ddl.reader import read_ddl
 from ticdc_assets.schema.ddl.statement import AlterTable, Name, RenameTables, RenameTo
 from ticdc_assets.stream.table_names import explain_absence, split_name
+from ticdc_assets.views.tables_at import TablesAt
 
 _COLUMNS = ("incarnation", "database", "table", "valid_from", "valid_to", "sql")
 _SETTING = "DB.TABLE"

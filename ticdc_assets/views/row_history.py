@@ -20,12 +20,12 @@ from ticdc_assets.lake.events.event_rows import SCHEMA, make_table_name, read_ro
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.contracts import EVENT_IDENTITY
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.views.names import LakeNames
-from ticdc_assets.lake.views.overview import SchemaVersionRow, read_schema_versions
 from ticdc_assets.schema.types.checksum import Status, verify_checksum
 from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.schema.types.value_reader import make_reader
 from ticdc_assets.schema.types.value_writer import make_writer
+from ticdc_assets.views.names import LakeNames
+from ticdc_assets.views.overview import SchemaVersionRow, read_schema_versions
 
 # A row as `show` prints it.
 Printed = Mapping[str, str | None]

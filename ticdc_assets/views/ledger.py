@@ -30,8 +30,8 @@ from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.contracts import EVENT_IDENTITY
 from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader, count_by
-from ticdc_assets.lake.views.source_ledger import IS_ROW, SourceCount, SourceLedger
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.views.source_ledger import IS_ROW, SourceCount, SourceLedger
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.small_tables import open_frame
 from ticdc_assets.lake.store.sql import quote_identifier
-from ticdc_assets.lake.views.table_rows import TableRows
 from ticdc_assets.rows.columns import COMMIT_TS, INEXACT, list_delta_columns
 from ticdc_assets.rows.lines import format_blocks, list_key_columns
 from ticdc_assets.rows.parts import Part
 from ticdc_assets.rows.table_rows import Rows, write_table
+from ticdc_assets.views.table_rows import TableRows
 
 _MAP = "map<string, string>"
 _LINE = "line"

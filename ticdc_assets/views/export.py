@@ -39,11 +39,11 @@ from ticdc_assets.lake.store.reader import LakeReader, open_folder
 from ticdc_assets.lake.store.sql import delta_table
 from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.lake.store.writer import create_table
-from ticdc_assets.lake.views.asof import AsOfView
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.rows.columns import list_delta_columns
 from ticdc_assets.rows.table_rows import write_table
 from ticdc_assets.safe_text import describe_error
+from ticdc_assets.views.asof import AsOfView
 
 Format = Literal["delta", "parquet", "shallow"]
 # Called after each table with how many are written, and how many there are.

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from ticdc_assets.dumpling.table_schema import read_table_schema
 from ticdc_assets.errors import InvalidValue, MalformedMessage
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.upstream.ddl_jobs import find_unfinished, read_table_id
-from ticdc_assets.lake.upstream.snapshot import Row, UpstreamRows
-from ticdc_assets.lake.upstream.sql import quote
 from ticdc_assets.schema.catalog import SchemaCatalog
 from ticdc_assets.schema.types.mysql_type import require_known_types
+from ticdc_assets.upstream.ddl_jobs import find_unfinished, read_table_id
+from ticdc_assets.upstream.snapshot import Row, UpstreamRows
+from ticdc_assets.upstream.sql import quote
 
 _LONGEST_NAME = 64
 

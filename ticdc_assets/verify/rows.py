@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from ticdc_assets.events.row_image import EITHER
-from ticdc_assets.lake.verify.canonical import MD5_MARK, ComparedColumn, format_canonical
-from ticdc_assets.lake.verify.narrowing import DifferentRow, do_both
-from ticdc_assets.lake.verify.results import Difference, write_json
-from ticdc_assets.lake.verify.side import Comparison, Side, Texts, Value
+from ticdc_assets.lake.log.verifications import Difference, write_json
+from ticdc_assets.verify.canonical import MD5_MARK, ComparedColumn, format_canonical
+from ticdc_assets.verify.narrowing import DifferentRow, do_both
+from ticdc_assets.verify.side import Comparison, Side, Texts, Value
 
 # A row by its position and the texts of its key.
 _Name = tuple[int, Texts]

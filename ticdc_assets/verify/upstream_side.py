@@ -4,9 +4,9 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ticdc_assets.lake.upstream.snapshot import UpstreamSnapshot
-from ticdc_assets.lake.upstream.sql import quote, quote_text
-from ticdc_assets.lake.verify.side import (
+from ticdc_assets.upstream.snapshot import UpstreamSnapshot
+from ticdc_assets.upstream.sql import quote, quote_text
+from ticdc_assets.verify.side import (
     ALL_HASHES,
     Comparison,
     Digest,
@@ -15,7 +15,7 @@ from ticdc_assets.lake.verify.side import (
     Span,
     Texts,
 )
-from ticdc_assets.lake.verify.upstream_sql import HashSql
+from ticdc_assets.verify.upstream_sql import HashSql
 
 # Spans, and positions, that one query names at most: by an index each is a look-up of its own.
 _SPANS_PER_QUERY = 100

@@ -8,15 +8,15 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_assets.lake.verify.canonical import ComparedColumn
-from ticdc_assets.lake.verify.lake_hashes import (
+from ticdc_assets.verify.canonical import ComparedColumn
+from ticdc_assets.verify.lake_hashes import (
     get_value,
     write_canonical,
     write_hash,
     write_shown,
 )
-from ticdc_assets.lake.verify.narrowing import MOST_SPANS, ROWS_PER_SPAN
-from ticdc_assets.lake.verify.side import Comparison, Digest, Entry, Measure, Span, Texts
+from ticdc_assets.verify.narrowing import MOST_SPANS, ROWS_PER_SPAN
+from ticdc_assets.verify.side import Comparison, Digest, Entry, Measure, Span, Texts
 
 _MOST = (1 << 63) - 1
 # The number of a position's part.  A BIGINT does not hold the difference of every two; DECIMALs,
