@@ -130,10 +130,6 @@ def _write_text(value: Column, type: ColumnType) -> Column:
     return _WRITERS.get(describe(type).kind, _write_plain)(value, type)
 
 
-def _write_json(texts: list[Column]) -> Column:
-    return F.to_json(F.struct(*texts), {"ignoreNullFields": "false"})
-
-
 def _write_plain(value: Column, type: ColumnType) -> Column:
     return value.cast("string")
 

@@ -201,10 +201,10 @@ def _compute(
     """Plan the window from a snapshot to a ts; tables without a version start as `earlier`."""
     # Their modules import Spark, which whoever reads a snapshot does without.
     from ticdc_assets.lake.apply.control_events import read_control_events
-    from ticdc_assets.lake.apply.window import prepare_reading
+    from ticdc_assets.lake.apply.window import prepare_window
 
     control = read_control_events(lake, base, last.batch)
-    window = prepare_reading(lake, base, control, ts, last.batch)
+    window = prepare_window(lake, base, control, ts, last.batch)
     # What is not known before the window begins in it: with the rows of a load, or without rows.
     start = StoredTables(lake.location, window.start.versions, earlier=earlier)
     return window.plan.state, ComputedTables(window.engine, window.plan.work, start)

@@ -19,7 +19,7 @@ from ticdc_assets.lake.apply.engine import Engine
 from ticdc_assets.lake.apply.pending_rows import PendingRows, name_events, select_segment
 from ticdc_assets.lake.apply.table_tasks import TableTask, open_source
 from ticdc_assets.lake.apply.task_runs import are_few, do_here
-from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, prepare_reading
+from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, prepare_window
 from ticdc_assets.lake.history.change_rows import (
     find_changes,
     format_types,
@@ -103,7 +103,7 @@ def _prepare(lake: LakeSession, base: Snapshot, last: Snapshot, ts: int) -> Prep
     end = read_snapshot(reader, end_id)
     batch = end.batch if end.ts == ts else last.batch
     control = read_control_events(lake, base, batch)
-    return prepare_reading(lake, base, control, ts, batch)
+    return prepare_window(lake, base, control, ts, batch)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import FilesGone as FilesGone
 from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.ddl_cuts import find_cuts
 from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan
 from ticdc_assets.protocols.registry import get_ordering, get_traits
@@ -43,11 +42,6 @@ class PreparedWindow:
     row_count: int
     plan: Plan
     engine: Engine
-
-    @property
-    def has_few_rows(self) -> bool:
-        """Whether this process holds the pending rows."""
-        return self.rows.held is not None
 
     @cached_property
     def may_lack_changes(self) -> bool:
@@ -113,13 +107,3 @@ def has_files(lake: LakeSession, snapshot: Snapshot, incarnation: str) -> bool:
     version = snapshot.versions.get(incarnation)
     reader = LakeReader(lake.location)
     return version is None or StoredRows(reader, f"current/{incarnation}", version).has_files
-
-
-def prepare_reading(
-    lake: LakeSession, start: Snapshot, control: ControlEvents, ts: int, batch: int
-) -> PreparedWindow:
-    """Prepare a window whose tables are only read, from a snapshot that may be old."""
-    reader = LakeReader(lake.location)
-    is_new = {"commit_ts": start.ts, "batch": start.batch}
-    with sized_for(lake, small=reader.is_small(reader.open("events"), is_new)):
-        return prepare_window(lake, start, control, ts, batch)

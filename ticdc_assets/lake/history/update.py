@@ -17,7 +17,7 @@ from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.engine import Engine
 from ticdc_assets.lake.apply.pending_rows import EventFiles, PendingRows, Window
 from ticdc_assets.lake.apply.table_errors import TABLE_ERRORS, find_pause_reason
-from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, prepare_reading
+from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, prepare_window
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.changes_update import ChangesUpdate
 from ticdc_assets.lake.history.history_table import HistoryTable
@@ -137,7 +137,7 @@ class _Updates:
         # Other DDLs of the snapshot's own ts are for the next window.
         ddls = tuple(ddl for ddl in control.ddls if last.state.has_applied(ddl))
         control = replace(control, ddls=ddls)
-        return base, prepare_reading(lake, base, control, last.ts, last.batch)
+        return base, prepare_window(lake, base, control, last.ts, last.batch)
 
     def run(self, updates: Sequence[_Update]) -> Iterator[Problem | None]:
         """Update tables; yield for each why that is not possible, or None."""

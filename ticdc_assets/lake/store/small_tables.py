@@ -6,9 +6,7 @@ second of processor time, however few rows there are.
 
 import json
 from collections.abc import Mapping
-from typing import NamedTuple
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
@@ -16,27 +14,6 @@ from pyspark.sql.types import StructType
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
-
-
-class FewRows(NamedTuple):
-    """Rows that Spark has computed and this process holds."""
-
-    rows: pa.Table
-    schema: StructType
-
-    @classmethod
-    def compute(cls, frame: DataFrame) -> "FewRows":
-        return cls(frame.toArrow(), frame.schema)
-
-    def drop(self, name: str) -> "FewRows":
-        kept = [field for field in self.schema if field.name != name]
-        return FewRows(self.rows.drop_columns(name), StructType(kept))
-
-    def make_frame(self, lake: LakeSession) -> DataFrame:
-        if not self.rows.num_rows:
-            # Spark Connect makes no frame of Arrow without rows.
-            return lake.spark.createDataFrame([], self.schema)
-        return lake.make_frame(self.rows, self.schema)
 
 
 def read_table(lake: LakeSession, table: str, version: int | None = None) -> DataFrame:

@@ -52,11 +52,6 @@ def sized_for(lake: LakeSession, *, small: bool) -> Iterator[None]:
             (outer or partial(_set_up, small=False))(lake.spark)
 
 
-def expect_many_rows(lake: LakeSession) -> None:
-    """Set the session up for many rows, within a `sized_for` that expected few."""
-    _set_up(lake.spark, small=False)
-
-
 def _set_up(spark: "SparkSession", *, small: bool) -> None:
     many_rows = _started_with.setdefault(spark, _read(spark))
     _configure(spark, FEW_ROWS if small else many_rows)
