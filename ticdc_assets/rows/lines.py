@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, TableSchema
-from ticdc_assets.events.row_image import dump
+from ticdc_assets.events.row_image import dump, load
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.rows.columns import list_stored_columns
 from ticdc_assets.rows.stored import Stored, read_stored
@@ -18,7 +17,6 @@ from ticdc_assets.schema.types.mysql_type import describe
 from ticdc_assets.schema.types.value_writer import make_writer
 
 _NUMBERS = ("integer", "decimal", "float", "bit", "year")
-_Texts = dict[str, str | None]
 
 
 def format_columns(columns: Mapping[str, Stored], schema: TableSchema) -> list[bytes]:
@@ -52,10 +50,9 @@ def sort_by_key(lines: Iterable[bytes], schema: TableSchema) -> list[bytes]:
     """Sort lines by the key of their table, numbers as numbers; without a key by their bytes."""
     columns = list_key_columns(schema)
     readers = [(column.name, _make_reader(column)) for column in columns]
-    decode = msgspec.json.Decoder(_Texts).decode
 
     def order(line: bytes) -> tuple[Any, ...]:
-        row = decode(line)
+        row = load(line.decode())
         texts = [(row[name], read) for name, read in readers]
         # A declared key may be NULL.
         return (*((text is not None, read(text or "0")) for text, read in texts), line)

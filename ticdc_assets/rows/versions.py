@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ticdc_assets.errors import TicdcError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.plan.steps import (
     Alter,
@@ -105,12 +106,20 @@ def is_by_row(work: TableWork) -> bool:
         return False
     schema = work.before
     for step in steps:
-        if isinstance(step, Alter) and not keeps_versions(schema, step, has_rows=True):
+        if isinstance(step, Alter) and not _always_keeps_versions(schema, step):
             return False
         if not isinstance(step, Alter | ApplyRows):
             return False
         schema = step.schema
     return True
+
+
+def _always_keeps_versions(before: TableSchema, step: Alter) -> bool:
+    try:
+        return keeps_versions(before, step, has_rows=True)
+    except TicdcError:
+        # It is possible in a table without rows.
+        return False
 
 
 def end_versions(versions: Versions, dropped_ts: int) -> Versions:

@@ -179,8 +179,8 @@ def as_of(lake: LakeSession, ts: int | None = None, after: AsOfView | None = Non
         stored = StoredTables(lake.location, base.versions, are_old=base is not last)
         opened = _OldTables(lake, last, ts, stored)
         return view(base.state, opened, lambda: opened)
-    if after is not None and after.snapshots == snapshots and after.ts <= ts:
-        # All batches were applied up to the ts of the earlier view.
+    if after is not None and after.snapshots == snapshots and base.ts < after.ts <= ts:
+        # All batches were applied up to the ts of the earlier view; a snapshot lacks later ones.
         start = Snapshot(after.state, last.batch, last.decoded_batch)
         state, tables = _compute(lake, start, last, ts, after._tables)
         later = _OldTables(lake, last, ts, tables)

@@ -138,7 +138,8 @@ def _make_frame(lake: LakeSession, engine: Engine, task: _ChangesTask, size: Wor
     types = format_types((column.name, column.type) for column in task.columns)
     listed = ", ".join(f"{quote_identifier(name)} {type}" for name, type in types.items())
     if are_few([size.total]):
-        return lake.make_frame(next(do_here(engine, [task], _do_changes)), listed)
+        done = do_here(engine, [task], _do_changes, task.table.names)
+        return lake.make_frame(next(done), listed)
     work = task.table.work[task.id]
     parts = size.count_parts(work)
     engine = replace(engine, pending=engine.pending.describe())

@@ -150,7 +150,7 @@ class Exporter:
 
     def _copy(self, view: AsOfView, table: Incarnation) -> int | None:
         """Write the rows of a table, and count them; None if it is waiting or paused."""
-        if view.why_spark(table) is not None or self._needs_mapping(table):
+        if view.why_spark(table) is not None or self._needs_spark(table):
             return self._copy_with_spark(view, table)
         rows = view.rows(table)
         if rows is None:
@@ -166,10 +166,12 @@ class Exporter:
                 create_table(path, columns, [file], PLAIN_PROPERTIES)
         return len(rows)
 
-    def _needs_mapping(self, table: Incarnation) -> bool:
-        """Whether only Spark writes a Delta table with these columns."""
+    def _needs_spark(self, table: Incarnation) -> bool:
+        """Whether only Spark writes a Delta table with these columns, to this folder."""
         needed = list_needed_properties(list_delta_columns(table.schema))
-        return self.format != "parquet" and COLUMN_MAPPING in needed
+        # delta-rs takes a percent sign for an escape.
+        takes_spark = COLUMN_MAPPING in needed or "%" in self.folder
+        return self.format != "parquet" and takes_spark
 
     def _copy_with_spark(self, view: AsOfView, table: Incarnation) -> int | None:
         with sized_for(view.lake, small=view.why_spark(table) is None):

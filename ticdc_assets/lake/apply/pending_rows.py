@@ -79,9 +79,9 @@ class PendingRows:
     # The rows, where this process holds them.
     held: pa.Table | None = None
 
-    def hold(self) -> "PendingRows":
-        """Return the same, with the rows in this process."""
-        return replace(self, held=self.read())
+    def hold(self, names: Collection[str] | None = None) -> "PendingRows":
+        """Return the same, with the rows in this process, of all tables or of some."""
+        return replace(self, held=self.read(names))
 
     def describe(self) -> "PendingRows":
         """Return the same without the rows, for another process to read some."""

@@ -6,7 +6,7 @@ passes through Spark itself.
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -46,7 +46,8 @@ def do_tasks(
 ) -> Iterator[TableDone]:
     """Do tasks, each with its number of rows, and yield their tables."""
     if are_few(rows for _, rows in tasks):
-        return chain.from_iterable(do_here(engine, [task for task, _ in tasks], do_task))
+        names = set().union(*(task.names for task, _ in tasks))
+        return chain.from_iterable(do_here(engine, [task for task, _ in tasks], do_task, names))
     return _do_in_workers(lake, engine, tasks)
 
 
@@ -61,12 +62,16 @@ def _estimate_cost(rows: int) -> int:
 
 
 def do_here(
-    engine: Engine, tasks: Sequence[_Task], do: Callable[[Engine, _Task], _Done]
+    engine: Engine,
+    tasks: Sequence[_Task],
+    do: Callable[[Engine, _Task], _Done],
+    names: Collection[str],
 ) -> Iterator[_Done]:
-    """Do tasks in this process."""
+    """Do tasks in this process; `names` are those of their events."""
     pending = engine.pending
     if pending.held is None:
-        pending = pending.hold()
+        # Other tables may have many more.
+        pending = pending.hold(names)
     held = replace(engine, pending=pending)
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         yield from threads.map(lambda task: do(held, task), tasks)

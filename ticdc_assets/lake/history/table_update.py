@@ -114,8 +114,9 @@ class TableUpdate(ABC, Generic[_Stored]):
 
     @property
     def moment(self) -> Moment:
-        """The snapshot, and when the table had been dropped by then, if it had."""
-        return Moment(self.base.ts, None if self.before is None else self.before.dropped_ts)
+        """The snapshot, and the DROP that has ended the stored versions, if one has."""
+        mark = self.stored.mark
+        return Moment(self.base.ts, None if mark is None else mark.dropped_ts)
 
     @property
     def has_start(self) -> bool:
