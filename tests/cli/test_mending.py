@@ -9,10 +9,11 @@ import pytest
 from tests.cli.conftest import Run
 from tests.lake.canal import change, ddl, row, watermark
 from ticdc_assets.lake.apply import task_runs
-from ticdc_assets.lake.store import lock, reader
+from ticdc_assets.lake.store import lock
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.lock import locked
 from ticdc_assets.protocols.message import Message
+from ticdc_assets.views import asof
 
 ODD = "ALTER TABLE `d`.`t` FROBNICATE `id`"
 
@@ -139,8 +140,8 @@ def test_what_spark_fails_at_is_a_line_and_how_to_go_on(
     with monkeypatch.context() as patch:
         patch.setattr(task_runs, "FEW_ROWS", 0)
         assert run("advance") == (code, b"", err)
-    # Spark itself reads a table with many rows for a snapshot.
-    monkeypatch.setattr(reader, "MANY_ROWS", 0)
+    # Spark itself reads a large table for a snapshot.
+    monkeypatch.setattr(asof, "_MOST_VALUES", 0)
     code, _, err = run("snapshot", "--into", tmp_path / "out", "--at", "9")
     assert code == 2
     assert len(err) == 2

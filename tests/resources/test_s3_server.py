@@ -4,7 +4,6 @@ import errno
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -210,10 +209,13 @@ class _PausedTable:
     tables: Callable[[], list[Incarnation]] = _list_paused
     snapshots: tuple[int, int] = (1, 1)
 
-    def sized_for(self, table: Incarnation) -> AbstractContextManager[None]:
-        return nullcontext()
+    def prepare(self, tables: list[Incarnation]) -> None:
+        pass
 
-    def frame(self, table: Incarnation) -> None:
+    def why_spark(self, table: Incarnation) -> None:
+        return None
+
+    def rows(self, table: Incarnation) -> None:
         return None
 
 

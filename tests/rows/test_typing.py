@@ -45,6 +45,7 @@ ALIKE = (
     MOMENTS.map(lambda text: text[:19]),
     MOMENTS.map(lambda text: text[11:]),
     st.tuples(MOMENTS, MOMENTS).map(EITHER.join),
+    st.sampled_from(["1." + "0" * 41, "12." + "0" * 39, "0" * 45 + "7", "-0." + "0" * 60]),
     st.sampled_from(["340282367", "-340282367", "3402823669209384634633746074317682114.6"]),
     st.floats(allow_nan=False).map(str),
     st.floats(width=32, allow_nan=False, allow_infinity=False).map(str),

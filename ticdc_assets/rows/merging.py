@@ -11,9 +11,11 @@ import pyarrow.compute as pc
 
 from ticdc_assets.errors import TicdcError
 from ticdc_assets.events import TableSchema
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.plan.steps import Alter, ApplyRows, TableStep, TableWork
 from ticdc_assets.rows.changes import read_segment
 from ticdc_assets.rows.column_moves import keeps_values
+from ticdc_assets.rows.columns import list_stored_columns
 from ticdc_assets.rows.identity import are_among, identify, number_rows
 from ticdc_assets.rows.keyed import find_key, keep_last_per_key
 from ticdc_assets.rows.merged_steps import merge_steps
@@ -23,13 +25,17 @@ from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows, write_
 
 # The column that says whether a row is put, or gone.  No column of a table has such a name.
 PUT = "⌗put"
+# Each look at rows concerned costs as much as all that events state.
+_ROWS_AT_ONCE = 250_000
 
 
 def can_be_merged(work: TableWork) -> bool:
     """Whether a window changes a table's rows by their events alone."""
     steps = merge_steps(work.before, work.steps)
     if not work.before.key:
-        return len(steps) == 1 and isinstance(steps[0], ApplyRows)
+        # Rows concerned have the columns of their events, or there are no events.
+        has_rows = any(isinstance(step, ApplyRows) for step in steps)
+        return all(map(_keeps_values, steps)) and (len(steps) == 1 or not has_rows)
     schemas = [work.before, *(step.schema for step in steps)]
     return have_one_identity(schemas) and all(map(_keeps_values, steps))
 
@@ -50,7 +56,7 @@ def _keeps_values(step: TableStep) -> bool:
 def needs_rows(work: TableWork, source: RowSource) -> bool:
     """Whether a merge needs the values of the rows that it concerns."""
     if not work.before.key:
-        return True
+        return any(isinstance(step, ApplyRows) for step in work.steps)
     return not source.updates_split and any(map(_overwrites, work.steps))
 
 
@@ -60,9 +66,7 @@ def _overwrites(step: TableStep) -> bool:
 
 def find_concerned(work: TableWork, source: RowSource, blocks: Iterable[Rows]) -> Rows:
     """Find the rows of a table that its events concern, among all of its rows before the window."""
-    concerned = Concerned(work, source)
-    found = [block.filter(concerned.choose(block)) for block in blocks]
-    return concat_rows([make_no_rows(work.before), *found])
+    return Concerned(work, source).find(blocks)
 
 
 class Concerned:
@@ -70,10 +74,26 @@ class Concerned:
 
     def __init__(self, work: TableWork, source: RowSource) -> None:
         steps = [step for step in work.steps if isinstance(step, ApplyRows)]
+        self._before = work.before
         self._names = _list_telling(work.before, steps)
         listed = (_list_rows(step, source).rename_like(work.before) for step in steps)
         every = [make_no_rows(work.before), *listed]
         self._stated = concat_rows([rows.select(self._names) for rows in every])
+
+    def find(self, blocks: Iterable[Rows]) -> Rows:
+        """Find the rows that are concerned in blocks of rows."""
+        found, held, count = [make_no_rows(self._before)], [], 0
+        for block in blocks:
+            held.append(block)
+            count += len(block)
+            if count >= _ROWS_AT_ONCE:
+                found.append(self._take(held))
+                held, count = [], 0
+        return concat_rows([*found, self._take(held)] if held else found)
+
+    def _take(self, blocks: Sequence[Rows]) -> Rows:
+        rows = concat_rows(blocks)
+        return rows.filter(self.choose(rows))
 
     def choose(self, rows: Rows) -> pa.Array:
         """Return which rows are concerned."""
@@ -81,11 +101,13 @@ class Concerned:
         return are_among(*identify([rows.select(names), self._stated], names))
 
 
-def _list_telling(schema: TableSchema, steps: Sequence[ApplyRows]) -> tuple[str, ...]:
+def _list_telling(before: TableSchema, steps: Sequence[ApplyRows]) -> tuple[str, ...]:
     """List the columns by which events tell which rows they concern."""
-    if schema.key or not any(map(_overwrites, steps)):
-        return list_identifying(schema)
-    return tuple(dict.fromkeys(name for key in schema.unique_keys for name in key))
+    if before.key or not any(map(_overwrites, steps)):
+        return list_identifying(before)
+    unique = {fold_name(n) for step in steps for key in step.schema.unique_keys for n in key}
+    telling = (c.name for c in list_stored_columns(before) if fold_name(c.name) in unique)
+    return tuple(telling) or list_identifying(before)
 
 
 def _list_rows(step: ApplyRows, source: RowSource) -> Rows:
@@ -103,20 +125,26 @@ def list_merge(result: TableResult, concerned: Rows | None, schema: TableSchema)
     With a key, these are keys, and no row that is put has one of them.  Without one, they are all
     rows concerned, each of which stands for all of its copies.
     """
-    put = result.rows
-    gone = [rows.rename_like(schema) for rows in result.gone]
-    if concerned is not None:
-        gone.append(concerned.rename_like(schema))
-    removed = concat_rows([make_no_rows(schema), *gone])
-    key = find_key(schema)
+    put, key = result.rows, find_key(schema)
+    gone = [*result.gone] if concerned is None else [*result.gone, concerned]
     if key:
-        stays = are_among(*identify([removed.select(key), put.select(key)], key))
-        removed = keep_last_per_key(removed.filter(pc.invert(stays)), key)
+        # Other columns may have had other types.
+        keys = [make_no_rows(schema).select(key), *(_select_key(rows, key) for rows in gone)]
+        removed = concat_rows(keys)
+        stays = are_among(*identify([removed, put.select(key)], key))
+        removed = keep_last_per_key(removed.filter(pc.invert(stays)), key).rename_like(schema)
     else:
-        removed = _keep_distinct(removed)
+        every = [make_no_rows(schema), *(rows.rename_like(schema) for rows in gone)]
+        removed = _keep_distinct(concat_rows(every))
     tables = [write_table(rows, schema) for rows in (put, removed)]
     is_put = pa.array([True] * len(put) + [False] * len(removed), pa.bool_())
     return pa.concat_tables(tables).append_column(PUT, is_put)
+
+
+def _select_key(rows: Rows, key: Sequence[str]) -> Rows:
+    """Return the key columns, under the names that they have now."""
+    by_name = {fold_name(name): stored for name, stored in rows.columns.items()}
+    return Rows({name: by_name[fold_name(name)] for name in key}, rows.commit_ts)
 
 
 def _keep_distinct(rows: Rows) -> Rows:

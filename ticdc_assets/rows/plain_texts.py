@@ -48,6 +48,8 @@ def _cast(texts: pa.Array, type: ColumnType, kind: Kind, target: pa.DataType) ->
         case "bit":
             return _cast_integers(texts, 0, (1 << (type.length or 64)) - 1, target)
         case "year":
+            if pc.max(pc.binary_length(texts)).as_py() > _MOST_DIGITS:
+                return None
             years = texts.cast(pa.int64())
             is_year = pc.and_(
                 pc.greater_equal(years, patterns.MIN_YEAR), pc.less_equal(years, patterns.MAX_YEAR)
@@ -73,20 +75,26 @@ def _holds(conditions: pa.Array) -> bool:
 
 
 def _cast_integers(texts: pa.Array, low: int, high: int, target: pa.DataType) -> pa.Array | None:
+    if pc.max(pc.binary_length(texts)).as_py() > _MOST_DIGITS:
+        return None
     numbers = texts.cast(pa.uint64() if high >= 1 << 63 else pa.int64())
     limits = pc.min_max(numbers).as_py()
     return numbers.cast(target) if low <= limits["min"] and limits["max"] <= high else None
 
 
 def _fit(texts: pa.Array, target: pa.DataType) -> bool:
-    """Return whether no number has too many digits before the point: Arrow counts modulo 2^128."""
+    """Return whether no number has too many digits on a side: Arrow counts modulo 2^128."""
     if pc.max(pc.binary_length(texts)).as_py() + target.scale <= _MOST_DIGITS:
         # The cast finds out itself.
         return True
     digits = pc.ascii_ltrim(texts, "-")
     points = pc.find_substring(digits, ".")
-    lengths = pc.if_else(pc.less(points, 0), pc.binary_length(digits), points)
-    return bool(pc.max(lengths).as_py() <= target.precision - target.scale)
+    whole = pc.binary_length(digits)
+    lengths = pc.if_else(pc.less(points, 0), whole, points)
+    # Without a point, this counts the digits once more.
+    behind = pc.if_else(pc.less(points, 0), 0, pc.subtract(pc.subtract(whole, points), 1))
+    fits = pc.max(lengths).as_py() <= target.precision - target.scale
+    return bool(fits and pc.max(behind).as_py() <= target.scale)
 
 
 def _cast_moments(texts: pa.Array, target: pa.DataType) -> pa.Array | None:

@@ -170,7 +170,7 @@ class _Group:
         """Take a table through its first steps, unless it has stopped."""
         table = self.tables.get(id)
         if table is None:
-            table = self.tables[id] = _TableInWork(self._work[id], self._source.read_rows(id))
+            table = self.tables[id] = self._open(id)
         while table.result.stopped is None and table.done < min(steps, len(table.steps)):
             try:
                 self._run_step(table, table.steps[table.done])
@@ -180,6 +180,17 @@ class _Group:
             except CONTENT_ERRORS as error:
                 table.result.stopped = describe_content_error(error)
         return table
+
+    def _open(self, id: str) -> _TableInWork:
+        """Read the rows of a table; it stops before its steps if they cannot be held."""
+        try:
+            return _TableInWork(self._work[id], self._source.read_rows(id))
+        except ConfigError:
+            raise
+        except CONTENT_ERRORS as error:
+            table = _TableInWork(self._work[id], None)
+            table.result.stopped = describe_content_error(error)
+            return table
 
     def _run_step(self, table: _TableInWork, step: TableStep) -> None:
         match step:

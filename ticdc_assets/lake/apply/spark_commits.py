@@ -14,6 +14,7 @@ from ticdc_assets.lake.apply.table_commits import commit_table, takes_spark, wri
 from ticdc_assets.lake.apply.table_errors import TABLE_ERRORS, find_pause_reason
 from ticdc_assets.lake.apply.table_tasks import TableDone
 from ticdc_assets.lake.apply.written_rows import open_written
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import restore_version
@@ -32,13 +33,13 @@ class SparkCommits:
         self,
         lake: LakeSession,
         work: Mapping[str, TableWork],
-        versions: Mapping[str, int],
+        start: Snapshot,
         ts: int,
     ) -> None:
-        """`versions` are the Delta versions from which the tables start."""
+        """`start` has the Delta versions from which the tables start."""
         self._lake = lake
         self._work = work
-        self._versions = versions
+        self._start, self._versions = start, start.versions
         self._ts = ts
 
     def write(self, tables: Iterable[TableDone]) -> Iterator[tuple[TableDone, int | str]]:
@@ -58,20 +59,20 @@ class SparkCommits:
             list(pool.map(lambda done: attempt(done, self._prepare), tables))
             with stating(self._lake, self._ts):
                 list(pool.map(lambda done: attempt(done, self._write), tables))
+        for id in failed.keys() & self._versions.keys():
+            restore(self._lake, id, self._versions[id], self._start.ts)
         for done in tables:
             remove_written(self._lake, done)
             yield done, failed.get(done.id) or CurrentTable(self._lake, done.id).version
 
     def _attempt(self, done: TableDone, do: Callable[[TableDone], None]) -> str | None:
-        """Return why a table pauses, if it does: as it was before the window."""
+        """Return why a table pauses, if it does."""
         try:
             do(done)
         except TABLE_ERRORS as error:
             reason = find_pause_reason(error)
             if reason is None:
                 raise
-            if done.id in self._versions:
-                CurrentTable(self._lake, done.id).restore(self._versions[done.id])
             return reason
         return None
 
@@ -121,6 +122,8 @@ def stating(lake: LakeSession, ts: int) -> Iterator[None]:
 
 def restore(lake: LakeSession, id: str, version: int, ts: int) -> None:
     """Take a table that only Spark writes back to the version in which it is true at a ts."""
+    if CurrentTable(lake, id).version == version:
+        return
     with stating(lake, ts):
         restore_version(lake, f"current/{id}", version)
 

@@ -25,7 +25,7 @@ from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.plan.steps import ApplyRows, TableWork
 from ticdc_assets.rows.columns import INEXACT
-from ticdc_assets.rows.merging import find_concerned, list_merge, needs_rows
+from ticdc_assets.rows.merging import Concerned, list_merge, needs_rows
 from ticdc_assets.rows.parts import Part, list_identifying
 from ticdc_assets.rows.table import RowSource, SegmentCounts, TableResult, do_work
 from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows, read_table, write_table
@@ -165,12 +165,11 @@ def _find_concerned(location: Lake, task: TableTask, source: RowSource) -> Rows 
     if not needs_rows(work, source):
         return None
     try:
-        return find_concerned(work, source, _read_blocks(location, task, id))
-    except ConfigError:
-        raise
+        concerned = Concerned(work, source)
     except CONTENT_ERRORS:
         # Of its events: the work meets the same error, and states it.
         return None
+    return concerned.find(_read_blocks(location, task, id))
 
 
 def _finish(

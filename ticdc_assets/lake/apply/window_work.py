@@ -30,6 +30,8 @@ from ticdc_assets.rows.parts import can_be_split
 # What a task holds of events, and of these and the rows of its tables together.
 EVENTS_PER_PART = 500_000
 _MOST_ROWS = 2_000_000
+# Of Parquet, which is several times as much in memory: an array of Arrow holds 2 GiB of texts.
+_MOST_BYTES = 128 << 20
 # Commits mostly wait for storage.
 _COMMITS_AT_ONCE = 8
 
@@ -90,7 +92,7 @@ class WindowWork:
         found = {id: LakeWriter(self.lake.location).find(f"current/{id}") for id in ids}
         tables = {id: table for id, table in found.items() if table is not None}
         counts = {id: work[id].event_count for id in ids}
-        events, read = sum(counts.values()), 0
+        events, read, size = sum(counts.values()), 0, 0
         way: Way = "whole"
         for id in known.keys() & tables.keys():
             if may_append and len(ids) == 1 and self._appends(work[id]):
@@ -103,7 +105,11 @@ class WindowWork:
                 way = "merge"
                 continue
             read += files.rows
-        parts = max(-(-events // EVENTS_PER_PART), -(-(events + read) // _MOST_ROWS), 1)
+            size += files.size
+        parts = max(
+            *(-(-events // EVENTS_PER_PART), -(-(events + read) // _MOST_ROWS)),
+            *(-(-size // _MOST_BYTES), 1),
+        )
         if parts > 1 and (len(ids) > 1 or not can_be_split(work[ids[0]])):
             parts = 1
         return _Prepared(TableTask(work, known, way, parts), events + read, tables)
@@ -136,10 +142,13 @@ class WindowWork:
             if not has_files(self.lake, start, id):
                 reason = f"{FilesGone(id, version)}: load the table again"
                 return {each: TableOutcome(pause_reason=reason) for each in task.work}
+            # A load of this window began the others.
+            is_known = id in start.state.incarnations
+            ts = start.ts if is_known else self.window.plan.state.incarnations[id].created_ts
             if is_writable(newest):
-                writer.restore(newest, version, describe_commit(start.ts))
+                writer.restore(newest, version, describe_commit(ts))
             else:
-                restore(self.lake, id, version, start.ts)
+                restore(self.lake, id, version, ts)
         return {}
 
     def _do_tasks(
@@ -187,9 +196,7 @@ class WindowWork:
         self, left: Sequence[TableDone], outcomes: dict[str, TableOutcome]
     ) -> None:
         window = self.window
-        commits = SparkCommits(
-            self.lake, window.plan.work, window.start.versions, window.plan.state.ts
-        )
+        commits = SparkCommits(self.lake, window.plan.work, window.start, window.plan.state.ts)
         for done, committed in commits.write(left):
             if isinstance(committed, str):
                 before = window.start.versions.get(done.id)

@@ -20,7 +20,7 @@ from ticdc_assets.rows.columns import INEXACT, list_delta_columns, make_row_sche
 from ticdc_assets.rows.merging import PUT
 
 # This process reads fewer rows itself.
-_MANY_ROWS = 20_000
+_MANY_ROWS, _MANY_BYTES = 20_000, 8 << 20
 # What a partition of the job reads.
 _ROWS_PER_PARTITION = 500_000
 _ROWS_PER_BATCH = 1 << 16
@@ -53,7 +53,7 @@ def open_files(
     paths = [file.path for file in files]
     rows = sum(file.rows for file in files)
     read = partial(_read, lake.location, table, columns)
-    if rows < _MANY_ROWS:
+    if rows < _MANY_ROWS and sum(file.size for file in files) < _MANY_BYTES:
         frame = lake.make_frame(read(paths), placed)
     else:
         count = min(len(paths), -(-rows // _ROWS_PER_PARTITION))

@@ -1,0 +1,32 @@
+"""What is merged into a large table, where DDLs of the window changed its columns."""
+
+import pyarrow as pa
+
+from ticdc_assets.events import Column, ColumnType, Index, TableSchema
+from ticdc_assets.rows.merging import PUT, list_merge
+from ticdc_assets.rows.stored import store_values
+from ticdc_assets.rows.table import TableResult
+from ticdc_assets.rows.table_rows import Rows
+
+KEY = (Index("PRIMARY", ("id",), unique=True, primary=True),)
+ID = Column("id", ColumnType("int"), nullable=False)
+
+
+def make(values: dict[str, list[object]], schema: TableSchema) -> Rows:
+    types = {column.name: column.type for column in schema.columns}
+    columns = {name: store_values(each, types[name]) for name, each in values.items()}
+    return Rows(columns, pa.array([5] * len(values["id"]), pa.int64()))
+
+
+def test_rows_that_went_are_named_by_their_keys_whatever_other_columns_were() -> None:
+    before = TableSchema("d", "t", (ID, Column("c", ColumnType("int"))), KEY)
+    after = TableSchema("d", "t", (ID, Column("c", ColumnType("bigint"))), KEY)
+    concerned = make({"id": [1, 2], "c": [7, 8]}, before)
+    put = make({"id": [1], "c": [1 << 40]}, after)
+    result = TableResult(put, gone=[make({"id": [3]}, before)])
+    listed = list_merge(result, concerned, after)
+    assert listed.select(["id", "c", PUT]).sort_by("id").to_pylist() == [
+        {"id": 1, "c": 1 << 40, PUT: True},
+        {"id": 2, "c": None, PUT: False},
+        {"id": 3, "c": None, PUT: False},
+    ]
