@@ -17,7 +17,7 @@ from ticdc_assets.reference.table import ModelRow, ModelTable
 from ticdc_assets.rows.alteration import alter_rows
 from ticdc_assets.rows.columns import list_stored_columns
 from ticdc_assets.rows.identity import are_among, identify
-from ticdc_assets.rows.merging import PUT, can_be_merged, find_concerned, list_merge, needs_rows
+from ticdc_assets.rows.merging import PUT, Concerned, can_be_merged, list_merge, needs_rows
 from ticdc_assets.rows.parts import Part, can_be_split, list_identifying
 from ticdc_assets.rows.spreading import spread_events
 from ticdc_assets.rows.stored import read_stored, store_values
@@ -192,12 +192,13 @@ def _do_by_merges(work: Mapping[str, TableWork], source: RowSource) -> dict[str,
         concerned = None
         if needs_rows(each, source):
             try:
-                # Two blocks, one of them without rows.
-                concerned = find_concerned(
-                    each, source, [rows, rows.take(pa.array([], pa.int64()))]
-                )
+                chooser = Concerned(each, source)
             except CONTENT_ERRORS:
-                concerned = None
+                # The work meets the same error.
+                pass
+            else:
+                # Two blocks, one of them without rows.
+                concerned = chooser.find([rows, rows.take(pa.array([], pa.int64()))])
         only = replace(source, read_rows=lambda id, found=concerned: found)
         result = results[id] = do_work({id: each}, only)[id]
         if result.stopped is None:

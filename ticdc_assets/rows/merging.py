@@ -64,11 +64,6 @@ def _overwrites(step: TableStep) -> bool:
     return isinstance(step, ApplyRows) and any(t.group.overwrites for t in step.row_groups)
 
 
-def find_concerned(work: TableWork, source: RowSource, blocks: Iterable[Rows]) -> Rows:
-    """Find the rows of a table that its events concern, among all of its rows before the window."""
-    return Concerned(work, source).find(blocks)
-
-
 class Concerned:
     """Chooses the rows of a table that its events concern."""
 

@@ -123,7 +123,7 @@ class AsOfView(TablesAt):
     def _read_in_workers(
         self, table: Incarnation, rows_per_part: int = _ROWS_PER_PART
     ) -> "DataFrame | None":
-        """Return a table's rows as Spark's workers read them; None if it has none of its own."""
+        """Let Spark's workers read a table's rows; None for a table that never had any."""
         from ticdc_assets.views.large_tables import compute_rows, read_version
 
         id, schema = table.id, table.schema

@@ -16,10 +16,10 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.engine import Engine
-from ticdc_assets.lake.apply.pending_rows import PendingRows, name_events, select_segment
+from ticdc_assets.lake.apply.spread_tasks import read_part
 from ticdc_assets.lake.apply.table_tasks import TableTask, open_source
 from ticdc_assets.lake.apply.task_runs import are_few, do_here
-from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, prepare_window
+from ticdc_assets.lake.apply.window import PreparedWindow, prepare_window
 from ticdc_assets.lake.history.change_rows import (
     find_changes,
     format_types,
@@ -42,12 +42,12 @@ from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.sql import quote_identifier
-from ticdc_assets.plan.steps import ApplyRows, TableWork
+from ticdc_assets.lake.store.stored_rows import FilesGone
+from ticdc_assets.plan.steps import TableWork
 from ticdc_assets.rows.alteration import show_rows
 from ticdc_assets.rows.columns import DeltaColumn, list_delta_columns, read_delta_type
 from ticdc_assets.rows.merging import Concerned
 from ticdc_assets.rows.parts import Part
-from ticdc_assets.rows.spreading import spread_events
 from ticdc_assets.rows.table_rows import Rows
 from ticdc_assets.rows.versions import StepVersions, is_by_row, list_versions
 from ticdc_assets.schema.effect import ColumnChange
@@ -179,7 +179,7 @@ def _do_changes(engine: Engine, task: _ChangesTask) -> pa.Table:
     """Compute changes."""
     source = open_source(engine, task.table)
     if task.table.part is not None:
-        source = replace(source, read_events=partial(_read_part, engine.pending, task.table.part))
+        source = replace(source, read_events=partial(read_part, engine.pending, task.table.part))
     work = task.table.work[task.id]
     start = None
     if task.id in task.table.versions:
@@ -212,14 +212,3 @@ class _Shown:
             rows = show_rows(rows, step.before, step.column_changes, step.schema)
         end = self.steps[-1].schema
         return make_images(show_rows(rows, end, (), self.last), self.last)
-
-
-def _read_part(pending: PendingRows, part: Part, step: ApplyRows) -> pa.Table:
-    """Read the events of a segment that concern a part, file by file."""
-    found = []
-    for path in pending.files.paths:
-        files = replace(pending.files, paths=(path,))
-        rows = replace(pending, files=files).read([name_events(step)])
-        events = select_segment(rows, step.low, step.high)
-        found.append(spread_events(events, step, part.count)[part.number])
-    return pa.concat_tables(found)

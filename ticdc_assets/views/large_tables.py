@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.apply.exact_texts import MAP
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.small_tables import open_frame
 from ticdc_assets.lake.store.sql import quote_identifier
@@ -18,7 +19,6 @@ from ticdc_assets.rows.parts import Part
 from ticdc_assets.rows.table_rows import Rows, write_table
 from ticdc_assets.views.table_rows import TableRows
 
-_MAP = "map<string, string>"
 _LINE = "line"
 # What a worker sends at once.
 _ROWS_PER_BATCH = 16_384
@@ -54,7 +54,7 @@ def compute_rows(
 
 def _list_types(schema: TableSchema) -> list[tuple[str, str]]:
     columns = [(column.name, column.type) for column in list_delta_columns(schema)]
-    return [*columns, (COMMIT_TS, "bigint"), (INEXACT, _MAP)]
+    return [*columns, (COMMIT_TS, "bigint"), (INEXACT, MAP)]
 
 
 def _write_types(schema: TableSchema) -> str:

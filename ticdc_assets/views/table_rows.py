@@ -6,24 +6,22 @@ from there to a ts.  A table that exchanges rows with another one is read togeth
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
-
-import pyarrow as pa
 
 from ticdc_assets.errors import ConfigError, TableCannotContinue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.engine import Engine
-from ticdc_assets.lake.apply.pending_rows import name_events, select_segment
-from ticdc_assets.lake.apply.table_tasks import TableTask, open_source
+from ticdc_assets.lake.apply.spread_tasks import read_part
+from ticdc_assets.lake.apply.table_tasks import TableTask, open_source, read_blocks
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import FilesGone, StoredRows
-from ticdc_assets.plan.steps import ApplyRows, TableWork, group_by_exchange
-from ticdc_assets.rows.parts import Part, can_be_split, list_identifying
-from ticdc_assets.rows.spreading import spread_events
+from ticdc_assets.plan.steps import TableWork, group_by_exchange
+from ticdc_assets.rows.parts import Part, can_be_split
 from ticdc_assets.rows.table import RowSource, do_work
-from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows, read_table
+from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows
 
 # A view keeps the rows of small tables up to about this many values.
 _KEPT_VALUES = 10_000_000
@@ -76,11 +74,7 @@ class StoredTables:
         if unknown := stored.unknown_features:
             reason = f"only Spark reads Delta's {', '.join(sorted(unknown))}"
             raise ConfigError(reason, file=self.location.current_path(id))
-        blocks = (read_table(pa.table(block), schema) for block in stored.read())
-        if part is not None:
-            names = list_identifying(schema)
-            blocks = (rows.filter(part.has(rows, names)) for rows in blocks)
-        return concat_rows([make_no_rows(schema), *blocks])
+        return concat_rows([make_no_rows(schema), *read_blocks(stored, schema, part)])
 
     def count(self, id: str) -> int:
         version = self.versions.get(id)
@@ -135,12 +129,10 @@ class ComputedTables:
     def _open_source(
         self, work: Mapping[str, TableWork], start: Mapping[str, Rows], part: Part | None
     ) -> RowSource:
+        source = open_source(self.engine, TableTask(work, {}, part=part), start.get)
         if part is None:
-            return open_source(self.engine, TableTask(work, {}), start.get)
-        nothing = replace(self.engine.pending, held=None)
-        nothing = replace(nothing, files=replace(nothing.files, paths=()))
-        source = open_source(replace(self.engine, pending=nothing), TableTask(work, {}), start.get)
-        return replace(source, part=part, read_events=_PartEvents(self.engine, part).read)
+            return source
+        return replace(source, read_events=partial(read_part, self.engine.pending, part))
 
     def count(self, id: str) -> int:
         if id not in self.work:
@@ -162,24 +154,6 @@ class ComputedTables:
     def can_be_split(self, id: str) -> bool:
         """Whether parts of a table can be read."""
         return can_be_split(self.work[id])
-
-
-@dataclass(frozen=True)
-class _PartEvents:
-    """The events of one part of a table, read from one file after another."""
-
-    engine: Engine
-    part: Part
-
-    def read(self, step: ApplyRows) -> pa.Table:
-        pending = self.engine.pending
-        pieces = []
-        for path in pending.files.paths:
-            files = replace(pending.files, paths=(path,))
-            read = replace(pending, files=files).read([name_events(step)])
-            events = select_segment(read, step.low, step.high)
-            pieces.append(spread_events(events, step, self.part.count)[self.part.number])
-        return pa.concat_tables(pieces)
 
 
 class KeptTables:

@@ -8,7 +8,7 @@ The order of one window:
    the snapshot before that (`apply`; `plan.replay` chooses which tables, and from where);
 3. select the rows that no window has applied yet, and describe them in row groups (`pending_rows`);
 4. plan the work of each table, without reading a row (`window`, which calls `plan`);
-5. do each table's work on its Delta table, several tables in parallel (`table_work`), and write the
+5. do each table's work in tasks, and commit what they wrote (`window_work`), and write the
    schema history meanwhile;
 6. write quarantined rows (`quarantined_rows`), then the tables' present schemas, then the snapshot.
 

@@ -17,7 +17,6 @@ from ticdc_assets.lake.apply.written_rows import open_written
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import restore_version
 from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.steps import Alter, TableWork
 from ticdc_assets.rows.merged_steps import merge_steps
@@ -122,10 +121,8 @@ def stating(lake: LakeSession, ts: int) -> Iterator[None]:
 
 def restore(lake: LakeSession, id: str, version: int, ts: int) -> None:
     """Take a table that only Spark writes back to the version in which it is true at a ts."""
-    if CurrentTable(lake, id).version == version:
-        return
     with stating(lake, ts):
-        restore_version(lake, f"current/{id}", version)
+        CurrentTable(lake, id).restore(version)
 
 
 def remove_written(lake: LakeSession, done: TableDone) -> None:

@@ -20,7 +20,7 @@ from ticdc_assets.lake.store.data_files import write_file
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader, read_data_files
 from ticdc_assets.plan.steps import ApplyRows, TableWork
-from ticdc_assets.rows.parts import HOME
+from ticdc_assets.rows.parts import HOME, Part
 from ticdc_assets.rows.spreading import spread_events
 
 _SPREAD = PLACED.append(pa.field(HOME, pa.bool_()))
@@ -70,6 +70,16 @@ def read_spread(location: Lake, id: str, files: Sequence[str]) -> pa.Table:
     folder = reader.open_folder(f"current/{id}")
     with reader.explained(location.path(f"current/{id}")):
         return read_data_files(folder, files, _SPREAD, _SPREAD.names)
+
+
+def read_part(pending: PendingRows, part: Part, step: ApplyRows) -> pa.Table:
+    """Read the events of a segment that concern a part, one file after another; write nothing."""
+    pieces = []
+    for path in pending.files.paths:
+        of_file = replace(pending, files=replace(pending.files, paths=(path,)))
+        events = select_segment(of_file.read([name_events(step)]), step.low, step.high)
+        pieces.append(spread_events(events, step, part.count)[part.number])
+    return pa.concat_tables(pieces)
 
 
 def remove_spread(location: Lake, done: Sequence[SpreadDone]) -> None:

@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from ticdc_assets.errors import CONTENT_ERRORS, ConfigError, describe_content_error
+from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.engine import Engine
 from ticdc_assets.lake.apply.pending_rows import PLACED, name_events, select_segment
 from ticdc_assets.lake.apply.spread_tasks import read_spread
@@ -39,9 +40,9 @@ Way = Literal["whole", "append", "merge"]
 class TableTask:
     """The work of one table, or of several that exchange rows.
 
-    `versions` are the Delta versions from which tables start.  A large table is done in several
-    `parts`, each by a task of its own: it has its `part`, and its events are in files of the
-    table's folder.
+    `versions` are the Delta versions from which tables start.  A large table has several `parts`,
+    and each part a task of its own, which names its `part`, and the files in the table's folder
+    that have the events of this part.
     """
 
     work: Mapping[str, TableWork]
@@ -153,10 +154,15 @@ def _read_rows(location: Lake, task: TableTask, id: str) -> Rows | None:
 def _read_blocks(location: Lake, task: TableTask, id: str) -> Iterator[Rows]:
     schema = task.work[id].before
     stored = StoredRows(LakeReader(location), f"current/{id}", task.versions[id])
+    return read_blocks(stored, schema, task.part)
+
+
+def read_blocks(stored: StoredRows, schema: TableSchema, part: Part | None) -> Iterator[Rows]:
+    """Read the rows of a current table in blocks, all or those of a part."""
     names = list_identifying(schema)
     for block in stored.read():
         rows = read_table(pa.table(block), schema)
-        yield rows if task.part is None else rows.filter(task.part.has(rows, names))
+        yield rows if part is None else rows.filter(part.has(rows, names))
 
 
 def _find_concerned(location: Lake, task: TableTask, source: RowSource) -> Rows | None:

@@ -18,9 +18,10 @@ from ticdc_assets.lake.apply.table_tasks import (
     unpack_quarantined,
 )
 from ticdc_assets.lake.apply.task_runs import do_tasks
-from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, has_files
+from ticdc_assets.lake.apply.window import PreparedWindow, has_files
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.stored_rows import FilesGone
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.plan.steps import ApplyRows, TableWork, group_by_exchange
 from ticdc_assets.rows.merged_steps import merge_steps

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.apply.exact_texts import MAP
 from ticdc_assets.lake.history.columns import HistoryColumn, store_columns, take_over_columns
 from ticdc_assets.lake.history.rows import Block, get_time
 from ticdc_assets.lake.store.arrow import arrow_schema
@@ -20,7 +21,6 @@ from ticdc_assets.rows.versions import StepVersions
 # Returns rows as one column.
 MakeImages = Callable[[Rows], pa.StructArray]
 
-_MAP = "map<string, string>"
 _POSITION = ("source", "partition", "number", "index")
 
 
@@ -118,7 +118,7 @@ def list_change_fields(image: pa.StructType) -> pa.Schema:
 
 def format_types(columns: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Format the types of changes in Spark, with images of columns of some names and types."""
-    fields = (f"{quote_identifier(name)}: {type}" for name, type in (*columns, (INEXACT, _MAP)))
+    fields = (f"{quote_identifier(name)}: {type}" for name, type in (*columns, (INEXACT, MAP)))
     return CHANGES | dict.fromkeys(IMAGES, f"struct<{', '.join(fields)}>")
 
 

@@ -5,16 +5,16 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from ticdc_assets.lake.apply.table_tasks import TableTask
-from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, has_files
+from ticdc_assets.lake.apply.table_tasks import TableTask, read_blocks
+from ticdc_assets.lake.apply.window import PreparedWindow, has_files
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.plan.steps import ApplyRows, Exchange, TableWork
+from ticdc_assets.lake.store.stored_rows import FilesGone, StoredRows
+from ticdc_assets.plan.steps import TableWork, group_by_exchange
 from ticdc_assets.rows.merging import Concerned
 from ticdc_assets.rows.parts import can_be_split, list_identifying
-from ticdc_assets.rows.table_rows import concat_rows, make_no_rows, read_table
+from ticdc_assets.rows.table_rows import concat_rows, make_no_rows
 from ticdc_assets.rows.version_chains import MARK, OpenVersions
 from ticdc_assets.rows.versions import begin_versions
 
@@ -43,15 +43,11 @@ class WorkSize(NamedTuple):
 
 def describe_work(window: PreparedWindow, work: TableWork) -> TableTask:
     """Describe the work on a table, with the tables that exchange rows with it."""
-    planned, versions = window.plan.work, window.start.versions
-    found = {work.incarnation: work}
-    waiting = [work]
-    for each in waiting:
-        for step in each.steps:
-            if isinstance(step, Exchange) and step.other not in found:
-                found[step.other] = planned[step.other]
-                waiting.append(planned[step.other])
-    return TableTask(found, {id: versions[id] for id in found if id in versions})
+    planned, versions = {**window.plan.work, work.incarnation: work}, window.start.versions
+    (group,) = group_by_exchange(planned, [work.incarnation])
+    return TableTask(
+        {id: planned[id] for id in group}, {id: versions[id] for id in group if id in versions}
+    )
 
 
 def require_files(lake: LakeSession, start: Snapshot, ids: Iterable[str]) -> None:
@@ -63,11 +59,7 @@ def require_files(lake: LakeSession, start: Snapshot, ids: Iterable[str]) -> Non
 
 def count_events(task: TableTask) -> int:
     """Count the events of the tables of a task."""
-    steps = (step for work in task.work.values() for step in work.steps)
-    groups = {
-        typed.group for step in steps if isinstance(step, ApplyRows) for typed in step.row_groups
-    }
-    return sum(group.rows for group in groups)
+    return sum(work.event_count for work in task.work.values())
 
 
 def count_rows(location: Lake, task: TableTask, ids: Collection[str]) -> int:
@@ -83,7 +75,7 @@ def read_start(
     """Read the rows of a current table as versions, all or those that events concern."""
     schema = task.work[id].before
     stored = StoredRows(LakeReader(location), f"current/{id}", task.versions[id])
-    read = (read_table(pa.table(block), schema) for block in stored.read())
+    read = read_blocks(stored, schema, None)
     blocks = (begin_versions(rows, rows.commit_ts, None) for rows in read)
     return choose_versions(blocks, task, id, concerned)
 

@@ -17,7 +17,7 @@ from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.engine import Engine
 from ticdc_assets.lake.apply.pending_rows import EventFiles, PendingRows, Window
 from ticdc_assets.lake.apply.table_errors import TABLE_ERRORS, find_pause_reason
-from ticdc_assets.lake.apply.window import FilesGone, PreparedWindow, prepare_window
+from ticdc_assets.lake.apply.window import PreparedWindow, prepare_window
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.changes_update import ChangesUpdate
 from ticdc_assets.lake.history.history_table import HistoryTable
@@ -32,6 +32,7 @@ from ticdc_assets.lake.log.applied_row import AppliedRow
 from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.stored_rows import FilesGone
 from ticdc_assets.lake.store.work_size import sized_for
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.stream.problem import Problem

@@ -22,7 +22,7 @@ from ticdc_assets.lake.store.reader import create_folder
 _LONGEST_BOUND = 32
 _WITH_STATISTICS = 32
 _ROWS_PER_GROUP = 1 << 17
-# Of so many rows, values that appear this often on average are few.
+# In a sample of so many rows, each value of a column with a dictionary appears so often on average.
 _SAMPLED, _ROWS_PER_VALUE = 4_096, 4
 
 
