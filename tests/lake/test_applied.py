@@ -1,15 +1,22 @@
 """Every snapshot of the applied log can be read again."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, placed, row, watermark
+from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.lake.store.arrow import arrow_schema, make_table
+from ticdc_assets.lake.store.contracts import APPLIED
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.writer import LakeWriter
+from ticdc_assets.plan.state import State
+from ticdc_assets.stream.resolved_ts import WatermarkState
 from ticdc_assets.views.asof import as_of
 
 
@@ -26,3 +33,23 @@ def test_a_watermark_before_the_first_table_makes_a_snapshot(
     assert as_of(lake, 7).tables() == []
     (table,) = as_of(lake).tables()
     assert list(as_of(lake).lines(table)) == [b'{"id":"1"}\n']
+
+
+def test_a_state_may_be_any_number_of_snapshots_ago(tmp_path: Path) -> None:
+    location = Lake(str(tmp_path / "lake"), "f")
+    writer, reader = LakeWriter(location), LakeReader(location)
+    watermarks = write_json(WatermarkState())
+    whole = write_json(State(skipped_ddls=[(7, ("d", "t", "DROP TABLE t"))]))
+    writer.create("applied", arrow_schema(APPLIED), {})
+    for id in range(1, 61):
+        has_state = id in (1, 51)
+        row = (
+            *(id, datetime.now(UTC), id * 10, id, id, [], [(f"t{id % 3}", id)], [], None),
+            *(1 if id < 51 else 51, watermarks, whole if has_state else None),
+        )
+        writer.append(reader.open("applied"), make_table(APPLIED, [row]))
+    snapshot = read_snapshot(reader, 50)
+    assert (snapshot.ts, snapshot.state_snapshot_id) == (500, 1)
+    assert snapshot.versions == {"t0": 48, "t1": 49, "t2": 50}
+    assert read_snapshot(reader, 60).versions == {"t0": 60, "t1": 58, "t2": 59}
+    assert snapshot.state.skipped_ddls == [(7, ("d", "t", "DROP TABLE t"))]

@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 from pathlib import Path
+from secrets import token_hex
 
 import pyarrow as pa
 import pytest
@@ -14,7 +15,7 @@ from tests.lake.canal import FEED
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows
+from ticdc_assets.lake.store.stage_commits import StageMark, commit_rows, read_last_stage_commit
 from ticdc_assets.lake.store.writer import ConcurrentCommit, LakeWriter, is_writable
 
 ROWS = pa.schema([("name", pa.string()), ("number", pa.int64())])
@@ -73,6 +74,30 @@ def test_a_stage_commits_each_of_its_numbers_once(lake: LakeSession) -> None:
     assert commit_rows(lake, "t", make_rows(["d"], 2), StageMark("ingest", 3))
     assert not commit_rows(lake, "t", make_rows(["e"], 2), StageMark("ingest", 2))
     assert read(lake.location) == [("a", 1), ("c", 1), ("d", 2)]
+
+
+def test_many_small_commits_make_few_files(lake: LakeSession) -> None:
+    reader = LakeReader(lake.location)
+    most = 0
+    for number in range(1, 101):
+        assert commit_rows(lake, "t", make_rows(["a"], number), StageMark("ingest", number))
+        most = max(most, reader.measure(reader.open("t")).number)
+        assert read_last_stage_commit(lake, "t", "ingest").number == number
+    assert most < 40
+    assert read(lake.location) == [("a", number) for number in range(1, 101)]
+
+
+def test_rows_of_a_large_file_are_not_written_again_with_small_ones(lake: LakeSession) -> None:
+    reader = LakeReader(lake.location)
+    random = [token_hex(16) for _ in range(100_000)]
+    assert commit_rows(lake, "t", make_rows(random, 0), StageMark("ingest", 1))
+    (large,) = reader.list_files(reader.open("t")).paths
+    for number in range(2, 50):
+        commit_rows(lake, "t", make_rows(["a"], number), StageMark("ingest", number))
+    paths = reader.list_files(reader.open("t")).paths
+    assert large in paths
+    assert len(paths) < 40
+    assert len(read(lake.location)) == 100_048
 
 
 def test_of_two_commits_at_once_with_one_number_only_one_takes_effect(

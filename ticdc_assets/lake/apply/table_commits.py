@@ -13,7 +13,6 @@ from ticdc_assets.lake.apply.table_features import (
 )
 from ticdc_assets.lake.apply.table_tasks import TableDone
 from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.rows.columns import (
     COMMIT_TS,
@@ -36,13 +35,14 @@ def commit_table(
     location: Lake, done: TableDone, existing: DeltaTable | None, schema: TableSchema, ts: int
 ) -> int:
     """Commit the files of a table, which has a schema and is true at `ts`; return its version."""
-    name = f"current/{done.id}"
     writer = LakeWriter(location)
     commit = describe_commit(ts)
     if existing is None:
         columns = make_columns(schema, with_map=done.has_map)
+        name = f"current/{done.id}"
         writer.create_of_files(name, columns, done.files, PLAIN_PROPERTIES, commit)
-    elif done.way == "append":
+        return 0
+    if done.way == "append":
         if done.has_map and not has_map(existing):
             writer.add_column(existing, make_columns(schema, with_map=True).field(INEXACT))
         if done.files:
@@ -51,7 +51,7 @@ def commit_table(
         # Also in place of whatever a killed run left.
         columns = make_columns(schema, with_map=done.has_map or has_map(existing))
         writer.replace_by_files(existing, columns, done.files, commit)
-    return LakeReader(location).open(name).version()
+    return existing.version()
 
 
 def describe_commit(ts: int) -> CommitProperties:

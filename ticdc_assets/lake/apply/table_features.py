@@ -22,6 +22,7 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import measure_files, open_table
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier
+from ticdc_assets.lake.store.tables import CHECKPOINTS
 from ticdc_assets.rows.columns import DeltaColumn, choose_delta_names, list_delta_columns
 
 # A table of more bytes is large: merging 50 rows into one of this size takes as long as writing it
@@ -33,8 +34,11 @@ LARGE_TABLE = 1 << 20
 _ROWS_PER_CHANGE = 200
 _LARGEST_REWRITTEN = 256
 
-# Snapshots name Delta versions, so only `maintain` decides which versions may go.
-PLAIN_PROPERTIES = {"delta.logRetentionDuration": "interval 3650 days"}
+PLAIN_PROPERTIES = {
+    # Snapshots name Delta versions, so only `maintain` decides which versions may go.
+    "delta.logRetentionDuration": "interval 3650 days",
+    **CHECKPOINTS,
+}
 DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
 COLUMN_MAPPING = {"delta.columnMapping.mode": "name"}
 TYPE_WIDENING = {"delta.enableTypeWidening": "true"}

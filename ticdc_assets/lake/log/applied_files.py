@@ -1,5 +1,7 @@
 """The applied log read without Spark, for definitions, sensors and commands that only read."""
 
+from typing import Any
+
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
@@ -36,9 +38,20 @@ def read_snapshot(reader: LakeReader, snapshot_id: int) -> Snapshot:
 
 
 def _read_snapshot(reader: LakeReader, applied: DeltaTable, snapshot_id: int) -> Snapshot:
-    recent = _between(snapshot_id - STATE_INTERVAL, snapshot_id)
-    rows = reader.read(applied, SNAPSHOT_COLUMNS, recent)
-    return decode_snapshot(rows.to_pylist(), snapshot_id)
+    first = snapshot_id - STATE_INTERVAL + 1
+    rows = _read_range(reader, applied, first, snapshot_id)
+    since = rows[-1]["state_snapshot_id"]
+    if since < first:
+        # Of an older lake, in which states were further apart.
+        rows = _read_range(reader, applied, since, first - 1) + rows
+    return decode_snapshot(rows)
+
+
+def _read_range(
+    reader: LakeReader, applied: DeltaTable, first: int, last: int
+) -> list[dict[str, Any]]:
+    rows = reader.read(applied, SNAPSHOT_COLUMNS, _between(first - 1, last))
+    return rows.sort_by("snapshot_id").to_pylist()  # type: ignore[no-any-return]
 
 
 def read_snapshot_names(reader: LakeReader) -> list[SnapshotName]:

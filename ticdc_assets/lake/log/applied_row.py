@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-# The whole state and the Delta versions of all tables are in at least every 50th row.
-STATE_INTERVAL = 50
+# The whole state and the Delta versions of all tables are in at least every 16th row.
+STATE_INTERVAL = 16
 
 # The columns that `decode_applied_row` reads; the state itself is left out because it is large.
 APPLIED_COLUMNS = (

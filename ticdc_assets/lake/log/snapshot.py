@@ -1,7 +1,7 @@
 """A snapshot as a value, decoded from rows of the applied log however they were fetched."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -49,17 +49,20 @@ def decide_as(base: Snapshot, last: Snapshot) -> Snapshot:
     )
 
 
-def decode_snapshot(rows: Iterable[Mapping[str, Any]], snapshot_id: int) -> Snapshot:
-    """Decode a snapshot from the rows of `applied` behind the last `STATE_INTERVAL` ids."""
-    rows_by_id = {row["snapshot_id"]: row for row in rows}
-    decoded = [decode_applied_row(rows_by_id[id]) for id in sorted(rows_by_id)]
+def decode_snapshot(rows: Sequence[Mapping[str, Any]]) -> Snapshot:
+    """Decode the snapshot of the last of some rows of `applied`, in order.
+
+    They go back to the row with its state, or further.
+    """
+    decoded = [decode_applied_row(row) for row in rows]
     last = decoded[-1]
-    state = read_json(rows_by_id[last.state_snapshot_id]["state"], State)
+    stated = next(row for row in rows if row["snapshot_id"] == last.state_snapshot_id)
+    state = read_json(stated["state"], State)
     state = replace(
         state,
         ts=last.ts,
         snapshot_id=last.snapshot_id,
-        watermarks=read_json(rows_by_id[snapshot_id]["watermark_state"], WatermarkState),
+        watermarks=read_json(rows[-1]["watermark_state"], WatermarkState),
         applied_ddls=state.applied_ddls if state.ts == last.ts else [],
     )
     versions = collect_versions(decoded, last)

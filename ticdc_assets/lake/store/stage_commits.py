@@ -7,8 +7,8 @@ stage's metadata is trusted only if no later commit can have removed rows or res
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -95,36 +95,44 @@ def commit_rows(lake: LakeSession, table: str, rows: pa.Table, mark: StageMark) 
 
     Without rows, the commit has the mark alone.
     """
-    writer = LakeWriter(lake.location)
     opened = LakeReader(lake.location).open(table)
     if not is_writable(opened):
         frame = lake.make_frame(rows).coalesce(1) if len(rows) else lake.read(table).limit(0)
         return commit_frame(lake, table, frame, mark)
-    append = partial(writer.append, opened, rows, mark.properties)
-    return _commit(lake, table, mark, append, opened)
+    return _commit(lake, table, opened, mark, lambda w: w.append(opened, rows, mark.properties))
 
 
 def commit_files(
     lake: LakeSession, table: str, files: Sequence[WrittenFile], mark: StageMark
 ) -> bool:
     """Add data files to a table that delta-rs writes; return False if the commit was void."""
-    opened, writer = LakeReader(lake.location).open(table), LakeWriter(lake.location)
-    add = partial(writer.append_files, opened, files, mark.properties)
-    return _commit(lake, table, mark, add, opened)
+    opened = LakeReader(lake.location).open(table)
+    return _commit(
+        lake, table, opened, mark, lambda w: w.append_files(opened, files, mark.properties)
+    )
 
 
+# Parameters: a table of a lake, open, and its next commit.
 def _commit(
-    lake: LakeSession, table: str, mark: StageMark, write: Callable[[], None], opened: DeltaTable
+    lake: LakeSession,
+    table: str,
+    opened: DeltaTable,
+    mark: StageMark,
+    write: Callable[[LakeWriter], None],
 ) -> bool:
     """Write a commit to an open table; return False if it was void."""
     if _has_reached(opened, mark):
         return False
+    writer = LakeWriter(lake.location)
     try:
-        write()
+        write(writer)
     except ConcurrentCommit:
         if _has_reached(LakeReader(lake.location).open(table), mark):
             return False
         raise
+    # Where another run has committed meanwhile, its next commit compacts.
+    with suppress(ConcurrentCommit):
+        writer.compact_many(opened)
     return True
 
 

@@ -10,6 +10,9 @@ from ticdc_assets.lake.store.contracts import (
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.writer import LakeWriter
 
+# Opening a table reads the commits since its last checkpoint: after this many there is one.
+CHECKPOINTS = {"delta.checkpointInterval": "10"}
+
 
 def create_tables(lake: LakeSession) -> None:
     """Create the lake's own tables that do not exist yet."""
@@ -19,7 +22,7 @@ def create_tables(lake: LakeSession) -> None:
         return
     raw = RAW_FILES if lake.feed.transport == "storage" else RAW_RECORDS
     for name, contract in {"raw": raw, **CONTRACTS}.items():
-        properties = {"delta.checkpointInterval": "20"}
+        properties = dict(CHECKPOINTS)
         if name in STATISTICS:
             properties["delta.dataSkippingStatsColumns"] = ",".join(STATISTICS[name])
         writer.create(name, arrow_schema(contract), properties)

@@ -9,9 +9,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import (
     ColumnProperties,
     CommitProperties,
@@ -36,6 +38,9 @@ _NTZ = frozenset(("timestampNtz",))
 _WRITABLE = frozenset(("appendOnly", "invariants", "timestampNtz"))
 _LAST_VERSION_WITHOUT_FEATURES = 2
 _NO_STATISTICS = ColumnProperties(statistics_enabled="NONE")
+# Of files that accumulate, this many between two of these sizes become one.
+_SIZES = (0, 1 << 20, 32 << 20)
+_MANY_FILES = 32
 # Tables that are written whole are too small to profit from statistics.
 _WHOLE = WriterProperties(compression="ZSTD", default_column_properties=_NO_STATISTICS)
 
@@ -130,9 +135,7 @@ class LakeWriter:
                     TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True
                 )
             schema = Schema.from_arrow(columns)
-            table.create_write_transaction(
-                [*_list_additions(files)], "overwrite", schema, commit_properties=commit
-            )
+            _add_files(table, files, "overwrite", schema, commit)
 
     def add_column(self, table: DeltaTable, field: pa.Field) -> None:
         """Add a column, of NULLs, to an open table."""
@@ -144,9 +147,7 @@ class LakeWriter:
     ) -> None:
         """Add data files with the columns of an open table to it, in one commit."""
         with self._explained(table.table_uri):
-            table.create_write_transaction(
-                [*_list_additions(files)], "append", table.schema(), commit_properties=commit
-            )
+            _add_files(table, files, "append", table.schema(), commit)
 
     def replace(
         self,
@@ -178,11 +179,25 @@ class LakeWriter:
         with self._explained(table.table_uri):
             write_deltalake(table, rows, mode="overwrite", writer_properties=properties)
 
-    def compact(self, table: DeltaTable) -> None:
-        """Merge the small files of an open table; its rows stay as they are."""
+    def compact(self, table: DeltaTable, largest: int | None = None) -> None:
+        """Merge the small files of an open table; its rows stay as they are.
+
+        Files of `largest` bytes or more are left, and none becomes much larger.
+        """
         properties = _choose_properties(pa.schema(table.schema().to_arrow()))
         with self._explained(table.table_uri):
-            table.optimize.compact(writer_properties=properties)
+            table.optimize.compact(target_size=largest, writer_properties=properties)
+
+    def compact_many(self, table: DeltaTable) -> None:
+        """Merge the files of an open table of one size once there are many of it.
+
+        So small commits cost no more as they grow in number, and a row is written few times.
+        """
+        for least, most in pairwise(_SIZES):
+            sizes = pa.table(table.get_add_actions())["size_bytes"]
+            are_such = pc.and_(pc.greater_equal(sizes, least), pc.less(sizes, most))
+            if (pc.sum(are_such).as_py() or 0) >= _MANY_FILES:
+                self.compact(table, most)
 
     def restore(
         self, table: DeltaTable, version: int, commit: CommitProperties | None = None
@@ -242,6 +257,21 @@ def create_table(
         storage_options=choose_storage_options(path),
         commit_properties=commit,
     )
+
+
+# Parameters: those of delta-rs.
+def _add_files(
+    table: DeltaTable,
+    files: Sequence[WrittenFile],
+    mode: Literal["append", "overwrite"],
+    columns: Schema,
+    commit: CommitProperties,
+) -> None:
+    """Commit data files; the open table is then at the version of this commit."""
+    table.create_write_transaction(
+        [*_list_additions(files)], mode, columns, commit_properties=commit
+    )
+    table.update_incremental()
 
 
 def _list_additions(files: Iterable[WrittenFile]) -> list[AddAction]:
