@@ -84,7 +84,7 @@ def test_a_current_table_states_its_name_uri_and_columns(tmp_path: Path) -> None
 
     assert "`a b.x/y`" in (hostile.description or "")
     assert hostile.metadata["dagster/table_name"] == "a b.x/y"
-    assert orders.metadata["dagster/uri"] == f"{tmp_path}/shop/current/t0"
+    assert orders.metadata["dagster/uri"] == f"{tmp_path}/shop/current/shop.orders"
     columns = {c.name: c for c in orders.metadata["dagster/column_schema"].columns}
     assert columns["id"].type == "decimal(20,0)"
     assert columns["id"].description == "bigint unsigned NOT NULL"
@@ -100,7 +100,13 @@ def test_a_run_states_the_map_of_a_table_that_has_one(
 ) -> None:
     schema = TableSchema("d", "t", (Column("id", ColumnType("int")),))
     table: Any = SimpleNamespace(
-        status="live", reason=None, name="d.t", incarnation="t", schema=schema
+        status="live",
+        reason=None,
+        database="d",
+        table="t",
+        name="d.t",
+        incarnation="t",
+        schema=schema,
     )
     after = SimpleNamespace(ts=5)
     report: Any = SimpleNamespace(after=after, seconds=1.0, lake=Lake("/lake", "f"), feed=FEED)

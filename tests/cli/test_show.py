@@ -300,15 +300,16 @@ def test_the_paths_of_tables_are_those_that_the_document_finds(
     lines = [line.split() for line in out.decode().splitlines()[1:]]
     rows = truth(shop, shop.simulation.checkpoints[-1])
     assert {name for name, *_ in lines} == set(rows)
-    for name, version, path in lines:
+    for name, address, version, path in lines:
         stored = here.read.format("delta").option("versionAsOf", version).load(path)
         assert stored.count() == len(rows[name])
+        assert here.read.format("delta").load(address).count() == len(rows[name])
     document = (PROJECT / "docs" / "lake.md").read_text()
     (sql,) = re.findall(
         r"(?s)```sql\n(SELECT `database`, `table`, location, version\n.*?);\n```", document
     )
     found = here.sql(sql.replace("/data/lake/shop", f"{shop.root}/shop")).collect()
-    assert sorted(lines) == sorted(
+    assert sorted([name, version, path] for name, _, version, path in lines) == sorted(
         [f"{database}.{table}", str(version), f"{shop.root}/shop/{location}"]
         for database, table, location, version in found
     )

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.stored_rows import StoredRows
-from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.plan.state import Incarnation, name_address
 from ticdc_assets.rows.column_moves import can_widen
 from ticdc_assets.views.asof import as_of
 
@@ -54,18 +55,33 @@ def compare_readers(lake: LakeSession) -> list[Unopened]:
     causes = _find_causes(lake)
 
     def compare_table(table: Incarnation) -> list[Unopened]:
-        name = f"{table.schema.database}.{table.schema.table}"
-        return _compare_table(
-            lake, f"current/{table.id}", versions[table.id], name, causes[table.id]
-        )
+        return _compare_table(lake, table, versions[table.id], causes[table.id])
 
+    assert _list_shown(lake) == {_find_address(t): t.id for t in shown.tables() if t.id in versions}
     with ThreadPoolExecutor(_THREADS) as pool:
         return [found for each in pool.map(compare_table, tables) for found in each]
 
 
+def _find_address(table: Incarnation) -> str:
+    return name_address(table.schema.database, table.schema.table)
+
+
+def _list_shown(lake: LakeSession) -> dict[str, str]:
+    """Return the incarnation that each address shows, unless its name is gone."""
+    logs = Path(lake.path("current")).glob("*.*/_delta_log")
+    found = {log.parent.name: DeltaTable(log.parent).metadata() for log in logs}
+    return {
+        address: metadata.configuration["ticdc.incarnation"]
+        for address, metadata in found.items()
+        if metadata.configuration["ticdc.status"] != "dropped"
+    }
+
+
 def _compare_table(
-    lake: LakeSession, location: str, version: int, name: str, causes: Causes
+    lake: LakeSession, table: Incarnation, version: int, causes: Causes
 ) -> list[Unopened]:
+    name = f"{table.schema.database}.{table.schema.table}"
+    location = f"current/{table.id}"
     path = lake.path(location)
     frame = lake.spark.read.format("delta").option("versionAsOf", version).load(path)
     schema = to_arrow_schema(frame.schema)
@@ -74,6 +90,11 @@ def _compare_table(
     _check_causes(name, features, causes)
     said = read_document()
     unopened = []
+    # Readers read by name; Spark does, too.
+    path = lake.path(f"current/{_find_address(table)}")
+    version = DeltaTable(path).version()
+    by_name = lake.spark.read.format("delta").load(path).toArrow()
+    assert list_lines(by_name, schema) == expected, name
     for reader, read in READERS.items():
         lacks = {FEATURES[f] for f, is_read in said[reader].items() if not is_read} & features
         if lacks:

@@ -35,7 +35,8 @@ def made(lake: LakeSession) -> dict[str, Any]:
 
 def names(lake: LakeSession) -> list[str]:
     folder = Path(lake.path("current"))
-    return ["raw", *CONTRACTS, *(f"current/{path.name}" for path in folder.iterdir())]
+    lives = (f"current/{life.parent.name}-{life.name}" for life in folder.glob("*/[0-9]*"))
+    return ["raw", *CONTRACTS, *lives]
 
 
 def described(spark: SparkSession, path: str) -> tuple[Any, ...]:

@@ -106,7 +106,7 @@ def test_the_first_of_a_dataset_on_any_spark(
     compare(golden, before)
     assert unexpected_problems(golden) == []
     # Nothing is left of how their events were spread.
-    written = set(Path(golden.lake.path("current")).glob("*/*.parquet"))
+    written = set(Path(golden.lake.path("current")).glob("*/*/*.parquet"))
     assert written == {Path(path) for path in _list_files(golden)}
 
 

@@ -42,8 +42,8 @@ def read_beside(lake: LakeSession) -> dict[str, list[str]]:
     )
     tables = [f"history/{id}", f"changes/{id}", "quarantine"]
     return {
-        # Older code put a new column behind `_inexact`.
-        table: sorted(
+        # Older code put a new column behind `_inexact`, and named incarnations otherwise.
+        table.partition("/")[0]: sorted(
             json.dumps(row.asDict(recursive=True), sort_keys=True, default=str)
             for row in read_table(lake, table).collect()
         )

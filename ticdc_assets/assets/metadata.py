@@ -159,6 +159,7 @@ def current_metadata(report: RunReport, change: TableChange, preview: Preview | 
     if change.version is not None:
         files, size = count_files(report.lake, table.incarnation, change.version)
         metadata |= {
+            "ticdc/location": report.lake.current_path(table.incarnation),
             "ticdc/delta_version": change.version,
             "ticdc/files": files,
             "ticdc/table_bytes": size,
@@ -166,7 +167,7 @@ def current_metadata(report: RunReport, change: TableChange, preview: Preview | 
     return metadata | {
         "ticdc/run_seconds": round(report.seconds, 1),
         "dagster/table_name": table.name,
-        "dagster/uri": report.lake.current_path(table.incarnation),
+        "dagster/uri": report.lake.address(table.database, table.table),
         **columns_metadata(
             table.schema, has_inexact=preview is not None and INEXACT in preview.columns
         ),

@@ -189,7 +189,7 @@ def _current_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpe
         owners=read_owners(),
         metadata={
             "dagster/table_name": table.name,
-            "dagster/uri": lake.current_path(table.incarnation),
+            "dagster/uri": lake.address(table.database, table.table),
             **columns_metadata(table.schema),
         },
     )

@@ -84,6 +84,7 @@ class Table(Record, frozen=True, kw_only=True):
     age_seconds: float | None
     schema_version: int | None
     incarnation: str | None
+    address: str | None
     path: str | None
     delta_version: int | None
 

@@ -92,6 +92,7 @@ def make_table(location: Lake, applied: Snapshot, line: overview.TableOverview) 
         age_seconds=age,
         schema_version=line.schema_version,
         incarnation=line.incarnation,
+        address=None if version is None else location.address(line.database, line.table),
         path=None if version is None else location.current_path(line.incarnation or ""),
         delta_version=version,
     )
@@ -110,13 +111,13 @@ def format_tables(lines: Iterable[records.Table]) -> list[str]:
 
 
 def format_paths(lines: Iterable[records.Table]) -> list[str]:
-    """Format where tables are, and their Delta versions in the last snapshot."""
-    rows = [["table", "Delta version", "path"]]
+    """Format where tables are by name, and as the last snapshot has them."""
+    rows = [["table", "address", "Delta version", "path"]]
     for line in lines:
-        if line.path is not None:
-            row = (line.name, str(line.delta_version), line.path)
+        if line.path is not None and line.address is not None:
+            row = (line.name, line.address, str(line.delta_version), line.path)
             rows.append([escape_control(cell) for cell in row])
-    return texts.align_columns(rows, frozenset((1,)))
+    return texts.align_columns(rows, frozenset((2,)))
 
 
 def show(options: argparse.Namespace) -> int:

@@ -75,8 +75,9 @@ table, and a row that arrives later than that can only be corrected by `rebuild`
 List the lake's tables, or those that patterns select: row count, the time up to which they are
 applied, how long ago that was, and for a stopped table the reason and the command that resumes
 it.  A pattern is written as in filter.rules of TiCDC; the last one that matches decides.  With
---paths, list the Delta table of each, and the Delta version to read: the one in the newest
-snapshot.
+--paths, list the address of each, which shows what has this name whatever happens to it, and the
+Delta table of its incarnation with the Delta version in the newest snapshot, for several tables as
+of one moment.
 """,
     "check": """\
 Check every declared changefeed, or the one that --changefeed names, and start nothing: read its

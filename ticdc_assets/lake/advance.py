@@ -16,6 +16,7 @@ from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.names import read_names
 from ticdc_assets.lake.log.schema_history import SchemasFor
 from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.publish import publish
 from ticdc_assets.lake.quarantine import list_faults
 from ticdc_assets.lake.raw.ingest_folder import SourceFolder, ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
@@ -120,6 +121,7 @@ def advance(
                 progress=None if progress is None else lambda n, of: progress("apply", n, of),
             )
             applied = _update_histories(lake, applied, progress)
+        publish(lake, before)
     if decoded.quarantined or applied.quarantined:
         faults = _describe_faults(LakeReader(lake.location), before)
         applied = replace(applied, problems=[*faults, *applied.problems])
@@ -172,7 +174,9 @@ def replay_tables(
         replay=replay,
         progress=lambda count, of: progress("replay", count, of),
     )
-    return _update_histories(lake, done, progress)
+    done = _update_histories(lake, done, progress)
+    publish(lake, applied)
+    return done
 
 
 def _update_histories(

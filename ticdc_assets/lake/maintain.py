@@ -32,8 +32,10 @@ from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.lake.log.schema_history import write_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.publish import publish, remove_old_copies
+from ticdc_assets.lake.store.address_log import COPIES
 from ticdc_assets.lake.store.contracts import CONTRACTS, LATER_CONTRACTS, LAYOUT
-from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.lake import LakeSession, find_folder
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
@@ -77,8 +79,10 @@ def maintain(
     later = [name for name in LATER_CONTRACTS if writer.find(name) is not None]
     own = maintenance.maintain_own(["raw", *CONTRACTS, *later])
     files = own + maintenance.maintain_current() + maintenance.maintain_histories()
+    publish(lake, applied)
     if retain_days is not None:
         _remove_killed_loads(maintenance.reader, retain_days)
+        remove_old_copies(lake.location, _now() - timedelta(days=retain_days))
     return MaintainResult(
         compacted=sum(compacted for compacted, _, _ in files),
         files_before=sum(before for _, before, _ in files),
@@ -229,13 +233,23 @@ def _remove_killed_loads(reader: LakeReader, days: int) -> None:
     """
     folder = reader.open_folder("current")
     with reader.explained(reader.location.path("current")):
-        entries = folder.get_file_info(fs.FileSelector("", allow_not_found=True))
-        found = {entry.base_name for entry in entries if is_loaded(entry.base_name)}
-        for id in found - {load.incarnation for load in read_loads(reader)}:
-            files = folder.get_file_info(fs.FileSelector(id, recursive=True))
+        # In lakes of before there were addresses, all are side by side.
+        names = _list_folders(folder, "")
+        lives = [*names, *(life for name in names for life in _list_folders(folder, name))]
+        loads = {find_folder(f"current/{load.incarnation}") for load in read_loads(reader)}
+        for life in lives:
+            if f"current/{life}" in loads or not is_loaded(life) or f"/{COPIES}" in life:
+                continue
+            files = folder.get_file_info(fs.FileSelector(life, recursive=True))
             written = [file.mtime for file in files if file.type is fs.FileType.File]
             if all(time < _now() - timedelta(days=days) for time in written):
-                folder.delete_dir(id)
+                folder.delete_dir(life)
+
+
+def _list_folders(folder: fs.FileSystem, name: str) -> list[str]:
+    """List the folders in a folder by their paths."""
+    entries = folder.get_file_info(fs.FileSelector(name, allow_not_found=True))
+    return [entry.path for entry in entries if entry.type is fs.FileType.Directory]
 
 
 def _expire(lake: LakeSession, applied: Snapshot, days: int) -> int:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ticdc_assets.events import Bootstrap, SchemaChange, TableSchema
+from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.schema.catalog import CatalogState, TableKey
 from ticdc_assets.stream.problem import CREATE_NOT_SENT
@@ -22,7 +23,9 @@ StoppedStatus = Literal["waiting", "paused"]
 # "partial"  live, but upstream has rows that the stream does not hold
 ShownStatus = Literal[Status, "partial"]
 
-_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+# Many a tool ignores folders that begin with an underscore.
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9_]{0,63}")
+_UNSAFE = re.compile(r"[^a-z0-9_]+")
 
 
 class Incarnation(Struct, frozen=True, kw_only=True):
@@ -160,6 +163,19 @@ def ddl_name(change: SchemaChange) -> DdlName:
 
 
 def incarnation_id(database: str, table: str, birth: int) -> str:
-    """Name an incarnation: readable, and safe as a folder in any file system."""
-    exact = hashlib.sha256(f"{database}\0{table}".encode(errors="surrogatepass")).hexdigest()[:8]
-    return f"{_UNSAFE.sub('_', f'{database}-{table}')[:80]}-{birth}-{exact}"
+    """Name an incarnation by the address of its first name, and its birth."""
+    return f"{name_address(database, table)}-{birth}"
+
+
+def name_address(database: str, table: str) -> str:
+    """Name the folder of all tables with one name: readable, and safe in any file system.
+
+    Like the names of tables in TiDB, it does not depend on case.
+    """
+    folded = fold_name(database), fold_name(table)
+    if all(map(_PLAIN.fullmatch, folded)):
+        return ".".join(folded)
+    # The hash keeps names apart that differ only in unsafe characters; a plain name has one dot.
+    exact = hashlib.sha256("\0".join(folded).encode(errors="surrogatepass")).hexdigest()[:8]
+    database, table = (_UNSAFE.sub("_", name).strip("_")[:40] or "x" for name in folded)
+    return f"{database}.{table}.{exact}"

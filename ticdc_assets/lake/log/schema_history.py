@@ -15,7 +15,7 @@ from ticdc_assets.lake.events.schema_files import TableVersion
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.arrow import make_table, replace_surrogates
 from ticdc_assets.lake.store.contracts import SCHEMA_HISTORY, TABLES
-from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.lake import LakeSession, find_folder
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.writer import LakeWriter
 from ticdc_assets.plan.state import State
@@ -190,7 +190,7 @@ def write_tables(
             table.id,
             table.schema.database,
             table.schema.table,
-            f"current/{table.id}",
+            find_folder(f"current/{table.id}"),
             all_versions.get(table.id),
             table.shown_status,
             table.shown_reason,

@@ -10,7 +10,8 @@ Each changefeed has a folder in the lake with one folder per table:
     LAKE/<changefeed>/applied                  the applied log: one snapshot per resolved ts
     LAKE/<changefeed>/loads                    tables that began with rows from elsewhere
     LAKE/<changefeed>/definitions              how upstream defines tables that are older
-    LAKE/<changefeed>/current/<incarnation>    the rows of one table, from CREATE to DROP
+    LAKE/<changefeed>/current/<address>        the rows of the table that has a name now
+    LAKE/<changefeed>/current/<address>/<birth>  the rows of one incarnation, from CREATE to DROP
     LAKE/<changefeed>/history/<incarnation>    every version of these rows, where it is switched on
     LAKE/<changefeed>/changes/<incarnation>    every change of these rows, where it is switched on
     LAKE/<changefeed>/verifications            what `verify` found: one row per table and run

@@ -12,6 +12,7 @@ from struct import error, unpack_from
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 from pyarrow import fs
 
 from ticdc_assets.lake.store.delta_log import DeletionVector
@@ -42,15 +43,26 @@ def read_deleted_rows(folder: fs.FileSystem, vector: DeletionVector) -> Rows:
     return rows
 
 
+def find_vector_file(vector: DeletionVector) -> str:
+    """Return the path, below its table, of the file that has a vector stored as "u"."""
+    encoded = vector.path_or_inline_dv
+    name = uuid.UUID(bytes=_decode_z85(encoded[-_ENCODED_UUID:]))
+    return f"{encoded[:-_ENCODED_UUID]}/deletion_vector_{name}.bin".removeprefix("/")
+
+
+def move_vector(vector: DeletionVector, folder: str) -> DeletionVector:
+    """Return a vector stored as "u" as a table names it whose `folder` has the vector's table."""
+    encoded = vector.path_or_inline_dv
+    prefix = f"{folder}/{encoded[:-_ENCODED_UUID]}".removesuffix("/")
+    return replace(vector, path_or_inline_dv=prefix + encoded[-_ENCODED_UUID:])
+
+
 def _read(folder: fs.FileSystem, vector: DeletionVector) -> bytes:
     match vector.storage_type:
         case "i":
             return _decode_z85(vector.path_or_inline_dv)
         case "u":
-            encoded = vector.path_or_inline_dv
-            name = uuid.UUID(bytes=_decode_z85(encoded[-_ENCODED_UUID:]))
-            prefix = encoded[:-_ENCODED_UUID]
-            path = f"{prefix}/deletion_vector_{name}.bin".removeprefix("/")
+            path = find_vector_file(vector)
         case other:
             raise OSError(f"a deletion vector is stored as {other!r}, which Spark alone reads")
     start = vector.offset or 0

@@ -5,7 +5,7 @@ version, how many rows each has, and which of them are deleted, whatever the fea
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -16,6 +16,7 @@ from pyarrow import fs
 from ticdc_assets.lake.store.reader import LakeReader, naming, open_parquet
 
 _FOLDER = "_delta_log"
+_NEWEST = 1 << 63
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 # In one file, or in numbered parts.
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.[0-9]{10}\.([0-9]{10}))?\.parquet")
@@ -30,6 +31,7 @@ class DeletionVector(msgspec.Struct, frozen=True, rename="camel"):
     path_or_inline_dv: str
     cardinality: int
     offset: int | None = None
+    size_in_bytes: int = 0
 
     @property
     def id(self) -> tuple[str, str, int | None]:
@@ -38,24 +40,31 @@ class DeletionVector(msgspec.Struct, frozen=True, rename="camel"):
 
 class _File(msgspec.Struct, rename="camel"):
     path: str
+    size: int | None = None
     stats: str | None = None
     deletion_vector: DeletionVector | None = None
 
 
 class _MetaData(msgspec.Struct, rename="camel"):
+    id: str
     schema_string: str
+    configuration: dict[str, str] | None = None
 
 
-class _Protocol(msgspec.Struct, rename="camel"):
+class Protocol(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """What a reader and a writer of a table must know."""
+
     min_reader_version: int
+    min_writer_version: int
     reader_features: list[str] | None = None
+    writer_features: list[str] | None = None
 
 
 class _Action(msgspec.Struct, rename="camel"):
     add: _File | None = None
     remove: _File | None = None
     meta_data: _MetaData | None = None
-    protocol: _Protocol | None = None
+    protocol: Protocol | None = None
 
 
 class _Stats(msgspec.Struct, rename="camel"):
@@ -70,6 +79,9 @@ class DataFile:
     # With the deleted ones; None where the log does not state it.
     rows: int | None
     deleted: DeletionVector | None
+    # In bytes, and the statistics as JSON.
+    size: int = 0
+    statistics: str | None = None
 
     @property
     def live_rows(self) -> int | None:
@@ -84,14 +96,49 @@ class TableState:
     files: tuple[DataFile, ...]
     # As Delta writes it: JSON.
     schema: str
-    reader_features: frozenset[str]
+    protocol: Protocol
+    properties: Mapping[str, str]
+    # The id that Delta gave the table.
+    id: str
+
+    @property
+    def reader_features(self) -> frozenset[str]:
+        return frozenset(self.protocol.reader_features or ())
 
 
 def read_state(reader: LakeReader, table: str, version: int) -> TableState:
     """Replay the log of a table up to a version."""
     folder = reader.open_folder(table)
     with reader.explained(reader.location.path(table)):
-        return _replay(_read_actions(folder, version))
+        return _replay(_read_actions(folder, _list_log(folder), version))
+
+
+def read_newest_state(reader: LakeReader, table: str) -> tuple[int, TableState] | None:
+    """Replay the log of a table to its newest version, and return that, too; None without a log."""
+    folder = reader.open_folder(table)
+    with reader.explained(reader.location.path(table)):
+        names = _list_log(folder)
+        commits = [int(found[1]) for found in map(_COMMIT.fullmatch, names) if found]
+        # The commits before a checkpoint may be gone.
+        version = max([*commits, _choose_checkpoint(names, _NEWEST)[0]])
+        return None if version < 0 else (version, _replay(_read_actions(folder, names, version)))
+
+
+def read_named_files(reader: LakeReader, table: str) -> Iterator[DataFile]:
+    """Yield the files that the commits in the log of a table add and remove."""
+    folder = reader.open_folder(table)
+    decode = msgspec.json.Decoder(_Action).decode_lines
+    with reader.explained(reader.location.path(table)):
+        for name in filter(_COMMIT.fullmatch, _list_log(folder)):
+            with naming(name), folder.open_input_file(f"{_FOLDER}/{name}") as file:
+                actions = decode(file.read())
+            for action in actions:
+                yield from (_make_file(each) for each in (action.add, action.remove) if each)
+
+
+def _list_log(folder: fs.FileSystem) -> list[str]:
+    selected = fs.FileSelector(_FOLDER, allow_not_found=True)
+    return [info.base_name for info in folder.get_file_info(selected)]
 
 
 def count_rows(reader: LakeReader, table: str, version: int) -> int:
@@ -119,15 +166,15 @@ def _count_live_rows(folder: fs.FileSystem, file: DataFile) -> int:
         return int(pq.read_metadata(opened).num_rows) - deleted
 
 
-def _read_actions(folder: fs.FileSystem, version: int) -> Iterator[_Action]:
-    """Yield the actions of a log in order, from the last checkpoint before a version on."""
-    names = [info.base_name for info in folder.get_file_info(fs.FileSelector(_FOLDER))]
+def _read_actions(folder: fs.FileSystem, names: Sequence[str], version: int) -> Iterator[_Action]:
+    """Yield the actions of a log of some files in order, from the last checkpoint on."""
     since, checkpoint = _choose_checkpoint(names, version)
     for name in checkpoint:
         with naming(name), folder.open_input_file(f"{_FOLDER}/{name}") as file:
             parquet = open_parquet(file)
             for batch in parquet.iter_batches(columns=_IN_CHECKPOINT, use_threads=False):
-                yield from msgspec.convert(batch.to_pylist(), list[_Action])
+                rows = batch.to_pylist(maps_as_pydicts="strict")
+                yield from msgspec.convert(rows, list[_Action])
     commits = {int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))}
     missing = set(range(since + 1, version + 1)) - commits
     if missing or (since < 0 and not commits):
@@ -153,17 +200,18 @@ def _choose_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[st
 
 def _replay(actions: Iterable[_Action]) -> TableState:
     files: dict[tuple[str, object], DataFile] = {}
-    schema, features = "", frozenset[str]()
+    meta, protocol = _MetaData("", ""), Protocol(1, 2)
     for action in actions:
         if action.remove is not None:
             files.pop(_identify(action.remove), None)
         if action.add is not None:
             files[_identify(action.add)] = _make_file(action.add)
         if action.meta_data is not None:
-            schema = action.meta_data.schema_string
+            meta = action.meta_data
         if action.protocol is not None:
-            features = frozenset(action.protocol.reader_features or ())
-    return TableState(tuple(files.values()), schema, features)
+            protocol = action.protocol
+    properties = meta.configuration or {}
+    return TableState(tuple(files.values()), meta.schema_string, protocol, properties, meta.id)
 
 
 def _identify(file: _File) -> tuple[str, object]:
@@ -172,4 +220,5 @@ def _identify(file: _File) -> tuple[str, object]:
 
 def _make_file(file: _File) -> DataFile:
     stats = _Stats() if file.stats is None else msgspec.json.decode(file.stats, type=_Stats)
-    return DataFile(unquote(file.path), stats.num_records, file.deletion_vector)
+    path, vector = unquote(file.path), file.deletion_vector
+    return DataFile(path, stats.num_records, vector, file.size or 0, file.stats)

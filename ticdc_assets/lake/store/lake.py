@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.lake.store.sql import delta_table
+from ticdc_assets.plan.state import name_address
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+# A current table: its address, and its incarnation's birth; before there were addresses, no dot.
+_LIFE = re.compile(r"(current/[^/]*\.[^/]*)-(\d+(?:-load-[0-9a-f]+)?)")
 
 
 @dataclass(frozen=True)
@@ -29,14 +32,28 @@ class Lake:
     changefeed: str
 
     def path(self, table: str) -> str:
+        """Return the folder of a table, by its name in the lake."""
         folder = _UNSAFE.sub("_", self.changefeed)
         if folder != self.changefeed:
             # The hash keeps changefeeds apart whose ids differ only in unsafe characters.
             folder += "-" + hashlib.sha256(self.changefeed.encode()).hexdigest()[:8]
-        return f"{self.root.rstrip('/')}/{folder}/{table}"
+        return f"{self.root.rstrip('/')}/{folder}/{find_folder(table)}"
 
     def current_path(self, incarnation: str) -> str:
         return self.path(f"current/{incarnation}")
+
+    def address(self, database: str, table: str) -> str:
+        """Return where readers find the rows of a table by its name."""
+        return self.path(f"current/{name_address(database, table)}")
+
+
+def find_folder(table: str) -> str:
+    """Return the folder of a table below its changefeed's.
+
+    The current tables of one name are below the address of that name, which readers know.
+    """
+    life = _LIFE.fullmatch(table)
+    return table if life is None else f"{life[1]}/{life[2]}"
 
 
 class LakeSession:

@@ -1,0 +1,228 @@
+"""The address of a name always has the rows of the table that has the name."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import SparkSession
+
+from tests.hostile_names import NAMES
+from tests.lake.canal import FEED, ddl, placed, row, watermark
+from ticdc_assets.lake import publish as publishing
+from ticdc_assets.lake.advance import RecordSource, advance
+from ticdc_assets.lake.apply import table_features
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.maintain import maintain
+from ticdc_assets.lake.publish import publish
+from ticdc_assets.lake.store.address_log import AddressCommit
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.plan.state import name_address
+from ticdc_assets.protocols.message import Message
+
+GONE = None
+# Ids by table; None for a name that is gone.
+Shown = dict[str, list[int] | None]
+
+
+def create(table: str, ts: int) -> Message:
+    sql = f"CREATE TABLE {table} (id INT PRIMARY KEY)"
+    return ddl("d", table, ts, "CREATE", sql)
+
+
+def rename(sql: str, ts: int) -> Message:
+    return ddl("d", "", ts, "RENAME", f"RENAME TABLE {sql}")
+
+
+# The messages of a window, up to its watermark, and what the names have then.
+LIFE: list[tuple[list[Message], Shown]] = [
+    (
+        [create("a", 2), create("b", 3), row("d", "a", 5, id="1"), row("d", "b", 6, id="2")],
+        {"a": [1], "b": [2]},
+    ),
+    ([row("d", "a", 12, id="3")], {"a": [1, 3], "b": [2]}),
+    ([rename("d.a TO d.c", 25)], {"a": GONE, "b": [2], "c": [1, 3]}),
+    ([row("d", "c", 32, id="4")], {"a": GONE, "b": [2], "c": [1, 3, 4]}),
+    (
+        [rename("d.b TO d.tmp, d.c TO d.b, d.tmp TO d.c", 45)],
+        {"a": GONE, "b": [1, 3, 4], "c": [2]},
+    ),
+    (
+        [row("d", "b", 52, id="5"), row("d", "c", 53, id="6"), create("a", 54)],
+        {"a": [], "b": [1, 3, 4, 5], "c": [2, 6]},
+    ),
+    (
+        [
+            ddl("d", "b", 62, "TRUNCATE", "TRUNCATE TABLE b"),
+            row("d", "b", 63, id="7"),
+            row("d", "a", 64, id="8"),
+        ],
+        {"a": [8], "b": [7], "c": [2, 6]},
+    ),
+    ([ddl("d", "c", 72, "ERASE", "DROP TABLE c")], {"a": [8], "b": [7], "c": GONE}),
+    ([create("c", 82), row("d", "c", 83, id="9")], {"a": [8], "b": [7], "c": [9]}),
+]
+
+
+def open_lake(folder: Path) -> LakeSession:
+    return LakeSession(need_none, Lake(str(folder / "lake"), FEED.id), FEED)
+
+
+def need_none() -> SparkSession:
+    raise AssertionError("small work needs no Spark")
+
+
+def send(windows: int) -> RecordSource:
+    messages: list[Message] = []
+    for number, (each, _) in enumerate(LIFE[:windows]):
+        messages += [*each, watermark(number * 10 + 9)]
+    return RecordSource(lambda _: placed(messages))
+
+
+def read_addresses(lake: LakeSession) -> Shown:
+    """Read what stands at every address with a reader that knows nothing but its path."""
+    shown: Shown = {}
+    for log in sorted(Path(lake.path("current")).glob("*.*/_delta_log")):
+        table = DeltaTable(log.parent)
+        about = table.metadata()
+        rows = QueryBuilder().register("t", table).execute("SELECT id FROM t").read_all()
+        ids = sorted(pa.table(rows)["id"].to_pylist())
+        is_gone = about.configuration["ticdc.status"] == "dropped"
+        assert not (is_gone and ids)
+        assert about.name == about.configuration["ticdc.table"]
+        shown[about.name.removeprefix("d.")] = GONE if is_gone else ids
+    return shown
+
+
+def watch_commits(monkeypatch: pytest.MonkeyPatch, look: Callable[[AddressCommit], None]) -> None:
+    written = publishing.write_commit
+
+    def write(location: Lake, commit: AddressCommit) -> None:
+        written(location, commit)
+        look(commit)
+
+    monkeypatch.setattr(publishing, "write_commit", write)
+    monkeypatch.setattr(publishing, "_AT_ONCE", 1)
+
+
+def test_an_address_follows_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = open_lake(tmp_path)
+    seen: list[Shown] = []
+    watch_commits(monkeypatch, lambda _: seen.append(read_addresses(lake)))
+    before: Shown = {}
+    for number, (_, after) in enumerate(LIFE, 1):
+        assert advance(lake, send(number)).applied.problems == []
+        shown = read_addresses(lake)
+        assert shown == after, number
+        # In between, each name has what it had before or what it has after.
+        for look in seen:
+            for name, ids in look.items():
+                assert ids in (before.get(name), after.get(name)), (number, name)
+        # Only what changed is published.
+        assert len(seen) == sum(before.get(name) != ids for name, ids in after.items())
+        seen.clear()
+        before = after
+    assert check_stated_ts(lake) == len(before)
+
+
+def check_stated_ts(lake: LakeSession) -> int:
+    """Check that each commit at an address states its ts as its table does; count addresses."""
+    addresses = list(Path(lake.path("current")).glob("*.*/_delta_log"))
+    for log in addresses:
+        for path in log.glob("*.json"):
+            actions = [json.loads(line) for line in path.read_text().splitlines()]
+            (stated,) = (json.loads(a["commitInfo"]["userMetadata"]) for a in actions[:1])
+            (about,) = (a["metaData"]["configuration"] for a in actions if "metaData" in a)
+            assert str(stated["resolved_ts"]) == about["ticdc.resolved_ts"]
+            assert stated["resolved_ts"] % 10 == 9
+    return len(addresses)
+
+
+class Killed(Exception):
+    """The run was killed."""
+
+
+@pytest.mark.parametrize("commits", range(3))
+def test_a_run_that_is_killed_while_it_publishes_is_made_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commits: int
+) -> None:
+    lake = open_lake(tmp_path)
+    advance(lake, send(4))
+    left = commits
+
+    def kill(_: AddressCommit) -> None:
+        nonlocal left
+        if not left:
+            raise Killed
+        left -= 1
+
+    with monkeypatch.context() as patched:
+        watch_commits(patched, kill)
+        with pytest.raises(Killed):
+            advance(lake, send(6))
+    # Nothing new comes, and nothing is applied.
+    assert advance(lake, send(6)).is_idle
+    assert read_addresses(lake) == LIFE[5][1]
+    assert publish(lake) == 0
+
+
+def test_a_lake_that_was_restored_or_knows_no_addresses_publishes_all(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path)
+    advance(lake, send(6))
+    done = Path(lake.path("current"), "published.json")
+    for content in ('{"snapshot_id":99}', '{"snapsh', None):
+        done.unlink()
+        if content is not None:
+            done.write_text(content)
+        # All is there as it should be.
+        assert publish(lake) == 0
+        assert read_addresses(lake) == LIFE[5][1]
+    done.unlink()
+    advance(lake, send(8))
+    assert read_addresses(lake) == LIFE[7][1]
+
+
+def test_a_table_that_was_renamed_takes_no_space_twice_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_features, "LARGE_TABLE", 1 << 20)
+    lake = open_lake(tmp_path)
+    advance(lake, send(4))
+    (copy,) = Path(lake.path("current")).glob("d.c/copies-of-d.a-2/*.parquet")
+    assert copy.stat().st_nlink == 2
+    advance(lake, send(6))
+    # Those that nobody shows any more are removed: a week later, the log names them no more.
+    for path in Path(lake.path("current")).rglob("*.parquet"):
+        os.utime(path, (0, 0))
+    maintain(lake, read_last_snapshot(lake), retain_days=7)
+    assert copy.exists()
+    address = copy.parents[1]
+    DeltaTable(address).create_checkpoint()
+    for path in address.glob("_delta_log/*.json"):
+        path.unlink()
+    maintain(lake, read_last_snapshot(lake), retain_days=7)
+    assert read_addresses(lake) == LIFE[5][1]
+    assert not list(copy.parent.glob("*.parquet"))
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_an_address_is_safe_in_any_file_system(name: str) -> None:
+    address = name_address(name, name)
+    assert address.isascii()
+    assert not {*address} & {*"/\\:*?\"'<>|% \n\0`"}
+    assert not address.startswith((".", "-", "_delta"))
+    assert len(address) <= 130
+    assert name_address("shop", "orders") == "shop.orders"
+
+
+def test_names_that_differ_have_different_addresses() -> None:
+    names: Sequence[tuple[str, str]] = [
+        *(("a.b", "c"), ("a", "b.c"), ("a_b", "c"), ("a", "b_c"), ("a-b", "c"), ("a b", "c")),
+        *(("a" * 64, "b"), ("a", "a" * 64), ("", "a"), ("a", ""), ("é", "c"), ("表", "c")),
+    ]
+    assert len({name_address(*name) for name in names}) == len(names)
+    # TiDB compares names without case.
+    assert name_address("Shop", "ORDERS") == name_address("shop", "orders")

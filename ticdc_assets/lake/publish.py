@@ -1,0 +1,154 @@
+"""Publish the tables of the last snapshot at their addresses: one folder per name.
+
+Whatever happens to a name (TRUNCATE, DROP and CREATE, RENAME, a swap, a load), its address has the
+rows of the table that has the name now.  A table is published in one commit, after the snapshot,
+so nobody sees half a window or what a killed run wrote.
+"""
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from functools import partial
+
+import msgspec
+from pyarrow import fs
+
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.store.address_log import (
+    COPIES,
+    AddressCommit,
+    AddressLog,
+    write_commit,
+)
+from ticdc_assets.lake.store.arrow import replace_surrogates
+from ticdc_assets.lake.store.delta_log import read_state
+from ticdc_assets.lake.store.json_files import read_json_file, write_json_file
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader, create_folder
+from ticdc_assets.plan.state import Incarnation, name_address
+
+_FOLDER = "current"
+_DONE_FILE = "published.json"
+_AT_ONCE = 8
+
+
+class _Done(msgspec.Struct, frozen=True):
+    """The snapshot whose tables are all published."""
+
+    snapshot_id: int
+
+
+def publish(lake: LakeSession, before: Snapshot | None = None) -> int:
+    """Publish what has changed since the snapshot that was published last; return how many tables.
+
+    `before` may save reading that snapshot again.
+    """
+    last = read_last_snapshot(lake)
+    location = lake.location
+    folder = create_folder(location.path(_FOLDER))
+    done = _read_done(folder)
+    if done == last.snapshot_id:
+        return 0
+    wanted = _name_tables(last)
+    if done is None or done > last.snapshot_id:
+        # A lake of before there were addresses, or one that was restored.
+        addresses = {*wanted, *_list_addresses(folder)}
+    else:
+        if before is None or before.snapshot_id != done:
+            before = read_snapshot(LakeReader(location), done)
+        addresses = _find_changed(_name_tables(before), wanted)
+    prepare = partial(_prepare, lake, last.ts, wanted)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        commits = [each for each in pool.map(prepare, sorted(addresses)) if each is not None]
+        # Names that have rows come first: whoever looks meanwhile finds no table gone.
+        for is_end in (False, True):
+            chosen = [commit for commit in commits if commit.is_end == is_end]
+            list(pool.map(partial(write_commit, location), chosen))
+    write_json_file(folder, _DONE_FILE, _Done(last.snapshot_id))
+    return len(commits)
+
+
+def remove_old_copies(location: Lake, before: datetime) -> None:
+    """Remove the copies of files that no address has shown for a week."""
+    reader = LakeReader(location)
+    folder = reader.open_folder(_FOLDER)
+    with reader.explained(location.path(_FOLDER)):
+        for address in _list_addresses(folder):
+            entries = folder.get_file_info(fs.FileSelector(address, recursive=True))
+            inside = {entry.path.removeprefix(f"{address}/"): entry for entry in entries}
+            copies = [path for path in inside if path.startswith(COPIES)]
+            if not copies:
+                continue
+            named = AddressLog(location, f"{_FOLDER}/{address}").list_named_files()
+            for path in copies:
+                is_file = inside[path].type is fs.FileType.File
+                if is_file and path not in named and inside[path].mtime < before:
+                    folder.delete_file(inside[path].path)
+
+
+def _read_done(folder: fs.FileSystem) -> int | None:
+    if folder.get_file_info(_DONE_FILE).type is not fs.FileType.File:
+        return None
+    done = read_json_file(folder, _DONE_FILE, _Done)
+    return None if done is None else done.snapshot_id
+
+
+def _list_addresses(folder: fs.FileSystem) -> list[str]:
+    """List the addresses that exist."""
+    entries = folder.get_file_info(fs.FileSelector("", allow_not_found=True))
+    # Folders of older current tables have no dot.
+    names = [entry.base_name for entry in entries if "." in entry.base_name]
+    logs = folder.get_file_info([f"{name}/_delta_log" for name in names])
+    return [n for n, log in zip(names, logs, strict=True) if log.type is fs.FileType.Directory]
+
+
+# A table that has a name, and the Delta version that has its rows.
+_Named = tuple[Incarnation, int]
+
+
+def _name_tables(snapshot: Snapshot) -> dict[str, _Named]:
+    """Return the tables of a snapshot by address; of two with one name, the younger one."""
+    found = {}
+    for table in sorted(snapshot.state.incarnations.values(), key=lambda table: table.created_ts):
+        version = snapshot.versions.get(table.id)
+        if table.status != "dropped" and version is not None and table.schema.table:
+            address = name_address(table.schema.database, table.schema.table)
+            found[address] = table, version
+    return found
+
+
+def _find_changed(known: Mapping[str, _Named], wanted: Mapping[str, _Named]) -> set[str]:
+    return {name for name in {**known, **wanted} if known.get(name) != wanted.get(name)}
+
+
+def _prepare(
+    lake: LakeSession, ts: int, tables: Mapping[str, _Named], address: str
+) -> AddressCommit | None:
+    """Prepare the commit that shows at an address what its name has at a ts; None if it does."""
+    log = AddressLog(lake.location, f"{_FOLDER}/{address}")
+    found = tables.get(address)
+    if found is None:
+        ended = {"ticdc.status": "dropped", "ticdc.resolved_ts": str(ts)}
+        is_ended = log.properties.get("ticdc.status") == "dropped"
+        return None if is_ended else log.prepare_end(ended)
+    table, version = found
+    schema = table.schema
+    name = f"{schema.database}.{schema.table}"
+    true_at = table.stopped_ts if table.is_stopped and table.stopped_ts is not None else ts
+    stated = {
+        "ticdc.changefeed": lake.feed.id,
+        "ticdc.table": name,
+        "ticdc.incarnation": table.id,
+        "ticdc.version": str(version),
+        "ticdc.status": table.shown_status,
+        "ticdc.primary_key": json.dumps(schema.key, ensure_ascii=False),
+    }
+    stated = {key: replace_surrogates(value) for key, value in stated.items()}
+    if stated.items() <= log.properties.items():
+        return None
+    stated["ticdc.resolved_ts"] = str(true_at)
+    state = read_state(LakeReader(lake.location), f"{_FOLDER}/{table.id}", version)
+    return log.prepare(stated["ticdc.table"], f"{_FOLDER}/{table.id}", state, stated)

@@ -1,0 +1,226 @@
+"""The Delta log at an address: a table whose files are those of a current table below it.
+
+Its commits are written here and not by a library: they only name files, with deletion vectors and
+whatever else the current table has, and delta-rs writes no such commit.
+"""
+
+import errno
+import json
+import os
+import secrets
+import shutil
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+import msgspec
+
+from ticdc_assets.lake.store.deletion_vector import find_vector_file, move_vector
+from ticdc_assets.lake.store.delta_log import (
+    DataFile,
+    Protocol,
+    TableState,
+    read_named_files,
+    read_newest_state,
+)
+from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.reader import LakeReader, create_folder, open_folder, open_table
+from ticdc_assets.lake.store.tables import CHECKPOINTS
+from ticdc_assets.lake.store.writer import ConcurrentCommit
+
+_CHECKPOINT_INTERVAL = 10
+# Nobody reads old versions here: snapshots name those of the current tables.
+_OWN_PROPERTIES = {**CHECKPOINTS, "delta.logRetentionDuration": "interval 7 days"}
+_LOG = "_delta_log"
+# Folders of what lies outside of an address begin so.
+COPIES = "copies-of-"
+_IN_A_FILE = "u"
+_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
+# The properties without which readers do not read the files.
+_NEEDED = ("delta.columnMapping.", "delta.enableDeletionVectors", "delta.enableTypeWidening")
+_NOTHING = TableState((), "", Protocol(0, 0), {}, "")
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True)
+class AddressCommit:
+    """The next commit at an address."""
+
+    address: str
+    version: int
+    # Lines of JSON.
+    actions: tuple[bytes, ...]
+    # Whether it leaves no rows.
+    is_end: bool
+
+
+class AddressLog:
+    """The log at an address as it is now; there is none at a new address."""
+
+    def __init__(self, location: Lake, address: str) -> None:
+        self._location = location
+        self._address = address
+        found = read_newest_state(LakeReader(location), address)
+        self._version, self._state = (-1, _NOTHING) if found is None else found
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self._state.properties
+
+    def list_named_files(self) -> set[str]:
+        """List the files that the address shows, or has shown in the last week."""
+        named = read_named_files(LakeReader(self._location), self._address)
+        return self._list_files() | {path for file in named for path in _list_paths(file)}
+
+    def _list_files(self) -> set[str]:
+        """List the data files, and the files of deletion vectors, that are shown."""
+        return {path for file in self._state.files for path in _list_paths(file)}
+
+    def prepare(
+        self, name: str, table: str, state: TableState, properties: Mapping[str, str]
+    ) -> AddressCommit:
+        """Prepare a commit that shows a table of the lake in a state of it."""
+        return self._prepare(name, state, self._place(table, state.files), properties)
+
+    def prepare_end(self, properties: Mapping[str, str]) -> AddressCommit | None:
+        """Prepare a commit that shows no rows any more; None at a new address."""
+        if self._version < 0:
+            return None
+        kept = {key: value for key, value in self.properties.items() if key.startswith("ticdc.")}
+        return self._prepare(kept["ticdc.table"], self._state, (), {**kept, **properties})
+
+    def _prepare(
+        self, name: str, state: TableState, files: Sequence[DataFile], own: Mapping[str, str]
+    ) -> AddressCommit:
+        known = {_identify(file): file for file in self._state.files}
+        wanted = {_identify(file): file for file in files}
+        needed = {key: value for key, value in state.properties.items() if key.startswith(_NEEDED)}
+        properties = {**_OWN_PROPERTIES, **needed, **own}
+        actions = [_describe_commit(own)]
+        if self._state.protocol != state.protocol:
+            actions.append(_encode({"protocol": state.protocol}))
+        actions.append(_describe_table(self._state.id, name, state.schema, properties))
+        actions += [_remove(file) for id, file in known.items() if id not in wanted]
+        actions += [_add(file) for id, file in wanted.items() if id not in known]
+        return AddressCommit(self._address, self._version + 1, tuple(actions), is_end=not files)
+
+    def _place(self, table: str, files: Iterable[DataFile]) -> list[DataFile]:
+        """Return the files of a table as the address names them; those elsewhere are copied there.
+
+        Readers follow no path out of a table's folder.
+        """
+        folder, home = self._location.path(table), self._location.path(self._address)
+        if folder.startswith(f"{home}/"):
+            return [_move(file, folder.removeprefix(f"{home}/")) for file in files]
+        copies = f"{COPIES}{table.rpartition('/')[2]}"
+        moved = {_move(file, copies): file for file in files}
+        known = self._list_files()
+        for copy, file in moved.items():
+            for source, target in zip(_list_paths(file), _list_paths(copy), strict=True):
+                if target not in known:
+                    _copy(self._location, f"{folder}/{source}", f"{home}/{target}")
+        return [*moved]
+
+
+def write_commit(location: Lake, commit: AddressCommit) -> None:
+    """Write a commit, and a checkpoint from time to time.
+
+    In an object store, where no lock keeps two runs apart, the later one replaces the commit.
+    """
+    path = location.path(commit.address)
+    name = f"{_LOG}/{commit.version:020}.json"
+    content = b"\n".join(commit.actions) + b"\n"
+    with LakeReader(location).explained(path):
+        folder = create_folder(path)
+        folder.create_dir(_LOG)
+        is_local = "://" not in location.root
+        written = f"{_LOG}/.{commit.version:020}.{secrets.token_hex(8)}.tmp" if is_local else name
+        with folder.open_output_stream(written, buffer_size=len(content) + 1) as file:
+            file.write(content)
+        if is_local:
+            try:
+                os.link(f"{path}/{written}", f"{path}/{name}")
+            except FileExistsError:
+                raise ConcurrentCommit("another run is at work here", file=path) from None
+            finally:
+                folder.delete_file(written)
+        if commit.version and not commit.version % _CHECKPOINT_INTERVAL:
+            table = open_table(path)
+            table.create_checkpoint()
+            table.cleanup_metadata()
+
+
+def _list_paths(file: DataFile) -> Iterator[str]:
+    yield file.path
+    if file.deleted is not None and file.deleted.storage_type == _IN_A_FILE:
+        yield find_vector_file(file.deleted)
+
+
+def _move(file: DataFile, folder: str) -> DataFile:
+    vector = file.deleted
+    if vector is not None and vector.storage_type == _IN_A_FILE:
+        vector = move_vector(vector, folder)
+    return replace(file, path=f"{folder}/{file.path}", deleted=vector)
+
+
+def _copy(location: Lake, source: str, target: str) -> None:
+    """Copy a file that never changes, on disk as a second name of it."""
+    root = location.path("")
+    with LakeReader(location).explained(target):
+        if "://" in location.root:
+            open_folder(root).copy_file(source.removeprefix(root), target.removeprefix(root))
+            return
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with suppress(FileExistsError):
+            try:
+                os.link(source, target)
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                part = f"{target}.{secrets.token_hex(8)}.tmp"
+                shutil.copyfile(source, part)
+                os.replace(part, target)
+
+
+def _identify(file: DataFile) -> tuple[str, object]:
+    return file.path, file.deleted and file.deleted.id
+
+
+def _add(file: DataFile) -> bytes:
+    vector = {} if file.deleted is None else {"deletionVector": file.deleted}
+    stats = {} if file.statistics is None else {"stats": file.statistics}
+    place = {"path": quote(file.path), "partitionValues": {}, "size": file.size}
+    times = {"modificationTime": _now(), "dataChange": True}
+    return _encode({"add": {**place, **times, **stats, **vector}})
+
+
+def _remove(file: DataFile) -> bytes:
+    vector = {} if file.deleted is None else {"deletionVector": file.deleted}
+    times = {"deletionTimestamp": _now(), "dataChange": True}
+    return _encode({"remove": {"path": quote(file.path), **times, **vector}})
+
+
+def _describe_commit(properties: Mapping[str, str]) -> bytes:
+    ts = json.dumps({"resolved_ts": int(properties["ticdc.resolved_ts"])})
+    about = {"timestamp": _now(), "operation": "PUBLISH", "operationParameters": {}}
+    return _encode({"commitInfo": {**about, "userMetadata": ts}})
+
+
+def _describe_table(id: str, name: str, schema: str, properties: Mapping[str, str]) -> bytes:
+    about = {
+        "id": id or str(uuid.uuid4()),
+        "name": name,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": schema,
+        "partitionColumns": [],
+        "configuration": properties,
+        "createdTime": _now(),
+    }
+    return _encode({"metaData": about})
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
