@@ -1,7 +1,7 @@
 """A small shop's lake, made without Spark, as it is after each run."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -27,11 +27,11 @@ class Shop:
 
     def advance(self) -> Iterator[int]:
         """Bring the lake to each checkpoint, one after the other."""
-        lake = LakeSession(_never, Lake(str(self.root), self.feed.id), self.feed)
         source = None
         for step in self.simulation:
             if step.transactions:
                 source = source or open_source(self.feed)
+                lake = LakeSession(_never, Lake(str(self.root), self.feed.id), self.feed)
                 yield advance(lake, source).applied.resolved_ts
 
     def truth(self, ts: int) -> dict[str, list[bytes]]:
@@ -45,6 +45,7 @@ def make_shop(folder: Path) -> Shop:
     options = SimulationOptions(transactions=89, flush_every=30)
     simulation = prepare(folder / "upstream", options)
     (feed,) = load_changefeeds(simulation.changefeeds).values()
+    feed = replace(feed, history=("shop.orders",), changes=("shop.orders",))
     return Shop(simulation, folder / "lake", feed)
 
 

@@ -8,12 +8,14 @@ nothing.  Every error is a `ConfigError`, and names what to do.
 from ticdc_assets.reading.description import ColumnDescription, TableDescription
 from ticdc_assets.reading.lake import PinnedLake, open_lake
 from ticdc_assets.reading.table import DeltaVersion, PinnedTable
+from ticdc_assets.reading.versions import PinnedVersions
 
 __all__ = [
     "ColumnDescription",
     "DeltaVersion",
     "PinnedLake",
     "PinnedTable",
+    "PinnedVersions",
     "TableDescription",
     "open_lake",
 ]

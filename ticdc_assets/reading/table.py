@@ -16,6 +16,7 @@ from ticdc_assets.reading.description import TableDescription, describe_table
 from ticdc_assets.reading.faults import naming_parameters
 from ticdc_assets.reading.files import StoredTable
 from ticdc_assets.reading.rows import ReadableRows
+from ticdc_assets.reading.versions import PinnedVersions, open_versions
 from ticdc_assets.rows.columns import make_row_schema
 from ticdc_assets.rows.table_rows import write_table
 from ticdc_assets.safe_text import escape_control
@@ -98,6 +99,14 @@ class PinnedTable(ReadableRows):
             for version in versions
             if version.incarnation == self._table.id and version.valid_from <= self._view.ts
         ]
+
+    def history(self) -> PinnedVersions:
+        """Open every version of its rows up to this ts, where the changefeed keeps them."""
+        return open_versions(self._reader, self._table, "history", self.resolved_ts)
+
+    def changes(self) -> PinnedVersions:
+        """Open every change of its rows up to this ts, where the changefeed keeps them."""
+        return open_versions(self._reader, self._table, "changes", self.resolved_ts)
 
     @property
     def version(self) -> int | None:
