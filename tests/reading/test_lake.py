@@ -1,6 +1,7 @@
 """What `open_lake` reads is what the shop had, whichever library reads it, and stays so."""
 
 import json
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -8,9 +9,11 @@ from pathlib import Path
 from zlib import crc32
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from deltalake import DeltaTable
 
 import ticdc_assets
 from tests.lake.readers import list_lines
@@ -66,8 +69,24 @@ def test_with_a_declaration_they_are_so_at_any_ts(shop: Shop) -> None:
         ts = (before + after) // 2
         assert print_lake(lake.at(ts)) == shop.truth(ts)
     moment = to_datetime(ts)
-    for given in (moment, moment.astimezone(), moment.isoformat()):
+    for given in (moment, moment.astimezone(), moment.isoformat(), np.int64(ts >> 18 << 18)):
         assert lake.table(TABLE, at=given).resolved_ts == ts >> 18 << 18
+
+
+def test_rows_whose_files_are_gone_are_computed_with_a_declaration(
+    shop: Shop, tmp_path: Path
+) -> None:
+    root = shutil.copytree(shop.root, tmp_path / "lake")
+    first, *_ = open_lake(root).snapshots()
+    location, version = open_lake(root).table(TABLE, at=first).delta()
+    # As maintenance does it.
+    for path in DeltaTable(location, version).file_uris():
+        Path(path).unlink()
+    with pytest.raises(ConfigError, match=r"^changefeed: no files have these rows, and to "):
+        open_lake(root).table(TABLE, at=first).arrow()
+    assert print_rows(open_lake(root, shop.feed).table(TABLE, at=first)) == shop.truth(first)[TABLE]
+    newest = open_lake(root)
+    assert print_lake(newest) == shop.truth(newest.resolved_ts)
 
 
 def list_readable(shop: Shop) -> list[PinnedTable]:

@@ -4,7 +4,8 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from operator import index
+from typing import Any, SupportsIndex
 
 from pyarrow import fs
 
@@ -12,6 +13,7 @@ from resources.lake import make_absolute
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.sink_uri import nearest
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.events.tso_text import describe_ts, from_datetime, parse_tso
@@ -27,7 +29,7 @@ from ticdc_assets.views.lake_range import require_in_range
 from ticdc_assets.views.names import LakeNames
 
 # A TSO, a time with its zone, or a text as commands take it: 2026-03-14T09:26:53Z, or -10m.
-Moment = int | datetime | str
+Moment = SupportsIndex | datetime | str
 # `db.table`, or both apart, for names with dots.
 TableName = str | tuple[str, str]
 
@@ -133,7 +135,7 @@ class PinnedLake:
         return f"<{self.changefeed} at {describe_ts(self.resolved_ts)}>"
 
 
-def _has_name(schema: Any, name: TableName) -> bool:
+def _has_name(schema: TableSchema, name: TableName) -> bool:
     if isinstance(name, str):
         return True
     return (fold_name(schema.database), fold_name(schema.table)) == tuple(map(fold_name, name))
@@ -141,8 +143,9 @@ def _has_name(schema: Any, name: TableName) -> bool:
 
 def _find_ts(moment: Moment) -> int:
     """Return the TSO that a caller means."""
-    if isinstance(moment, int):
-        return moment
+    if isinstance(moment, SupportsIndex):
+        # Frames have whole numbers of their own.
+        return index(moment)
     try:
         if isinstance(moment, str):
             return parse_tso(moment, datetime.now(UTC))

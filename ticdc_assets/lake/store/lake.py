@@ -66,8 +66,8 @@ class LakeSession:
         """The declaration of the changefeed, which says what its events mean."""
         if self.declaration is None:
             reason = (
-                f"reading the events of changefeed {self.location.changefeed!r} takes its"
-                " declaration, which was not given"
+                "no files have these rows, and to compute them from events takes the declaration of"
+                f" changefeed {self.location.changefeed!r}, which was not given"
             )
             raise ConfigError(reason, setting="changefeed")
         return self.declaration
