@@ -1,7 +1,8 @@
 """Open the current tables of a golden lake with readers other than Spark.
 
 A reader sees the rows that the lake's own reader sees: `golden_runs` compares those with Spark's,
-and Spark's with TiDB's.  Of a table that a reader does not open, a DDL says why.
+and Spark's with TiDB's.  Of a table that a reader does not open, a DDL says why.  `open_lake` opens
+every table.
 """
 
 from collections import defaultdict
@@ -12,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -25,6 +27,7 @@ from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.plan.state import Incarnation, name_address
+from ticdc_assets.reading import PinnedTable, open_lake
 from ticdc_assets.rows.column_moves import can_widen
 from ticdc_assets.views.asof import as_of
 
@@ -53,8 +56,10 @@ def compare_readers(lake: LakeSession) -> list[Unopened]:
     versions = read_last_snapshot(lake).versions
     tables = [t for t in shown.tables() if not t.is_stopped and t.id in versions]
     causes = _find_causes(lake)
+    by_name = open_lake(lake.location.root, lake.location.changefeed)
 
     def compare_table(table: Incarnation) -> list[Unopened]:
+        _compare_by_name(lake, by_name.table((table.schema.database, table.schema.table)))
         return _compare_table(lake, table, versions[table.id], causes[table.id])
 
     assert _list_shown(lake) == {_find_address(t): t.id for t in shown.tables() if t.id in versions}
@@ -107,11 +112,34 @@ def _compare_table(
     return unopened
 
 
+def _compare_by_name(lake: LakeSession, table: PinnedTable) -> None:
+    """Read a table by its name with every library, whatever features it has."""
+    rows = table.arrow()
+    assert table.version is not None
+    expected = list_lines(rows, rows.schema)
+    stored = _read_stored(lake, f"current/{table._table.id}", table.version, rows.schema)
+    assert list_lines(stored, rows.schema) == expected, table
+    with duckdb.connect() as connection:
+        scanned = table.duckdb(connection).to_arrow_table()
+    frames = table.polars().to_arrow(), pa.Table.from_pandas(table.pandas(), preserve_index=False)
+    for found in (scanned, *frames):
+        assert list_lines(found, rows.schema) == expected, table
+
+
 def _read_stored(lake: LakeSession, location: str, version: int, schema: pa.Schema) -> pa.Table:
     """Read a table in this process; a value of a file is of the type that its column had then."""
     blocks = StoredRows(LakeReader(lake.location), location, version).read()
-    rows = [pa.Table.from_pydict(block).select(schema.names).cast(schema) for block in blocks]
+    rows = [
+        pa.Table.from_pydict(
+            {f.name: block[f.name] if f.name in block else _no_values(block) for f in schema}
+        ).cast(schema)
+        for block in blocks
+    ]
     return pa.concat_tables([schema.empty_table(), *rows])
+
+
+def _no_values(block: Mapping[str, pa.Array]) -> pa.Array:
+    return pa.nulls(len(next(iter(block.values()))))
 
 
 def _read_features(path: str, version: int) -> set[str]:

@@ -1,13 +1,15 @@
-"""Read tables as the commands do, and some of them with Spark: the lines are the same."""
+"""Read tables as the commands do, and some with Spark, or by name: the lines are the same."""
 
 from zlib import crc32
 
+from tests.reading.printed import print_rows
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.reading import PinnedTable
 from ticdc_assets.views.asof import AsOfView
 from ticdc_assets.views.large_tables import format_lines
 
-# Spark reads one of this many tables.
+# Spark reads one of this many tables; another one is read by name.
 _ONE_OF = 6
 _ROWS_PER_PART = 20
 
@@ -16,8 +18,11 @@ def read_lines(lake: LakeSession, shown: AsOfView, table: Incarnation) -> list[b
     """Return the rows of a table as lines."""
     assert shown.why_spark(table) is None
     lines = list(shown.lines(table))
-    if crc32(f"{table.id} {shown.ts}".encode()) % _ONE_OF == 0:
+    number = crc32(f"{table.id} {shown.ts}".encode()) % _ONE_OF
+    if number == 0:
         assert read_with_spark(shown, table) == lines
+    if number == 1 and not table.is_stopped:
+        assert print_rows(PinnedTable(shown, table)) == lines
     return lines
 
 

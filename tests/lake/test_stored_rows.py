@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 from pyarrow import fs
@@ -14,6 +15,7 @@ from ticdc_assets.lake.store.delta_log import DeletionVector
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.reading.files import StoredTable
 
 FEED = changefeed_from_uri("file:///nowhere?protocol=canal-json", id="f")
 FEATURES = {
@@ -92,6 +94,40 @@ def test_columns_are_those_of_the_version_whatever_the_age_of_a_file(lake: LakeS
         spark.sql(statement).collect()
     for version in (0, 1, 2, 3, 4, 5, 6, 7):
         assert read(lake, version) == (read_with_spark(lake, version) if version else {}), version
+
+
+def test_duckdb_scans_files_without_deleted_rows_by_itself(lake: LakeSession) -> None:
+    spark, path = lake.spark, lake.current_path("t1")
+    table = f"delta.`{path}`"
+    spark.sql(
+        f"CREATE TABLE {table} (id bigint, `a.b` string, _commit_ts bigint) USING delta"
+        " TBLPROPERTIES ('delta.columnMapping.mode' = 'name',"
+        " 'delta.enableDeletionVectors' = 'true')"
+    )
+    for statement in (
+        f"INSERT INTO {table} SELECT id, concat('x', id), 1 FROM range(0, 100, 1, 1)",
+        f'ALTER TABLE {table} RENAME COLUMN `a.b` TO `c,"d`',
+        f"INSERT INTO {table} SELECT id, concat('y', id), 2 FROM range(100, 200, 1, 1)",
+        f"DELETE FROM {table} WHERE id > 190",
+    ):
+        spark.sql(statement).collect()
+    stored = StoredRows(LakeReader(lake.location), "current/t1", 4)
+    schema = pa.schema(
+        {"ID": pa.int64(), 'c,"d': pa.string(), "_commit_ts": pa.int64(), "later": pa.float32()}
+    )
+    readable = StoredTable(stored, schema)
+    expected = [(n, f"{'xy'[n // 100]}{n}", 1 + n // 100, None) for n in range(191)]
+    with duckdb.connect() as connection:
+        relation = readable.duckdb(connection)
+        assert sorted(relation.fetchall()) == expected
+        wanted = relation.filter(duckdb.ColumnExpression("ID") >= 99)
+        assert sorted(wanted.fetchall()) == expected[99:]
+        assert wanted.explain().count("ARROW_SCAN") == 4
+    rows = readable.arrow()
+    assert rows.schema == schema
+    assert sorted(zip(*rows.to_pydict().values(), strict=True)) == expected
+    # No file has this column, and the rows count all the same.
+    assert readable.arrow(["later"]).num_rows == len(expected)
 
 
 # The bitmap of the example in Delta's protocol, in the format that Delta writes, in Z85.

@@ -23,6 +23,7 @@ from resources.storage import open_sink_folder
 from tests.dumpling import exporter as dumpling
 from tests.golden import GOLDEN, storage_tree
 from tests.made_lake import schema, write_snapshot, write_tables
+from tests.reading.made import make_lake
 from tests.servers import s3_server
 from ticdc_assets import definitions
 from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
@@ -39,6 +40,7 @@ from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.lake.store.writer import ConcurrentCommit, LakeWriter
 from ticdc_assets.naming import identifier
 from ticdc_assets.plan.state import Incarnation
+from ticdc_assets.reading import open_lake
 from ticdc_assets.views.export import Exporter
 
 DATASET = "types/storage-csv-full"
@@ -257,3 +259,14 @@ def test_a_lake_in_an_object_store_has_no_lock_and_knows_its_last_run() -> None:
     last = read_last_run(lake)
     assert last is not None
     assert (last.command, last.result) == ("advance", "ok")
+
+
+def test_a_lake_is_read_by_name(server: str) -> None:
+    lake = make_lake("s3://lakes/by name")
+    assert lake.changefeed == "made"
+    table = lake.table("s.partial")
+    assert table.arrow()["t"].to_pylist() == ["partial"]
+    assert table.duckdb().filter("t = 'partial'").shape[0] == 1
+    assert table.delta().location == "s3://lakes/by name/made/current/partial"
+    with pytest.raises(ConfigError, match=r"^s3a://lakes/by name/made: uri: is the folder of a"):
+        open_lake("s3://lakes/by name/made")

@@ -10,7 +10,7 @@ from ticdc_assets import naming
 from ticdc_assets.assets import data_versions, metadata
 from ticdc_assets.assets.check_results import RunContext
 from ticdc_assets.assets.specs import LAYER_UPSTREAM, list_versions_layers
-from ticdc_assets.lake.history.versions_table import find_shown_version
+from ticdc_assets.lake.history.marks import find_shown_version
 from ticdc_assets.lake.log.catalog import LakeTable, TableChange
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader

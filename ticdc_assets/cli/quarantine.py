@@ -22,7 +22,7 @@ def quarantine(options: argparse.Namespace) -> int:
     if options.format != "json":
         say(_summarize(faults))
     ordered = sorted(faults, key=lambda fault: not fault.is_open)[: options.limit]
-    found = [_make_record(names.feed.id, fault) for fault in ordered]
+    found = [_make_record(names.reader.location.changefeed, fault) for fault in ordered]
     print_records(options, found, format_quarantine)
     return 0
 

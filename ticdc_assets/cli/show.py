@@ -13,7 +13,7 @@ from ticdc_assets.cli import records, texts
 from ticdc_assets.cli.output import print_records, say, warn, write_data
 from ticdc_assets.cli.quarantine import warn_of_quarantine
 from ticdc_assets.cli.schema_text import format_schema_history, make_schemas
-from ticdc_assets.cli.source import format_command, open_names
+from ticdc_assets.cli.source import find_changefeed, format_command, open_names
 from ticdc_assets.cli.table_files import write_tables
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.duration import format_seconds
@@ -39,7 +39,7 @@ def tables(options: argparse.Namespace) -> int:
     names = open_names(options)
     reader, applied = names.reader, names.applied
     lines = _select(names, overview.list_tables(reader, applied, dropped=options.all), options)
-    for wait in describe_waits(names.feed, applied.state):
+    for wait in describe_waits(find_changefeed(options), applied.state):
         warn(wait)
     found = [make_table(reader.location, applied, line) for line in lines]
     print_records(options, found, format_paths if options.paths else format_tables)
@@ -146,8 +146,8 @@ class _Views:
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self.names = open_names(options)
-        location, feed = self.names.reader.location, self.names.feed
-        self._lake = LakeSession(self._start_spark, location, feed)
+        location = self.names.reader.location
+        self._lake = LakeSession(self._start_spark, location, find_changefeed(options))
         self._last: AsOfView | None = None
         self._reported: set[str] = set()
 
@@ -245,6 +245,6 @@ def schema(options: argparse.Namespace) -> int:
     names = open_names(options)
     names.require_known(options.table)
     versions = overview.read_schema_versions(names.reader, options.table)
-    found = list(make_schemas(names.feed.id, versions))
+    found = list(make_schemas(names.reader.location.changefeed, versions))
     print_records(options, found, format_schema_history)
     return 0

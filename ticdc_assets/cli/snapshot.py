@@ -42,7 +42,7 @@ def snapshot(options: argparse.Namespace) -> int:
             tables = exporter.export(view, lambda done, of: progress("snapshot", done, of))
         finally:
             progress.end()
-    say(f"{names.feed.id} at {ts} ({texts.format_time(ts)}) in {folder}")
+    say(f"{names.reader.location.changefeed} at {ts} ({texts.format_time(ts)}) in {folder}")
     for line in texts.align_columns([*_HEAD, *map(_describe, tables)], frozenset((1,))):
         say(line)
     say(f"  in {progress.seconds:.1f} s")

@@ -50,8 +50,9 @@ def explain_filter(feed: Changefeed, name: str) -> str | None:
     return f"filter.rules keep it out of the changefeed: {which}"
 
 
-def explain_absence(feed: Changefeed, name: str, known: Iterable[str]) -> str:
+def explain_absence(feed: Changefeed | None, name: str, known: Iterable[str]) -> str:
     """Say why nothing of a table may have been sent, and which tables have similar names."""
-    return explain_filter(feed, name) or (
+    filtered = None if feed is None else explain_filter(feed, name)
+    return filtered or (
         f"the changefeed has sent nothing of a table of this name{suggest(name, known)}"
     )

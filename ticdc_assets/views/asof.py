@@ -71,10 +71,18 @@ class AsOfView(TablesAt):
 
     def find_version(self, table: Incarnation) -> int | None:
         """Return the version of a current table that has these rows, if its files are there."""
+        stored = self.find_stored(table)
+        return None if stored is None else stored.version
+
+    def find_stored(self, table: Incarnation) -> StoredRows | None:
+        """Open the version of a current table that has these rows, if its files are there."""
         version = None if table.is_stopped else self._tables.find_version(table.id)
         if version is None:
             return None
-        return version if self._open_version(table, version).has_files else None
+        stored = self._open_version(table, version)
+        base, last = self.snapshots
+        # Maintenance keeps the files of the newest snapshot.
+        return stored if base == last or stored.has_files else None
 
     def _open_version(self, table: Incarnation, version: int) -> StoredRows:
         return StoredRows(LakeReader(self.lake.location), f"current/{table.id}", version)

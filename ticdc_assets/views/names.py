@@ -42,11 +42,12 @@ class LakeNames:
     """The names of a lake's tables, now and before."""
 
     reader: LakeReader
-    feed: Changefeed
+    # Without a declaration, nothing is known of tables that its filter keeps out.
+    feed: Changefeed | None
     applied: Snapshot
 
     @classmethod
-    def open(cls, reader: LakeReader, feed: Changefeed) -> "LakeNames":
+    def open(cls, reader: LakeReader, feed: Changefeed | None) -> "LakeNames":
         """Open the names as of the last snapshot; raise `LakeNotFound` if there is none."""
         return cls(reader, feed, read_existing_snapshot(reader))
 

@@ -8,9 +8,10 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.lake.apply.table_features import DELETION_VECTORS
 from ticdc_assets.lake.history.columns import HistoryColumn
+from ticdc_assets.lake.history.marks import UpdateMark
 from ticdc_assets.lake.history.rows import list_history_fields
 from ticdc_assets.lake.history.version_tasks import VersionsDone
-from ticdc_assets.lake.history.versions_table import UpdateMark, VersionsTable
+from ticdc_assets.lake.history.versions_table import VersionsTable
 from ticdc_assets.lake.store.contracts import HISTORY, VALID_FROM, VALID_TO
 from ticdc_assets.lake.store.sql import quote_identifier
 from ticdc_assets.rows.columns import INEXACT

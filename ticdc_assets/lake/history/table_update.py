@@ -10,6 +10,7 @@ from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.table_tasks import TableTask
 from ticdc_assets.lake.apply.window import PreparedWindow
+from ticdc_assets.lake.history.marks import UpdateMark
 from ticdc_assets.lake.history.rows import Moment
 from ticdc_assets.lake.history.table_window import (
     WorkSize,
@@ -19,7 +20,7 @@ from ticdc_assets.lake.history.table_window import (
     require_files,
 )
 from ticdc_assets.lake.history.version_tasks import VersionsDone, VersionsTask
-from ticdc_assets.lake.history.versions_table import UpdateMark, VersionsTable
+from ticdc_assets.lake.history.versions_table import VersionsTable
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.reader import MANY_ROWS
 from ticdc_assets.plan.state import Incarnation

@@ -22,10 +22,10 @@ from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.changes_update import ChangesUpdate
 from ticdc_assets.lake.history.history_table import HistoryTable
 from ticdc_assets.lake.history.history_update import HistoryUpdate
+from ticdc_assets.lake.history.marks import UpdateMark
 from ticdc_assets.lake.history.table_update import Sized
 from ticdc_assets.lake.history.version_runs import run_tasks
 from ticdc_assets.lake.history.version_tasks import VersionsDone
-from ticdc_assets.lake.history.versions_table import UpdateMark
 from ticdc_assets.lake.log.applied import find_valid_snapshot, read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_rows, read_snapshot
 from ticdc_assets.lake.log.applied_row import AppliedRow

@@ -6,7 +6,7 @@ the newest version with a mark; an update first undoes whatever follows it.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property, reduce
 from operator import or_
 from typing import ClassVar, Literal
@@ -24,31 +24,21 @@ from ticdc_assets.lake.apply.table_features import (
 )
 from ticdc_assets.lake.apply.written_rows import open_files
 from ticdc_assets.lake.history.columns import HistoryColumn, read_stored_columns
+from ticdc_assets.lake.history.marks import (
+    COMMITS_TO_SEARCH,
+    KEEP_ROWS,
+    UpdateMark,
+    read_mark,
+)
 from ticdc_assets.lake.store.commits import decode_metadata, read_newest_commits
 from ticdc_assets.lake.store.data_files import WrittenFile
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_schema, restore_version
 from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
 from ticdc_assets.lake.store.stage_commits import StageMark, commit_files, commit_frame, commit_rows
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.rows.columns import DeltaColumn
-
-# One update makes a few commits at most, and maintenance a few more.
-_COMMITS_TO_SEARCH = 50
-_KEEP_ROWS = {"OPTIMIZE", "VACUUM START", "VACUUM END"}
-
-
-@dataclass(frozen=True)
-class UpdateMark:
-    """How far a table has got: the snapshot and ts, and the state of its table that it shows."""
-
-    snapshot_id: int
-    ts: int
-    # The Delta version of the current table.
-    version: int
-    # Of a history, whose versions a DROP ends.
-    dropped_ts: int | None
 
 
 class VersionsTable(ABC):
@@ -75,17 +65,15 @@ class VersionsTable(ABC):
     def _find_mark(self) -> None:
         if self._writer.find(self.name) is None:
             return
-        commits = read_newest_commits(self.lake, self.name, _COMMITS_TO_SEARCH)
+        commits = read_newest_commits(self.lake, self.name, COMMITS_TO_SEARCH)
         self._newest = commits[0].version
         for commit in commits:
             metadata = decode_metadata(commit.metadata)
             if metadata.get("stage") == self.folder:
                 self.version = self._newest if not self._has_strays else commit.version
-                self.mark = UpdateMark(
-                    *(metadata[name] for name in ("snapshot_id", "ts", "version", "dropped_ts"))
-                )
+                self.mark = read_mark(metadata)
                 return
-            self._has_strays = self._has_strays or commit.operation not in _KEEP_ROWS
+            self._has_strays = self._has_strays or commit.operation not in KEEP_ROWS
 
     @abstractmethod
     def list_types(self, columns: Sequence[HistoryColumn]) -> Mapping[str, str]:
@@ -220,26 +208,6 @@ class VersionsTable(ABC):
         """Mark what the table has now as what it has up to another snapshot."""
         empty = pa.schema(self.reader.open(self.name).schema().to_arrow()).empty_table()
         commit_rows(self.lake, self.name, empty, self._stage_mark(mark))
-
-
-def find_shown_version(reader: LakeReader, name: str) -> int | None:
-    """Return the Delta version of the current table that a history or changes show.
-
-    None if there are none, or the newest update did not end.
-    """
-    try:
-        stored = reader.open(name)
-    except LakeNotFound:
-        return None
-    with reader.explained(reader.location.path(name)):
-        commits = stored.history(_COMMITS_TO_SEARCH)
-    for commit in commits:
-        metadata = decode_metadata(commit.get("userMetadata"))
-        if metadata.get("stage") == name.partition("/")[0]:
-            return int(metadata["version"])
-        if commit["operation"] not in _KEEP_ROWS:
-            break
-    return None
 
 
 def _list_needed(columns: Iterable[HistoryColumn]) -> list[Mapping[str, str]]:

@@ -78,18 +78,23 @@ class SnapshotName(NamedTuple):
 
 
 def choose_valid_snapshot(names: Sequence[SnapshotName], snapshot_id: int, ts: int | None) -> int:
-    """Return the newest valid snapshot at or before `snapshot_id` and below `ts`; 0 if none is.
+    """Return the newest valid snapshot at or before `snapshot_id` and below `ts`; 0 if none is."""
+    valid = [
+        name.snapshot_id
+        for name in list_valid_snapshots(names)
+        if name.snapshot_id <= snapshot_id and (ts is None or name.resolved_ts < ts)
+    ]
+    return max(valid, default=0)
+
+
+def list_valid_snapshots(names: Sequence[SnapshotName]) -> list[SnapshotName]:
+    """List the valid snapshots.
 
     A replay invalidates the snapshots between the one that it started from and its own.
     """
     replays = [
         (name.replayed_from, name.snapshot_id) for name in names if name.replayed_from is not None
     ]
-    valid = [
-        name.snapshot_id
-        for name in names
-        if name.snapshot_id <= snapshot_id
-        and (ts is None or name.resolved_ts < ts)
-        and not any(start < name.snapshot_id < end for start, end in replays)
+    return [
+        name for name in names if not any(start < name.snapshot_id < end for start, end in replays)
     ]
-    return max(valid, default=0)

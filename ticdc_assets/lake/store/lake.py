@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.sql import delta_table
 from ticdc_assets.plan.state import name_address
 
@@ -66,16 +67,27 @@ class LakeSession:
         self,
         spark: "SparkSession | Callable[[], SparkSession]",
         location: Lake,
-        feed: Changefeed,
+        feed: Changefeed | None,
     ) -> None:
-        """`spark` is a session, or what starts one."""
+        """`spark` is a session, or what starts one; without a declaration, no event is read."""
         self.location = location
-        self.feed = feed
+        self.declaration = feed
         self._start = spark
         self._started: SparkSession | None = None if callable(spark) else spark
         self._lock = threading.Lock()
         # Called with the session once it has started.
         self.set_up: Callable[[SparkSession], None] | None = None
+
+    @property
+    def feed(self) -> Changefeed:
+        """The declaration of the changefeed, which says what its events mean."""
+        if self.declaration is None:
+            reason = (
+                "no files have these rows, and to compute them from events takes the declaration of"
+                f" changefeed {self.location.changefeed!r}, which was not given"
+            )
+            raise ConfigError(reason, setting="changefeed")
+        return self.declaration
 
     @property
     def spark(self) -> "SparkSession":
@@ -87,6 +99,10 @@ class LakeSession:
                 if self.set_up is not None:
                     self.set_up(self._started)
             return self._started
+
+    def with_spark(self, spark: "SparkSession") -> "LakeSession":
+        """Return the same lake with another session."""
+        return LakeSession(spark, self.location, self.declaration)
 
     @property
     def has_spark(self) -> bool:

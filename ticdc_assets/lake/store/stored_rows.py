@@ -1,12 +1,16 @@
 """The rows of a Delta table at a version, read from its data files in this process."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
@@ -36,6 +40,7 @@ class StoredRows:
     def __init__(self, reader: LakeReader, table: str, version: int) -> None:
         self._reader = reader
         self._table = table
+        self.version = version
         self.state: TableState = read_state(reader, table, version)
 
     @property
@@ -47,6 +52,24 @@ class StoredRows:
     def has_files(self) -> bool:
         """Whether the data files are there: maintenance may have removed those of old versions."""
         return all(info.type is fs.FileType.File for info in self._describe_files())
+
+    def with_files(self, files: Sequence[DataFile]) -> Self:
+        """Return the same with some of its files only."""
+        chosen = copy(self)
+        chosen.state = replace(self.state, files=tuple(files))
+        return chosen
+
+    def open_dataset(self, schema: pa.Schema) -> ds.Dataset:
+        """Return all rows of the data files, also deleted ones, by the names of columns in files.
+
+        A file that lacks a column has NULLs there.
+        """
+        folder = self._reader.open_folder(self._table)
+        paths = [file.path for file in self.state.files]
+        format = ds.ParquetFileFormat()
+        return ds.FileSystemDataset.from_paths(
+            paths, schema=schema, format=format, filesystem=folder
+        )
 
     def size(self) -> int:
         """Return the size of the data files in bytes."""
@@ -66,7 +89,7 @@ class StoredRows:
 
         Values have the types of their file: a column may have been widened since.
         """
-        names = self._read_physical_names()
+        names = self.physical_names
         if columns is not None:
             names = {name: names[name] for name in columns if name in names}
         folder = self._reader.open_folder(self._table)
@@ -80,7 +103,7 @@ class StoredRows:
 
         Reads at most one row group of each file.
         """
-        names = self._read_physical_names()
+        names = self.physical_names
         folder = self._reader.open_folder(self._table)
         files = random.sample(self.state.files, min(places, len(self.state.files)))
         with self._reader.explained(self._reader.location.path(self._table)):
@@ -88,8 +111,9 @@ class StoredRows:
                 for batch in _read_file(folder, file, random):
                     yield file.path, _name_columns(batch, names)
 
-    def _read_physical_names(self) -> dict[str, str]:
-        """Return the names of the columns, in order, and those in the data files."""
+    @cached_property
+    def physical_names(self) -> dict[str, str]:
+        """The names of the columns, in order, and those in the data files."""
         return _map_names(msgspec.json.decode(self.state.schema))
 
     def read_names(self, column: str) -> dict[str, str]:

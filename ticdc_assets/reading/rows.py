@@ -1,0 +1,81 @@
+"""Rows that libraries for frames read: Arrow, Polars, pandas and DuckDB."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ticdc_assets.changefeed.sink_uri import nearest
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.rows.columns import fold_case
+from ticdc_assets.safe_text import quote_given
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+
+
+class ReadableRows(ABC):
+    """Rows that can be read any number of times, and are the same each time."""
+
+    @property
+    @abstractmethod
+    def arrow_schema(self) -> pa.Schema:
+        """The columns that rows have."""
+
+    @abstractmethod
+    def _open(self, schema: pa.Schema) -> pa.RecordBatchReader:
+        """Read the columns of a schema, which are some of `arrow_schema`."""
+
+    def batches(self, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+        """Read rows in batches, all columns or some: memory does not depend on their number."""
+        schema = self.arrow_schema
+        return self._open(schema if columns is None else _select(schema, columns))
+
+    def arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return an Arrow table, of all columns or some."""
+        return self.batches(columns).read_all()
+
+    def polars(self, columns: Sequence[str] | None = None) -> "polars.DataFrame":
+        """Return a frame of Polars, of all columns or some."""
+        try:
+            import polars
+        except ImportError:
+            raise ImportError("polars() takes Polars: install the package polars") from None
+        return polars.DataFrame(self.arrow(columns))
+
+    def pandas(self, columns: Sequence[str] | None = None) -> "pandas.DataFrame":
+        """Return a frame of pandas, of all columns or some, with the types of Arrow."""
+        import pandas
+
+        frame: pandas.DataFrame = self.arrow(columns).to_pandas(types_mapper=pandas.ArrowDtype)
+        return frame
+
+    def duckdb(
+        self, connection: "duckdb.DuckDBPyConnection | None" = None
+    ) -> "duckdb.DuckDBPyRelation":
+        """Return a relation of a connection, by default of DuckDB's own one.
+
+        It reads when it is queried, and each time anew.
+        """
+        import duckdb
+
+        return (connection or duckdb).from_arrow(self)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        # Whatever takes Arrow streams takes these rows.
+        return self.batches().__arrow_c_stream__(requested_schema)
+
+
+def _select(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+    """Choose columns by their names, whose case does not matter."""
+    if isinstance(columns, str):
+        raise ConfigError(f"must be a list of names, not {quote_given(columns)}", setting="columns")
+    fields = {fold_case(field.name): field for field in schema}
+    for name in columns:
+        if fold_case(name) not in fields:
+            hint = nearest(name, schema.names)
+            raise ConfigError(f"there is no column {quote_given(name)}{hint}", setting="columns")
+    return pa.schema([fields[fold_case(name)] for name in columns])
