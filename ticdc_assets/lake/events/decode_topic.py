@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, Worker, make_record_worker
 from ticdc_assets.lake.events.event_commits import Decoded, DecodeResult, EventCommits
@@ -66,12 +67,15 @@ class TopicDecode:
 
     def decode_many(self) -> None:
         """Decode what `raw` has by now, unless it is so little that `finish` does it."""
-        if not self._is_small():
-            self._commit(self._decode_in_workers())
+        raw = self._reader.open("raw")
+        if not (self._is_void or self._is_small(raw)):
+            self._commit(self._decode_in_workers(raw))
 
     def finish(self) -> DecodeResult:
         """Decode the rest, and return what was decoded in all."""
-        self._commit(self._decode_here() if self._is_small() else self._decode_in_workers())
+        raw = self._reader.open("raw")
+        decode = self._decode_here if self._is_small(raw) else self._decode_in_workers
+        self._commit(decode(raw))
         counts = self._commits.counts
         if self._has_quarantined or counts.quarantined:
             update_quarantine(self._lake, self._since, {}, of_records=True)
@@ -95,20 +99,19 @@ class TopicDecode:
     def _pending(self) -> "_Pending":
         return _Pending(self._since, frozenset(self._decoded))
 
-    def _is_small(self) -> bool:
-        return self._reader.is_small(self._reader.open("raw"), {"batch": self._newest})
+    def _is_small(self, raw: DeltaTable) -> bool:
+        return self._reader.is_small(raw, {"batch": self._newest})
 
-    def _decode_here(self) -> Iterator["_DecodedBatches"]:
-        raw = self._reader.open("raw")
+    def _decode_here(self, raw: DeltaTable) -> Iterator["_DecodedBatches"]:
         rows = self._reader.read(raw, RECORD_COLUMNS, self._pending.where).sort_by("seq")
         if rows.num_rows:
             size = pc.sum(pc.binary_length(rows["value"])).as_py() or 0
             yield _DecodedBatches(self._decode(rows.to_batches()), _find_last_seqs(rows), size)
 
-    def _decode_in_workers(self) -> Iterator["_DecodedBatches"]:
+    def _decode_in_workers(self, raw: DeltaTable) -> Iterator["_DecodedBatches"]:
         pending = self._pending
         do = _RecordDecoder(self._lake.location, pending, self._decode)
-        files = self._reader.list_files(self._reader.open("raw")).above({"batch": self._since})
+        files = self._reader.list_files(raw).above({"batch": self._since})
         for group in _group_files(files, pending):
             shares = chain.from_iterable(map(_split_file, group))
             tasks = [
@@ -125,14 +128,13 @@ class TopicDecode:
 
     def _commit(self, parts: Iterable["_DecodedBatches"]) -> None:
         for part in parts:
-            if self._is_void:
-                return
             batches = sorted(part.batches.items())
-            # If another run committed first, the next run sees what it decoded.
-            self._is_void = not self._commits.commit(Decoded(part.events), batches)
-            if not self._is_void:
-                self._size += part.size
-                self._decoded += part.batches
+            if self._is_void or not self._commits.commit(Decoded(part.events), batches):
+                # Another run committed first; the next run sees what it decoded.
+                self._is_void = True
+                return
+            self._size += part.size
+            self._decoded += part.batches
 
 
 def decode_topic(

@@ -198,16 +198,18 @@ def _table(chunk: Sequence[Message | Quarantined], batch: int, seq: int) -> pa.T
         "value": [r and r.value for r in records],
     }
     if any(r and r.headers for r in records):
-        columns["headers"] = [r and (list(map(_make_header, r.headers)) or None) for r in records]
+        columns["headers"] = [
+            r and ([{"key": key, "value": value} for key, value in r.headers] or None)
+            for r in records
+        ]
     if None in records:
         problems = [None if isinstance(r, Message) else (*_line(r), r.reason) for r in chunk]
         for place, name in enumerate(("path", "line", "problem")):
             columns[name] = [problem and problem[place] for problem in problems]
-    constants = {"batch": batch}
     arrays = [
         make_array(columns[field.name], field.type)
         if field.name in columns
-        else pa.repeat(pa.scalar(constants.get(field.name), field.type), len(chunk))
+        else pa.repeat(pa.scalar(batch if field.name == "batch" else None, field.type), len(chunk))
         for field in _SCHEMA
     ]
     return pa.Table.from_arrays(arrays, schema=_SCHEMA)
@@ -216,7 +218,3 @@ def _table(chunk: Sequence[Message | Quarantined], batch: int, seq: int) -> pa.T
 def _read_moment(ms: int | None) -> int | None:
     """Return a record's timestamp in microseconds; None if no moment can be so late."""
     return None if ms is None or abs(ms) > _LATEST_MS else ms * 1000
-
-
-def _make_header(header: tuple[str, bytes | None]) -> dict[str, Any]:
-    return {"key": header[0], "value": header[1]}
