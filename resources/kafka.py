@@ -235,8 +235,7 @@ def read_ranges(
                 raise explain_failure(feed, errors, "send no records")
             for record in records:
                 place = record.topic(), record.partition()
-                stop = stops.get(place)
-                if stop is None:
+                if (stop := stops.get(place)) is None:
                     continue
                 is_record = record.error() is None
                 if not is_record and (again := _find_restart(record, known)) is not None:
