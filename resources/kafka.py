@@ -217,6 +217,7 @@ def read_ranges(
         limited = limit_ranges(ranges, feed.max_records)
         stops = {(r.topic, r.partition): r.end for r in limited}
         known.has_more = stops != ends
+        following: dict[tuple[str, int], int] = {}
         last, size = time.monotonic(), 0
         while stops:
             if size >= feed.max_bytes:
@@ -234,24 +235,26 @@ def read_ranges(
                 raise explain_failure(feed, errors, "send no records")
             for record in records:
                 place = record.topic(), record.partition()
-                if place not in stops:
+                if (stop := stops.get(place)) is None:
                     continue
-                if (again := _find_restart(record, known)) is not None:
+                is_record = record.error() is None
+                if not is_record and (again := _find_restart(record, known)) is not None:
                     if again != known.next_offset(*place):
                         yield begin_again(known, *place, again)
                     consumer.incremental_unassign([TopicPartition(*place)])
                     consumer.incremental_assign([TopicPartition(*place, again)])
                     continue
-                stop, offset = stops[place], _get_offset(record)
-                is_record = record.error() is None
+                offset = record.offset() if is_record else _get_offset(record)
                 # The first record behind a hole is read even if it is beyond the stop: without
                 # any record no commit would state that there was a hole.
                 if is_record and offset < ends[place]:
-                    known.read_up_to(*place, offset)
+                    if offset != following.get(place):
+                        known.read_up_to(*place, offset)
+                    following[place] = offset + 1
                     if (epoch := record.leader_epoch()) is not None:
                         known.set_epoch(*place, offset, epoch)
                     size += len(record)
-                    yield _make_message(record)
+                    yield _make_message(record, *place, offset)
                 # The next offset to read, after a record or at the end of the partition.
                 if offset + is_record >= stop:
                     # Offsets without a record may precede it.
@@ -324,11 +327,8 @@ def _get_offset(record: Record) -> int:
     raise explain_topic_error(topic, error)
 
 
-def _make_message(record: Record) -> Message:
+def _make_message(record: Record, topic: str, partition: int, offset: int) -> Message:
     kind, timestamp = record.timestamp()
-    topic, partition, offset = record.topic(), record.partition(), record.offset()
-    if topic is None or partition is None or offset is None:
-        raise ConfigError("the Kafka client returned a record without a position")
     try:
         headers: Any = record.headers() or ()
     except UnicodeDecodeError:

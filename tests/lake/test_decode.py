@@ -1,7 +1,10 @@
 """Events in the lake equal those of the reference, however the input was split and damaged."""
 
 import json
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from threading import Event
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,8 +16,17 @@ from tests.lake.intake import Intake, count_events
 from tests.reference.golden_feeds import feed_of
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import FilePosition, Quarantined, RowChange
+from ticdc_assets.lake import advance
+from ticdc_assets.lake.advance import RecordSource
 from ticdc_assets.lake.events import decode_topic
+from ticdc_assets.lake.events.decode_topic import TopicDecode
+from ticdc_assets.lake.events.event_commits import DecodeResult
+from ticdc_assets.lake.raw import ingest_records
+from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
+from ticdc_assets.lake.store.writer import LakeWriter
+from ticdc_assets.protocols.message import Message
+from ticdc_assets.stream.offsets import ReadOffsets
 from ticdc_assets.stream.reading import read_folder_events, read_topic_events
 
 CSV = "lifecycle/storage-csv-full"
@@ -218,6 +230,77 @@ def test_killed_between_its_commits(
     assert intake.decode().rows == 0
     assert intake.count("quarantine") == 1
     assert count_events(intake.events()) == count_events(read_topic_events(feed, sent, None))
+
+
+def test_many_records_are_decoded_from_the_files_of_raw(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = "lifecycle/canal-json-ext-replayed"
+    feed, sent = feed_of(dataset), list(records(dataset))
+    sent.insert(5, Quarantined(position=FilePosition("d", 6), error="MalformedMessage", reason="?"))
+    monkeypatch.setattr(decode_topic, "_RECORDS_PER_TASK", 40)
+    monkeypatch.setattr(ingest_records, "_ROWS_PER_GROUP", 16)
+    intake = Intake(spark, tmp_path, feed)
+
+    def decode_in_workers(since: int = 0) -> DecodeResult:
+        with monkeypatch.context() as patch:
+            patch.setattr(LakeReader, "is_small", lambda *_: False)
+            patch.setattr(decode_topic, "_BYTES_PER_COMMIT", 1)
+            return intake.decode(since)
+
+    intake.ingest(sent[:300], bytes_per_batch=100_000)
+    first = decode_in_workers()
+    whole = intake.ingest(sent, bytes_per_batch=100_000)
+    assert (first.done_through > 1, whole.batches > 1) == (True, True)
+    # A file has batches that are decoded, and such that are not; and only Spark writes `events`.
+    reader = LakeReader(intake.lake.location)
+    LakeWriter(intake.lake.location).compact(reader.open("raw"))
+    assert reader.measure(reader.open("raw")).number == 1
+    spark.sql(f"ALTER TABLE {intake.lake.sql('events')} CLUSTER BY (name)").collect()
+    second = decode_in_workers()
+    truth = list(read_topic_events(feed, sent, None))
+    assert count_events(intake.events()) == count_events(truth)
+    assert first.rows + second.rows == sum(isinstance(e, RowChange) for e in truth)
+    assert second.done_through == whole.last_batch
+    markers = read_table(intake.lake, "events").where("kind = 'batch'").select("batch", "seq")
+    ends = read_table(intake.lake, "raw").groupBy("batch").max("seq")
+    assert sorted(markers.collect()) == sorted(ends.collect())
+    assert decode_in_workers().rows == 0
+
+
+def test_killed_while_records_are_decoded_and_others_are_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = "lifecycle/canal-json-ext-replayed"
+    feed, sent = feed_of(dataset), list(records(dataset))
+    intake = Intake(spark, tmp_path, feed)
+    decode_many, decoded = TopicDecode.decode_many, Event()
+
+    def decode(self: TopicDecode) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(LakeReader, "is_small", lambda *_: False)
+            decode_many(self)
+        decoded.set()
+
+    def read(_: ReadOffsets) -> Iterator[Message]:
+        yield from sent[:400]
+        assert decoded.wait(100)
+        yield from sent[400:500]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TopicDecode, "decode_many", decode)
+    monkeypatch.setattr(advance, "MANY_ROWS", 0)
+    ingest = partial(ingest_records.ingest_records, bytes_per_batch=150_000)
+    monkeypatch.setattr(advance, "ingest_records", ingest)
+    with pytest.raises(KeyboardInterrupt):
+        advance.advance(intake.lake, RecordSource(read))
+    batches = read_table(intake.lake, "raw").select("batch").distinct().count()
+    markers = read_table(intake.lake, "events").where("kind = 'batch'").count()
+    # Some batches were decoded before the source was read to its end.
+    assert 0 < markers <= batches
+    advance.advance(intake.lake, RecordSource(lambda _: sent))
+    truth = list(read_topic_events(feed, sent, None))
+    assert count_events(intake.events()) == count_events(truth)
 
 
 def _until(sent: list, number: int):

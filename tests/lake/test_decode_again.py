@@ -32,12 +32,12 @@ from ticdc_assets.views.names import LakeNames
 
 def spoil_events(patch: pytest.MonkeyPatch, spoil: Callable[[Event], Event]) -> None:
     """Make other events of records that are decoded in this process."""
-    decode_safely: Callable[..., Iterator[Any]] = decode_workers.decode_safely
+    decode_record: Callable[..., Iterator[Any]] = decode_workers.decode_record
 
     def decode_wrongly(*arguments: Any) -> Iterator[Any]:
-        return map(spoil, decode_safely(*arguments))
+        return map(spoil, decode_record(*arguments))
 
-    patch.setattr(decode_workers, "decode_safely", decode_wrongly)
+    patch.setattr(decode_workers, "decode_record", decode_wrongly)
 
 
 def spoil_files(patch: pytest.MonkeyPatch, random: Random) -> None:

@@ -4,7 +4,9 @@ import json
 import time
 from base64 import b64decode, b64encode
 from hashlib import sha256
+from random import Random
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import example, given
@@ -20,6 +22,8 @@ from ticdc_assets.events import (
     Watermark,
     row_image,
 )
+from ticdc_assets.protocols.canal_json import decoder
+from ticdc_assets.schema.inference import parse_observed_columns
 
 
 def test_a_row_keeps_every_field_of_its_message() -> None:
@@ -290,6 +294,23 @@ def test_decoding_takes_time_in_proportion_to_the_message() -> None:
             # No table of TiDB has as many.
             assert error_of(content) == "MalformedMessage"
     assert time.process_time() - start < 2
+
+
+def test_the_types_of_a_table_are_checked_once_in_whatever_order_they_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    check = MagicMock(side_effect=parse_observed_columns)
+    monkeypatch.setattr(decoder, "parse_observed_columns", check)
+    # As a map of Go: TiCDC lists them in another order in every message.
+    names, random = [f"any_order_{n}" for n in range(12)], Random(1)
+    for _ in range(50):
+        random.shuffle(names)
+        types = {name: "blob" if name.endswith("_7") else "int" for name in names}
+        event = row(message(mysqlType=types, sqlType={}, data=[dict.fromkeys(types, "1")]))
+        assert event.observed == json.dumps(types)
+        image = row_image.load(event.after or "")
+        assert image == {name: "MQ==" if name.endswith("_7") else "1" for name in names}
+    assert check.call_count == 1
 
 
 # --- files

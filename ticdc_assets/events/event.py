@@ -33,7 +33,7 @@ class Op(StrEnum):
     UPSERT = "upsert"
 
 
-class Checksum(Struct, frozen=True):
+class Checksum(Struct, frozen=True, gc=False):
     """Row checksums as TiCDC states them; 0 means absent, `corrupted` that TiCDC distrusts them."""
 
     version: int
@@ -42,7 +42,7 @@ class Checksum(Struct, frozen=True):
     previous: int
 
 
-class RowChange(Struct, frozen=True, kw_only=True):
+class RowChange(Struct, frozen=True, gc=False, kw_only=True):
     """One row inserted, updated or deleted by the transaction that committed at `commit_ts`.
 
     `before` and `after` are row images (see `row_image`): JSON text `{column: text or null}`.  An

@@ -7,7 +7,7 @@ their positions order only events that share one.
 from msgspec import Struct
 
 
-class TopicPosition(Struct, frozen=True, order=True, tag=True):
+class TopicPosition(Struct, frozen=True, gc=False, order=True, tag=True):
     """A record of a topic, and the event's index in the record (Open Protocol batches events)."""
 
     topic: str
@@ -19,7 +19,7 @@ class TopicPosition(Struct, frozen=True, order=True, tag=True):
         return f"{self.topic}-{self.partition}-{self.offset}-{self.index}"
 
 
-class FilePosition(Struct, frozen=True, order=True, tag=True):
+class FilePosition(Struct, frozen=True, gc=False, order=True, tag=True):
     """A record of a file, counted from 1; record 0 is the whole file."""
 
     path: str

@@ -1,6 +1,7 @@
 """Run all stages once: bring the lake from its last snapshot to the source's checkpoint."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -8,7 +9,7 @@ from ticdc_assets.events import Quarantined
 from ticdc_assets.lake.apply.apply import ApplyResult, DecodedBatches, apply
 from ticdc_assets.lake.events.decode_again import DecodeAgain
 from ticdc_assets.lake.events.decode_folder import decode_folder
-from ticdc_assets.lake.events.decode_topic import decode_topic
+from ticdc_assets.lake.events.decode_topic import TopicDecode
 from ticdc_assets.lake.events.decode_workers import FolderReader
 from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.history.update import update_histories
@@ -110,8 +111,7 @@ def advance(
     with sized_for(lake, small=True):
         create_tables(lake)
         before = read_last_snapshot(lake)
-        ingested = _ingest(lake, source, progress)
-        decoded = _decode(lake, source, before)
+        ingested, decoded = _ingest_and_decode(lake, source, before, progress)
         with sized_for(lake, small=decoded.rows < MANY_ROWS):
             applied = apply(
                 lake,
@@ -187,17 +187,33 @@ def _update_histories(
     return replace(applied, problems=[*applied.problems, *problems])
 
 
-def _ingest(lake: LakeSession, source: Source, progress: Progress | None) -> IngestResult:
-    report = None if progress is None else lambda size, _: progress("ingest", size, None)
+def _ingest_and_decode(
+    lake: LakeSession, source: Source, before: Snapshot, progress: Progress | None
+) -> tuple[IngestResult, DecodeResult]:
+    def report(size: int, _: int) -> None:
+        if progress is not None:
+            progress("ingest", size, None)
+
+    since = before.decoded_batch
     if isinstance(source, FolderSource):
-        return ingest_folder(lake, source.folder, progress=report)
-    return ingest_records(lake, source.records, progress=report)
+        ingested = ingest_folder(lake, source.folder, progress=report)
+        find_schemas = SchemasFor(lake, before)
+        return ingested, decode_folder(lake, source.open_folder, find_schemas, since=since)
+    decode = TopicDecode(lake, source.open_payloads, source.open_upstream, since=since)
+    with ThreadPoolExecutor(1) as thread:
+        running: Future[None] | None = None
 
+        def decode_along(size: int, items: int) -> None:
+            """Decode what `raw` has by now while more is read."""
+            nonlocal running
+            report(size, items)
+            if running is not None and running.done():
+                running.result()
+                running = None
+            if running is None and items > MANY_ROWS:
+                running = thread.submit(decode.decode_many)
 
-def _decode(lake: LakeSession, source: Source, before: Snapshot) -> DecodeResult:
-    if isinstance(source, RecordSource):
-        since = before.decoded_batch
-        return decode_topic(lake, source.open_payloads, source.open_upstream, since=since)
-    return decode_folder(
-        lake, source.open_folder, SchemasFor(lake, before), since=before.decoded_batch
-    )
+        ingested = ingest_records(lake, source.records, progress=decode_along)
+        if running is not None:
+            running.result()
+    return ingested, decode.finish()

@@ -5,7 +5,7 @@ from msgspec import Struct
 from ticdc_assets.events import TableSchema
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """One Kafka record, from a broker or from a dump."""
 
     topic: str

@@ -60,8 +60,20 @@ def read_topic_events(
         if isinstance(record, Quarantined):
             yield record
         elif offsets.add(record.topic, record.partition, record.offset):
-            position = TopicPosition(record.topic, record.partition, record.offset)
-            yield from decode_safely(decoder.decode, record, position)
+            yield from decode_record(decoder.decode, record)
+
+
+def decode_record(decode: Callable[[Message], Iterable[Event]], record: Message) -> list[Event]:
+    """Decode a record as `decode_safely` does, which would make a generator for each."""
+    events: list[Event] = []
+    try:
+        events.extend(decode(record))
+    except MemoryError:
+        raise
+    except Exception as error:
+        position = TopicPosition(record.topic, record.partition, record.offset)
+        events.append(_describe_failure(error, position))
+    return events
 
 
 def decode_safely(
@@ -73,8 +85,12 @@ def decode_safely(
     except MemoryError:
         raise
     except Exception as error:
-        reason = f"the decoder failed: {type(error).__name__}: {error}"
-        yield Quarantined.from_error(MalformedMessage(reason), position)
+        yield _describe_failure(error, position)
+
+
+def _describe_failure(error: Exception, position: Position) -> Quarantined:
+    reason = f"the decoder failed: {type(error).__name__}: {error}"
+    return Quarantined.from_error(MalformedMessage(reason), position)
 
 
 def read_folder_events(feed: Changefeed, paths: Iterable[str], read: ReadFile) -> Iterator[Event]:

@@ -7,7 +7,8 @@
   nowhere else.
 - A data file that cannot be read yet (its schema is unknown, its storage does not answer) waits and
   holds up nothing else.
-- `decode_topic` and `decode_folder` run on the driver, `decode_workers` in the workers; the small
-  files of a folder (`schema_files`) are decoded on the driver.
+- `decode_topic` and `decode_folder` run on the driver, `decode_workers` in the workers, which read
+  records from the files of `raw`; the small files of a folder (`schema_files`) are decoded on the
+  driver.
 - What was decoded before is decoded again (`decode_again`) only on request.
 """

@@ -49,7 +49,7 @@ class DecodeAgain:
         self._lake = lake
         self._names = names
         # First of all: a commit is void if another run commits after this.
-        self._commits = EventCommits(lake, 0)
+        self._commits = EventCommits(lake)
         self._replaced = f"{_NOT_BATCH} AND {_choose(names)}"
         events = lake.read("events")
         self._old = events.where(self._replaced)

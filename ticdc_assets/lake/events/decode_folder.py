@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Bootstrap, SchemaChange
@@ -17,7 +16,7 @@ from ticdc_assets.lake.events.event_commits import (
     EventCommits,
     select_of_paths,
 )
-from ticdc_assets.lake.events.event_files import EventFile, takes_files, write_event_files
+from ticdc_assets.lake.events.event_files import EventFile, write_event_files
 from ticdc_assets.lake.events.pending_files import (
     PendingFiles,
     RawFile,
@@ -33,7 +32,6 @@ from ticdc_assets.lake.events.schema_files import (
 )
 from ticdc_assets.lake.store.arrow import make_array
 from ticdc_assets.lake.store.commits import group_by_size
-from ticdc_assets.lake.store.contracts import EVENTS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.row_group import UndecodedFiles
 
@@ -84,7 +82,7 @@ class FolderDecode:
         self._lake = lake
         self._since = since
         # First of all: the commits are void if another run commits after this.
-        self._commits = EventCommits(lake, since)
+        self._commits = EventCommits(lake)
         self._pending = read_pending_files(lake, since)
         self._folder = open_folder()
         self._tables = CsvTables(lake.feed, self._folder)
@@ -102,7 +100,7 @@ class FolderDecode:
                 # Another run committed first; the next run sees what it decoded.
                 waiting = self._describe_waiting()
                 return DecodeResult(0, 0, 0, waiting, 0, self._since, self._since)
-        counts = self._commits.count_events()
+        counts = self._commits.counts
         if counts.files < self._files:
             # Workers failed to read some files that the driver expected to be there.
             self._waiting = read_pending_files(self._lake, self._since).data
@@ -144,7 +142,7 @@ class FolderDecode:
         replaced = [file.row["path"] for file in ready if file.replaces]
         replaced += [row["path"] for row in part.control if row["role"] == "changed schema"]
         size = sum(file.row["size"] for file in ready)
-        data = self._decode(ready, size, replaces=bool(replaced))
+        data = self._decode(ready, size)
         decoded = Decoded(data, control, select_of_paths(replaced))
         if not self._commits.commit(decoded, part.batches):
             return False
@@ -153,8 +151,8 @@ class FolderDecode:
         return True
 
     def _decode(
-        self, ready: Sequence[_ReadyFile], size: int, *, replaces: bool
-    ) -> DataFrame | list[EventFile] | Iterable[pa.RecordBatch]:
+        self, ready: Sequence[_ReadyFile], size: int
+    ) -> list[EventFile] | Iterable[pa.RecordBatch]:
         if not ready:
             return ()
         tasks = _make_tasks(ready, size)
@@ -163,8 +161,6 @@ class FolderDecode:
         frame = self._lake.make_frame(tasks)
         last_task = tasks["task"][-1].as_py()
         frame = frame.repartitionById(last_task + 1, "task") if last_task else frame.coalesce(1)
-        if replaces or not takes_files(self._lake):
-            return frame.mapInArrow(self._decode_files, EVENTS)
         return write_event_files(self._lake, frame, self._decode_files)
 
     def _select_ready(

@@ -1,38 +1,140 @@
-"""Decode the records of topics: every batch of `raw` whose events are not in `events` yet."""
+"""Decode the records of topics: every batch of `raw` whose events are not in `events` yet.
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+Few records are decoded in this process.  Of many, Spark's workers get names of data files of `raw`:
+they read these and write data files of `events` by themselves, and the driver commits those.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
+from deltalake import DeltaTable
 
-from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.events.decode_workers import RECORD_COLUMNS, Worker, make_record_worker
-from ticdc_assets.lake.events.event_commits import (
-    BYTES_PER_COMMIT,
-    Decoded,
-    DecodeResult,
-    EventCommits,
-)
-from ticdc_assets.lake.events.event_files import EventFile, takes_files, write_event_files
+from ticdc_assets.lake.events.event_commits import Decoded, DecodeResult, EventCommits
+from ticdc_assets.lake.events.event_files import EventFile, write_events
 from ticdc_assets.lake.events.quarantine import update_quarantine
+from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.commits import group_by_size
-from ticdc_assets.lake.store.contracts import EVENTS
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import MANY_ROWS, LakeReader
+from ticdc_assets.lake.store.contracts import RAW_RECORDS
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import FileList, LakeReader, open_parquet
+from ticdc_assets.lake.store.workers import run_in_workers
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.upstream.snapshot import OpenUpstream
 
-# A line of the traceback of a worker.
-_CONFIG_ERROR = re.compile(
-    r"^ticdc_assets\.[\w.]+\.(?:ConfigError|UpstreamError|TableUnreadable): (.+)$", re.M
-)
+# Bytes of data files of `raw`, which are compressed.
+_BYTES_PER_COMMIT = 1 << 30
+# About what one task decodes, unless a row group has more.
+_RECORDS_PER_TASK = 50_000
+_RECORDS_PER_READ = 10_000
+_SCHEMA = pa.schema([arrow_schema(RAW_RECORDS).field(name) for name in RECORD_COLUMNS])
+
+
+class TopicDecode:
+    """Decodes the records in `raw` after the batch `since`, up to which everything is decoded.
+
+    `open_payloads` and `open_upstream` open the claim-check storage and the database upstream in
+    the workers, so they must pickle.
+    """
+
+    def __init__(
+        self,
+        lake: LakeSession,
+        open_payloads: Callable[[], PayloadStore] | None,
+        open_upstream: OpenUpstream | None = None,
+        *,
+        since: int,
+    ) -> None:
+        self._lake = lake
+        self._since = since
+        self._commits = EventCommits(lake)
+        self._reader = reader = LakeReader(lake.location)
+        is_marker = pc.field("kind").isin(["batch", "quarantined"])
+        where = (pc.field("batch") > since) & is_marker
+        markers = reader.read(reader.open("events"), ["kind", "batch"], where)
+        is_batch = pc.equal(markers["kind"], "batch")
+        self._decoded: list[int] = pc.unique(markers["batch"].filter(is_batch)).to_pylist()
+        self._has_quarantined = not pc.all(is_batch, min_count=0).as_py()
+        self._decode = make_record_worker(lake.feed, open_payloads, open_upstream)
+        self._size = 0
+        self._is_void = False
+
+    def decode_many(self) -> None:
+        """Decode what `raw` has by now, unless it is so little that `finish` does it."""
+        raw = self._reader.open("raw")
+        if not (self._is_void or self._is_small(raw)):
+            self._commit(self._decode_in_workers(raw))
+
+    def finish(self) -> DecodeResult:
+        """Decode the rest, and return what was decoded in all."""
+        raw = self._reader.open("raw")
+        decode = self._decode_here if self._is_small(raw) else self._decode_in_workers
+        self._commit(decode(raw))
+        counts = self._commits.counts
+        if self._has_quarantined or counts.quarantined:
+            update_quarantine(self._lake, self._since, {}, of_records=True)
+        done_through = self._since if self._is_void else self._newest
+        return DecodeResult(
+            rows=counts.rows,
+            ddls=counts.ddls,
+            quarantined=counts.quarantined,
+            waiting=(),
+            bytes=self._size,
+            done_through=done_through,
+            newest=done_through,
+        )
+
+    @property
+    def _newest(self) -> int:
+        """The newest batch that is decoded."""
+        return max([self._since, *self._decoded])
+
+    @property
+    def _pending(self) -> "_Pending":
+        return _Pending(self._since, frozenset(self._decoded))
+
+    def _is_small(self, raw: DeltaTable) -> bool:
+        return self._reader.is_small(raw, {"batch": self._newest})
+
+    def _decode_here(self, raw: DeltaTable) -> Iterator["_DecodedBatches"]:
+        rows = self._reader.read(raw, RECORD_COLUMNS, self._pending.where).sort_by("seq")
+        if rows.num_rows:
+            size = pc.sum(pc.binary_length(rows["value"])).as_py() or 0
+            yield _DecodedBatches(self._decode(rows.to_batches()), _find_last_seqs(rows), size)
+
+    def _decode_in_workers(self, raw: DeltaTable) -> Iterator["_DecodedBatches"]:
+        pending = self._pending
+        do = _RecordDecoder(self._lake.location, pending, self._decode)
+        files = self._reader.list_files(raw).above({"batch": self._since})
+        for group in _group_files(files, pending):
+            shares = chain.from_iterable(map(_split_file, group))
+            tasks = [
+                (tuple(together),)
+                for together in group_by_size(shares, lambda s: s.records, _RECORDS_PER_TASK)
+            ]
+            done = [*run_in_workers(self._lake, do, tasks, _Done)]
+            batches: dict[int, int] = {}
+            for each in done:
+                _keep_greatest(batches, each.batches)
+            if batches:
+                events = [file for each in done for file in each.files]
+                yield _DecodedBatches(events, batches, sum(each.size for each in done))
+
+    def _commit(self, parts: Iterable["_DecodedBatches"]) -> None:
+        for part in parts:
+            batches = sorted(part.batches.items())
+            if self._is_void or not self._commits.commit(Decoded(part.events), batches):
+                # Another run committed first; the next run sees what it decoded.
+                self._is_void = True
+                return
+            self._size += part.size
+            self._decoded += part.batches
 
 
 def decode_topic(
@@ -42,124 +144,153 @@ def decode_topic(
     *,
     since: int,
 ) -> DecodeResult:
-    """Decode the records in `raw` after the batch `since`, up to which everything is decoded.
-
-    `open_payloads` and `open_upstream` open the claim-check storage and the database upstream in
-    the workers, so they must pickle.
-    """
-    commits = EventCommits(lake, since)
-    reader = LakeReader(lake.location)
-    is_marker = pc.field("kind").isin(["batch", "quarantined"])
-    where = (pc.field("batch") > since) & is_marker
-    markers = reader.read(reader.open("events"), ["kind", "batch"], where)
-    is_batch = pc.equal(markers["kind"], "batch")
-    decoded = pc.unique(markers["batch"].filter(is_batch)).to_pylist()
-    has_quarantined = not pc.all(is_batch, min_count=0).as_py()
-    decode = make_record_worker(lake.feed, open_payloads, open_upstream)
-    done_through = max([since, *decoded])
-    size = 0
-    for group in _read_pending(lake, since, decoded):
-        with _config_errors():
-            is_committed = commits.commit(
-                Decoded(_decode(lake, group.records, decode)), group.batches
-            )
-        if not is_committed:
-            # Another run committed first; the next run sees what it decoded.
-            done_through = since
-            break
-        size += group.size
-        done_through = max(done_through, group.batches[-1][0])
-    counts = commits.count_events()
-    if has_quarantined or counts.quarantined:
-        update_quarantine(lake, since, {}, of_records=True)
-    return DecodeResult(
-        rows=counts.rows,
-        ddls=counts.ddls,
-        quarantined=counts.quarantined,
-        waiting=(),
-        bytes=size,
-        done_through=done_through,
-        newest=done_through,
-    )
-
-
-def _decode(
-    lake: LakeSession, records: DataFrame | list[pa.RecordBatch], decode: Worker
-) -> DataFrame | list[EventFile] | Iterable[pa.RecordBatch]:
-    if not isinstance(records, DataFrame):
-        return decode(records)
-    if not takes_files(lake):
-        return records.mapInArrow(decode, EVENTS)
-    return write_event_files(lake, records, decode)
-
-
-@contextmanager
-def _config_errors() -> Iterator[None]:
-    try:
-        yield
-    except (PySparkException, Py4JJavaError) as failure:
-        found = _CONFIG_ERROR.search(str(failure))
-        if found is None:
-            raise
-        # Storage or database of a worker: the settings are at fault, and not the job.
-        raise ConfigError(found[1]) from None
+    """Decode all records in `raw` after the batch `since`."""
+    return TopicDecode(lake, open_payloads, open_upstream, since=since).finish()
 
 
 @dataclass(frozen=True)
-class _PendingRecords:
-    """Whole batches to decode together: their records, their numbers with the last seq, bytes."""
+class _Pending:
+    """Which batches are not decoded yet: those after `since`, without some."""
 
-    records: DataFrame | list[pa.RecordBatch]
-    batches: list[tuple[int, int]]
+    since: int
+    decoded: frozenset[int]
+
+    @property
+    def where(self) -> pc.Expression:
+        batch = pc.field("batch")
+        return (batch > self.since) & ~batch.isin(sorted(self.decoded))
+
+
+@dataclass(frozen=True)
+class _DecodedBatches:
+    """The events of whole batches, the last seq of each batch, and the bytes of their records."""
+
+    events: list[EventFile] | Iterable[pa.RecordBatch]
+    batches: Mapping[int, int]
     size: int
 
 
-def _read_pending(
-    lake: LakeSession, since: int, decoded: Sequence[int]
-) -> Iterator[_PendingRecords]:
-    """Read the records of the batches that are not decoded yet: few in this process."""
-    reader = LakeReader(lake.location)
-    raw = reader.open("raw")
-    if reader.is_small(raw, {"batch": since}):
-        is_pending = (pc.field("batch") > since) & ~pc.field("batch").isin(list(decoded))
-        rows = reader.read(raw, [*RECORD_COLUMNS], is_pending).sort_by("seq")
-        if rows.num_rows:
-            yield _PendingRecords(
-                rows.to_batches(),
-                list(zip(*_last_seqs(rows), strict=True)),
-                pc.sum(pc.binary_length(rows["value"])).as_py() or 0,
-            )
-        return
-    records = lake.read("raw").where(f"batch > {since}")
-    pending = _read_pending_batches(records, decoded)
-    for group in group_by_size(pending, lambda batch: batch["size"], BYTES_PER_COMMIT):
-        chosen = records.where(f"batch IN ({_join([batch['batch'] for batch in group])})")
-        if sum(batch["records"] for batch in group) < MANY_ROWS:
-            chosen = chosen.coalesce(1)
-        yield _PendingRecords(
-            chosen.select(*RECORD_COLUMNS),
-            [(batch["batch"], batch["last_seq"]) for batch in group],
-            sum(batch["size"] for batch in group),
+def _find_last_seqs(rows: pa.Table) -> dict[int, int]:
+    """Return the last seq of each batch."""
+    last = rows.group_by("batch").aggregate([("seq", "max")])
+    return dict(zip(last["batch"].to_pylist(), last["seq_max"].to_pylist(), strict=True))
+
+
+def _keep_greatest(batches: dict[int, int], more: Mapping[int, int]) -> None:
+    for batch, seq in more.items():
+        batches[batch] = max(seq, batches.get(batch, 0))
+
+
+# In Spark's workers
+
+
+class _Share(NamedTuple):
+    """A share of the row groups of a data file of `raw`: which, and of how many."""
+
+    path: str
+    number: int
+    of: int
+    # About how many records.
+    records: int
+
+
+class _Done(msgspec.Struct, frozen=True):
+    """What a task has decoded: see `_DecodedBatches`."""
+
+    files: list[EventFile]
+    batches: dict[int, int]
+    size: int
+
+
+@dataclass(frozen=True)
+class _RecordDecoder:
+    """Decodes shares of data files of `raw`, and writes their events."""
+
+    location: Lake
+    pending: _Pending
+    decode: Worker
+
+    def __call__(self, shares: Sequence[_Share]) -> _Done:
+        batches: dict[int, int] = {}
+        size = 0
+
+        def read() -> Iterator[pa.RecordBatch]:
+            nonlocal size
+            for share in shares:
+                for rows in self._read(share):
+                    _keep_greatest(batches, _find_last_seqs(rows))
+                    size += pc.sum(pc.binary_length(rows["value"])).as_py() or 0
+                    yield from rows.to_batches()
+
+        files = [*write_events(self.location, self.decode(read()))]
+        return _Done(files, batches, size)
+
+    def _read(self, share: _Share) -> Iterator[pa.Table]:
+        """Read the records of a share that are not decoded yet."""
+        reader = LakeReader(self.location)
+        folder = reader.open_folder("raw")
+        with (
+            reader.explained(self.location.path("raw")),
+            folder.open_input_file(share.path) as opened,
+        ):
+            parquet = open_parquet(opened)
+            groups = parquet.num_row_groups
+            first, end = (groups * n // share.of for n in (share.number, share.number + 1))
+            for batch in parquet.iter_batches(
+                _RECORDS_PER_READ, range(first, end), [*RECORD_COLUMNS], use_threads=False
+            ):
+                rows = pa.Table.from_batches([batch]).select(RECORD_COLUMNS).cast(_SCHEMA)
+                yield rows.filter(self.pending.where)
+
+
+# Data files of `raw`
+
+
+class _RawFile(NamedTuple):
+    """A data file of `raw`, and the batches that it may have."""
+
+    first: int
+    last: int
+    path: str
+    size: int
+    records: int
+
+
+def _group_files(files: FileList, pending: _Pending) -> Iterator[list[_RawFile]]:
+    """Group files by what is committed together: no batch is in two groups."""
+    linked: list[list[_RawFile]] = []
+    last = -1
+    for file in sorted(_list_files(files)):
+        if file.first == file.last and file.first in pending.decoded:
+            continue
+        if file.first <= last:
+            linked[-1].append(file)
+        else:
+            linked.append([file])
+        last = max(last, file.last)
+    groups = group_by_size(linked, lambda group: sum(f.size for f in group), _BYTES_PER_COMMIT)
+    for group in groups:
+        yield [*chain.from_iterable(group)]
+
+
+def _list_files(files: FileList) -> Iterator[_RawFile]:
+    nothing = [None] * len(files.paths)
+    columns = (
+        files.actions[name].to_pylist() if name in files.actions.column_names else nothing
+        for name in ("min.batch", "max.batch", "size_bytes", "num_records")
+    )
+    for path, first, last, size, records in zip(files.paths, *columns, strict=True):
+        # A file without statistics may have any batch.
+        yield _RawFile(
+            0 if first is None else first,
+            sys.maxsize if last is None else last,
+            path,
+            size or 0,
+            records or _RECORDS_PER_TASK,
         )
 
 
-def _last_seqs(rows: pa.Table) -> tuple[list[int], list[int]]:
-    """Return the batches of rows in order, and the last seq of each."""
-    last = rows.group_by("batch").aggregate([("seq", "max")]).sort_by("batch")
-    return last["batch"].to_pylist(), last["seq_max"].to_pylist()
-
-
-def _read_pending_batches(records: DataFrame, decoded: Sequence[int]) -> list[Row]:
-    """Read the number, the last seq, the record count and the size of batches not decoded yet."""
-    if decoded:
-        records = records.where(f"batch NOT IN ({_join(decoded)})")
-    batches = records.groupBy("batch").agg(
-        F.max("seq").alias("last_seq"),
-        F.count("*").alias("records"),
-        F.coalesce(F.sum(F.octet_length("value")), F.lit(0)).alias("size"),
-    )
-    return batches.orderBy("batch").collect()
-
-
-def _join(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
+def _split_file(file: _RawFile) -> Iterator[_Share]:
+    count = -(-file.records // _RECORDS_PER_TASK)
+    for number in range(count):
+        yield _Share(file.path, number, count, file.records // count)

@@ -37,7 +37,7 @@ from ticdc_assets.protocols.csv.decoder import CsvDecoder
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.registry import get_ordering, make_file_decoder, make_topic_decoder
-from ticdc_assets.stream.reading import decode_safely
+from ticdc_assets.stream.reading import decode_record, decode_safely
 from ticdc_assets.upstream.snapshot import OpenUpstream
 
 Batches = Iterator[pa.RecordBatch]
@@ -183,8 +183,7 @@ def make_record_worker(
                 else:
                     ms = None if us is None else us // 1000
                     message = Message(topic, partition, offset, key, value, ms)
-                    position = TopicPosition(topic, partition, offset)
-                    events = decode_safely(decoder.decode, message, position)
+                    events = decode_record(decoder.decode, message)
                 for event in events:
                     if buffer.add(Arrival(batch_id, seq, _get_index(event), event)):
                         yield from buffer.flush()

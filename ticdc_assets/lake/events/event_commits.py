@@ -5,17 +5,15 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame, Observation
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from ticdc_assets.lake.events.event_files import EventFile
 from ticdc_assets.lake.events.event_rows import SCHEMA, Arrival, make_batch, to_arrow
 from ticdc_assets.lake.store.contracts import STATISTICS
 from ticdc_assets.lake.store.data_files import write_data_file
 from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.observed import read_metrics
 from ticdc_assets.lake.store.reader import LakeReader, count_by
+from ticdc_assets.lake.store.small_tables import open_files, read_schema
 from ticdc_assets.lake.store.sql import quote_literal
 from ticdc_assets.lake.store.stage_commits import (
     StageMark,
@@ -25,6 +23,7 @@ from ticdc_assets.lake.store.stage_commits import (
     read_last_stage_commit,
 )
 from ticdc_assets.lake.store.work_size import sized_for
+from ticdc_assets.lake.store.writer import is_writable
 from ticdc_assets.plan.row_group import UndecodedFiles
 
 BYTES_PER_COMMIT = 8 << 30
@@ -65,7 +64,7 @@ class DecodeCounts:
 class Decoded:
     """Events to commit: few were decoded in this process, many by Spark's workers.
 
-    These have written data files, unless the commit needs Spark: then the frame decodes.
+    These have written data files; what was decoded again is a frame.
     """
 
     data: DataFrame | list[EventFile] | Iterable[pa.RecordBatch] = ()
@@ -83,36 +82,38 @@ def select_of_paths(paths: Sequence[str]) -> str | None:
 
 
 class EventCommits:
-    """Commits events; a commit is void if another run has committed since this was created."""
+    """Commits events; a commit is void if another run has committed since this was created.
 
-    def __init__(self, lake: LakeSession, since: int) -> None:
+    `counts` are those of the events that were committed, without what was decoded again.
+    """
+
+    def __init__(self, lake: LakeSession) -> None:
         self._lake = lake
-        self._since = since
         # Read before any data: a later commit of another run makes ours void.
         self._number = read_last_stage_commit(lake, "events", _STAGE).number
-        self._batches: list[int] = []
-        self._observations: list[Observation] = []
-        self._counted = DecodeCounts()
+        self.counts = DecodeCounts()
 
     def commit(self, decoded: Decoded, batches: Sequence[tuple[int, int]]) -> bool:
         """Commit the events of whole batches (number and last seq); return False if it was void."""
-        control = _make_table(decoded.control, batches)
+        rows = _make_table(decoded.control, batches)
         self._number += 1
         mark = StageMark(_STAGE, self._number)
-        rows = control
+        if isinstance(decoded.data, DataFrame):
+            return self._commit_frame(decoded.data, rows, mark, decoded.replaced)
         files = decoded.data if isinstance(decoded.data, list) else []
-        if not files and not isinstance(decoded.data, DataFrame):
-            rows = pa.concat_tables([control, *_make_tables(decoded.data)])
-        if isinstance(decoded.data, DataFrame) or decoded.replaced:
-            is_committed = self._commit_frame(decoded, rows, mark)
-        elif files:
+        if not files:
+            rows = pa.concat_tables([rows, *_make_tables(decoded.data)])
+        if decoded.replaced is not None:
+            is_committed = self._commit_frame(self._open(files), rows, mark, decoded.replaced)
+        elif not files:
+            is_committed = commit_rows(self._lake, "events", rows, mark)
+        elif is_writable(LakeReader(self._lake.location).open("events")):
             is_committed = self._commit_files(files, rows, mark)
         else:
-            is_committed = commit_rows(self._lake, "events", rows, mark)
-            if is_committed:
-                self._counted += _count_kinds(rows)
+            is_committed = self._commit_frame(self._open(files), rows, mark)
         if is_committed:
-            self._batches += [batch for batch, _ in batches]
+            counts = (_make_counts(each.kinds) for each in files)
+            self.counts += sum(counts, _count_kinds(rows))
         return is_committed
 
     def _commit_files(self, files: Sequence[EventFile], control: pa.Table, mark: StageMark) -> bool:
@@ -121,45 +122,33 @@ class EventCommits:
         if control.num_rows:
             measured = STATISTICS["events"]
             written.append(write_data_file(self._lake.location, "events", control, measured))
-        is_committed = commit_files(self._lake, "events", written, mark)
-        if is_committed:
-            counts = (_make_counts(each.kinds) for each in files)
-            self._counted += sum(counts, _count_kinds(control))
-        return is_committed
+        return commit_files(self._lake, "events", written, mark)
 
-    def _commit_frame(self, decoded: Decoded, rows: pa.Table, mark: StageMark) -> bool:
-        """Commit rows of this process, and what the workers decode, with Spark."""
-        if not isinstance(decoded.data, DataFrame):
+    def _open(self, files: Sequence[EventFile]) -> DataFrame | None:
+        """Open the files of workers for a commit that needs Spark."""
+        if not files:
+            return None
+        written = [each.file for each in files]
+        schema = read_schema(LakeReader(self._lake.location).open("events"))
+        types = [schema[name].dataType.simpleString() for name in SCHEMA.names]
+        return open_files(self._lake, "events", written, SCHEMA, types)
+
+    def _commit_frame(
+        self,
+        frame: DataFrame | None,
+        rows: pa.Table,
+        mark: StageMark,
+        replaced: str | None = None,
+    ) -> bool:
+        """Commit a frame, and rows of this process, with Spark."""
+        is_small = frame is None
+        if frame is None:
             frame = self._lake.make_frame(rows).coalesce(1)
         elif rows.num_rows:
-            frame = self._lake.make_frame(rows).coalesce(1).union(decoded.data)
-        else:
             # Spark Connect makes no frame without rows.
-            frame = decoded.data
-        observation = Observation()
-        kind = F.col("kind")
-        observed = frame.observe(
-            observation,
-            F.count_if(kind == "row").alias("rows"),
-            F.count_if(kind.isin(*_STATEMENTS)).alias("ddls"),
-            F.count_if(kind == "quarantined").alias("quarantined"),
-            F.count_if(kind == "file").alias("files"),
-        )
-        with sized_for(self._lake, small=not isinstance(decoded.data, DataFrame)):
-            is_committed = commit_frame(self._lake, "events", observed, mark, decoded.replaced)
-        if is_committed:
-            self._observations.append(observation)
-        return is_committed
-
-    def count_events(self) -> DecodeCounts:
-        """Count the events that this object has committed."""
-        metrics = [read_metrics(observation) for observation in self._observations]
-        if all(metrics):
-            return sum((DecodeCounts(**counts) for counts in metrics), self._counted)
-        # A Spark Connect client may not receive observed metrics.
-        mine = (pc.field("batch") > self._since) & pc.field("batch").isin(self._batches)
-        reader = LakeReader(self._lake.location)
-        return _count_kinds(reader.read(reader.open("events"), ["kind"], mine))
+            frame = self._lake.make_frame(rows).coalesce(1).union(frame)
+        with sized_for(self._lake, small=is_small):
+            return commit_frame(self._lake, "events", frame, mark, replaced)
 
 
 def _count_kinds(rows: pa.Table) -> DecodeCounts:

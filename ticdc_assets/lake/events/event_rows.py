@@ -7,10 +7,12 @@ replaces them; images and statements are JSON, where they are escaped.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ticdc_assets.errors import MalformedMessage
 from ticdc_assets.events import (
@@ -43,10 +45,10 @@ _ROW_FIELDS = (
     *("schema_version", "table_id", "observed", "key_columns", "handle_key_only"),
     *("member_names", "checksum", "build_ts", "claim_check_digest"),
 )
-_get_row_fields = attrgetter(*_ROW_FIELDS)
+_ROW_FIELD_GETTERS = {name: attrgetter(name) for name in _ROW_FIELDS}
 
 
-class Arrival(NamedTuple):
+class Arrival(Struct, frozen=True, gc=False):
     """An event and the input it came from."""
 
     batch: int
@@ -79,7 +81,7 @@ def to_arrow(arrivals: Sequence[Arrival]) -> Iterator[pa.RecordBatch]:
         except (OverflowError, pa.ArrowException) as error:
             reason = MalformedMessage(f"a value is out of range: {error}")
             event = Quarantined.from_error(reason, arrival.event.position)
-            yield from _make_batches([arrival._replace(event=event)])
+            yield from _make_batches([replace(arrival, event=event)])
 
 
 def make_batch(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
@@ -147,9 +149,13 @@ def _make_batches(arrivals: Sequence[Arrival]) -> Iterator[pa.RecordBatch]:
 
 def _make_row_changes(arrivals: Sequence[Arrival]) -> pa.RecordBatch:
     count = len(arrivals)
-    batch, seq, index, events = zip(*arrivals, strict=True)
-    columns: dict[str, Sequence[Any]] = {"batch": batch, "seq": seq, "index": index}
-    columns.update(zip(_ROW_FIELDS, zip(*map(_get_row_fields, events), strict=True), strict=True))
+    events = cast("list[RowChange]", [arrival.event for arrival in arrivals])
+    columns: dict[str, Sequence[Any]] = {
+        "batch": [arrival.batch for arrival in arrivals],
+        "seq": [arrival.seq for arrival in arrivals],
+        "index": [arrival.event_index for arrival in arrivals],
+    }
+    columns |= {name: list(map(get, events)) for name, get in _ROW_FIELD_GETTERS.items()}
     columns["name"] = [
         make_table_name(*names) for names in zip(columns["database"], columns["table"], strict=True)
     ]

@@ -77,14 +77,14 @@ class LargeRows:
         """Return events with the rows that they lack, or with why upstream cannot show them."""
         completed = list(arrivals)
         places: dict[_Group, list[int]] = defaultdict(list)
-        for place, (*_, event) in enumerate(arrivals):
-            if isinstance(event, RowChange) and lacks_row(event):
+        for place, arrival in enumerate(arrivals):
+            if isinstance(event := arrival.event, RowChange) and lacks_row(event):
                 places[_find_group(event)].append(place)
         for group in sorted(places):
             chosen = [arrivals[place] for place in places[group]]
             changes = [a.event for a in chosen if isinstance(a.event, RowChange)]
             for place, change in zip(places[group], self._fetch(group, changes), strict=True):
-                completed[place] = completed[place]._replace(event=change)
+                completed[place] = replace(completed[place], event=change)
         return completed
 
     def _fetch(self, group: "_Group", changes: Sequence[RowChange]) -> list[RowChange]:

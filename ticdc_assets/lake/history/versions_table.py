@@ -22,7 +22,6 @@ from ticdc_assets.lake.apply.table_features import (
     list_needed_properties,
     read_table_detail,
 )
-from ticdc_assets.lake.apply.written_rows import open_files
 from ticdc_assets.lake.history.columns import HistoryColumn, read_stored_columns
 from ticdc_assets.lake.history.marks import (
     COMMITS_TO_SEARCH,
@@ -34,7 +33,7 @@ from ticdc_assets.lake.store.commits import decode_metadata, read_newest_commits
 from ticdc_assets.lake.store.data_files import WrittenFile
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
-from ticdc_assets.lake.store.small_tables import read_schema, restore_version
+from ticdc_assets.lake.store.small_tables import open_files, read_schema, restore_version
 from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
 from ticdc_assets.lake.store.stage_commits import StageMark, commit_files, commit_frame, commit_rows
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from ticdc_assets.errors import LostRecords
 from ticdc_assets.events import FilePosition, Quarantined
-from ticdc_assets.lake.store.arrow import make_table
+from ticdc_assets.lake.store.arrow import arrow_schema, make_array
 from ticdc_assets.lake.store.contracts import RAW_RECORDS
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.stage_commits import (
@@ -26,8 +26,13 @@ from ticdc_assets.protocols.message import Message
 from ticdc_assets.stream.offsets import ReadOffsets
 
 STAGE = "ingest"
-BYTES_PER_BATCH = 64 << 20
+BYTES_PER_BATCH = 32 << 20
+# What a record takes of memory besides its bytes.
+_BESIDE = 64
+# A worker reads some row groups of a file (`events.decode_topic`).
+_ROWS_PER_GROUP = 8192
 _LATEST_MS = 1 << 48
+_SCHEMA = arrow_schema(RAW_RECORDS)
 # The same number for consecutive offsets.
 _RANGE = "offset - dense_rank() OVER (PARTITION BY topic, partition ORDER BY offset) AS range"
 
@@ -94,21 +99,18 @@ def ingest_records(
     lines: set[tuple[str, int]] | None = None
     batch, seq, items, taken = state.batch, state.seq, 0, 0
 
-    def new(records: Iterable[Message | Quarantined]) -> Iterator[Message | Quarantined]:
+    def is_new(record: Message | Quarantined) -> bool:
         nonlocal lines
-        for record in records:
-            if isinstance(record, Quarantined) and record.error != LostRecords.__name__:
-                if lines is None:
-                    lines = _known_lines(lake) if state.batch else set()
-                place = _line(record)
-                if place in lines:
-                    continue
-                lines.add(place)
-            elif isinstance(record, Message) and not known.add(
-                record.topic, record.partition, record.offset
-            ):
-                continue
-            yield record
+        if isinstance(record, Message):
+            return known.add(record.topic, record.partition, record.offset)
+        if record.error == LostRecords.__name__:
+            return True
+        if lines is None:
+            lines = _known_lines(lake) if state.batch else set()
+        place = _line(record)
+        is_known = place in lines
+        lines.add(place)
+        return not is_known
 
     committed = known.state(), dict(known.topic_ids)
 
@@ -119,12 +121,12 @@ def ingest_records(
         last = seq + len(chunk)
         metadata = {"seq": last, "offsets": offsets, "topics": topics, "unread": known.unread()}
         mark = StageMark(STAGE, batch + 1, metadata)
-        if not commit_rows(lake, "raw", rows, mark):
+        if not commit_rows(lake, "raw", rows, mark, rows_per_group=_ROWS_PER_GROUP):
             return False
         batch, seq, committed = batch + 1, last, (offsets, topics)
         return True
 
-    for chunk, size in _chunks(new(read(known)), bytes_per_batch):
+    for chunk, size in _chunks(filter(is_new, read(known)), bytes_per_batch):
         # `known` covers this chunk and no more: the next one is read after this one is written.
         if not commit(chunk):
             # A concurrent run ingests the same source; the next run continues from its commits.
@@ -170,28 +172,49 @@ def _chunks(
     records: Iterable[Message | Quarantined], most: int
 ) -> Iterator[tuple[list[Message | Quarantined], int]]:
     chunk: list[Message | Quarantined] = []
-    size = 0
+    left = most
     for record in records:
         chunk.append(record)
+        left -= _BESIDE
         if isinstance(record, Message):
-            size += len(record.key or b"") + len(record.value or b"")
-        # A record takes some memory besides its bytes.
-        if size + 64 * len(chunk) >= most:
-            yield chunk, size
-            chunk, size = [], 0
+            left -= len(record.key or b"") + len(record.value or b"")
+        if left <= 0:
+            yield chunk, most - left - _BESIDE * len(chunk)
+            chunk, left = [], most
     if chunk:
-        yield chunk, size
+        yield chunk, most - left - _BESIDE * len(chunk)
 
 
 def _table(chunk: Sequence[Message | Quarantined], batch: int, seq: int) -> pa.Table:
-    rows: list[tuple[Any, ...]] = []
-    for number, record in enumerate(chunk, seq):
-        if isinstance(record, Quarantined):
-            rows.append((batch, number, *[None] * 7, *_line(record), record.reason))
-            continue
-        ms = record.timestamp_ms
-        moment = None if ms is None or abs(ms) > _LATEST_MS else ms * 1000
-        place = (batch, number, record.topic, record.partition, record.offset)
-        headers = [dict(zip(("key", "value"), header, strict=True)) for header in record.headers]
-        rows.append((*place, moment, record.key, record.value, headers or None, None, None, None))
-    return make_table(RAW_RECORDS, rows)
+    """Make the rows of a batch, column by column."""
+    records = [record if isinstance(record, Message) else None for record in chunk]
+    columns: dict[str, Sequence[Any]] = {
+        "seq": range(seq, seq + len(chunk)),
+        "topic": [r and r.topic for r in records],
+        "partition": [r and r.partition for r in records],
+        "offset": [r and r.offset for r in records],
+        "timestamp": [r and _read_moment(r.timestamp_ms) for r in records],
+        "key": [r and r.key for r in records],
+        "value": [r and r.value for r in records],
+    }
+    if any(r and r.headers for r in records):
+        columns["headers"] = [
+            r and ([{"key": key, "value": value} for key, value in r.headers] or None)
+            for r in records
+        ]
+    if None in records:
+        problems = [None if isinstance(r, Message) else (*_line(r), r.reason) for r in chunk]
+        for place, name in enumerate(("path", "line", "problem")):
+            columns[name] = [problem and problem[place] for problem in problems]
+    arrays = [
+        make_array(columns[field.name], field.type)
+        if field.name in columns
+        else pa.repeat(pa.scalar(batch if field.name == "batch" else None, field.type), len(chunk))
+        for field in _SCHEMA
+    ]
+    return pa.Table.from_arrays(arrays, schema=_SCHEMA)
+
+
+def _read_moment(ms: int | None) -> int | None:
+    """Return a record's timestamp in microseconds; None if no moment can be so late."""
+    return None if ms is None or abs(ms) > _LATEST_MS else ms * 1000

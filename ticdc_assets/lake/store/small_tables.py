@@ -5,15 +5,25 @@ second of processor time, however few rows there are.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ticdc_assets.lake.store.lake import LakeSession
-from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.data_files import WrittenFile
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.reader import LakeReader, read_data_files
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
+
+# This process reads fewer rows of data files itself.
+_MANY_ROWS, _MANY_BYTES = 20_000, 8 << 20
+# What a partition of the job reads.
+_ROWS_PER_PARTITION = 500_000
+_ROWS_PER_BATCH = 1 << 16
 
 
 def read_table(lake: LakeSession, table: str, version: int | None = None) -> DataFrame:
@@ -58,3 +68,47 @@ def open_frame(lake: LakeSession, table: str, version: int) -> DataFrame:
 def read_schema(table: DeltaTable) -> StructType:
     """Return the columns of an open Delta table as Spark knows them."""
     return StructType.fromJson(json.loads(table.schema().to_json()))
+
+
+# Parameters: the files of a table, and their columns in Arrow and in Spark.
+def open_files(
+    lake: LakeSession,
+    table: str,
+    files: Sequence[WrittenFile],
+    columns: pa.Schema,
+    types: Sequence[str],
+) -> DataFrame:
+    """Open the rows of data files that no commit names yet as a frame."""
+    # Spark gets places for names: no name of a table's column goes through a text of types.
+    placed = ", ".join(f"c{place} {type}" for place, type in enumerate(types))
+    paths = [file.path for file in files]
+    rows = sum(file.rows for file in files)
+    read = partial(_read, lake.location, table, columns)
+    if rows < _MANY_ROWS and sum(file.size for file in files) < _MANY_BYTES:
+        frame = lake.make_frame(read(paths), placed)
+    else:
+        count = min(len(paths), -(-rows // _ROWS_PER_PARTITION))
+        bundles = [paths[number::count] for number in range(count)]
+        numbers = lake.spark.range(0, count, 1, count)
+        frame = numbers.mapInArrow(partial(_read_bundles, read, bundles), placed)
+    return frame.select(
+        *(F.col(f"c{place}").alias(name) for place, name in enumerate(columns.names))
+    )
+
+
+def _read(location: Lake, table: str, columns: pa.Schema, paths: Sequence[str]) -> pa.Table:
+    reader = LakeReader(location)
+    folder = reader.open_folder(table)
+    with reader.explained(location.path(table)):
+        rows = read_data_files(folder, paths, columns, columns.names)
+    return rows.rename_columns([f"c{place}" for place in range(rows.num_columns)])
+
+
+def _read_bundles(
+    read: partial[pa.Table], bundles: Sequence[Sequence[str]], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Read the files of the bundles of which Spark sends the numbers to this process."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            for path in bundles[number]:
+                yield from read([path]).to_batches(_ROWS_PER_BATCH)

@@ -90,7 +90,14 @@ class StageMark:
         return {"txnAppId": self.stage, "txnVersion": number, "userMetadata": self.text}
 
 
-def commit_rows(lake: LakeSession, table: str, rows: pa.Table, mark: StageMark) -> bool:
+def commit_rows(
+    lake: LakeSession,
+    table: str,
+    rows: pa.Table,
+    mark: StageMark,
+    *,
+    rows_per_group: int | None = None,
+) -> bool:
     """Append rows of the driver to a table; return False if the commit was void.
 
     Without rows, the commit has the mark alone.
@@ -99,7 +106,13 @@ def commit_rows(lake: LakeSession, table: str, rows: pa.Table, mark: StageMark) 
     if not is_writable(opened):
         frame = lake.make_frame(rows).coalesce(1) if len(rows) else lake.read(table).limit(0)
         return commit_frame(lake, table, frame, mark)
-    return _commit(lake, table, opened, mark, lambda w: w.append(opened, rows, mark.properties))
+    return _commit(
+        lake,
+        table,
+        opened,
+        mark,
+        lambda w: w.append(opened, rows, mark.properties, rows_per_group=rows_per_group),
+    )
 
 
 def commit_files(

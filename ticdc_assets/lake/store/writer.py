@@ -57,14 +57,16 @@ def is_writable(table: DeltaTable) -> bool:
     return protocol.writer_features is not None and _WRITABLE.issuperset(protocol.writer_features)
 
 
-def _choose_properties(columns: pa.Schema) -> WriterProperties:
+def _choose_properties(columns: pa.Schema, rows_per_group: int | None = None) -> WriterProperties:
     """Choose how files are written; readers skip those whose statistics exclude a value.
 
     Delta states minima and maxima of decimals as JSON numbers, and delta-rs states others.
     """
     decimals = [field.name for field in columns if pa.types.is_decimal(field.type)]
     without = dict.fromkeys(decimals, _NO_STATISTICS)
-    return WriterProperties(compression="ZSTD", column_properties=without)
+    return WriterProperties(
+        compression="ZSTD", column_properties=without, max_row_group_size=rows_per_group
+    )
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,12 @@ class LakeWriter:
             )
 
     def append(
-        self, table: DeltaTable, rows: pa.Table, properties: CommitProperties | None = None
+        self,
+        table: DeltaTable,
+        rows: pa.Table,
+        properties: CommitProperties | None = None,
+        *,
+        rows_per_group: int | None = None,
     ) -> None:
         """Append rows to an open table."""
         with self._explained(table.table_uri):
@@ -103,7 +110,7 @@ class LakeWriter:
                 table,
                 rows,
                 mode="append",
-                writer_properties=_choose_properties(rows.schema),
+                writer_properties=_choose_properties(rows.schema, rows_per_group),
                 commit_properties=properties,
             )
 

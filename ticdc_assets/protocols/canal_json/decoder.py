@@ -42,7 +42,7 @@ from ticdc_assets.protocols.compression import Compression, decompress
 from ticdc_assets.protocols.message import DataFile, Message
 from ticdc_assets.protocols.payload import PayloadStore
 from ticdc_assets.protocols.timestamp import to_utc
-from ticdc_assets.schema.inference import parse_observed_columns
+from ticdc_assets.schema.inference import parse_observed_columns, sort_observed_columns
 
 _WATERMARK = "TIDB_WATERMARK"
 _OPS = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
@@ -50,11 +50,11 @@ _OPS = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 _BLOB = b"2004"
 
 
-class _Rewrite(Struct, gc=False):
+class _Rewrite(Struct, gc=False, frozen=True):
     """The columns of a message whose text differs from the row-image convention."""
 
-    binary: set[str]
-    timestamp: set[str]
+    binary: frozenset[str]
+    timestamp: frozenset[str]
 
 
 class CanalJsonDecoder:
@@ -161,8 +161,7 @@ class CanalJsonDecoder:
         elif olds is not None and len(olds) != len(rows):
             raise MalformedMessage(f"{len(rows)} new rows but {len(olds)} old ones")
         observed = object_text(content.mysql_type, "mysqlType")
-        (_check_types if len(observed) < _LONG else _check_types.__wrapped__)(observed)
-        rewrite = self._rewrite(observed, content.sql_type)
+        rewrite = self._rewrite(_read_types(observed), content.sql_type)
         key_columns = self._find_key(content, op, rows[0])
 
         events: list[Event] = []
@@ -207,26 +206,14 @@ class CanalJsonDecoder:
             return tuple(read_columns(row))
         return None
 
-    def _rewrite(self, mysql_types: str, sql_types: Raw) -> _Rewrite | None:
-        """Find the columns to rewrite; most messages need no more than substring searches."""
-        folded = mysql_types.lower()
+    def _rewrite(self, types: _Rewrite, sql_types: Raw) -> _Rewrite | None:
+        """Find the columns to rewrite, of those whose types ask for it."""
         codes = bytes(sql_types)
-        blobs = codes.count(_BLOB)
-        moves = self._moves_timestamps and "timestamp" in folded
-        if not (blobs or moves or "blob" in folded or "binary" in folded):
-            return None
-        binary: set[str] = set()
-        timestamp: set[str] = set()
-        for name, text in read_columns(mysql_types).items():
-            # Longer than any name; lists of elements may have any length.
-            kind = _kind(text[:64]) if text else "other"
-            if kind == "binary":
-                binary.add(name)
-            elif kind == "timestamp" and moves:
-                timestamp.add(name)
+        binary = types.binary
         # Rare: a column that holds bytes under a character type, where the two disagree.
-        if blobs != len(binary):
-            binary |= canal_message.read_blobs(codes)
+        if codes.count(_BLOB) != len(binary):
+            binary = binary | canal_message.read_blobs(codes)
+        timestamp = types.timestamp if self._moves_timestamps else frozenset()
         return _Rewrite(binary, timestamp) if binary or timestamp else None
 
     def _image(self, row: Raw, rewrite: _Rewrite | None) -> str:
@@ -246,15 +233,30 @@ class CanalJsonDecoder:
 _LONG = 10_000
 
 
+def _read_types(mysql_types: str) -> _Rewrite:
+    """Return the columns whose types may ask to rewrite them.
+
+    Fail unless every column has a type of MySQL: no later stage could read its table.
+    """
+    if len(mysql_types) >= _LONG:
+        return _read_sorted_types.__wrapped__(mysql_types)
+    # TiCDC lists the columns of a table in any order.
+    return _read_sorted_types(sort_observed_columns(mysql_types))
+
+
 @lru_cache(maxsize=4096)
-def _check_types(mysql_types: str) -> None:
-    """Fail unless every column has a type of MySQL: no later stage could read its table."""
+def _read_sorted_types(mysql_types: str) -> _Rewrite:
     try:
         columns = parse_observed_columns(mysql_types)
     except (InvalidValue, ValueError, RecursionError) as error:
         raise MalformedMessage(f"mysqlType: {error}") from None
     if not columns:
         raise MalformedMessage("mysqlType: no column has a type")
+    kinds: dict[str, set[str]] = {"binary": set(), "timestamp": set(), "other": set()}
+    for name, text in read_columns(mysql_types).items():
+        # Longer than any name; lists of elements may have any length.
+        kinds[_kind(text[:64]) if text else "other"].add(name)
+    return _Rewrite(frozenset(kinds["binary"]), frozenset(kinds["timestamp"]))
 
 
 @lru_cache(maxsize=4096)
