@@ -12,8 +12,8 @@ from ticdc_assets.changefeed.sink_uri import Options, parse_sink_uri
 from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.dumpling.export import list_export
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.load.export_source import ExportSource
-from ticdc_assets.lake.load.upstream_source import UpstreamSource, open_upstream_source
+from ticdc_assets.load.export_source import ExportSource
+from ticdc_assets.load.upstream_source import UpstreamSource, open_upstream_source
 
 _SETTING = "DIR"
 

@@ -27,9 +27,10 @@ ARROWS: dict[str, set[str]] = {
     "naming": {"changefeed"},
     "cli": {"resources", "demo", "reference"},
     "reading": {"resources"},
-    "resources": {"verify"},
+    "resources": {"verify", "load"},
     "verify": {"views"},
     "views": {"lake"},
+    "load": {"lake"},
     "lake": {"rows", "upstream"},
     "upstream": {"dumpling"},
     "rows": {"plan"},
@@ -51,7 +52,7 @@ ARROWS: dict[str, set[str]] = {
 ENGINES = {"pyspark", "delta", "dagster", "dagster_pyspark", "dagster_aws", "pandas"}
 # The Dagster shell, and resources, some of which are Dagster resources.
 WITH_DAGSTER = {"definitions", "sensors", "assets", "checks", "naming", "resources"}
-WITH_SPARK = {"cli", "lake", "views", "verify", "run", *WITH_DAGSTER}
+WITH_SPARK = {"cli", "lake", "load", "views", "verify", "run", *WITH_DAGSTER}
 # Checks use pandera, which imports pandas; `reading` returns frames of it.
 WITH_PANDAS = {"definitions", "sensors", "assets", "checks", "reading"}
 # Modules that may import Spark themselves: the lake, its checks, the session's resources, and what

@@ -19,7 +19,7 @@ from ticdc_assets.cli.load import format_progress
 from ticdc_assets.cli.progress import Progress
 from ticdc_assets.cli.texts import format_time
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
-from ticdc_assets.lake.load.load import LoadProgress
+from ticdc_assets.load.load import LoadProgress
 
 SCHEMA = TableSchema(
     "d",

@@ -13,8 +13,8 @@ from tests.lake.upstream_copy import UpstreamCopy
 from tests.mariadb_server import MariaDb
 from ticdc_assets.changefeed import changefeed_from_uri
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.load import upstream_source
-from ticdc_assets.lake.load.upstream_source import UpstreamTable, open_upstream_source
+from ticdc_assets.load import upstream_source
+from ticdc_assets.load.upstream_source import UpstreamTable, open_upstream_source
 from ticdc_assets.schema.catalog import SchemaCatalog
 from ticdc_assets.upstream.ddl_jobs import find_unfinished
 from ticdc_assets.upstream.definition import read_definition, read_definition_at

@@ -21,9 +21,6 @@ from ticdc_assets.dumpling.dialect import Dialect
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.load import load as load_module
-from ticdc_assets.lake.load import load_table, parts
-from ticdc_assets.lake.load.load import LoadProgress, TableResult, load_tables
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.loads import append_load, read_loads
 from ticdc_assets.lake.maintain import maintain
@@ -31,6 +28,9 @@ from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table
 from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.load import load as load_module
+from ticdc_assets.load import load_table, parts
+from ticdc_assets.load.load import LoadProgress, TableResult, load_tables
 from ticdc_assets.plan.load import Load
 from ticdc_assets.rows.lines import format_blocks
 from ticdc_assets.views.asof import as_of

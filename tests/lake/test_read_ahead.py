@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from ticdc_assets.lake.load.read_ahead import read_ahead
+from ticdc_assets.load.read_ahead import read_ahead
 
 
 class Maker:

@@ -17,8 +17,8 @@ from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.dumpling.dialect import Dialect, find_zone
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events.tso_text import parse_tso
-from ticdc_assets.lake.load.load import LoadProgress, TableResult, load_tables, require_loadable
-from ticdc_assets.lake.load.source import LoadSource
+from ticdc_assets.load.load import LoadProgress, TableResult, load_tables, require_loadable
+from ticdc_assets.load.source import LoadSource
 from ticdc_assets.naming import identifier
 from ticdc_assets.safe_text import quote_given, redacted_errors
 

@@ -16,8 +16,8 @@ from ticdc_assets.cli.source import find_changefeed, format_command
 from ticdc_assets.cli.upstream_options import read_limits
 from ticdc_assets.dumpling.dialect import Dialect, find_zone, make_dialect
 from ticdc_assets.errors import ConfigError, MalformedMessage
-from ticdc_assets.lake.load.load import LoadProgress, TableResult, load_tables, require_loadable
-from ticdc_assets.lake.load.source import LoadSource
+from ticdc_assets.load.load import LoadProgress, TableResult, load_tables, require_loadable
+from ticdc_assets.load.source import LoadSource
 from ticdc_assets.safe_text import escape_control
 
 _SIGNS = {r"\r\n": "\r\n", r"\n": "\n", r"\t": "\t"}

@@ -13,14 +13,14 @@ from ticdc_assets.dumpling.table_schema import read_table_schema
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.lake.load.parts import (
+from ticdc_assets.load.parts import (
     ExportFolder,
     Part,
     PartsReading,
     group_parts,
     split_into_portions,
 )
-from ticdc_assets.lake.load.source import check_ts, choose_named
+from ticdc_assets.load.source import check_ts, choose_named
 from ticdc_assets.schema.catalog import SchemaCatalog
 
 # A schema file is larger than any that TiDB prints.

@@ -16,8 +16,8 @@ import pyarrow as pa
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.errors import ConfigError, MalformedMessage
 from ticdc_assets.events import TableSchema
-from ticdc_assets.lake.load.source import check_ts, choose_named
-from ticdc_assets.lake.load.upstream_pages import PageReader
+from ticdc_assets.load.source import check_ts, choose_named
+from ticdc_assets.load.upstream_pages import PageReader
 from ticdc_assets.schema.catalog import SchemaCatalog, TableKey, table_key
 from ticdc_assets.stream.routing import passes_filter
 from ticdc_assets.upstream.ddl_jobs import (

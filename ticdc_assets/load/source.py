@@ -10,7 +10,7 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
 from ticdc_assets.events.tso import CLOCK_ERROR, to_datetime
 from ticdc_assets.events.tso_text import MAX_TSO, describe_unix_time, format_time
-from ticdc_assets.lake.load.loaded_files import Reading
+from ticdc_assets.load.loaded_files import Reading
 from ticdc_assets.schema.catalog import SchemaCatalog
 from ticdc_assets.stream.table_names import suggest
 
