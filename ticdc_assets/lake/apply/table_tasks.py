@@ -58,6 +58,11 @@ class TableTask:
         steps = (step for work in self.work.values() for step in work.steps)
         return {name_events(step) for step in steps if isinstance(step, ApplyRows)}
 
+    @property
+    def pending_names(self) -> set[str]:
+        """Those of the rows that the task reads from the files of `events`."""
+        return self.names if self.part is None else set()
+
 
 class TableDone(msgspec.Struct, frozen=True):
     """A table after its task: the files it needs, or why it has to stay as it was.
@@ -122,7 +127,8 @@ def _read_events(engine: Engine, task: TableTask) -> pa.Table:
     if task.part is not None:
         (id,) = task.work
         return read_spread(engine.location, id, task.spread_events)
-    return engine.pending.read(task.names) if task.names else PLACED.empty_table()
+    names = task.pending_names
+    return engine.pending.read(names) if names else PLACED.empty_table()
 
 
 def _split_by_name(events: pa.Table) -> dict[str, pa.Table]:
