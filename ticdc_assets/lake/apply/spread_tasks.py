@@ -75,8 +75,7 @@ def read_spread(location: Lake, id: str, files: Sequence[str]) -> pa.Table:
 def read_part(pending: PendingRows, part: Part, step: ApplyRows) -> pa.Table:
     """Read the events of a segment that concern a part, one file after another; write nothing."""
     pieces = []
-    for path in pending.files.paths:
-        of_file = replace(pending, files=replace(pending.files, paths=(path,)))
+    for of_file in pending.split():
         events = select_segment(of_file.read([name_events(step)]), step.low, step.high)
         pieces.append(spread_events(events, step, part.count)[part.number])
     return pa.concat_tables(pieces)
