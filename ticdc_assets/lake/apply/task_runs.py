@@ -127,7 +127,7 @@ def split_table(
             replace(
                 task,
                 part=Part(number, task.parts),
-                spread_events=tuple(path for files in own for path in files[number]),
+                spread_events=tuple(file for files in own for file in files[number]),
             ),
             rows // task.parts,
         )
