@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from ticdc_assets.cli import main
-from ticdc_assets.lake.apply import task_runs, window_work
+from ticdc_assets.lake.apply import table_tasks, task_runs, window_work
 from ticdc_assets.lake.events import decode_folder, event_files
 from ticdc_assets.lake.store.workers import run_in_workers
 
@@ -34,7 +34,8 @@ def die_once(folder: str, name: str) -> None:
 
 
 def attempt(folder: str, do: Callable[[Any], _Done], task: Any) -> _Done:
-    """Do a task as often as Spark may."""
+    """Do a task as often as Spark may; each file of its events is a block."""
+    table_tasks._MOST_EVENTS = 0
     done = do(task)
     die_once(folder, type(done).__name__)
     do(task)
