@@ -2,7 +2,7 @@
 
 Run as `python -m tests.lake.dying_tasks FOLDER COMMAND…`.  Spark's first attempt at a task is
 killed behind its work, when it has written its files.  The next one does it twice, as beside a
-speculative one, of which nothing is heard.  Every table is done in parts, by Spark's workers.
+speculative one whose result is lost.  Spark's workers do every table in parts.
 """
 
 import os
