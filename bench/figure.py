@@ -13,7 +13,7 @@ def read_load() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure and its baseline, in the same unit: seconds, or work per second.
+    """A figure and its baseline, in the same unit: seconds, or work per second, of a core or all.
 
     `jobs` are Spark jobs; None if no Spark, or one in another process, did the work.
     """
@@ -31,6 +31,6 @@ class Figure:
     @property
     def ratio(self) -> float:
         """How many times as long as the baseline the same work takes."""
-        if self.unit.endswith("/s"):
+        if "/" in self.unit:
             return self.baseline / self.value
         return self.value / self.baseline

@@ -3,9 +3,10 @@
 Run as `python -m bench.load`; `--rows` sets the size.  A warm session loads one table of ten
 columns, as SQL, CSV and Parquet, in one file each.  For comparison, plain Spark reads the rows that
 were loaded, typed, from Parquet, and writes them to another Delta table: that is the part of a load
-in which no byte of the export is read, checked or typed.  With `--upstream`, it also loads such a
-table from a MariaDB, which needs mariadbd; for comparison, a Python client reads all its rows, and
-nothing more.  Nothing passes or fails, but the output says if the rows differ.
+in which no byte of the export is read, checked or typed.  DuckDB does the same, to a Parquet file.
+With `--upstream`, it also loads such a table from a MariaDB, which needs mariadbd; for comparison,
+a Python client reads all its rows, and nothing more.  Nothing passes or fails, but the output says
+if the rows differ.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pymysql
@@ -151,8 +153,8 @@ def _unescape(value: object) -> str | None:
     return None if text == "NULL" else text
 
 
-def _load(spark: SparkSession, export: _Export, root: Path) -> tuple[Figure, str]:
-    """Load an export, and write its rows once more with plain Spark; compare the times."""
+def _load(spark: SparkSession, export: _Export, root: Path) -> tuple[list[Figure], str]:
+    """Load an export, and write its rows once more with plain Spark, and with DuckDB."""
     feed = changefeed_from_uri(_FEED, id="bench")
     lake = LakeSession(spark, Lake(str(root / "lake"), feed.id), feed)
     clock = Clock()
@@ -166,6 +168,13 @@ def _load(spark: SparkSession, export: _Export, root: Path) -> tuple[Figure, str
     copy = str(root / "copy")
     spark.read.parquet(typed).write.format("delta").save(copy)
     plain = clock.read_usage()
+    with duckdb.connect() as db:
+        clock = Clock()
+        db.execute(
+            f"COPY (SELECT * FROM read_parquet('{typed}/*.parquet'))"
+            f" TO '{root / 'duckdb.parquet'}' (COMPRESSION zstd)"
+        )
+        in_duckdb = clock.read_usage()
     amount = F.sum("amount").alias("amount")
     mine, theirs = (
         spark.read.format("delta")
@@ -176,22 +185,30 @@ def _load(spark: SparkSession, export: _Export, root: Path) -> tuple[Figure, str
     )
     fault = "" if mine == theirs and mine[0] == export.rows else f"  DIFFERENT: {mine}, {theirs}"
     fault += "".join(f"  FAILED: {r.reason}" for r in results if r.outcome != "loaded")
-    figure = Figure(
-        group="export",
-        name=f"{export.rows:,} rows, {export.format}",
-        value=export.rows / run.seconds,
-        unit="rows/s",
-        baseline_name="Spark writes typed rows",
-        baseline=export.rows / plain.seconds,
-        usage=run,
-    )
-    print(
-        f"  {export.format:8}{export.size / 1e6:6.0f} MB{run.seconds:8.2f} s"
-        f"{export.rows / run.seconds:12,.0f} rows/s; Spark alone {plain.seconds:6.2f} s;"
-        f" {plain.seconds / run.seconds:.2f} x, CPU {plain.cpu / run.cpu:.2f} x"
-        f" ({run.cpu:.1f} s); load average {read_load()}"
-    )
-    return figure, fault
+    baselines = {"Spark writes typed rows": plain, "DuckDB writes typed rows": in_duckdb}
+    figures = [
+        Figure(
+            group="export",
+            name=f"{export.rows:,} rows, {export.format}",
+            value=export.rows / own,
+            unit=unit,
+            baseline_name=name,
+            baseline=export.rows / other,
+            usage=run,
+        )
+        for name, usage in baselines.items()
+        for unit, own, other in (
+            ("rows/s", run.seconds, usage.seconds),
+            ("rows/core-s", run.cpu, usage.cpu),
+        )
+    ]
+    print(f"  {export.format:8}{export.size / 1e6:6.0f} MB; load average {read_load()}")
+    for name, usage in {"lake": run, **baselines}.items():
+        print(
+            f"    {name:26}{usage.seconds:8.2f} s{export.rows / usage.seconds:12,.0f} rows/s"
+            f"{usage.cpu:8.2f} CPU s{export.rows / usage.cpu:12,.0f} rows/core-s"
+        )
+    return figures, fault
 
 
 _MYSQL_ROWS = """INSERT INTO orders
@@ -256,7 +273,7 @@ def measure(*arguments: str) -> list[Figure]:
     parser.add_argument("--upstream", action="store_true", help="from a database, too")
     chosen = parser.parse_args(arguments)
     formats: Sequence[Format] = ("sql", "csv", "parquet")
-    figures = []
+    figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="bench-load-") as made:
         root = Path(made)
         spark = get_session(str(root))
@@ -267,8 +284,8 @@ def measure(*arguments: str) -> list[Figure]:
         print(f"{os.cpu_count()} cores; {chosen.rows:,} rows of {len(_COLUMNS)} columns")
         for format in formats:
             export = _write_export(root / format, format, chosen.rows)
-            figure, fault = _load(spark, export, root / f"lake-{format}")
-            figures.append(figure)
+            of_format, fault = _load(spark, export, root / f"lake-{format}")
+            figures += of_format
             if fault:
                 print(fault)
         if chosen.upstream:

@@ -56,7 +56,7 @@ def _list_cells(figure: Figure) -> list[str]:
 
 
 def _format_value(value: float, unit: str) -> str:
-    return f"{value:,.0f} {unit}" if unit.endswith("/s") else f"{value:.2f} {unit}"
+    return f"{value:,.0f} {unit}" if "/" in unit else f"{value:.2f} {unit}"
 
 
 def format_json(figures: Sequence[Figure]) -> str:
@@ -79,7 +79,7 @@ def draw_chart(figures: Sequence[Figure], path: Path) -> None:
     groups = list(dict.fromkeys(figure.group for figure in figures))
     canvas = Canvas(figsize=(11, 1.2 + 0.3 * len(shown)), layout="constrained")
     axes = canvas.subplots()
-    labels = [f"{f.group}: {f.name}, against {f.baseline_name}" for f in shown]
+    labels = [f"{f.group}: {f.name}, {f.unit}, against {f.baseline_name}" for f in shown]
     # Figures of different baselines share a name, so bars are placed by number.
     bars = axes.barh(
         range(len(shown)),

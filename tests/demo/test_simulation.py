@@ -21,7 +21,7 @@ ALL = [
     SimulationOptions(**FEW, transport="dump", protocol="simple", encoding="avro"),
     SimulationOptions(**FEW, transport="dump", protocol="canal-json"),
     SimulationOptions(**FEW, transport="dump", protocol="open-protocol"),
-    SimulationOptions(**FEW, workload="bulk", updates=0.2, rows_each=5),
+    SimulationOptions(**FEW, workload="bulk", updates=0.2, deletes=0.1, rows_each=5),
 ]
 
 

@@ -100,6 +100,7 @@ def test_bulk_gives_the_truth(transport: str, tmp_path: Path) -> None:
         transactions=40,
         rows_each=20,
         updates=0.4,
+        deletes=0.1,
         flush_every=7,
         tables=3,
     )

@@ -126,8 +126,7 @@ class Runs:
         """Start a run, kill it after `moment` new files, and return how many appeared."""
         folders = [Path(self.location.path(name)) for name in STAGES[stage][0]]
         before = set(_files(folders))
-        names = ["--changefeeds", str(self.simulation.changefeeds), "--lake", self.location.root]
-        command = [sys.executable, "-m", "ticdc_assets.cli", "advance", *names]
+        command = self._make_command("ticdc_assets.cli")
         with (
             self._log.open("ab") as log,
             subprocess.Popen(
@@ -156,6 +155,22 @@ class Runs:
             raise RuntimeError(self._log.read_text()[-3000:])
         # A run that had already finished was not killed.
         return len(appeared) if ended is None else min(len(appeared), moment - 1)
+
+    def run(self, program: str, *arguments: str, **environment: str) -> None:
+        """Run a program that is the command, to its end."""
+        done = subprocess.run(
+            self._make_command(program, *arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=os.environ | self._small | environment,
+            check=False,
+            timeout=_TIMEOUT_SECONDS,
+        )
+        assert done.returncode == 0, done.stdout.decode()[-3000:]
+
+    def _make_command(self, program: str, *arguments: str) -> list[str]:
+        names = ["--changefeeds", str(self.simulation.changefeeds), "--lake", self.location.root]
+        return [sys.executable, "-m", program, *arguments, "advance", *names]
 
     def finish(self, spark: SparkSession) -> None:
         """Let the changefeed and one more run finish."""

@@ -11,7 +11,7 @@ from tests.plan.arrived import EventLog
 from tests.plan.arrived import group_rows as group_in_memory
 from tests.plan.work_in_memory import make_events
 from ticdc_assets.events import Op, RowChange, TopicPosition
-from ticdc_assets.lake.apply.row_groups import GroupOptions, group_rows
+from ticdc_assets.lake.apply.row_groups import GroupOptions, list_groups, summarize
 from ticdc_assets.lake.events.event_rows import Arrival, to_arrow
 from ticdc_assets.plan.ddl_cuts import DdlCuts, find_cuts
 from ticdc_assets.plan.row_group import RowGroup
@@ -44,7 +44,10 @@ def test_no_group_spans_a_ddl_of_its_table() -> None:
     pending = log.pending_rows(State(), 0, ts=100, through_batch=1)
     expected = group_in_memory(pending, 0, cuts, has_checksums=False)
     for lack, certain in product((False, True), repeat=2):
-        made = group_rows(make_events(pending, 0), cuts, GroupOptions(lack, certain))
+        options, rows = GroupOptions(lack, certain), make_events(pending, 0)
+        made = list_groups([summarize(rows, cuts, options)])
+        blocks = [rows.slice(start, 3) for start in range(0, rows.num_rows, 3)]
+        assert list_groups([summarize(block, cuts, options) for block in blocks]) == made
         assert sorted(map(describe, made)) == sorted(map(describe, expected))
         assert sum(g.inserts for g in made) == (10 if certain else 0)
         assert sum(g.overwrites for g in made) == (1 if lack else 0)
@@ -72,7 +75,7 @@ def test_a_name_that_is_not_utf_8_and_an_empty_key_are_grouped() -> None:
     for name, values in placed.items():
         rows = rows.append_column(name, pa.array(values))
     cuts = DdlCuts({table_key("d", table): (15,)})
-    groups = group_rows(rows, cuts, GroupOptions(old_values_may_lack=True))
+    groups = list_groups([summarize(rows, cuts, GroupOptions(old_values_may_lack=True))])
     assert [(g.first_ts, g.last_ts, g.key_columns) for g in groups] == [(10, 10, ()), (20, 20, ())]
 
 

@@ -29,6 +29,7 @@ from ticdc_assets.stream.problem import Problem
 from ticdc_assets.stream.rules import StreamRules
 
 _PARTS = 3
+_EVENTS_PER_BLOCK = 4
 _PLACE = {
     "order_ts": pa.int64(),
     "after_ddls": pa.bool_(),
@@ -133,11 +134,17 @@ class WorkInMemory:
         assert table.schema == work.before, id
         return table.rows
 
-    def _read_events(self, step: ApplyRows) -> pa.Table:
+    def _read_events(self, step: ApplyRows) -> list[pa.Table]:
         events = self._events[table_key(step.schema.database, step.schema.table)]
         places = zip(events["order_ts"].to_pylist(), events["after_ddls"].to_pylist(), strict=True)
         keys = ((ts, Phase.AFTER_DDLS if after else Phase.ROWS) for ts, after in places)
-        return events.filter(pa.array([step.low < key <= step.high for key in keys], pa.bool_()))
+        own = events.filter(pa.array([step.low < key <= step.high for key in keys], pa.bool_()))
+        # Files have events in no order.
+        number = len(own) // _EVENTS_PER_BLOCK + 1
+        return [
+            own.take(pa.array(range(first, len(own), number), pa.int64()))
+            for first in range(number)
+        ]
 
 
 def _do_in_parts(work: Mapping[str, TableWork], source: RowSource) -> dict[str, TableResult]:
@@ -161,8 +168,9 @@ def split_source(source: RowSource, work: TableWork) -> Iterator[RowSource]:
 def _take_part(source: RowSource, work: TableWork, part: Part) -> RowSource:
     names = list_identifying(work.before)
 
-    def read_events(step: ApplyRows) -> pa.Table:
-        return spread_events(source.read_events(step), step, part.count)[part.number]
+    def read_events(step: ApplyRows) -> list[pa.Table]:
+        blocks = source.read_events(step)
+        return [spread_events(block, step, part.count)[part.number] for block in blocks]
 
     def read_rows(id: str) -> Rows | None:
         rows = source.read_rows(id)
@@ -228,7 +236,7 @@ def _merge(rows: Rows, listed: pa.Table, schema: TableSchema) -> Rows:
 
 def _count_events(work: TableWork, source: RowSource) -> int:
     steps = [step for step in work.steps if isinstance(step, ApplyRows)]
-    return sum(source.read_events(step).num_rows for step in steps)
+    return sum(block.num_rows for step in steps for block in source.read_events(step))
 
 
 def make_events(rows: Iterable[ArrivedRow], applied_ts: int) -> pa.Table:
@@ -256,7 +264,8 @@ def _find_passes(step: ApplyRows, events: pa.Table) -> pa.Array | None:
 
 def _list_quarantined(result: TableResult) -> Iterator[Problem]:
     for table in result.quarantined:
-        for row in table.filter(pc.not_equal(table["error"], "MissingPayload")).to_pylist():
+        rows = table.filter(pc.not_equal(table["error"], "MissingPayload"))
+        for row in rows.sort_by([("seq", "ascending"), ("index", "ascending")]).to_pylist():
             where = row["database"], row["table"], row["commit_ts"], read_position(row)
             yield Problem("quarantined", row["reason"], *where)
 

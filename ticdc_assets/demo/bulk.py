@@ -1,4 +1,4 @@
-"""Inserts, and a share of updates, into several tables: the load of benchmarks.
+"""Inserts, and a share of updates and deletes, in several tables: the load of benchmarks.
 
 A row is computed from its table, its number and its update count, so the workload keeps one byte
 per row.  The truth at a ts is computed again from the start.
@@ -27,6 +27,8 @@ _COLUMNS = (
     column("updated_at", "timestamp"),
 )
 _STATUSES = ("new", "paid", "shipped")
+# The version of a row that was deleted: the last one that a byte can hold.
+_DELETED = 255
 _NOTES = (None, "plain", 'with "quotes", commas', "süß 日本語", "two\nlines")
 
 
@@ -43,6 +45,8 @@ class BulkOptions(Protocol):
     def rows_each(self) -> int: ...
     @property
     def updates(self) -> float: ...
+    @property
+    def deletes(self) -> float: ...
 
 
 class Bulk:
@@ -73,7 +77,8 @@ class Bulk:
         for ts, place, touched in self._touched(versions):
             schema = self._schemas[place]
             self._now = ts
-            yield [CommittedTransaction(ts, [_make_change(schema, place, *row) for row in touched])]
+            rows = [_make_change(schema, place, *row) for row in touched]
+            yield [CommittedTransaction(ts, rows)]
 
     def truth(self, ts: int | None = None) -> Truth:
         """Return all tables after every change up to `ts` (default: now)."""
@@ -87,6 +92,7 @@ class Bulk:
             (DATABASE, schema.table): [
                 dict(zip(names, _make_row(place, number, version), strict=True))
                 for number, version in enumerate(versions[place], 1)
+                if version != _DELETED
             ]
             for place, schema in enumerate(self._schemas)
             if self._created(schema) <= ts
@@ -99,41 +105,49 @@ class Bulk:
             if not isinstance(change, CommittedTransaction) and change.after is schema
         )
 
-    def _touched(
-        self, versions: list[bytearray]
-    ) -> Iterator[tuple[int, int, list[tuple[int, int, bool]]]]:
-        """Yield commit ts, table, and rows as (number, version, is_new); count versions up."""
+    def _touched(self, versions: list[bytearray]) -> Iterator[tuple[int, int, list["_Touched"]]]:
+        """Yield commit ts, table, and rows; count versions up."""
         chance = Random(self._options.seed).random
         for number in range(1, self._options.transactions + 1):
             place = number % len(versions)
             rows = versions[place]
             before = len(rows)
-            touched: list[tuple[int, int, bool]] = []
-            updated: set[int] = set()
+            touched: list[_Touched] = []
+            changed: set[int] = set()
             for _ in range(self._options.rows_each):
-                if before and chance() < self._options.updates:
+                drawn = chance() if before else 1.0
+                if drawn < self._options.updates + self._options.deletes:
                     row = int(chance() * before)
-                    if row not in updated and rows[row] < 255:
-                        updated.add(row)
-                        rows[row] += 1
-                        touched.append((row + 1, rows[row], False))
+                    if row in changed or rows[row] >= _DELETED - 1:
+                        continue
+                    changed.add(row)
+                    old = rows[row]
+                    new = old + 1 if drawn < self._options.updates else None
+                    rows[row] = _DELETED if new is None else new
+                    touched.append((row + 1, old, new))
                 else:
                     rows.append(0)
-                    touched.append((len(rows), 0, True))
-            # TiCDC sorts a transaction: updates before inserts.
-            touched.sort(key=_is_insert)
+                    touched.append((len(rows), None, 0))
+            touched.sort(key=_sort_key)
             yield self._begin + number * self._step, place, touched
 
 
-def _is_insert(touched: tuple[int, int, bool]) -> bool:
-    return touched[2]
+# The number of a row, and its version before and after.
+_Touched = tuple[int, int | None, int | None]
 
 
+def _sort_key(touched: _Touched) -> tuple[bool, bool]:
+    """Sort a transaction as TiCDC does: deletes, updates, inserts."""
+    _, old, new = touched
+    return old is None, new is not None
+
+
+# Parameters: the table, and what is touched of it.
 def _make_change(
-    schema: TableSchema, place: int, number: int, version: int, is_new: bool
+    schema: TableSchema, place: int, number: int, old: int | None, new: int | None
 ) -> ChangedRow:
-    new = _make_row(place, number, version)
-    return ChangedRow(schema, None if is_new else _make_row(place, number, version - 1), new)
+    before, after = (None if v is None else _make_row(place, number, v) for v in (old, new))
+    return ChangedRow(schema, before, after)
 
 
 def _make_row(place: int, number: int, version: int) -> RowTexts:

@@ -79,6 +79,7 @@ class SimulationOptions:
     tables: int = 4
     rows_each: int = 100
     updates: float = 0.0
+    deletes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

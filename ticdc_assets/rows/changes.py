@@ -78,6 +78,11 @@ def read_segment(events: pa.Table, step: ApplyRows, redecode: Redecode | None) -
         if id(groups) not in readers:
             readers[id(groups)] = _Reader(step.schema, groups, redecode)
         parts.append(readers[id(groups)].read(block))
+    return join_segments(parts)
+
+
+def join_segments(parts: Sequence[Segment]) -> Segment:
+    """Join what was read of a segment in parts."""
     if len(parts) == 1:
         return parts[0]
     return Segment(

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_assets.events import TableSchema
-from ticdc_assets.rows.changes import Changes
+from ticdc_assets.rows.changes import Changes, take_changes
 from ticdc_assets.rows.identity import (
     Identity,
     are_among,
@@ -99,13 +99,25 @@ def rank_operations(events: pa.Table, place: pa.Array, put: pa.Array) -> pa.Arra
 def reduce_changes(changes: Changes, key: Key, part: Part | None = None) -> KeyedChanges:
     """Reduce changes to what they leave of each key."""
     operations = list_operations(changes, key, part)
-    last = find_last(operations.identity, operations.rank)
-    winners = pc.sort_indices(operations.rank).take(last)
+    winners = _find_winners(operations)
     put = operations.put.take(winners)
     put_places = operations.place.take(winners.filter(put))
     gone = operations.keys.take(winners.filter(pc.invert(put)))
     applied = pc.sum(operations.decides.take(winners).cast(pa.int64())).as_py() or 0
     return KeyedChanges(changes.new.take(put_places), gone, applied)
+
+
+def keep_deciding(changes: Changes, key: Key, part: Part | None = None) -> Changes:
+    """Return the changes that `reduce_changes` needs, also of these and others together."""
+    operations = list_operations(changes, key, part)
+    places = pc.unique(operations.place.take(_find_winners(operations)))
+    return take_changes(changes, places.take(pc.sort_indices(places)))
+
+
+def _find_winners(operations: Operations) -> pa.Array:
+    """Return the places of the operations that come last of their keys."""
+    last = find_last(operations.identity, operations.rank)
+    return pc.sort_indices(operations.rank).take(last)
 
 
 def merge_changes(before: Rows | None, changed: KeyedChanges, key: Key) -> Rows:

@@ -107,11 +107,13 @@ def _list_telling(before: TableSchema, steps: Sequence[ApplyRows]) -> tuple[str,
 
 def _list_rows(step: ApplyRows, source: RowSource) -> Rows:
     """List the rows, old and new, that events of a segment state."""
-    segment = read_segment(source.read_events(step), step, source.redecode)
-    changes = segment.changes
-    old, new = changes.old.filter(changes.has_old), changes.new.filter(changes.has_new)
-    # Of an old row, a table with a key has the key alone.
-    return concat_rows([old, new.select(old.columns)])
+    stated = []
+    for block in source.read_events(step):
+        changes = read_segment(block, step, source.redecode).changes
+        old, new = changes.old.filter(changes.has_old), changes.new.filter(changes.has_new)
+        # Of an old row, a table with a key has the key alone.
+        stated += [old, new.select(old.columns)]
+    return concat_rows(stated)
 
 
 def list_merge(result: TableResult, concerned: Rows | None, schema: TableSchema) -> pa.Table:

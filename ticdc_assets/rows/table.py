@@ -3,7 +3,7 @@
 `do_work` takes tables that exchange rows with each other together; any other is a group of its own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -26,7 +26,8 @@ from ticdc_assets.plan.steps import (
 )
 from ticdc_assets.protocols.registry import Redecode
 from ticdc_assets.rows.alteration import alter_rows
-from ticdc_assets.rows.changes import Changes, Segment, count_here, read_segment
+from ticdc_assets.rows.blocks import read_blocks, read_deciding
+from ticdc_assets.rows.changes import Changes, Segment, count_here
 from ticdc_assets.rows.columns import list_delta_columns
 from ticdc_assets.rows.keyed import (
     KeyedChanges,
@@ -58,12 +59,13 @@ class RowSource:
     """What the work on tables reads.
 
     `read_rows`: the rows of a table before the window, None if it is new.  `read_events`: the
-    events of a segment with their place in the order.  `find_passes`: the pass of its sender in
-    which each of some events of a segment came, None if these are in the order of their arrival.
+    events of a segment with their place in the order, in blocks, at least one.  `find_passes`:
+    the pass of its sender in which each of some events of a segment came, None if these are in the
+    order of their arrival.
     """
 
     read_rows: Callable[[str], Rows | None]
-    read_events: Callable[[ApplyRows], pa.Table]
+    read_events: Callable[[ApplyRows], Iterable[pa.Table]]
     find_passes: Callable[[ApplyRows, pa.Table], pa.Array | None]
     redecode: Redecode | None = None
     # TiCDC sends an update of a key as a delete and an insert.
@@ -212,7 +214,7 @@ class _Group:
 
     def _apply_events(self, table: _TableInWork, step: ApplyRows) -> Rows:
         require_columns(table.schema, step)
-        segment = read_segment(self._source.read_events(step), step, self._source.redecode)
+        segment = self._read(step)
         rows, changes = table.rows.rename_like(step.schema), segment.changes
         if step.schema.key:
             changed = self._reduce(rows, changes, step)
@@ -222,6 +224,14 @@ class _Group:
             after, applied = self._apply_copies(rows, changes, step)
         _count(table.result, step, segment, applied)
         return after
+
+    def _read(self, step: ApplyRows) -> Segment:
+        source, key = self._source, find_key(step.schema)
+        blocks = source.read_events(step)
+        # Whether a key was lost, all of its changes tell.
+        if not key or not source.updates_split:
+            return read_blocks(blocks, step, source.redecode)
+        return read_deciding(blocks, step, source.redecode, key, source.part)
 
     def _reduce(self, rows: Rows, changes: Changes, step: ApplyRows) -> KeyedChanges:
         key = find_key(step.schema)

@@ -22,7 +22,7 @@ from ticdc_assets.plan.steps import (
     TableWork,
 )
 from ticdc_assets.rows.alteration import alter_rows
-from ticdc_assets.rows.changes import read_segment
+from ticdc_assets.rows.blocks import read_blocks
 from ticdc_assets.rows.column_moves import can_widen, keeps_values, map_columns
 from ticdc_assets.rows.columns import fold_case, list_delta_columns
 from ticdc_assets.rows.merged_steps import merge_steps
@@ -225,7 +225,7 @@ class _Builder:
     def _apply(self, step: ApplyRows) -> Versions:
         require_columns(self._schema, step)
         source = self._source
-        changes = read_segment(source.read_events(step), step, source.redecode).changes
+        changes = read_blocks(source.read_events(step), step, source.redecode).changes
         before = replace(self._open, rows=self._open.rows.rename_like(step.schema))
         if step.schema.key:
             return apply_by_key(before, changes, step, source.part)

@@ -6,10 +6,12 @@ after their arrival, and come after everything applied before.
 `PendingRows` describes them, so that any process can read those of some tables by itself.
 """
 
-from collections.abc import Callable, Collection, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,6 +44,8 @@ PLACED = pa.schema(
 )
 # What tells the passes of a sender apart.
 _SENT = ("seq", "index", "commit_ts", "source", "partition", "schema_version", "table_id")
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,18 @@ class PendingRows:
             where &= pc.field("name").isin(sorted(names))
         rows = self._read(self.files, [name for name in COLUMNS if name in needed], where)
         return _place(self._without_repetitions(rows), self.window.after_ts)
+
+    def split(self) -> "Iterator[PendingRows]":
+        """Yield the same, file by file."""
+        for path in self.files.paths:
+            yield replace(self, files=replace(self.files, paths=(path,)))
+
+    def map(self, use: Callable[[pa.Table], _T], columns: Sequence[str]) -> list[_T]:
+        """Use the rows in blocks: those of some files are in memory, however many there are."""
+        if self.held is not None or not self.files.paths:
+            return [use(self.read(columns=columns))]
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            return list(threads.map(lambda file: use(file.read(columns=columns)), self.split()))
 
     def _read(self, files: EventFiles, columns: Sequence[str], where: pc.Expression) -> pa.Table:
         reader = LakeReader(self.location)

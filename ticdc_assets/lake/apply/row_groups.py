@@ -1,6 +1,9 @@
-"""Describe pending rows in row groups, without reading a value."""
+"""Describe pending rows in row groups, without reading a value.
 
-from collections.abc import Mapping
+Blocks of rows are summarized one by one: whatever a window has, few of its rows are in memory.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +22,15 @@ _GROUP = (
     *("database", "table", "schema_version", "observed", "columns", "key_columns"),
     *("member_names", "ordered_by_commit_ts", "after_ddls"),
 )
-# The columns of `events` that this reads.
-GROUPED = (
+# The columns of `events` that this always reads.
+_READ = (
     *("name", "database", "table", "schema_version", "observed", "columns", "key_columns"),
-    *("member_names", "op", "handle_key_only", "before", "checksum"),
+    *("member_names", "op", "handle_key_only"),
 )
 # No name of a column has this character.
 _BETWEEN_KEYS = "\0"
+# How many DDLs come before the rows of a group.
+_CUTS = "cuts"
 _COUNTED = ("rows", "inserts", "upserts", "overwrites", "key_only", "checksums")
 
 
@@ -39,6 +44,12 @@ class GroupOptions:
     old_values_may_lack: bool
     inserts_are_certain: bool = True
     has_checksums: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of `events` that are read: images are long."""
+        before = ("before",) if self.old_values_may_lack else ()
+        return (*_READ, *before, *(("checksum",) if self.has_checksums else ()))
 
     def list_counted(self, rows: pa.Table) -> dict[str, Any]:
         """Return which rows each count of a group is of."""
@@ -54,20 +65,31 @@ class GroupOptions:
         return counted
 
 
-def group_rows(rows: pa.Table, cuts: DdlCuts, options: GroupOptions) -> list[RowGroup]:
-    """Describe pending rows in groups."""
-    if not rows.num_rows:
-        return []
+def summarize(rows: pa.Table, cuts: DdlCuts, options: GroupOptions) -> pa.Table:
+    """Summarize some pending rows: one line for each group that they are of."""
     shared = {name: rows[name] for name in _GROUP}
     shared["key_columns"] = pc.binary_join(rows["key_columns"], _BETWEEN_KEYS)
-    shared["cuts"] = pa.array(_count_cuts(rows, cuts), pa.int64())
+    shared[_CUTS] = pa.array(_count_cuts(rows, cuts), pa.int64())
     counted = {name: is_one.cast(pa.int64()) for name, is_one in options.list_counted(rows).items()}
-    facts = pa.table({**shared, "order_ts": rows["order_ts"], **counted})
-    sums = [(name, "sum") for name in counted]
-    groups = facts.group_by(list(shared), use_threads=False).aggregate(
-        [("order_ts", "min"), ("order_ts", "max"), ([], "count_all"), *sums]
+    ts, one = rows["order_ts"], pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
+    return _join(pa.table({**shared, "first_ts": ts, "last_ts": ts, "rows": one, **counted}))
+
+
+def list_groups(summaries: Iterable[pa.Table]) -> list[RowGroup]:
+    """List the groups of pending rows that were summarized in blocks, in their order."""
+    lines = _join(pa.concat_tables(summaries)).to_pylist()
+    return sorted(map(_make_group, lines), key=_sort_key)
+
+
+def _join(lines: pa.Table) -> pa.Table:
+    """Make one line of those of each group."""
+    shared = [*_GROUP, _CUTS]
+    counted = [name for name in lines.column_names if name in _COUNTED]
+    totals = [("first_ts", "min"), ("last_ts", "max"), *((name, "sum") for name in counted)]
+    joined = lines.group_by(shared, use_threads=False).aggregate(totals)
+    return joined.select([*shared, *("_".join(total) for total in totals)]).rename_columns(
+        [*shared, *(name for name, _ in totals)]
     )
-    return sorted(map(_make_group, groups.to_pylist()), key=_sort_key)
 
 
 def _count_cuts(rows: pa.Table, cuts: DdlCuts) -> np.ndarray:
@@ -104,12 +126,8 @@ def _name_cuts(cuts: DdlCuts) -> dict[str, tuple[int, ...]]:
 
 def _make_group(row: Mapping[str, Any]) -> RowGroup:
     return RowGroup(
-        **{name: row[name] for name in _GROUP if name != "key_columns"},
+        **{"inserts": 0} | {name: row[name] for name in row if name not in ("key_columns", _CUTS)},
         key_columns=_split_keys(row["key_columns"]),
-        first_ts=row["order_ts_min"],
-        last_ts=row["order_ts_max"],
-        rows=row["count_all"],
-        **{"inserts": 0} | {name: row[f"{name}_sum"] for name in _COUNTED if f"{name}_sum" in row},
     )
 
 

@@ -4,7 +4,7 @@ The spread events are in files of the table's folder that no commit names: the d
 behind the work, and `maintain` those that a killed run left.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -35,11 +35,18 @@ class SpreadTask:
     count: int
 
 
+class SpreadFile(msgspec.Struct, frozen=True):
+    """A file in a table's folder: its path there, and how many events it has."""
+
+    path: str
+    rows: int
+
+
 class SpreadDone(msgspec.Struct, frozen=True):
-    """The files of each part, in the table's folder."""
+    """The files of each part."""
 
     id: str
-    files: list[list[str]]
+    files: list[list[SpreadFile]]
 
 
 def do_spread(location: Lake, pending: PendingRows, task: SpreadTask) -> SpreadDone:
@@ -56,30 +63,29 @@ def do_spread(location: Lake, pending: PendingRows, task: SpreadTask) -> SpreadD
         for part, spread in zip(parts, spread_events(events, step, task.count), strict=True):
             part.append(spread.select(_SPREAD.names).cast(_SPREAD))
     id = task.work.incarnation
-    files: list[list[str]] = []
+    files: list[list[SpreadFile]] = []
     for part in parts:
         events = pa.concat_tables(part)
-        written = [write_file(location, f"current/{id}", events)[0]] if events.num_rows else []
-        files.append(written)
+        rows = events.num_rows
+        names = [write_file(location, f"current/{id}", events)[0]] if rows else []
+        files.append([SpreadFile(name, rows) for name in names])
     return SpreadDone(id, files)
 
 
-def read_spread(location: Lake, id: str, files: Sequence[str]) -> pa.Table:
-    """Read the events of one part of a table."""
+def read_spread(location: Lake, id: str, files: Sequence[SpreadFile]) -> pa.Table:
+    """Read the events in some files of one part of a table."""
     reader = LakeReader(location)
     folder = reader.open_folder(f"current/{id}")
     with reader.explained(location.path(f"current/{id}")):
-        return read_data_files(folder, files, _SPREAD, _SPREAD.names)
+        paths = [file.path for file in files]
+        return read_data_files(folder, paths, _SPREAD, _SPREAD.names)
 
 
-def read_part(pending: PendingRows, part: Part, step: ApplyRows) -> pa.Table:
+def read_part(pending: PendingRows, part: Part, step: ApplyRows) -> Iterator[pa.Table]:
     """Read the events of a segment that concern a part, one file after another; write nothing."""
-    pieces = []
-    for path in pending.files.paths:
-        of_file = replace(pending, files=replace(pending.files, paths=(path,)))
+    for of_file in pending.split():
         events = select_segment(of_file.read([name_events(step)]), step.low, step.high)
-        pieces.append(spread_events(events, step, part.count)[part.number])
-    return pa.concat_tables(pieces)
+        yield spread_events(events, step, part.count)[part.number]
 
 
 def remove_spread(location: Lake, done: Sequence[SpreadDone]) -> None:
@@ -87,5 +93,5 @@ def remove_spread(location: Lake, done: Sequence[SpreadDone]) -> None:
     reader = LakeReader(location)
     for each in done:
         folder = reader.open_folder(f"current/{each.id}")
-        for path in (path for part in each.files for path in part):
-            folder.delete_file(path)
+        for file in (file for part in each.files for file in part):
+            folder.delete_file(file.path)

@@ -17,7 +17,7 @@ from ticdc_assets.errors import CONTENT_ERRORS, ConfigError, describe_content_er
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.engine import Engine
 from ticdc_assets.lake.apply.pending_rows import PLACED, name_events, select_segment
-from ticdc_assets.lake.apply.spread_tasks import read_spread
+from ticdc_assets.lake.apply.spread_tasks import SpreadFile, read_spread
 from ticdc_assets.lake.events.event_rows import make_table_name
 from ticdc_assets.lake.log.applied_row import RowCounts, TableCounts
 from ticdc_assets.lake.store.data_files import WrittenFile, write_data_file
@@ -34,6 +34,8 @@ from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows, read_t
 # How the work on tables is done: on all of their rows, on none of them because the work only adds
 # rows, or on those that it concerns.
 Way = Literal["whole", "append", "merge"]
+# What a task reads of events at once: a part may have somewhat more than its share.
+_MOST_EVENTS = 600_000
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,18 @@ class TableTask:
     way: Way = "whole"
     parts: int = 1
     part: Part | None = None
-    spread_events: tuple[str, ...] = ()
+    spread_events: tuple[SpreadFile, ...] = ()
 
     @property
     def names(self) -> set[str]:
         """The names in `events` of the rows that the tables get."""
         steps = (step for work in self.work.values() for step in work.steps)
         return {name_events(step) for step in steps if isinstance(step, ApplyRows)}
+
+    @property
+    def pending_names(self) -> set[str]:
+        """Those of the rows that the task reads from the files of `events`."""
+        return self.names if self.part is None else set()
 
 
 class TableDone(msgspec.Struct, frozen=True):
@@ -93,15 +100,15 @@ def open_source(
 ) -> RowSource:
     """Open what a task reads; `read_rows` reads rows that tables have in place of their versions'.
 
-    The events of its tables are read now.
+    If the events of its tables are few, they are read now.
     """
-    events = _read_events(engine, task)
-    by_name = _split_by_name(events)
+    read_blocks = _open_events(engine, task)
 
-    def read_events(step: ApplyRows) -> pa.Table:
-        # A part may have none of the rows that had this name.
-        own = by_name.get(name_events(step), events.slice(0, 0))
-        return select_segment(own, step.low, step.high)
+    def read_events(step: ApplyRows) -> Iterator[pa.Table]:
+        # A part, or a file, may have none of the rows that had this name.
+        name = name_events(step)
+        own = (blocks.get(name, nothing) for blocks, nothing in read_blocks())
+        return _skip_empty(select_segment(events, step.low, step.high) for events in own)
 
     def find_passes(step: ApplyRows, pending: pa.Table) -> pa.Array | None:
         if not any(typed.group.ordered_by_commit_ts for typed in step.row_groups):
@@ -118,11 +125,48 @@ def open_source(
     )
 
 
-def _read_events(engine: Engine, task: TableTask) -> pa.Table:
+# A block of events: those of each name, and none.
+_Block = tuple[dict[str, pa.Table], pa.Table]
+
+
+def _open_events(engine: Engine, task: TableTask) -> Callable[[], Iterable[_Block]]:
+    """Return what reads the events of a task in blocks, each file by itself if they are many."""
+    reads = _list_reads(engine, task)
+    if len(reads) == 1:
+        held = [_make_block(reads[0]())]
+        return lambda: held
+    return lambda: (_make_block(read()) for read in reads)
+
+
+def _list_reads(engine: Engine, task: TableTask) -> list[Callable[[], pa.Table]]:
     if task.part is not None:
         (id,) = task.work
-        return read_spread(engine.location, id, task.spread_events)
-    return engine.pending.read(task.names) if task.names else PLACED.empty_table()
+        files = task.spread_events
+        if sum(file.rows for file in files) <= _MOST_EVENTS:
+            return [lambda: read_spread(engine.location, id, files)]
+        return [partial(read_spread, engine.location, id, [file]) for file in files]
+    names, pending = task.pending_names, engine.pending
+    if not names:
+        return [PLACED.empty_table]
+    count = sum(work.event_count for work in task.work.values())
+    if pending.held is not None or count <= _MOST_EVENTS:
+        return [partial(pending.read, names)]
+    return [partial(of_file.read, names) for of_file in pending.split()]
+
+
+def _make_block(events: pa.Table) -> _Block:
+    return _split_by_name(events), events.slice(0, 0)
+
+
+def _skip_empty(blocks: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the blocks that have rows, or one if none has."""
+    found = False
+    for block in blocks:
+        if block.num_rows:
+            found = True
+            yield block
+    if not found:
+        yield block
 
 
 def _split_by_name(events: pa.Table) -> dict[str, pa.Table]:

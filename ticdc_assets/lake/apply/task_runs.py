@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import chain
-from typing import TypeVar
+from itertools import accumulate, chain
+from typing import Protocol, TypeVar
 
 from ticdc_assets.lake.apply.engine import Engine
 from ticdc_assets.lake.apply.spread_tasks import (
@@ -33,7 +33,7 @@ from ticdc_assets.rows.parts import Part
 # A worker of Spark is worth its start from about this much work on: what a row costs, and a table.
 _ROWS_PER_TABLE = 2_000
 FEW_ROWS = 100_000
-# About what a partition of the job gets: a worker reads the events of its tables once for all.
+# About what a partition of the job gets.
 _COST_PER_PARTITION = 100_000
 _SHARES_PER_PART = 2
 
@@ -87,7 +87,7 @@ def _do_in_workers(
         split = [each for task, rows in tasks for each in split_table(task, rows, spread)]
         parts: dict[str, list[TableDone]] = defaultdict(list)
         counts = {id: task.parts for task, _ in tasks for id in task.work}
-        for done in run_sized(lake, partial(do_task, engine), split, list[TableDone]):
+        for done in run_bundled(lake, engine, do_task, split, list[list[TableDone]]):
             for each in done:
                 parts[each.id].append(each)
                 if len(parts[each.id]) == counts[each.id]:
@@ -127,7 +127,7 @@ def split_table(
             replace(
                 task,
                 part=Part(number, task.parts),
-                spread_events=tuple(path for files in own for path in files[number]),
+                spread_events=tuple(file for files in own for file in files[number]),
             ),
             rows // task.parts,
         )
@@ -136,6 +136,43 @@ def split_table(
 
 
 # Spark's workers
+
+
+class _ReadsEvents(Protocol):
+    """A task that may read events of its tables from the files of all tables."""
+
+    @property
+    def pending_names(self) -> Collection[str]: ...
+
+
+_Reading = TypeVar("_Reading", bound=_ReadsEvents)
+
+
+def run_bundled(
+    lake: LakeSession,
+    engine: Engine,
+    do: Callable[[Engine, _Reading], _Done],
+    tasks: Sequence[tuple[_Reading, int]],
+    kind: type[list[_Done]],
+) -> Iterator[_Done]:
+    """Have workers do tasks, each with its number of rows; `kind` is what several return.
+
+    A worker reads the events of a bundle once: opening files costs as much as the work on a table.
+    """
+    # In the order of the files of events: neighbours are in the same row groups.
+    ordered = sorted(tasks, key=lambda each: sorted(each[0].pending_names))
+    bundles = [[bundle] for bundle in _bundle(ordered)]
+    for done in run_in_workers(lake, partial(_do_bundle, engine, do), bundles, kind):
+        yield from done
+
+
+def _do_bundle(
+    engine: Engine, do: Callable[[Engine, _Reading], _Done], tasks: Sequence[_Reading]
+) -> list[_Done]:
+    names = set().union(*(task.pending_names for task in tasks))
+    if len(tasks) > 1 and names:
+        engine = replace(engine, pending=engine.pending.hold(names))
+    return [do(engine, task) for task in tasks]
 
 
 def run_sized(
@@ -149,13 +186,12 @@ def run_sized(
 
 
 def _bundle(tasks: Sequence[tuple[_Task, int]]) -> list[list[_Task]]:
-    """Put tasks together so that each partition gets about as much as any other."""
-    cost = sum(_estimate_cost(rows) for _, rows in tasks)
+    """Put neighbours together so that each partition gets about as much as any other."""
+    costs = [_estimate_cost(rows) for _, rows in tasks]
+    cost = sum(costs)
     count = min(len(tasks), -(-cost // _COST_PER_PARTITION))
     bundles: list[list[_Task]] = [[] for _ in range(count)]
-    costs = [0] * count
-    for task, rows in sorted(tasks, key=lambda each: -each[1]):
-        least = costs.index(min(costs))
-        bundles[least].append(task)
-        costs[least] += _estimate_cost(rows)
-    return bundles
+    # What comes before the middle of each task says in whose share it is.
+    for (task, _), own, through in zip(tasks, costs, accumulate(costs), strict=True):
+        bundles[(2 * through - own) * count // (2 * cost)].append(task)
+    return [bundle for bundle in bundles if bundle]

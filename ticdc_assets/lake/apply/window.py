@@ -11,7 +11,7 @@ from ticdc_assets.lake.apply.pending_rows import (
     find_pending_rows,
     sample_row,
 )
-from ticdc_assets.lake.apply.row_groups import GROUPED, GroupOptions, group_rows
+from ticdc_assets.lake.apply.row_groups import GroupOptions, list_groups, summarize
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.delta_log import count_newest_rows
 from ticdc_assets.lake.store.lake import LakeSession
@@ -65,15 +65,13 @@ def prepare_window(
     ddls = tuple(ddl for ddl in control.ddls if ddl.commit_ts <= ts)
     loads = tuple(load for load in control.loads if load.ts <= ts)
     definitions = tuple(each for each in control.definitions if each.ts <= ts)
-    groups = group_rows(
-        rows.read(columns=GROUPED),
-        find_cuts(ddls, start.ts, (*loads, *definitions)),
-        GroupOptions(
-            old_values_may_lack=stream_rules.old_values_may_lack,
-            inserts_are_certain=get_traits(feed).has_certain_inserts(feed),
-            has_checksums=stream_rules.has_checksums,
-        ),
+    options = GroupOptions(
+        old_values_may_lack=stream_rules.old_values_may_lack,
+        inserts_are_certain=get_traits(feed).has_certain_inserts(feed),
+        has_checksums=stream_rules.has_checksums,
     )
+    cuts = find_cuts(ddls, start.ts, (*loads, *definitions))
+    groups = list_groups(rows.map(lambda some: summarize(some, cuts, options), options.columns))
     events = WindowEvents(
         ts=ts,
         ddls=ddls,

@@ -3,14 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 from ticdc_assets.lake.apply.engine import Engine
 from ticdc_assets.lake.apply.spread_tasks import remove_spread
 from ticdc_assets.lake.apply.task_runs import (
     are_few,
     do_here,
-    run_sized,
+    run_bundled,
     split_table,
     spread_tables,
 )
@@ -46,7 +45,7 @@ def _run_in_workers(
         parts: dict[str, list[VersionsDone]] = defaultdict(list)
         counts = {each.task.name: each.task.table.parts for each in alike}
         try:
-            for done in run_sized(lake, partial(do_versions, engine), split, VersionsDone):
+            for done in run_bundled(lake, engine, do_versions, split, list[VersionsDone]):
                 parts[done.name].append(done)
                 if len(parts[done.name]) == counts[done.name]:
                     yield join_done(parts.pop(done.name))

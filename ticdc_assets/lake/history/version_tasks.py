@@ -84,6 +84,10 @@ class VersionsTask:
         return f"{self.kind}/{self.id}"
 
     @property
+    def pending_names(self) -> set[str]:
+        return self.table.pending_names
+
+    @property
     def reads_current(self) -> bool:
         """Whether the rows of the current table are read."""
         return self.start in ("current", "load")

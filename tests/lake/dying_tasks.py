@@ -1,0 +1,67 @@
+"""`ticdc-assets` on a Spark whose tasks die: a program of its own, for `test_repeated_tasks`.
+
+Run as `python -m tests.lake.dying_tasks FOLDER COMMAND…`.  Spark's first attempt at a task is
+killed behind its work, when it has written its files.  The next one does it twice, as beside a
+speculative one whose result is lost.  Spark's workers do every table in parts.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from ticdc_assets.cli import main
+from ticdc_assets.lake.apply import table_tasks, task_runs, window_work
+from ticdc_assets.lake.events import decode_folder, event_files
+from ticdc_assets.lake.store.workers import run_in_workers
+
+_Done = TypeVar("_Done")
+
+
+def die_once(folder: str, name: str) -> None:
+    """End this process at Spark's first attempt, and leave a note."""
+    context = TaskContext.get()
+    assert context is not None
+    if not context.attemptNumber():
+        Path(folder, f"{name} {context.taskAttemptId()}").touch()
+        os._exit(9)
+
+
+def attempt(folder: str, do: Callable[[Any], _Done], task: Any) -> _Done:
+    """Do a task as often as Spark may; each file of its events is a block."""
+    table_tasks._MOST_EVENTS = 0
+    done = do(task)
+    die_once(folder, type(done).__name__)
+    do(task)
+    return done
+
+
+@dataclass(frozen=True)
+class Writer(event_files._Writer):
+    """Writes files of events as often as Spark may."""
+
+    folder: str = ""
+
+    def _write(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        written = super()._write(batches)
+        die_once(self.folder, "events")
+        super()._write(batches)
+        return written
+
+
+if __name__ == "__main__":
+    _, folder, *arguments = sys.argv
+    task_runs.FEW_ROWS = -1
+    window_work.EVENTS_PER_PART = 3
+    decode_folder._SMALL_BYTES = 0
+    task_runs.run_in_workers = lambda lake, do, bundles, kind: run_in_workers(  # type: ignore[assignment]
+        lake, partial(attempt, folder, do), bundles, kind
+    )
+    event_files._Writer = partial(Writer, folder=folder)  # type: ignore[assignment,misc]
+    sys.exit(main(arguments))
