@@ -5,15 +5,13 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, QueryBuilder
-from pyspark.sql import SparkSession
+from deltalake import DeltaTable
 
 from tests.hostile_names import NAMES
-from tests.lake.canal import FEED, ddl, placed, row, watermark
+from tests.lake.addresses import LIFE, Shown, open_lake, read_addresses, send
 from ticdc_assets.lake import publish as publishing
-from ticdc_assets.lake.advance import RecordSource, advance
+from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
@@ -21,80 +19,6 @@ from ticdc_assets.lake.publish import publish
 from ticdc_assets.lake.store.address_log import AddressCommit
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.plan.state import name_address
-from ticdc_assets.protocols.message import Message
-
-GONE = None
-# Ids by table; None for a name that is gone.
-Shown = dict[str, list[int] | None]
-
-
-def create(table: str, ts: int) -> Message:
-    sql = f"CREATE TABLE {table} (id INT PRIMARY KEY)"
-    return ddl("d", table, ts, "CREATE", sql)
-
-
-def rename(sql: str, ts: int) -> Message:
-    return ddl("d", "", ts, "RENAME", f"RENAME TABLE {sql}")
-
-
-# The messages of a window, up to its watermark, and what the names have then.
-LIFE: list[tuple[list[Message], Shown]] = [
-    (
-        [create("a", 2), create("b", 3), row("d", "a", 5, id="1"), row("d", "b", 6, id="2")],
-        {"a": [1], "b": [2]},
-    ),
-    ([row("d", "a", 12, id="3")], {"a": [1, 3], "b": [2]}),
-    ([rename("d.a TO d.c", 25)], {"a": GONE, "b": [2], "c": [1, 3]}),
-    ([row("d", "c", 32, id="4")], {"a": GONE, "b": [2], "c": [1, 3, 4]}),
-    (
-        [rename("d.b TO d.tmp, d.c TO d.b, d.tmp TO d.c", 45)],
-        {"a": GONE, "b": [1, 3, 4], "c": [2]},
-    ),
-    (
-        [row("d", "b", 52, id="5"), row("d", "c", 53, id="6"), create("a", 54)],
-        {"a": [], "b": [1, 3, 4, 5], "c": [2, 6]},
-    ),
-    (
-        [
-            ddl("d", "b", 62, "TRUNCATE", "TRUNCATE TABLE b"),
-            row("d", "b", 63, id="7"),
-            row("d", "a", 64, id="8"),
-        ],
-        {"a": [8], "b": [7], "c": [2, 6]},
-    ),
-    ([ddl("d", "c", 72, "ERASE", "DROP TABLE c")], {"a": [8], "b": [7], "c": GONE}),
-    ([create("c", 82), row("d", "c", 83, id="9")], {"a": [8], "b": [7], "c": [9]}),
-]
-
-
-def open_lake(folder: Path) -> LakeSession:
-    return LakeSession(need_none, Lake(str(folder / "lake"), FEED.id), FEED)
-
-
-def need_none() -> SparkSession:
-    raise AssertionError("small work needs no Spark")
-
-
-def send(windows: int) -> RecordSource:
-    messages: list[Message] = []
-    for number, (each, _) in enumerate(LIFE[:windows]):
-        messages += [*each, watermark(number * 10 + 9)]
-    return RecordSource(lambda _: placed(messages))
-
-
-def read_addresses(lake: LakeSession) -> Shown:
-    """Read what stands at every address with a reader that knows nothing but its path."""
-    shown: Shown = {}
-    for log in sorted(Path(lake.path("current")).glob("*.*/_delta_log")):
-        table = DeltaTable(log.parent)
-        about = table.metadata()
-        rows = QueryBuilder().register("t", table).execute("SELECT id FROM t").read_all()
-        ids = sorted(pa.table(rows)["id"].to_pylist())
-        is_gone = about.configuration["ticdc.status"] == "dropped"
-        assert not (is_gone and ids)
-        assert about.name == about.configuration["ticdc.table"]
-        shown[about.name.removeprefix("d.")] = GONE if is_gone else ids
-    return shown
 
 
 def watch_commits(monkeypatch: pytest.MonkeyPatch, look: Callable[[AddressCommit], None]) -> None:

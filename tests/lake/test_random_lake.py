@@ -38,7 +38,13 @@ from ticdc_assets.lake.apply.control_events import read_control_events
 from ticdc_assets.lake.apply.window import prepare_window
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.rows.lines import format_columns
+from ticdc_assets.lake.publish import publish
+from ticdc_assets.lake.store.delta_log import read_newest_state
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.plan.state import name_address
+from ticdc_assets.rows.lines import format_blocks, format_columns
 from ticdc_assets.views.table_rows import ComputedTables, KeptTables, StoredTables
 
 
@@ -80,6 +86,8 @@ def committed(history_lake: HistoryLake, random: Random, windows: int) -> set[st
         done = apply(lake, read_last_snapshot(lake), DecodedBatches(batch, batch))
         assert (done.resolved_ts, done.problems, done.quarantined) == (ts, [], 0)
         history_lake.check(ts, right(history_lake, ts))
+        publish(lake)
+        history_lake.check(ts, by_name(lake))
     between = random.randrange(cuts[0], cuts[-1])
     history_lake.check(between, right(history_lake, between))
     applied = read_last_snapshot(lake)
@@ -88,6 +96,20 @@ def committed(history_lake: HistoryLake, random: Random, windows: int) -> set[st
         history = lake.spark.sql(f"DESCRIBE HISTORY {lake.sql(f'current/{id}')}")
         operations |= {row["operation"] for row in history.select("operation").collect()}
     return operations
+
+
+def by_name(lake: LakeSession) -> dict[str, Shown]:
+    """Return what stands at the addresses of all names."""
+    state, reader = read_last_snapshot(lake).state, LakeReader(lake.location)
+    tables = [state.incarnations[id] for _, id in state.names]
+    found = []
+    for table in tables:
+        address = f"current/{name_address(table.schema.database, table.schema.table)}"
+        newest = read_newest_state(reader, address)
+        assert newest is not None
+        blocks = StoredRows(reader, address, newest[0]).read()
+        found.append([line for lines in format_blocks(blocks, table.schema) for line in lines])
+    return shown(zip(tables, found, strict=True))
 
 
 def right(history_lake: HistoryLake, ts: int) -> dict[str, Shown]:

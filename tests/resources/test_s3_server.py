@@ -22,6 +22,8 @@ from resources.source import read_checkpoint
 from resources.storage import open_sink_folder
 from tests.dumpling import exporter as dumpling
 from tests.golden import GOLDEN, storage_tree
+from tests.lake.addresses import LIFE, read_addresses, send
+from tests.lake.addresses import open_lake as open_addressed
 from tests.made_lake import schema, write_snapshot, write_tables
 from tests.reading.made import make_lake
 from tests.servers import s3_server
@@ -30,6 +32,7 @@ from ticdc_assets.changefeed import Changefeed, changefeed_from_uri
 from ticdc_assets.dumpling.reader import read_rows
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, TableSchema
+from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.last_run import read_last_run
@@ -233,6 +236,13 @@ def test_of_concurrent_commits_to_a_lake_on_s3_one_takes_effect(server: str) -> 
         writer.append(before, rows, properties)
     assert count_rows(LakeReader(lake.location), "t", 1) == 1
     assert LakeReader(lake.location).open("t").version() == 1
+
+
+def test_addresses_on_s3_follow_their_names(server: str) -> None:
+    lake = open_addressed("s3a://lakes/by name")
+    for number, (_, shown) in enumerate(LIFE, 1):
+        assert advance(lake, send(number)).applied.problems == []
+        assert read_addresses(lake) == shown, number
 
 
 def test_the_error_for_an_unreachable_lake_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

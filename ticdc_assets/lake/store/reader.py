@@ -201,7 +201,13 @@ def open_folder(path: str) -> fs.FileSystem:
     """Return a folder, at a path or the URI of an object store, as a file system."""
     if "://" not in path:
         return fs.SubTreeFileSystem(path, fs.LocalFileSystem())
-    return fs.PyFileSystem(DeltaStorageHandler(format_uri(path), choose_storage_options(path)))
+    return fs.PyFileSystem(_ObjectStore(format_uri(path), choose_storage_options(path)))
+
+
+class _ObjectStore(DeltaStorageHandler):
+    def copy_file(self, src: str, dst: str) -> None:
+        """Copy a file within the store; delta-rs passes the target by a name that it lacks."""
+        self._handler.copy_file(src, dst)
 
 
 def create_folder(path: str) -> fs.FileSystem:
