@@ -7,8 +7,7 @@ speculative one whose result is lost.  Spark's workers do every table in parts.
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +18,8 @@ from pyspark import TaskContext
 from ticdc_assets.cli import main
 from ticdc_assets.lake.apply import table_tasks, task_runs, window_work
 from ticdc_assets.lake.events import decode_folder, event_files
+from ticdc_assets.lake.events.event_files import EventFile, write_events
+from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.workers import run_in_workers
 
 _Done = TypeVar("_Done")
@@ -42,17 +43,15 @@ def attempt(folder: str, do: Callable[[Any], _Done], task: Any) -> _Done:
     return done
 
 
-@dataclass(frozen=True)
-class Writer(event_files._Writer):
-    """Writes files of events as often as Spark may."""
-
-    folder: str = ""
-
-    def _write(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        written = super()._write(batches)
-        die_once(self.folder, "events")
-        super()._write(batches)
-        return written
+def write_twice(
+    folder: str, location: Lake, batches: Iterable[pa.RecordBatch]
+) -> Iterator[EventFile]:
+    """Write files of events as often as Spark may."""
+    held = [*batches]
+    written = [*write_events(location, held)]
+    die_once(folder, "events")
+    list(write_events(location, held))
+    yield from written
 
 
 if __name__ == "__main__":
@@ -63,5 +62,5 @@ if __name__ == "__main__":
     task_runs.run_in_workers = lambda lake, do, bundles, kind: run_in_workers(  # type: ignore[assignment]
         lake, partial(attempt, folder, do), bundles, kind
     )
-    event_files._Writer = partial(Writer, folder=folder)  # type: ignore[assignment,misc]
+    event_files.write_events = partial(write_twice, folder)
     sys.exit(main(arguments))

@@ -68,7 +68,7 @@ def take(lake: HistoryLake, batch: int, events: list[Event], ts: int) -> None:
 
 
 def find_incarnation(lake: HistoryLake, created_ts: int) -> str:
-    (id,) = (id for id in read_last_snapshot(lake.lake).versions if f"-{created_ts}-" in id)
+    (id,) = (id for id in read_last_snapshot(lake.lake).versions if id.endswith(f"-{created_ts}"))
     return id
 
 
