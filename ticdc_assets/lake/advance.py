@@ -121,7 +121,7 @@ def advance(
                 progress=None if progress is None else lambda n, of: progress("apply", n, of),
             )
             applied = _update_histories(lake, applied, progress)
-        publish(lake, before)
+        publish(lake, applied.snapshot, before)
     if decoded.quarantined or applied.quarantined:
         faults = _describe_faults(LakeReader(lake.location), before)
         applied = replace(applied, problems=[*faults, *applied.problems])
@@ -175,7 +175,7 @@ def replay_tables(
         progress=lambda count, of: progress("replay", count, of),
     )
     done = _update_histories(lake, done, progress)
-    publish(lake, applied)
+    publish(lake, done.snapshot, applied)
     return done
 
 

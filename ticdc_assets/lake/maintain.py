@@ -79,7 +79,7 @@ def maintain(
     later = [name for name in LATER_CONTRACTS if writer.find(name) is not None]
     own = maintenance.maintain_own(["raw", *CONTRACTS, *later])
     files = own + maintenance.maintain_current() + maintenance.maintain_histories()
-    publish(lake, applied)
+    publish(lake, before=applied)
     if retain_days is not None:
         _remove_killed_loads(maintenance.reader, retain_days)
         remove_old_copies(lake.location, _now() - timedelta(days=retain_days))

@@ -41,12 +41,12 @@ class _Done(msgspec.Struct, frozen=True):
     snapshot_id: int
 
 
-def publish(lake: LakeSession, before: Snapshot | None = None) -> int:
+def publish(lake: LakeSession, last: Snapshot | None = None, before: Snapshot | None = None) -> int:
     """Publish what has changed since the snapshot that was published last; return how many tables.
 
-    `before` may save reading that snapshot again.
+    `last` and `before`, the last snapshot and one before it, save reading them again.
     """
-    last = read_last_snapshot(lake)
+    last = read_last_snapshot(lake) if last is None else last
     location = lake.location
     folder = create_folder(location.path(_FOLDER))
     done = _read_done(folder)

@@ -67,6 +67,8 @@ class ApplyResult:
     quarantined: int = 0
     replayed: int = 0
     problems: list[Problem] = field(default_factory=list)
+    # The last one.
+    snapshot: Snapshot = field(default_factory=Snapshot)
 
 
 # Parameters: the lake, where it is, what is there; what a person or the owner adds, is optional.
@@ -119,7 +121,7 @@ class _Applier:
         knows_more = request is not None and control.watermark_state != snapshot.state.watermarks
         if newest > snapshot.batch or ts > snapshot.ts or knows_more:
             snapshot = self._apply_window(snapshot, control, ts, newest)
-        return dataclasses.replace(self._result, resolved_ts=snapshot.ts)
+        return dataclasses.replace(self._result, resolved_ts=snapshot.ts, snapshot=snapshot)
 
     def _apply_window(
         self, snapshot: Snapshot, control: ControlEvents, ts: int, batch: int
