@@ -156,8 +156,7 @@ _REGISTER = "CREATE TABLE IF NOT EXISTS {schema}.{table} USING delta LOCATION {u
 _DATABASE = "CREATE DATABASE IF NOT EXISTS {schema}"
 _SCHEMA = "CREATE SCHEMA IF NOT EXISTS {schema}"
 _VIEW = "CREATE OR REPLACE VIEW {schema}.{table} AS SELECT * FROM"
-_STORE = "Credentials are the engine's own and never part of these statements"
-_AGAIN = "A view keeps the columns that it was made with: after a DDL upstream, run this again"
+_STORE = "Credentials are set in the engine, and are never part of these statements"
 
 ENGINES: Mapping[str, Engine] = {
     "trino": Engine(
@@ -225,7 +224,12 @@ ENGINES: Mapping[str, Engine] = {
         _escape_backtick,
         _DATABASE,
         f"{_VIEW} deltaLake({{uri}})",
-        (_STORE, _AGAIN),
+        (
+            _STORE,
+            "WARNING: a view keeps the columns and types that it was made with: after a DDL that"
+            " changes a type, values that do not fit the old one are WRONG, without an error",
+            "Run these statements again after each DDL, or with each advance",
+        ),
         text=_escape_text,
         schemes=dict([_S3, _GS]),
         on_disk=True,
@@ -237,7 +241,7 @@ ENGINES: Mapping[str, Engine] = {
         _quote_double,
         _SCHEMA,
         f"{_VIEW} delta_scan({{uri}})",
-        ("The extension delta is loaded by itself, or with INSTALL delta and LOAD delta", _AGAIN),
+        ("The extension delta is loaded by itself, or with INSTALL delta and LOAD delta",),
         on_disk=True,
         any_name=True,
     ),
