@@ -126,8 +126,8 @@ class Engine:
     """What an engine needs to read tables by name.
 
     Statements take `{schema}` and `{table}`, as quoted names; `{schema_text}`, `{table_text}`,
-    `{uri}` and `{address}`, the folder below `{current}`, as quoted texts.  Comments take the last
-    three as they are.
+    `{uri}` and `{address}`, the folder below `current`, as quoted texts.  A comment per table takes
+    the first two and `{uri}`, and notes take `{current}`, the URI of that folder.
     """
 
     # Its row of the document.
