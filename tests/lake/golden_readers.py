@@ -19,7 +19,8 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from tests.lake.readers import FEATURES, READERS, list_lines, read_document
+from tests.lake.readers import READERS, list_lines
+from ticdc_assets.cli import engines
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.store.lake import LakeSession
@@ -93,7 +94,6 @@ def _compare_table(
     expected = list_lines(_read_stored(lake, location, version, schema), schema)
     features = _read_features(path, version)
     _check_causes(name, features, causes)
-    said = read_document()
     unopened = []
     # Readers read by name; Spark does, too.
     path = lake.path(f"current/{_find_address(table)}")
@@ -101,7 +101,7 @@ def _compare_table(
     by_name = lake.spark.read.format("delta").load(path).toArrow()
     assert list_lines(by_name, schema) == expected, name
     for reader, read in READERS.items():
-        lacks = {FEATURES[f] for f, is_read in said[reader].items() if not is_read} & features
+        lacks = {f for f, cell in engines.READERS[reader].items() if not cell.reads} & features
         if lacks:
             # Each library raises its own class of error for a feature that it does not read.
             with pytest.raises(Exception):  # noqa: B017, PT011

@@ -1,5 +1,6 @@
-"""Readers of Delta tables besides Spark, each by its name in docs/lake.md."""
+"""Readers of Delta tables besides Spark, each by its name in docs/readers.md."""
 
+import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
@@ -10,14 +11,6 @@ import pandas
 import polars
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
-
-# The columns of the table of readers in docs/lake.md, and the protocol's names for them.
-FEATURES: Mapping[str, str] = {
-    "plain, `timestampNtz`": "timestampNtz",
-    "deletion vectors": "deletionVectors",
-    "column mapping": "columnMapping",
-    "type widening": "typeWidening",
-}
 
 
 def _read_with_delta_rs(path: str, version: int) -> pa.Table:
@@ -35,14 +28,14 @@ def _read_with_polars(path: str, version: int) -> pa.Table:
 
 
 def _read_with_duckdb(path: str, version: int) -> pa.Table:
-    with _open_duckdb().cursor() as cursor:
+    with open_duckdb().cursor() as cursor:
         cursor.execute("SET TimeZone = 'UTC'")
         found = cursor.sql(f"SELECT * FROM delta_scan('{path}', version := {version})")
         return found.to_arrow_table()
 
 
 @cache
-def _open_duckdb() -> duckdb.DuckDBPyConnection:
+def open_duckdb() -> duckdb.DuckDBPyConnection:
     """Open a database that reads Delta, once: loading the extension takes longer than a table."""
     (extension,) = Path(str(files("duckdb_extension_delta"))).glob("extensions/*/delta.*")
     connection = duckdb.connect()
@@ -50,12 +43,37 @@ def _open_duckdb() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def _read_with_daft(path: str, version: int) -> pa.Table:
+    import daft
+
+    return daft.read_deltalake(path, version=version).to_arrow()
+
+
+def _read_with_clickhouse(path: str, version: int) -> pa.Table:
+    """Read the newest version: the function takes no other."""
+    import chdb
+
+    # It reads no file outside of the working directory.
+    before = Path.cwd()
+    os.chdir("/")
+    try:
+        content = chdb.query(f"SELECT * FROM deltaLakeLocal('{path}')", "ArrowStream").bytes()
+    finally:
+        os.chdir(before)
+    return pa.ipc.open_stream(content).read_all()
+
+
 # Each reads a table at a path and a Delta version.
 READERS: Mapping[str, Callable[[str, int], pa.Table]] = {
-    "delta-rs": _read_with_delta_rs,
+    "delta-rs 1.6": _read_with_delta_rs,
     "pandas, through delta-rs": _read_with_pandas,
-    "Polars": _read_with_polars,
-    "DuckDB": _read_with_duckdb,
+    "Polars 2.1": _read_with_polars,
+    "DuckDB 1.5": _read_with_duckdb,
+}
+# Those that are too large to be a dependency of tests, by the module that must be installed.
+LARGE_READERS: Mapping[str, tuple[str, Callable[[str, int], pa.Table]]] = {
+    "Daft 0.7": ("daft", _read_with_daft),
+    "ClickHouse 26.9 (`chdb`)": ("chdb", _read_with_clickhouse),
 }
 
 
@@ -71,16 +89,3 @@ def _count_units(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_date32(kind):
         return pa.int32()
     return pa.int64() if pa.types.is_timestamp(kind) else kind
-
-
-def read_document() -> dict[str, dict[str, bool]]:
-    """Return which features docs/lake.md says that each reader reads."""
-    text = (Path(__file__).parents[2] / "docs" / "lake.md").read_text()
-    table = text[text.index("| reader |") :].partition("\n\n")[0]
-    (_, *names), _, *lines = ([*map(str.strip, row[1:-1].split("|"))] for row in table.splitlines())
-    return {
-        reader: {
-            name: {"yes": True, "no": False}[said] for name, said in zip(names, row, strict=True)
-        }
-        for reader, *row in lines
-    }

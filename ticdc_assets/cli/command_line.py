@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from ticdc_assets.cli import texts
+from ticdc_assets.cli.engines import ENGINES
 from ticdc_assets.cli.option_values import (
     parse_count,
     parse_days,
@@ -101,6 +102,7 @@ def make_parser() -> Parser:
     _add_reading(commands)
     _add_running(commands)
     _add_monitoring(commands)
+    _add_listing(commands)
     _add_showing(commands)
     _add_repairing(commands)
     add_simulations(partial(_add_command, commands))
@@ -168,19 +170,27 @@ def _add_monitoring(commands: "argparse._SubParsersAction[Parser]") -> None:
     _add_format(status, ("text", "json"))
 
 
-def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
+def _add_listing(commands: "argparse._SubParsersAction[Parser]") -> None:
     tables = _add_command(commands, "show", "tables", "list tables with their rows, age and status")
     _add_lake(tables)
-    tables.add_argument(
-        "patterns",
-        metavar="PATTERN",
-        nargs="*",
-        type=parse_pattern,
-        help="list these tables only, such as 'shop.*' or '!shop.tmp*' (default: all)",
-    )
+    _add_patterns(tables)
     tables.add_argument("--all", action="store_true", help="include dropped tables")
     tables.add_argument("--paths", action="store_true", help="list Delta tables and versions")
     _add_format(tables, ("text", "json"))
+    sql = _add_command(commands, "sql", "sql", "print statements for engines that read the tables")
+    _add_lake(sql)
+    _add_patterns(sql)
+    sql.add_argument(
+        "--for",
+        metavar="ENGINE",
+        dest="engine",
+        choices=tuple(ENGINES),
+        required=True,
+        help=f"one of {', '.join(ENGINES)}",
+    )
+
+
+def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
     show = _add_command(commands, "show", "show", "print or write tables as of any TSO")
     _add_lake(show)
     _add_at(show, "print tables as of this TSO (default: the newest applied one)")
@@ -289,6 +299,16 @@ def _add_at(command: Parser, help_text: str) -> None:
         type=parse_tsos,
         action="extend",
         help=f"{help_text}; {texts.TSO_FORMS}",
+    )
+
+
+def _add_patterns(command: Parser) -> None:
+    command.add_argument(
+        "patterns",
+        metavar="PATTERN",
+        nargs="*",
+        type=parse_pattern,
+        help="list these tables only, such as 'shop.*' or '!shop.tmp*' (default: all)",
     )
 
 

@@ -38,7 +38,8 @@ def tables(options: argparse.Namespace) -> int:
     """List the tables."""
     names = open_names(options)
     reader, applied = names.reader, names.applied
-    lines = _select(names, overview.list_tables(reader, applied, dropped=options.all), options)
+    listed = overview.list_tables(reader, applied, dropped=options.all)
+    lines = select_tables(names, listed, options)
     for wait in describe_waits(find_changefeed(options), applied.state):
         warn(wait)
     found = [make_table(reader.location, applied, line) for line in lines]
@@ -58,7 +59,7 @@ def tables(options: argparse.Namespace) -> int:
     return 0
 
 
-def _select(
+def select_tables(
     names: LakeNames, lines: list[overview.TableOverview], options: argparse.Namespace
 ) -> list[overview.TableOverview]:
     """Return the tables that the patterns select, by default all."""

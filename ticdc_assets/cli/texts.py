@@ -27,9 +27,9 @@ INTERRUPTED = "interrupted; everything committed so far is kept: run the command
 ALL = """\
 Turn the output of TiCDC into a lake of Delta tables that equal the upstream tables (advance), start
 them with existing rows (load), inspect it (tables, show, snapshot, events, why, schema, ledger),
-compare it with upstream (verify) and repair it (resume, rebuild, maintain); check a deployment
-before it runs (check), and watch it (status); or read a small changefeed without a lake (decode,
-replay), and convert TSOs (tso).
+make it known to other engines (sql), compare it with upstream (verify) and repair it (resume,
+rebuild, maintain); check a deployment before it runs (check), and watch it (status); or read a
+small changefeed without a lake (decode, replay), and convert TSOs (tso).
 """
 
 DEMO_PROTOCOLS = ("csv", "canal-json", "simple", "open-protocol")
@@ -78,6 +78,12 @@ it.  A pattern is written as in filter.rules of TiCDC; the last one that matches
 --paths, list the address of each, which shows what has this name whatever happens to it, and the
 Delta table of its incarnation with the Delta version in the newest snapshot, for several tables as
 of one moment.
+""",
+    "sql": """\
+Print what an engine needs to read the lake's tables by name, or those that patterns select: a
+statement per database and table, for its SQL client.  Tables are read at their addresses, so this
+is run once, and again for new tables.  Comments say what to fill in, and warn of what the engine
+does not read of each table.  Credentials are never part of it.
 """,
     "check": """\
 Check every declared changefeed, or the one that --changefeed names, and start nothing: read its
