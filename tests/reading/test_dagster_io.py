@@ -1,6 +1,8 @@
 """Assets of somebody else's code location read tables of a lake as their annotations say."""
 
 import importlib.util
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -77,6 +79,7 @@ defs = dg.Definitions(
     resources={"ticdc": TicdcIOManager(uri=dg.EnvVar("TEST_LAKE"))},
 )
 """
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "downstream.md").read_text()
 FORMS = ("arrow", "batches", "polars", "pandas", "duckdb", "pinned", "plain")
 ORDERS, ITEMS, HISTORY, CHECKPOINTS = KEYS = [
     dg.AssetKey(["shop", *parts])
@@ -194,6 +197,26 @@ def test_without_a_materialization_the_newest_snapshot_is_read_and_a_warning_say
     assert len(warnings) == 1
     assert "not every input from shop has a materialization" in warnings[0]
     assert str(last) in warnings[0]
+
+
+def test_the_example_of_the_document_works(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    (example,) = re.findall(r"(?s)```python\n(.+?)```", DOCUMENT)
+    monkeypatch.setenv("TICDC_LAKE", str(shop.root))
+    module: dict[str, Any] = {"__name__": "example"}
+    exec(example, module)
+    job = module["defs"].resolve_implicit_global_asset_job_def()
+    with dg.DagsterInstance.ephemeral() as instance:
+        done = job.execute_in_process(instance=instance)
+    (event,) = done.asset_materializations_for_node("open_orders")
+    rows = map(json.loads, shop.truth(open_lake(shop.root).resolved_ts)["shop.orders"])
+    expected = sum(row["status"] == "new" for row in rows)
+    assert expected
+    assert event.metadata["dagster/row_count"].value == expected
+
+
+def test_the_document_lists_every_annotation() -> None:
+    table = DOCUMENT.split("| annotation |")[1].split("\n\n")[0]
+    assert re.findall(r"`([a-z_.]+\.[A-Z]\w+)`", table) == list(dagster_io._FORMS)
 
 
 def load(root: Path, *key: str, kind: Any = PinnedTable) -> Any:

@@ -171,13 +171,7 @@ def _add_monitoring(commands: "argparse._SubParsersAction[Parser]") -> None:
 def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
     tables = _add_command(commands, "show", "tables", "list tables with their rows, age and status")
     _add_lake(tables)
-    tables.add_argument(
-        "patterns",
-        metavar="PATTERN",
-        nargs="*",
-        type=parse_pattern,
-        help="list these tables only, such as 'shop.*' or '!shop.tmp*' (default: all)",
-    )
+    _add_patterns(tables, "list")
     tables.add_argument("--all", action="store_true", help="include dropped tables")
     tables.add_argument("--paths", action="store_true", help="list Delta tables and versions")
     _add_format(tables, ("text", "json"))
@@ -198,6 +192,12 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
         "--into", metavar="DIR", required=True, help="a path or URI: nothing may be there yet"
     )
     _add_format(snapshot, ("delta", "parquet", "shallow"))
+    dbt = _add_command(commands, "dbt", "dbt-sources", "print the tables as sources of dbt")
+    _add_lake(dbt)
+    _add_patterns(dbt, "describe")
+    dbt.add_argument(
+        "--into", metavar="FILE", type=Path, help="write FILE, or overwrite what this wrote before"
+    )
     events = _add_command(commands, "events", "events", "print the events of a table by commit ts")
     _add_lake(events)
     events.add_argument("table", metavar="DB.TABLE", type=parse_table)
@@ -279,6 +279,16 @@ def _add_lake(command: Parser, which: str = "required if FILE declares several")
     lake = command.add_argument_group("lake")
     lake.add_argument(
         "--lake", metavar="DIR", help="path or URI (default: $TICDC_LAKE, else ./lake)"
+    )
+
+
+def _add_patterns(command: Parser, verb: str) -> None:
+    command.add_argument(
+        "patterns",
+        metavar="PATTERN",
+        nargs="*",
+        type=parse_pattern,
+        help=f"{verb} these tables only, such as 'shop.*' or '!shop.tmp*' (default: all)",
     )
 
 
