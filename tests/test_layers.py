@@ -24,12 +24,13 @@ ARROWS: dict[str, set[str]] = {
     "assets": {"checks", "run"},
     "run": {"resources"},
     "checks": {"resources", "naming"},
-    "naming": {"changefeed"},
+    "naming": {"changefeed", "key_parts"},
     "cli": {"resources", "demo", "reference"},
     "reading": {"resources"},
+    "dagster_io": {"reading", "naming"},
     "resources": {"verify", "load"},
     "verify": {"views"},
-    "views": {"lake"},
+    "views": {"lake", "key_parts"},
     "load": {"lake"},
     "lake": {"rows", "upstream"},
     "upstream": {"dumpling"},
@@ -45,16 +46,19 @@ ARROWS: dict[str, set[str]] = {
     "events": {"errors"},
     "changefeed": {"errors"},
     "errors": {"safe_text"},
+    "key_parts": set(),
     "safe_text": set(),
 }
 
 # What no room may load, except for the rooms listed below.
 ENGINES = {"pyspark", "delta", "dagster", "dagster_pyspark", "dagster_aws", "pandas"}
-# The Dagster shell, and resources, some of which are Dagster resources.
-WITH_DAGSTER = {"definitions", "sensors", "assets", "checks", "naming", "resources"}
-WITH_SPARK = {"cli", "lake", "load", "views", "verify", "run", *WITH_DAGSTER}
+# The Dagster shell, the loader of assets outside of it, and resources, some of which are Dagster's.
+WITH_DAGSTER = {
+    *("definitions", "sensors", "assets", "checks", "naming", "dagster_io", "resources"),
+}
+WITH_SPARK = {"cli", "lake", "load", "views", "verify", "run", *(WITH_DAGSTER - {"dagster_io"})}
 # Checks use pandera, which imports pandas; `reading` returns frames of it.
-WITH_PANDAS = {"definitions", "sensors", "assets", "checks", "reading"}
+WITH_PANDAS = {"definitions", "sensors", "assets", "checks", "reading", "dagster_io"}
 # Modules that may import Spark themselves: the lake, its checks, the session's resources, and what
 # returns a frame of a caller's session.
 IMPORTS_SPARK = (

@@ -6,13 +6,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ticdc_assets.changefeed import changefeed_from_uri
+from ticdc_assets.key_parts import decode_key_part, encode_key_part
 from ticdc_assets.naming import (
     CHANGES,
     CURRENT,
     HISTORY,
     SCHEMA_HISTORY,
-    decode_key_part,
-    encode_key_part,
     identifier,
     layer_asset_key,
     layer_group,

@@ -1,10 +1,4 @@
-"""Names of tables as parts of asset keys, and back.
-
-Dagster accepts any text as a part of an asset key, but not every place that shows a key does: `/`
-joins the parts in URLs and in what people type, a quotation mark ends a key in a selection, and a
-part of only dots is a relative path.  Letters and digits of any script, `_`, `-` and `.` are not
-escaped; any other character becomes its code point between tildes: `a/b` is `a~2f~b`.
-"""
+"""The names of assets, ops, jobs and groups: keys, and words that Dagster accepts."""
 
 import hashlib
 import keyword
@@ -13,6 +7,11 @@ import re
 import dagster as dg
 
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.key_parts import CHANGES as CHANGES
+from ticdc_assets.key_parts import CURRENT as CURRENT
+from ticdc_assets.key_parts import HISTORY as HISTORY
+from ticdc_assets.key_parts import SCHEMA_HISTORY as SCHEMA_HISTORY
+from ticdc_assets.key_parts import make_table_path, read_table_path
 
 SOURCE, RAW, EVENTS, QUARANTINE, CHECKPOINTS = LAYERS = (
     *("source", "raw", "events", "quarantine"),
@@ -20,30 +19,9 @@ SOURCE, RAW, EVENTS, QUARANTINE, CHECKPOINTS = LAYERS = (
 )
 # The database, where it is declared.
 UPSTREAM = "upstream"
-SCHEMA_HISTORY, CURRENT = ("schema_history", "current")
-# Of tables for which the changefeed declares them; in the lake, their folders have these names.
-HISTORY, CHANGES = ("history", "changes")
-# The graph shows the last part of a key alone, so that part tells a table's assets apart; that of
-# its rows is the table's name.
-_ENDS = {SCHEMA_HISTORY: ".schema", CURRENT: "", HISTORY: ".history", CHANGES: ".changes"}
-
-_ESCAPED = re.compile(r"~([0-9a-f]+)~")
 _UNSAFE = re.compile(r"[^A-Za-z0-9]+")
 # Texts in which replacing each hyphen by two underscores collides with no other text.
 _PLAIN = re.compile(r"(?!.*(__|_-|-_|-$))[A-Za-z0-9][A-Za-z0-9_-]*[A-Za-z0-9]|[A-Za-z0-9]")
-
-
-def encode_key_part(name: str) -> str:
-    """Encode a name as a part of an asset key."""
-    if not name:
-        return "~~"
-    plain = "_-." if name.strip(".") else "_-"
-    return "".join(char if char.isalnum() or char in plain else f"~{ord(char):x}~" for char in name)
-
-
-def decode_key_part(part: str) -> str:
-    """Return the name that a part of an asset key encodes."""
-    return "" if part == "~~" else _ESCAPED.sub(lambda match: chr(int(match[1], 16)), part)
 
 
 def layer_asset_key(feed: Changefeed, layer: str) -> dg.AssetKey:
@@ -53,16 +31,12 @@ def layer_asset_key(feed: Changefeed, layer: str) -> dg.AssetKey:
 
 def table_asset_key(feed: Changefeed, layer: str, database: str, table: str) -> dg.AssetKey:
     """Return the key of a table in a layer that has one asset per table."""
-    name = encode_key_part(table) + _ENDS[layer]
-    return dg.AssetKey([feed.id, layer, encode_key_part(database), name])
+    return dg.AssetKey(make_table_path(feed.id, layer, database, table))
 
 
 def table_of(key: dg.AssetKey) -> tuple[str, str] | None:
     """Return the database and table of a key; None for the key of a whole layer."""
-    if len(key.path) != 4:
-        return None
-    _, layer, database, name = key.path
-    return decode_key_part(database), decode_key_part(name.removesuffix(_ENDS[layer]))
+    return read_table_path(key.path)
 
 
 def identifier(text: str) -> str:

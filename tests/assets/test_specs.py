@@ -84,6 +84,8 @@ def test_a_current_table_states_its_name_uri_and_columns(tmp_path: Path) -> None
 
     assert "`a b.x/y`" in (hostile.description or "")
     assert hostile.metadata["dagster/table_name"] == "a b.x/y"
+    of_tables = [spec.metadata for spec in specs.values() if naming.table_of(spec.key)]
+    assert {metadata["dagster/storage_kind"] for metadata in of_tables} == {"deltalake"}
     assert orders.metadata["dagster/uri"] == f"{tmp_path}/shop/current/shop.orders"
     columns = {c.name: c for c in orders.metadata["dagster/column_schema"].columns}
     assert columns["id"].type == "decimal(20,0)"

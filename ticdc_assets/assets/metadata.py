@@ -10,7 +10,12 @@ import dagster as dg
 from resources.catalog import count_files
 from ticdc_assets import naming
 from ticdc_assets.assets.markdown import code, code_block, format_preview
-from ticdc_assets.assets.specs import columns_metadata, lineage_metadata
+from ticdc_assets.assets.specs import (
+    STORAGE_KIND,
+    columns_metadata,
+    lineage_metadata,
+    table_metadata,
+)
 from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.lake.log.applied_row import RowCounts
 from ticdc_assets.lake.log.catalog import (
@@ -166,8 +171,7 @@ def current_metadata(report: RunReport, change: TableChange, preview: Preview | 
         }
     return metadata | {
         "ticdc/run_seconds": round(report.seconds, 1),
-        "dagster/table_name": table.name,
-        "dagster/uri": report.lake.address(table.database, table.table),
+        **table_metadata(table.name, report.lake.address(table.database, table.table)),
         **columns_metadata(
             table.schema, has_inexact=preview is not None and INEXACT in preview.columns
         ),
@@ -184,6 +188,7 @@ def schema_history_metadata(change: TableChange) -> Metadata:
         "ticdc/columns": 0 if schema is None else len(schema.columns),
         "ticdc/key": dg.MetadataValue.json([] if schema is None else list(schema.key)),
         "dagster/table_name": change.table.name,
+        "dagster/storage_kind": STORAGE_KIND,
     }
 
 
@@ -193,10 +198,10 @@ def versions_metadata(report: RunReport, table: LakeTable, layer: str) -> Metada
     stored = reader.open(name)
     columns = [dg.TableColumn(field.name, str(field.type.type)) for field in stored.schema().fields]
     return {
+        **resolved_ts_metadata(report.after.ts),
         "dagster/row_count": count_rows(reader, name, stored.version()),
         "ticdc/delta_version": stored.version(),
-        "dagster/table_name": table.name,
-        "dagster/uri": report.lake.path(name),
+        **table_metadata(table.name, report.lake.path(name)),
         "dagster/column_schema": dg.TableSchema(columns),
     }
 

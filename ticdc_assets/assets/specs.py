@@ -1,7 +1,6 @@
 """The asset specs of a changefeed: what each asset holds, and what it comes from."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -10,6 +9,7 @@ from resources.dagster_settings import read_owners
 from ticdc_assets import naming
 from ticdc_assets.assets.markdown import code
 from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.changefeed.freshness import find_freshness
 from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
@@ -26,7 +26,8 @@ from ticdc_assets.rows.columns import (
 from ticdc_assets.safe_text import escape_markdown
 from ticdc_assets.stream.limits import describe_limits
 
-_KINDS = {"spark", "deltalake"}
+STORAGE_KIND = "deltalake"
+_KINDS = {"spark", STORAGE_KIND}
 _SOURCE_KINDS = {
     "kafka": {"kafka"},
     "dump": {"kafka", "file"},
@@ -166,10 +167,7 @@ def _schema_history_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.A
         kinds={*_KINDS, "schema"},
         group_name=naming.table_group(feed, table.database),
         owners=read_owners(),
-        metadata={
-            "dagster/table_name": table.name,
-            "dagster/uri": lake.path("schema_history"),
-        },
+        metadata=table_metadata(table.name, lake.path("schema_history")),
     )
 
 
@@ -188,8 +186,7 @@ def _current_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpe
         group_name=naming.table_group(feed, table.database),
         owners=read_owners(),
         metadata={
-            "dagster/table_name": table.name,
-            "dagster/uri": lake.address(table.database, table.table),
+            **table_metadata(table.name, lake.address(table.database, table.table)),
             **columns_metadata(table.schema),
         },
     )
@@ -205,13 +202,19 @@ def _versions_specs(feed: Changefeed, lake: Lake, table: LakeTable) -> list[dg.A
             kinds={*_KINDS, "table"},
             group_name=naming.table_group(feed, table.database),
             owners=read_owners(),
-            metadata={
-                "dagster/table_name": table.name,
-                "dagster/uri": lake.path(f"{layer}/{table.incarnation}"),
-            },
+            metadata=table_metadata(table.name, lake.path(f"{layer}/{table.incarnation}")),
         )
         for layer in list_versions_layers(feed, table.database, table.table)
     ]
+
+
+def table_metadata(name: str, uri: str) -> dict[str, Any]:
+    """Return where the rows of a table are, as other integrations of Dagster state it."""
+    return {
+        "dagster/table_name": name,
+        "dagster/storage_kind": STORAGE_KIND,
+        "dagster/uri": uri,
+    }
 
 
 def list_versions_layers(feed: Changefeed, database: str, table: str) -> list[str]:
@@ -221,14 +224,8 @@ def list_versions_layers(feed: Changefeed, database: str, table: str) -> list[st
 
 
 def _freshness(feed: Changefeed) -> dg.FreshnessPolicy:
-    """Return how old the newest resolved ts may be, by TiCDC's flush interval.
-
-    Tables have no policy: a table without changes is correct, however long ago its last change was.
-    """
-    interval = max(feed.flush_interval, 60.0)
-    return dg.FreshnessPolicy.time_window(
-        warn_window=timedelta(seconds=10 * interval), fail_window=timedelta(seconds=60 * interval)
-    )
+    stated = find_freshness(feed)
+    return dg.FreshnessPolicy.time_window(warn_window=stated.warn, fail_window=stated.fail)
 
 
 def columns_metadata(schema: TableSchema | None, *, has_inexact: bool = False) -> dict[str, Any]:

@@ -10,9 +10,11 @@ from functools import cache
 from typing import Any, get_args
 
 import pyspark.sql.types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.events import Op, Ordering
+from ticdc_assets.lake.store.arrow import arrow_schema
 from ticdc_assets.lake.store.contracts import CONTRACTS, RAW_FILES, RAW_RECORDS
 from ticdc_assets.plan.state import ShownStatus
 
@@ -94,9 +96,8 @@ def choose_contract(table: str, feed: Changefeed) -> str:
 
 @cache
 def _parse(columns: str) -> T.StructType:
-    schema = T.StructType.fromDDL(columns)
-    assert isinstance(schema, T.StructType)
-    return schema
+    # Spark's own parser of DDL takes a session, and small runs start none.
+    return from_arrow_schema(arrow_schema(columns))
 
 
 def make_model(table: str, feed: Changefeed) -> Model:

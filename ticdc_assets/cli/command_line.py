@@ -173,13 +173,13 @@ def _add_monitoring(commands: "argparse._SubParsersAction[Parser]") -> None:
 def _add_listing(commands: "argparse._SubParsersAction[Parser]") -> None:
     tables = _add_command(commands, "show", "tables", "list tables with their rows, age and status")
     _add_lake(tables)
-    _add_patterns(tables)
+    _add_patterns(tables, "list")
     tables.add_argument("--all", action="store_true", help="include dropped tables")
     tables.add_argument("--paths", action="store_true", help="list Delta tables and versions")
     _add_format(tables, ("text", "json"))
     sql = _add_command(commands, "sql", "sql", "print statements for engines that read the tables")
     _add_lake(sql)
-    _add_patterns(sql)
+    _add_patterns(sql, "print")
     sql.add_argument(
         "--for",
         metavar="ENGINE",
@@ -208,6 +208,12 @@ def _add_showing(commands: "argparse._SubParsersAction[Parser]") -> None:
         "--into", metavar="DIR", required=True, help="a path or URI: nothing may be there yet"
     )
     _add_format(snapshot, ("delta", "parquet", "shallow"))
+    dbt = _add_command(commands, "dbt", "dbt-sources", "print the tables as sources of dbt")
+    _add_lake(dbt)
+    _add_patterns(dbt, "describe")
+    dbt.add_argument(
+        "--into", metavar="FILE", type=Path, help="write FILE, or overwrite what this wrote before"
+    )
     events = _add_command(commands, "events", "events", "print the events of a table by commit ts")
     _add_lake(events)
     events.add_argument("table", metavar="DB.TABLE", type=parse_table)
@@ -292,6 +298,16 @@ def _add_lake(command: Parser, which: str = "required if FILE declares several")
     )
 
 
+def _add_patterns(command: Parser, verb: str) -> None:
+    command.add_argument(
+        "patterns",
+        metavar="PATTERN",
+        nargs="*",
+        type=parse_pattern,
+        help=f"{verb} these tables only, such as 'shop.*' or '!shop.tmp*' (default: all)",
+    )
+
+
 def _add_at(command: Parser, help_text: str) -> None:
     command.add_argument(
         "--at",
@@ -299,16 +315,6 @@ def _add_at(command: Parser, help_text: str) -> None:
         type=parse_tsos,
         action="extend",
         help=f"{help_text}; {texts.TSO_FORMS}",
-    )
-
-
-def _add_patterns(command: Parser) -> None:
-    command.add_argument(
-        "patterns",
-        metavar="PATTERN",
-        nargs="*",
-        type=parse_pattern,
-        help="list these tables only, such as 'shop.*' or '!shop.tmp*' (default: all)",
     )
 
 

@@ -3,7 +3,7 @@
 import argparse
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def tables(options: argparse.Namespace) -> int:
     names = open_names(options)
     reader, applied = names.reader, names.applied
     listed = overview.list_tables(reader, applied, dropped=options.all)
-    lines = select_tables(names, listed, options)
+    lines = select_tables(names, listed, options.patterns)
     for wait in describe_waits(find_changefeed(options), applied.state):
         warn(wait)
     found = [make_table(reader.location, applied, line) for line in lines]
@@ -60,10 +60,9 @@ def tables(options: argparse.Namespace) -> int:
 
 
 def select_tables(
-    names: LakeNames, lines: list[overview.TableOverview], options: argparse.Namespace
+    names: LakeNames, lines: list[overview.TableOverview], patterns: Sequence[str]
 ) -> list[overview.TableOverview]:
-    """Return the tables that the patterns select, by default all."""
-    patterns = options.patterns
+    """Return the tables that patterns select, by default all."""
     if not patterns:
         return lines
     lines = [line for line in lines if match_table(patterns, line.database, line.table)]

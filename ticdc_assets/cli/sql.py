@@ -22,7 +22,7 @@ def sql(options: argparse.Namespace) -> int:
     """Print the statements."""
     names = open_names(options)
     listed = overview.list_tables(names.reader, names.applied, dropped=False)
-    lines = select_tables(names, listed, options)
+    lines = select_tables(names, listed, options.patterns)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         tables = list(pool.map(partial(_make_table, names.reader), lines))
     location = names.reader.location

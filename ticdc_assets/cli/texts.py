@@ -27,9 +27,9 @@ INTERRUPTED = "interrupted; everything committed so far is kept: run the command
 ALL = """\
 Turn the output of TiCDC into a lake of Delta tables that equal the upstream tables (advance), start
 them with existing rows (load), inspect it (tables, show, snapshot, events, why, schema, ledger),
-make it known to other engines (sql), compare it with upstream (verify) and repair it (resume,
-rebuild, maintain); check a deployment before it runs (check), and watch it (status); or read a
-small changefeed without a lake (decode, replay), and convert TSOs (tso).
+make it known to other engines (sql) and to dbt (dbt-sources), compare it with upstream (verify) and
+repair it (resume, rebuild, maintain); check a deployment before it runs (check), and watch it
+(status); or read a small changefeed without a lake (decode, replay), and convert TSOs (tso).
 """
 
 DEMO_PROTOCOLS = ("csv", "canal-json", "simple", "open-protocol")
@@ -109,6 +109,11 @@ large tables start Spark.
 Write every table, as it was in TiDB at any applied TSO, into a new folder: as Delta tables or as
 Parquet, typed, in one state of all tables, which no later run changes.  DIR/tables.json lists which
 table is in which folder.  After an interruption, run it again.
+""",
+    "dbt-sources": """\
+Print the lake's tables, or those that patterns select, as the properties of dbt sources in YAML:
+columns with descriptions, tests of keys and NOT NULL, freshness by the resolved ts, the key of the
+asset in Dagster, and where dbt-duckdb finds the rows.  Run it again after a DDL.
 """,
     "events": """\
 Print the events of a table under this name, in order of commit ts: row changes and DDLs.  Values

@@ -1,0 +1,40 @@
+"""A small run in Dagster starts no Spark, and neither do its checks."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from ticdc_assets.demo import SimulationOptions, prepare
+
+RUN = """
+import dagster as dg
+from pyspark.sql import SparkSession
+from ticdc_assets.definitions import defs
+
+job = defs().resolve_job_def("advance_shop_job")
+result = job.execute_in_process(instance=dg.DagsterInstance.ephemeral())
+checks = result.get_asset_check_evaluations()
+failed = [each.check_name for each in checks if not each.passed]
+assert result.success and len(checks) > 20 and not failed, failed
+assert SparkSession.getActiveSession() is None
+"""
+
+
+def test_a_run_over_a_few_rows_and_its_checks_start_no_spark(tmp_path: Path) -> None:
+    simulation = prepare(tmp_path / "upstream", SimulationOptions(transactions=20, flush_every=20))
+    list(simulation)
+    # A process of its own: here, other tests have started a session.
+    done = subprocess.run(
+        [sys.executable, "-c", RUN],
+        env={
+            "PATH": "",
+            "PYTHONPATH": ":".join(sys.path),
+            "TICDC_CHANGEFEEDS": str(simulation.changefeeds),
+            "TICDC_LAKE": str(tmp_path / "lake"),
+            "JAVA_HOME": str(tmp_path),
+        },
+        capture_output=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
