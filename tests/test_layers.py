@@ -27,10 +27,11 @@ ARROWS: dict[str, set[str]] = {
     "naming": {"changefeed"},
     "cli": {"resources", "demo", "reference"},
     "reading": {"resources"},
-    "resources": {"verify", "load"},
+    "resources": {"verify", "load", "catalogs"},
     "verify": {"views"},
     "views": {"lake"},
     "load": {"lake"},
+    "catalogs": {"lake"},
     "lake": {"rows", "upstream"},
     "upstream": {"dumpling"},
     "rows": {"plan"},
@@ -52,7 +53,7 @@ ARROWS: dict[str, set[str]] = {
 ENGINES = {"pyspark", "delta", "dagster", "dagster_pyspark", "dagster_aws", "pandas"}
 # The Dagster shell, and resources, some of which are Dagster resources.
 WITH_DAGSTER = {"definitions", "sensors", "assets", "checks", "naming", "resources"}
-WITH_SPARK = {"cli", "lake", "load", "views", "verify", "run", *WITH_DAGSTER}
+WITH_SPARK = {"cli", "lake", "load", "catalogs", "views", "verify", "run", *WITH_DAGSTER}
 # Checks use pandera, which imports pandas; `reading` returns frames of it.
 WITH_PANDAS = {"definitions", "sensors", "assets", "checks", "reading"}
 # Modules that may import Spark themselves: the lake, its checks, the session's resources, and what
