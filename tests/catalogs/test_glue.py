@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -232,6 +233,32 @@ def test_a_catalog_that_is_slow_is_left_after_a_while(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDTEST")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "S3CRET")
     assert update(lake, glue) == []
+
+
+def test_a_catalog_that_cannot_be_opened_or_fails_unforeseen_is_reported(
+    tmp_path: Path, glue: GlueServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = open_lake(tmp_path)
+    advance(lake, send(1))
+    feed = replace(FEED, catalogs=(GlueCatalog(region=REGION, profile="nobody"),))
+    (problem,) = update_catalogs(lake.location, feed)
+    assert problem.reason == (
+        "glue: catalog.glue: cannot be opened: The config profile (nobody) could not be found"
+    )
+    assert read_registration(lake.location, "glue").problems == (problem.describe(),)
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("nobody foresaw it")
+
+    monkeypatch.setattr(register, "map_names", fail)
+    feed = replace(FEED, catalogs=(GlueCatalog(region=REGION, endpoint=glue.url),))
+    (problem,) = update_catalogs(lake.location, feed)
+    assert problem.reason == "glue: unexpected ZeroDivisionError: nobody foresaw it"
+    monkeypatch.undo()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDTEST")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "S3CRET")
+    assert update_catalogs(lake.location, feed) == []
+    assert read_registration(lake.location, "glue").problems == ()
 
 
 def test_a_changefeed_without_catalogs_calls_none(tmp_path: Path) -> None:
