@@ -9,7 +9,7 @@ from functools import partial
 from resources.patience import PatientCaller
 from ticdc_assets.catalogs import Catalog, read_registration, record_failure, register_tables
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.changefeed.catalog import GlueCatalog
+from ticdc_assets.changefeed.catalog import CatalogSettings, GlueCatalog, HiveCatalog
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.store.lake import Lake
@@ -24,8 +24,12 @@ _ATTEMPTS = 2
 _AT_ONCE = 8
 
 
-def open_catalog(settings: GlueCatalog) -> Catalog:
-    """Open a catalog with the credentials of the environment or a profile; it is not called yet."""
+def open_catalog(settings: CatalogSettings) -> Catalog:
+    """Open a catalog, with the credentials that it takes; it is not called yet."""
+    return _open_glue(settings) if isinstance(settings, GlueCatalog) else _open_hive(settings)
+
+
+def _open_glue(settings: GlueCatalog) -> Catalog:
     # Importing it takes half a second.
     import boto3  # type: ignore[import-untyped]
     from botocore.config import Config  # type: ignore[import-untyped]
@@ -48,6 +52,24 @@ def open_catalog(settings: GlueCatalog) -> Catalog:
     return Glue(settings, client)
 
 
+def _open_hive(settings: HiveCatalog) -> Catalog:
+    # Importing its protocol takes a while.
+    from pymetastore.hive_metastore import ThriftHiveMetastore
+    from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+    from thrift.transport.TSocket import TSocket
+    from thrift.transport.TTransport import (
+        TBufferedTransport,
+    )
+
+    from ticdc_assets.catalogs.hive import Hive
+
+    socket = TSocket(*settings.address)
+    socket.setTimeout(_READ_SECONDS * 1000)
+    transport = TBufferedTransport(socket)
+    client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
+    return Hive(settings, transport, client)
+
+
 def update_catalogs(lake: Lake, feed: Changefeed) -> list[Problem]:
     """Bring all declared catalogs to the newest snapshot; no error is raised."""
     if not feed.catalogs:
@@ -58,7 +80,7 @@ def update_catalogs(lake: Lake, feed: Changefeed) -> list[Problem]:
         # Nothing is applied yet.
         return []
 
-    def update(settings: GlueCatalog) -> list[Problem]:
+    def update(settings: CatalogSettings) -> list[Problem]:
         return register_tables(lake, snapshot, open_catalog(settings))
 
     calls = {settings.kind: partial(update, settings) for settings in feed.catalogs}

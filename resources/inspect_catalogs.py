@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from resources.catalogs import open_catalog
 from resources.finding import Finding, blame, note
 from ticdc_assets.changefeed import Changefeed
-from ticdc_assets.changefeed.catalog import GlueCatalog
+from ticdc_assets.changefeed.catalog import CatalogSettings
 from ticdc_assets.errors import CatalogError, ConfigError
 
 _FIX = (
@@ -21,7 +21,7 @@ def inspect_catalogs(feed: Changefeed, root: str) -> list[Finding]:
     return [finding for each in feed.catalogs for finding in _inspect(feed, each, root)]
 
 
-def _inspect(feed: Changefeed, settings: GlueCatalog, root: str) -> Iterator[Finding]:
+def _inspect(feed: Changefeed, settings: CatalogSettings, root: str) -> Iterator[Finding]:
     try:
         catalog = open_catalog(settings)
         databases = catalog.list_databases()

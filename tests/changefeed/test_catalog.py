@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ticdc_assets.changefeed import Changefeed, load_changefeeds
-from ticdc_assets.changefeed.catalog import GlueCatalog
+from ticdc_assets.changefeed.catalog import GlueCatalog, HiveCatalog
 from ticdc_assets.errors import ConfigError
 
 
@@ -24,6 +24,11 @@ def test_a_catalog_is_declared_by_a_table_of_its_own(tmp_path: Path) -> None:
     assert declare(tmp_path, table).catalogs == (
         GlueCatalog("tidb_", "eu-west-1", "lake", "https://vpce-1.glue.example", "123456789012"),
     )
+    table = '[changefeed.catalog.hive]\nuri = "thrift://[::1]:9083"\n[changefeed.catalog.glue]'
+    hive, glue = declare(tmp_path, table).catalogs
+    assert (hive, glue) == (HiveCatalog("thrift://[::1]:9083"), GlueCatalog())
+    assert hive.address == ("::1", 9083)
+    assert HiveCatalog("thrift://metastore").address == ("metastore", 9083)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +42,8 @@ def test_a_catalog_is_declared_by_a_table_of_its_own(tmp_path: Path) -> None:
         ('[changefeed.catalog.glue]\nsecret-access-key = "hunter22"', "never from this file"),
         ('[changefeed.catalog.glue]\ndatabase-prefix = "TiDB-"', "database-prefix must be up to"),
         ("[changefeed.catalog.glue]\naccount = 123456789012", "12 digits .* in quotes"),
+        ("[changefeed.catalog.hive]", "hive.uri is missing: it must be a URI"),
+        ('[changefeed.catalog.hive]\nuri = "thrift://u:hunter22@h"', "hive.uri must be a URI"),
         ('[changefeed.catalog.glue]\nregion = ""', "region must be the name"),
         ('[changefeed.catalog.glue]\nendpoint = "https://u:hunter22@h"', "endpoint must be a URL"),
         ('[changefeed.catalog.glue]\nendpoint = "https://h/?token=hunter22"', "must be a URL"),

@@ -1,4 +1,4 @@
-"""The tables of a lake as entries of catalogs: AWS Glue.
+"""The tables of a lake as entries of catalogs: AWS Glue, Hive Metastore.
 
 Rules of this room: an entry names an address, which lasts, so it is made once and follows its
 table by name, columns, comments and properties.  What an entry should be is computed from the

@@ -27,6 +27,16 @@ _PROPERTIES = (
     "ticdc.incarnation",
     "ticdc.resolved_ts",
 )
+# By which engines know a Delta table.
+DELTA_PROPERTIES = {
+    "EXTERNAL": "TRUE",
+    "table_type": "DELTA",
+    "spark.sql.sources.provider": "delta",
+}
+# What Spark writes for Delta tables: no engine reads them by these, and some require them.
+INPUT_FORMAT = "org.apache.hadoop.mapred.SequenceFileInputFormat"
+OUTPUT_FORMAT = "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat"
+SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 # The types of Delta's logs that Hive calls otherwise.
 _HIVE_TYPES = {
     "byte": "tinyint",

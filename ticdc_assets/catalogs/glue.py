@@ -17,7 +17,16 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
-from ticdc_assets.catalogs.entry import OWNER, Entry, EntryName, FoundEntry
+from ticdc_assets.catalogs.entry import (
+    DELTA_PROPERTIES,
+    INPUT_FORMAT,
+    OUTPUT_FORMAT,
+    OWNER,
+    SERDE,
+    Entry,
+    EntryName,
+    FoundEntry,
+)
 from ticdc_assets.changefeed.catalog import GlueCatalog
 from ticdc_assets.errors import CatalogDown, CatalogError
 from ticdc_assets.safe_text import describe_error
@@ -27,17 +36,6 @@ _FORBIDDEN = re.compile(r"[^\t\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MOST_BYTES = 255
 _MOST_CHARS_OF_COMMENT = 255
 _MOST_CHARS_OF_DESCRIPTION = 2048
-_PARAMETERS = {
-    "EXTERNAL": "TRUE",
-    "table_type": "DELTA",
-    "spark.sql.sources.provider": "delta",
-}
-# What Spark writes for Delta tables: no engine reads them by these, and some require them.
-_FORMATS = {
-    "InputFormat": "org.apache.hadoop.mapred.SequenceFileInputFormat",
-    "OutputFormat": "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat",
-}
-_SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 # The errors whose texts say what to do, and quote no signed request.
 _SPEAKING = (
     "AccessDeniedException",
@@ -159,16 +157,17 @@ def _write_entry(entry: Entry, kept: Mapping[str, str]) -> dict[str, Any]:
             raise CatalogError(f"Glue takes two of its columns for one: {name!r}")
         comment = _fit(column.comment, _MOST_CHARS_OF_COMMENT)
         columns[name] = {"Name": name, "Type": column.type, "Comment": comment}
-    serde = {"SerializationLibrary": _SERDE, "Parameters": {"path": entry.location}}
+    serde = {"SerializationLibrary": SERDE, "Parameters": {"path": entry.location}}
     return {
         "Name": entry.name,
         "Description": _fit(entry.comment, _MOST_CHARS_OF_DESCRIPTION),
         "TableType": "EXTERNAL_TABLE",
-        "Parameters": {**kept, **entry.properties, **_PARAMETERS},
+        "Parameters": {**kept, **entry.properties, **DELTA_PROPERTIES},
         "StorageDescriptor": {
             "Columns": [*columns.values()],
             "Location": entry.location,
-            **_FORMATS,
+            "InputFormat": INPUT_FORMAT,
+            "OutputFormat": OUTPUT_FORMAT,
             "SerdeInfo": serde,
         },
     }

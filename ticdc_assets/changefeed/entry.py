@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 from zoneinfo import ZoneInfo, available_timezones
 
-from ticdc_assets.changefeed.catalog import GlueCatalog, read_catalogs
+from ticdc_assets.changefeed.catalog import CatalogSettings, read_catalogs
 from ticdc_assets.changefeed.client_settings import ClientSettings, read_client_settings
 from ticdc_assets.changefeed.server_version import ServerVersion, parse_server_version
 from ticdc_assets.changefeed.sink_uri import (
@@ -84,7 +84,7 @@ class OwnSettings(TypedDict):
     # The changefeed's own.
     start_ts: int | None
     upstream: Upstream | None
-    catalogs: tuple[GlueCatalog, ...]
+    catalogs: tuple[CatalogSettings, ...]
 
 
 class TopicSettings(TypedDict):
@@ -259,7 +259,7 @@ class ChangefeedEntry:
         except ValueError as error:
             raise self.error(str(error), "upstream") from None
 
-    def _catalogs(self) -> tuple[GlueCatalog, ...]:
+    def _catalogs(self) -> tuple[CatalogSettings, ...]:
         table = self._content.get("catalog", {})
         if not isinstance(table, dict):
             raise self.error("must be a table such as [changefeed.catalog.glue]", "catalog")
