@@ -17,6 +17,7 @@ Subject = Literal[
     "source",
     "claim check",
     "upstream",
+    "catalog",
     "lake",
 ]
 

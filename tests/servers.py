@@ -1,4 +1,4 @@
-"""Servers on loopback for tests: Spark Connect, a standalone master with two workers, and S3."""
+"""Servers on loopback for tests: Spark Connect, a standalone master and workers, S3, Hive."""
 
 import os
 import shlex
@@ -152,3 +152,32 @@ def s3_server(folder: Path) -> Iterator[str]:
     with run_server(command, folder, "s3") as server:
         wait_for_port(server, port, folder / "s3.log")
         yield f"http://{HOST}:{port}"
+
+
+@contextmanager
+def hive_metastore(folder: Path) -> Iterator[str]:
+    """Run a Hive Metastore in memory, from the jars that Spark ships; yield its URI."""
+    port = free_port()
+    settings = {
+        "javax.jdo.option.ConnectionURL": "jdbc:derby:memory:metastore;create=true",
+        "datanucleus.schema.autoCreateAll": "true",
+        "hive.metastore.schema.verification": "false",
+        "hive.metastore.warehouse.dir": str(folder / "warehouse"),
+        "hive.metastore.server.min.threads": "4",
+        # What it would need for that is not among the jars.
+        "hive.async.log.enabled": "false",
+        "hive.hmshandler.retry.attempts": "1",
+    }
+    properties = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>"
+        for name, value in settings.items()
+    )
+    (folder / "hive-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    command = [
+        *(str(find_java()), "-Xmx512m", f"-Dderby.stream.error.file={folder / 'derby.log'}"),
+        *(f"-Djava.io.tmpdir={folder}", "-cp", f"{folder}{os.pathsep}{SPARK_HOME / 'jars' / '*'}"),
+        *("org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(port)),
+    ]
+    with run_server(command, folder, "hive") as server:
+        wait_for_port(server, port, folder / "hive.log")
+        yield f"thrift://{HOST}:{port}"

@@ -28,10 +28,11 @@ ARROWS: dict[str, set[str]] = {
     "cli": {"resources", "demo", "reference"},
     "reading": {"resources"},
     "dagster_io": {"reading", "naming"},
-    "resources": {"verify", "load"},
+    "resources": {"verify", "load", "catalogs"},
     "verify": {"views"},
     "views": {"lake", "key_parts"},
     "load": {"lake"},
+    "catalogs": {"lake"},
     "lake": {"rows", "upstream"},
     "upstream": {"dumpling"},
     "rows": {"plan"},
@@ -56,7 +57,10 @@ ENGINES = {"pyspark", "delta", "dagster", "dagster_pyspark", "dagster_aws", "pan
 WITH_DAGSTER = {
     *("definitions", "sensors", "assets", "checks", "naming", "dagster_io", "resources"),
 }
-WITH_SPARK = {"cli", "lake", "load", "views", "verify", "run", *(WITH_DAGSTER - {"dagster_io"})}
+WITH_SPARK = {
+    *("cli", "lake", "load", "catalogs", "views", "verify", "run"),
+    *(WITH_DAGSTER - {"dagster_io"}),
+}
 # Checks use pandera, which imports pandas; `reading` returns frames of it.
 WITH_PANDAS = {"definitions", "sensors", "assets", "checks", "reading", "dagster_io"}
 # Modules that may import Spark themselves: the lake, its checks, the session's resources, and what

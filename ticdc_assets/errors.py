@@ -15,6 +15,8 @@
     ├── UnreadableDdl       a DDL statement that the reader does not understand; never guessed at
     ├── UnsupportedDdl      a DDL statement that the reader understands and the lake cannot apply
     │   └── ContradictingDdl    one of columns or partitions that the known schema does not have
+    ├── CatalogError        an entry that a catalog does not take; the others go on
+    │   └── CatalogDown         a catalog that does not answer; the next run catches up
     └── TableCannotContinue a table that cannot be kept right from here on; a person must decide
 
 Raise the leaf, catch the branch.  An error carries fields, not only text, and never a credential.
@@ -137,6 +139,18 @@ class UnsupportedDdl(TicdcError):
 
 class ContradictingDdl(UnsupportedDdl):
     """A DDL statement that is of another schema than the known one."""
+
+
+class CatalogError(TicdcError):
+    """An entry that a catalog does not take, or that is not ours to change."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = _clean(reason)
+        super().__init__(self.reason)
+
+
+class CatalogDown(CatalogError):
+    """A catalog that does not answer, or not to these credentials."""
 
 
 class TableCannotContinue(TicdcError):

@@ -56,6 +56,7 @@ DEFAULTS: dict[str, Any] = {
     "large_message_handle_option": "none",
     "large_message_handle_compression": "none",
     "dispatchers": (),
+    "catalogs": (),
     "keys": {},
     "claim_check_storage": None,
     "partition_num": None,

@@ -165,7 +165,7 @@ def generate(words: Words) -> list[Text]:
         table.restore(2)
     with reading, patch.object(quarantine, "LakeReader"):
         quarantine.update_quarantine(lake, 1, {words.path: 2}, of_records=False)
-    EventCommits(lake, 1).commit(Decoded(replaced=select_of_paths([words.path, "b"])), [(1, 1)])
+    EventCommits(lake).commit(Decoded(replaced=select_of_paths([words.path, "b"])), [(1, 1)])
     return recorder.texts
 
 

@@ -134,3 +134,18 @@ def test_tables_are_rebuilt_by_name_and_any_that_is_not_there_is_an_error(
 
     assert requests == [ReplayRequest(frozenset({"t0"}), 0)]
     assert len(caplog.messages) == 1
+
+
+def test_what_catalogs_lack_is_a_problem_of_the_run_and_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lacks = Problem("catalog", "glue: does not answer")
+    monkeypatch.setattr(windows, "update_catalogs", lambda *_: [lacks])
+
+    for fails_at in (None, 2):
+        done = run(tmp_path, monkeypatch, 2, fails_at)
+        assert done.result.applied.problems == [lacks]
+        assert (done.failure is None) is (fails_at is None)
+    assert [record.message for record in caplog.records if "catalog" in record.message] == [
+        "catalog: glue: does not answer"
+    ] * 2

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+from ticdc_assets.changefeed.catalog import CatalogSettings
 from ticdc_assets.changefeed.client_settings import ClientSettings
 from ticdc_assets.changefeed.contradictions import DELETE_ONLY, LARGE, check_contradictions
 from ticdc_assets.changefeed.csv_dialect import CsvDialect, find_fault, read_dialect
@@ -122,6 +123,8 @@ class Changefeed:
     max_records: int = MAX_RECORDS
     max_bytes: int = MAX_BYTES
     upstream: Upstream | None = None
+    # Where runs register the tables.
+    catalogs: tuple[CatalogSettings, ...] = ()
     options: Options = field(default_factory=Options, repr=False, hash=False)
     claim_check_options: Options = field(default_factory=Options, repr=False, hash=False)
     client_settings: ClientSettings = field(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 from zoneinfo import ZoneInfo, available_timezones
 
+from ticdc_assets.changefeed.catalog import CatalogSettings, read_catalogs
 from ticdc_assets.changefeed.client_settings import ClientSettings, read_client_settings
 from ticdc_assets.changefeed.server_version import ServerVersion, parse_server_version
 from ticdc_assets.changefeed.sink_uri import (
@@ -46,6 +47,7 @@ _NAMES = (
     "max-bytes",
     "kafka",
     "upstream",
+    "catalog",
 )
 # Where a lake begins to read topics: by name, at a time, or at an offset of each `topic-partition`.
 Start = Literal["earliest", "latest"] | datetime | Mapping[str, int]
@@ -82,6 +84,7 @@ class OwnSettings(TypedDict):
     # The changefeed's own.
     start_ts: int | None
     upstream: Upstream | None
+    catalogs: tuple[CatalogSettings, ...]
 
 
 class TopicSettings(TypedDict):
@@ -146,6 +149,7 @@ class ChangefeedEntry:
             changes=self._patterns("changes"),
             start_ts=self._limit("start-ts", 1) if "start-ts" in self._content else None,
             upstream=self._upstream(),
+            catalogs=self._catalogs(),
         )
 
     def _default_collation(self) -> str | None:
@@ -254,6 +258,15 @@ class ChangefeedEntry:
             return read_upstream(table, self._folder)
         except ValueError as error:
             raise self.error(str(error), "upstream") from None
+
+    def _catalogs(self) -> tuple[CatalogSettings, ...]:
+        table = self._content.get("catalog", {})
+        if not isinstance(table, dict):
+            raise self.error("must be a table such as [changefeed.catalog.glue]", "catalog")
+        try:
+            return read_catalogs(table)
+        except ValueError as error:
+            raise self.error(str(error), "catalog") from None
 
     def error(self, reason: str, name: str) -> ConfigError:
         return ConfigError(reason, file=self._file, setting=self._place + name)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from resources.finding import Finding, Subject, blame, note
+from resources.inspect_catalogs import inspect_catalogs
 from resources.inspect_machine import (
     inspect_jars,
     inspect_java,
@@ -100,6 +101,7 @@ def _list_calls(
     calls[_Call("lake", None)] = partial(inspect_root, root)
     for feed in feeds:
         calls[_Call("upstream", feed.id)] = partial(inspect_upstream, feed, root)
+        calls[_Call("catalog", feed.id)] = partial(inspect_catalogs, feed, root)
         calls[_Call("lake", feed.id)] = partial(inspect_lake, root, feed.id)
     return calls
 

@@ -4,6 +4,7 @@ import argparse
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from resources.catalogs import update_catalogs
 from resources.reading import open_lake as open_lake_session
 from resources.reading import open_source
 from ticdc_assets.changefeed import Changefeed
@@ -14,7 +15,13 @@ from ticdc_assets.cli.quarantine import warn_of_quarantine
 from ticdc_assets.cli.source import find_changefeed, format_command, open_names, open_reader
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events.duration import format_seconds
-from ticdc_assets.lake.advance import AdvanceResult, decode_again, replay_tables, sum_results
+from ticdc_assets.lake.advance import (
+    AdvanceResult,
+    add_problems,
+    decode_again,
+    replay_tables,
+    sum_results,
+)
 from ticdc_assets.lake.advance import advance as advance_lake
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
@@ -50,7 +57,8 @@ def advance(options: argparse.Namespace) -> int:
                 windows.append(advance_lake(lake, source, progress=progress))
         finally:
             progress.end()
-    done = sum_results(windows)
+        changed = update_catalogs(lake.location, lake.feed)
+    done = add_problems(sum_results(windows), changed)
     print_records(options, [_make_advance(lake.feed, done, progress.seconds)], format_advance)
     _print_notes(lake)
     state = read_last_snapshot(lake).state
@@ -227,7 +235,8 @@ def _replay(
     finally:
         progress.end()
     _print_notes(lake)
-    code = _report(done.problems, done.quarantined)
+    problems = [*done.problems, *update_catalogs(lake.location, lake.feed)]
+    code = _report(problems, done.quarantined)
     replayed = texts.format_count(done.replayed, "table")
     say(f"replayed {replayed}, {texts.format_count(done.rows, 'row change')}")
     reader = LakeReader(lake.location)

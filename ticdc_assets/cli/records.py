@@ -65,6 +65,7 @@ class Status(Record, frozen=True, kw_only=True):
     waiting: int
     partial: int
     quarantined: int
+    catalog_problems: list[str]
     last_run: Run | None
 
 

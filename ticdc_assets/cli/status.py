@@ -4,6 +4,9 @@ import argparse
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
+from resources.catalogs import read_catalog_problems
 from resources.lake import get_lake_root
 from resources.max_lag import read_max_lag
 from resources.patience import PatientCaller
@@ -32,7 +35,14 @@ def status(options: argparse.Namespace) -> int:
     caller = PatientCaller(PATIENCE)
     lakes = read_lake_states(feeds, root, caller)
     sources = read_source_states(feeds, root, lakes, caller, max_lag)
-    found = [_make_record(feed.id, sources[feed.id], lakes[feed.id], max_lag) for feed in feeds]
+    catalogs = read_catalog_problems(feeds, root, caller)
+    found = [
+        replace(
+            _make_record(feed.id, sources[feed.id], lakes[feed.id], max_lag),
+            catalog_problems=catalogs.get(feed.id, []),
+        )
+        for feed in feeds
+    ]
     found.sort(key=_rank)
     print_records(options, found, format_status)
     for record in found:
@@ -65,6 +75,7 @@ def _make_record(id: str, source: SourceState, lake: LakeState, max_lag: float) 
         waiting=lake.waiting,
         partial=lake.partial,
         quarantined=lake.quarantined,
+        catalog_problems=[],
         last_run=None if lake.last_run is None else _make_run(lake.last_run),
     )
 
@@ -138,6 +149,10 @@ def _list_needs(options: argparse.Namespace, record: records.Status) -> Iterator
         inputs = texts.format_count(record.quarantined, "input or row", "inputs and rows")
         command = _format_command(options, "quarantine", id)
         yield f"quarantined: {id}: {inputs}, which tables may lack: see {command}"
+
+    for problem in record.catalog_problems:
+        # It begins with what it is about.
+        yield problem.replace(": ", f": {id}: ", 1)
 
 
 def _format_command(options: argparse.Namespace, command: str, id: str) -> str:

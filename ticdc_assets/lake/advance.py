@@ -100,6 +100,12 @@ def sum_results(results: Sequence[AdvanceResult]) -> AdvanceResult:
     )
 
 
+def add_problems(result: AdvanceResult, problems: Sequence[Problem]) -> AdvanceResult:
+    """Add problems that are found after a run's stages."""
+    applied = replace(result.applied, problems=[*result.applied.problems, *problems])
+    return replace(result, applied=applied)
+
+
 def _sums(results: Sequence[Any], *names: str) -> dict[str, int]:
     return {name: sum(getattr(result, name) for result in results) for name in names}
 

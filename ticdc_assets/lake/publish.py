@@ -52,14 +52,14 @@ def publish(lake: LakeSession, last: Snapshot | None = None, before: Snapshot | 
     done = _read_done(folder)
     if done == last.snapshot_id:
         return 0
-    wanted = _name_tables(last)
+    wanted = name_tables(last)
     if done is None or done > last.snapshot_id:
         # A lake of before there were addresses, or one that was restored.
         addresses = {*wanted, *_list_addresses(folder)}
     else:
         if before is None or before.snapshot_id != done:
             before = read_snapshot(LakeReader(location), done)
-        addresses = _find_changed(_name_tables(before), wanted)
+        addresses = _find_changed(name_tables(before), wanted)
     prepare = partial(_prepare, lake, last.ts, wanted)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         commits = [each for each in pool.map(prepare, sorted(addresses)) if each is not None]
@@ -106,10 +106,10 @@ def _list_addresses(folder: fs.FileSystem) -> list[str]:
 
 
 # A table that has a name, and the Delta version that has its rows.
-_Named = tuple[Incarnation, int]
+NamedTable = tuple[Incarnation, int]
 
 
-def _name_tables(snapshot: Snapshot) -> dict[str, _Named]:
+def name_tables(snapshot: Snapshot) -> dict[str, NamedTable]:
     """Return the tables of a snapshot by address; of two with one name, the younger one."""
     found = {}
     for table in sorted(snapshot.state.incarnations.values(), key=lambda table: table.created_ts):
@@ -120,12 +120,12 @@ def _name_tables(snapshot: Snapshot) -> dict[str, _Named]:
     return found
 
 
-def _find_changed(known: Mapping[str, _Named], wanted: Mapping[str, _Named]) -> set[str]:
+def _find_changed(known: Mapping[str, NamedTable], wanted: Mapping[str, NamedTable]) -> set[str]:
     return {name for name in {**known, **wanted} if known.get(name) != wanted.get(name)}
 
 
 def _prepare(
-    lake: LakeSession, ts: int, tables: Mapping[str, _Named], address: str
+    lake: LakeSession, ts: int, tables: Mapping[str, NamedTable], address: str
 ) -> AddressCommit | None:
     """Prepare the commit that shows at an address what its name has at a ts; None if it does."""
     log = AddressLog(lake.location, f"{_FOLDER}/{address}")

@@ -2,12 +2,20 @@
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from resources.catalog import read_catalog
+from resources.catalogs import update_catalogs
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.lake.advance import AdvanceResult, Source, advance, replay_tables, sum_results
+from ticdc_assets.lake.advance import (
+    AdvanceResult,
+    Source,
+    add_problems,
+    advance,
+    replay_tables,
+    sum_results,
+)
 from ticdc_assets.lake.log.catalog import LakeCatalog
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.lake import LakeSession
@@ -52,10 +60,20 @@ def advance_windows(
             if not results:
                 raise
             log.info("advance failed; reporting completed windows")
-            return AppliedWindows(sum_results(results), after, error)
+            return AppliedWindows(_finish(lake, results, log), after, error)
         if reason is not None:
             log.info(f"the run ends: {reason}")
-            return AppliedWindows(sum_results(results), after)
+            return AppliedWindows(_finish(lake, results, log), after)
+
+
+def _finish(
+    lake: LakeSession, results: Sequence[AdvanceResult], log: logging.Logger
+) -> AdvanceResult:
+    """Update the catalogs, and sum up what the windows did."""
+    problems = update_catalogs(lake.location, lake.feed)
+    for problem in problems:
+        log.warning(problem.describe())
+    return add_problems(sum_results(results), problems)
 
 
 def find_tables(known: LakeNames, names: Collection[str], setting: str) -> frozenset[str]:
@@ -73,7 +91,8 @@ def rebuild_tables(
 ) -> LakeCatalog:
     """Rebuild tables from all their events, without ingesting anything; return the lake after."""
     request = ReplayRequest(incarnations, 0)
-    for problem in replay_tables(lake, snapshot, request, ProgressLog(log)).problems:
+    problems = replay_tables(lake, snapshot, request, ProgressLog(log)).problems
+    for problem in [*problems, *update_catalogs(lake.location, lake.feed)]:
         log.warning(problem.describe())
     return read_catalog(lake.location)
 

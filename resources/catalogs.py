@@ -1,0 +1,109 @@
+"""Open the catalogs that a changefeed declares, and bring them to the newest snapshot of its lake.
+
+A catalog that does not answer holds no run: every call has a time limit, and so has all of them.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+
+from resources.patience import PatientCaller
+from ticdc_assets.catalogs import Catalog, read_registration, record_failure, register_tables
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.changefeed.catalog import CatalogSettings, GlueCatalog, HiveCatalog
+from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.log.applied_files import read_existing_snapshot
+from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.reader import LakeReader
+from ticdc_assets.safe_text import describe_error
+from ticdc_assets.stream.problem import Problem
+
+# In seconds.  What works ends by itself much earlier.
+_PATIENCE = 60.0
+_CONNECT_SECONDS, _READ_SECONDS = 3, 10
+_ATTEMPTS = 2
+_AT_ONCE = 8
+
+
+def open_catalog(settings: CatalogSettings) -> Catalog:
+    """Open a catalog, with the credentials that it takes; it is not called yet."""
+    return _open_glue(settings) if isinstance(settings, GlueCatalog) else _open_hive(settings)
+
+
+def _open_glue(settings: GlueCatalog) -> Catalog:
+    # Importing it takes half a second.
+    import boto3  # type: ignore[import-untyped]
+    from botocore.config import Config  # type: ignore[import-untyped]
+    from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
+
+    from ticdc_assets.catalogs.glue import Glue
+
+    limits = Config(
+        connect_timeout=_CONNECT_SECONDS,
+        read_timeout=_READ_SECONDS,
+        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        max_pool_connections=_AT_ONCE,
+    )
+    try:
+        session = boto3.Session(profile_name=settings.profile, region_name=settings.region)
+        client = session.client("glue", endpoint_url=settings.endpoint, config=limits)
+    except (BotoCoreError, ValueError) as error:
+        reason = f"cannot be opened: {describe_error(error)}"
+        raise ConfigError(reason, setting="catalog.glue") from None
+    return Glue(settings, client)
+
+
+def _open_hive(settings: HiveCatalog) -> Catalog:
+    # Importing its protocol takes a while.
+    from pymetastore.hive_metastore import ThriftHiveMetastore
+    from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+    from thrift.transport.TSocket import TSocket
+    from thrift.transport.TTransport import (
+        TBufferedTransport,
+    )
+
+    from ticdc_assets.catalogs.hive import Hive
+
+    socket = TSocket(*settings.address)
+    socket.setTimeout(_READ_SECONDS * 1000)
+    transport = TBufferedTransport(socket)
+    client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
+    return Hive(settings, transport, client)
+
+
+def update_catalogs(lake: Lake, feed: Changefeed) -> list[Problem]:
+    """Bring all declared catalogs to the newest snapshot; no error is raised."""
+    if not feed.catalogs:
+        return []
+    try:
+        snapshot = read_existing_snapshot(LakeReader(lake))
+    except ConfigError:
+        # Nothing is applied yet.
+        return []
+
+    def update(settings: CatalogSettings) -> list[Problem]:
+        return register_tables(lake, snapshot, open_catalog(settings))
+
+    calls = {settings.kind: partial(update, settings) for settings in feed.catalogs}
+    problems: list[Problem] = []
+    for kind, found in PatientCaller(_PATIENCE).call_all(calls).items():
+        if isinstance(found, ConfigError):
+            found = record_failure(lake, kind, found)
+        problems += found
+    return problems
+
+
+def read_catalog_problems(
+    feeds: Iterable[Changefeed], root: str, caller: PatientCaller
+) -> dict[str, list[str]]:
+    """Return what the last run found in the catalogs of several changefeeds; no error is raised."""
+
+    def read(feed: Changefeed) -> list[str]:
+        lake = Lake(root, feed.id)
+        found = (read_registration(lake, settings.kind) for settings in feed.catalogs)
+        return [problem for registration in found for problem in registration.problems]
+
+    calls = {("catalogs", feed.id): partial(read, feed) for feed in feeds if feed.catalogs}
+    return {
+        id: [str(found)] if isinstance(found, ConfigError) else found
+        for (_, id), found in caller.call_all(calls).items()
+    }

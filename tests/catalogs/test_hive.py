@@ -1,0 +1,125 @@
+"""Entries of a Hive Metastore follow their tables, and nobody else's entries are touched."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resources.catalogs import open_catalog
+from tests.catalogs.test_glue import read_ids, send_all
+from tests.hostile_names import NAMES
+from tests.lake.canal import ddl, watermark
+from tests.lake.test_publish import GONE, LIFE, create, open_lake, send
+from tests.servers import HOST, free_port, hive_metastore
+from ticdc_assets.catalogs import read_registration, register, register_tables
+from ticdc_assets.catalogs.entry import Catalog, FoundEntry
+from ticdc_assets.changefeed.catalog import HiveCatalog
+from ticdc_assets.lake.advance import advance
+from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.store.lake import LakeSession
+from ticdc_assets.stream.problem import Problem
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with hive_metastore(tmp_path_factory.mktemp("hive")) as uri:
+        yield uri
+
+
+def open_at(uri: str, prefix: str) -> Any:
+    return open_catalog(HiveCatalog(uri, prefix))
+
+
+def update(lake: LakeSession, catalog: Catalog) -> list[Problem]:
+    return register_tables(lake.location, read_last_snapshot(lake), catalog)
+
+
+def show(catalog: Any, database: str) -> dict[str, list[int]]:
+    """Read the tables of a database as an engine does: from their paths."""
+    tables = catalog._client.get_table_objects_by_name(
+        database, catalog._client.get_all_tables(database)
+    )
+    shown = {}
+    for table in tables:
+        path = table.sd.serdeInfo.parameters["path"]
+        entry = {"Location": table.sd.location, "SerdeInfo": {"Parameters": {"path": path}}}
+        shown[table.tableName] = read_ids({"StorageDescriptor": entry})
+    return shown
+
+
+def test_a_reader_by_name_sees_every_change_of_a_table_s_life(tmp_path: Path, uri: str) -> None:
+    lake, catalog = open_lake(tmp_path), open_at(uri, "life_")
+    for number, (_, after) in enumerate(LIFE, 1):
+        advance(lake, send(number))
+        assert update(lake, catalog) == []
+        assert show(catalog, "life_d") == {n: ids for n, ids in after.items() if ids is not GONE}
+
+
+def test_an_entry_has_what_engines_look_for(tmp_path: Path, uri: str) -> None:
+    lake, catalog = open_lake(tmp_path), open_at(uri, "what_")
+    comment = "x" * 300
+    sql = f"CREATE TABLE t (Id BIGINT PRIMARY KEY, `ä-b` DATETIME COMMENT '{comment}')"
+    advance(lake, send_all(ddl("d", "t", 2, "CREATE", sql), watermark(9)))
+    assert update(lake, catalog) == []
+    table = catalog._client.get_table("what_d", "t")
+    assert table.tableType == "EXTERNAL_TABLE"
+    assert table.parameters["spark.sql.sources.provider"] == "delta"
+    assert table.parameters["ticdc.resolved_ts"] == "9"
+    columns = [(column.name, column.type, column.comment[:20]) for column in table.sd.cols]
+    assert columns[:2] == [
+        ("id", "bigint", "bigint NOT NULL"),
+        ("ä-b", "timestamp", "datetime: " + "x" * 10),
+    ]
+
+
+def test_only_own_entries_are_changed(tmp_path: Path, uri: str) -> None:
+    lake, catalog = open_lake(tmp_path), open_at(uri, "own_")
+    messages = [create(name, 2 + n) for n, name in enumerate("ab")]
+    advance(lake, send_all(*messages, watermark(9)))
+    assert update(lake, catalog) == []
+    # Somebody takes the place of one.
+    table = catalog._client.get_table("own_d", "a")
+    table.parameters = {"EXTERNAL": "TRUE"}
+    catalog._client.alter_table("own_d", "a", table)
+    sql = "ALTER TABLE {} ADD COLUMN v INT"
+    more = [ddl("d", name, 12 + n, "ALTER", sql.format(name)) for n, name in enumerate("ab")]
+    advance(lake, send_all(*messages, watermark(9), *more, watermark(19)))
+    (problem,) = update(lake, catalog)
+    assert problem.reason.startswith("hive: own_d.a is there already, and no changefeed made it")
+    columns = catalog._client.get_table("own_d", "b").sd.cols
+    assert [column.name for column in columns] == ["id", "v", "_commit_ts"]
+    drops = [ddl("d", name, 22 + n, "ERASE", f"DROP TABLE {name}") for n, name in enumerate("ab")]
+    messages += [watermark(9), *more, watermark(19), *drops, watermark(29)]
+    advance(lake, send_all(*messages))
+    assert update(lake, catalog) == []
+    assert catalog.list_entries("own_d") == {
+        "a": FoundEntry(table.sd.location, catalog._client.get_table("own_d", "a").parameters)
+    }
+
+
+def test_hostile_names_have_entries_or_a_reason_why_not(
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, catalog = open_lake(tmp_path), open_at(uri, "odd_")
+    monkeypatch.setattr(register, "_MOST_SHOWN", 99)
+    created = [
+        ddl("d", name, 2 + n, "CREATE", f"CREATE TABLE `{name.replace('`', '``')}` (id INT)")
+        for n, name in enumerate([*NAMES, "Mixed", "x" * 64])
+    ]
+    advance(lake, send_all(*created, watermark(99)))
+    reasons = {problem.table: problem.reason for problem in update(lake, catalog)}
+    assert catalog.list_entries("odd_d").keys() == {"plain", "mixed", "x" * 64}
+    tables = {table.schema.table for table in read_last_snapshot(lake).state.incarnations.values()}
+    assert reasons.keys() == tables - {"plain", "Mixed", "x" * 64}
+    assert {reason.partition(":")[0] for reason in reasons.values()} == {"hive"}
+
+
+def test_a_metastore_that_is_down_is_caught_up_with(tmp_path: Path, uri: str) -> None:
+    lake = open_lake(tmp_path)
+    advance(lake, send(2))
+    (problem,) = update(lake, open_at(f"thrift://{HOST}:{free_port()}", "down_"))
+    assert problem.reason.startswith("hive: Hive Metastore does not answer: Could not connect")
+    assert update(lake, open_at(uri, "down_")) == []
+    assert read_registration(lake.location, "hive").problems == ()
+    assert open_at(uri, "down_").list_entries("down_d").keys() == {"a", "b"}

@@ -1,0 +1,257 @@
+"""Bring the entries of one catalog to the newest snapshot of a lake.
+
+What was registered is in a file beside the tables, so that a run makes calls for what changed only.
+The file may be lost, or wrong: before an entry is replaced or dropped, the catalog says whose it
+is, and once a day all entries are compared.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import msgspec
+from pyarrow import fs
+
+from ticdc_assets.catalogs.entry import OWNER, Catalog, EntryName, FoundEntry, make_entry
+from ticdc_assets.catalogs.names import EntryFault, map_names
+from ticdc_assets.errors import CatalogDown, CatalogError, ConfigError
+from ticdc_assets.events.written import write_json
+from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.publish import NamedTable, name_tables
+from ticdc_assets.lake.store.delta_log import read_newest_state
+from ticdc_assets.lake.store.json_files import read_json_file, write_json_file
+from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.reader import LakeReader, create_folder, open_folder
+from ticdc_assets.stream.problem import Problem
+
+_FOLDER = "current"
+_AT_ONCE = 8
+# A run waits no longer for a catalog, and the next one goes on.
+_MOST_SECONDS = 30.0
+_COMPARED_EVERY = timedelta(days=1)
+_MOST_SHOWN = 20
+
+
+class RegisteredEntry(msgspec.Struct, frozen=True, array_like=True):
+    database: str
+    name: str
+    # A hash of what the entry was made of.
+    made_of: str
+
+
+class Registration(msgspec.Struct, frozen=True):
+    """What was registered in a catalog, and what was not."""
+
+    # Where the catalog is.
+    place: str = ""
+    rule: str = ""
+    snapshot_id: int = 0
+    # When all entries were compared.
+    compared_at: datetime = datetime.min.replace(tzinfo=UTC)
+    entries: tuple[RegisteredEntry, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def is_current(self, catalog: Catalog, snapshot_id: int, now: datetime) -> bool:
+        """Whether a catalog needs no call."""
+        is_done = self.snapshot_id == snapshot_id and not self.problems
+        is_same = self.rule == catalog.rule
+        return is_done and is_same and not self.needs_comparison(catalog, now)
+
+    def needs_comparison(self, catalog: Catalog, now: datetime) -> bool:
+        is_old = not now - _COMPARED_EVERY < self.compared_at <= now
+        return is_old or self.place != catalog.place
+
+
+def read_registration(lake: Lake, kind: str) -> Registration:
+    """Read what was registered in a catalog; nothing if that is not known."""
+    with LakeReader(lake).explained(lake.path(_name_file(kind))):
+        folder = open_folder(lake.path(""))
+        if folder.get_file_info(_name_file(kind)).type is not fs.FileType.File:
+            return Registration()
+        return read_json_file(folder, _name_file(kind), Registration) or Registration()
+
+
+def register_tables(lake: Lake, snapshot: Snapshot, catalog: Catalog) -> list[Problem]:
+    """Bring the entries of a catalog to a snapshot that is published; return what is not so."""
+    known = read_registration(lake, catalog.kind)
+    now = datetime.now(UTC)
+    if known.is_current(catalog, snapshot.snapshot_id, now):
+        return []
+    if known.place != catalog.place:
+        known = Registration(place=catalog.place)
+    update = _Update(lake, catalog, name_tables(snapshot), known)
+    update.run(is_full=known.needs_comparison(catalog, now))
+    problems = _make_problems(catalog.kind, update.faults)
+    done = Registration(
+        catalog.place,
+        catalog.rule,
+        snapshot.snapshot_id,
+        now if update.is_compared else known.compared_at,
+        tuple(RegisteredEntry(*name, made_of) for name, made_of in update.entries.items()),
+        tuple(problem.describe() for problem in problems),
+    )
+    _write(lake, catalog.kind, done)
+    return problems
+
+
+def record_failure(lake: Lake, kind: str, error: ConfigError) -> list[Problem]:
+    """Record why nothing can be said of a catalog; the next run tries again."""
+    problems = _make_problems(kind, [EntryFault(str(error))])
+    try:
+        known = read_registration(lake, kind)
+        shown = tuple(problem.describe() for problem in problems)
+        _write(lake, kind, msgspec.structs.replace(known, problems=shown))
+    except ConfigError as unwritten:
+        problems += _make_problems(kind, [EntryFault(str(unwritten))])
+    return problems
+
+
+def _write(lake: Lake, kind: str, registration: Registration) -> None:
+    with LakeReader(lake).explained(lake.path(_name_file(kind))):
+        write_json_file(create_folder(lake.path("")), _name_file(kind), registration)
+
+
+def _name_file(kind: str) -> str:
+    return f"catalog-{kind}.json"
+
+
+def _make_problems(kind: str, faults: list[EntryFault]) -> list[Problem]:
+    # Whatever the order in which calls came back; what concerns all comes first.
+    faults = sorted(faults, key=lambda fault: (fault.database, fault.table, fault.reason))
+    if rest := faults[_MOST_SHOWN:]:
+        faults = [*faults[:_MOST_SHOWN], EntryFault(f"{len(rest):,} more tables have no entry")]
+    return [
+        Problem("catalog", f"{kind}: {fault.reason}", fault.database, fault.table)
+        for fault in faults
+    ]
+
+
+class _Update:
+    """The work on a catalog's entries, as far as it got."""
+
+    def __init__(
+        self, lake: Lake, catalog: Catalog, tables: Mapping[str, NamedTable], known: Registration
+    ) -> None:
+        self._lake = lake
+        self._catalog = catalog
+        self._tables = tables
+        self._home = catalog.locate(lake.path(_FOLDER))
+        self._deadline = time.monotonic() + _MOST_SECONDS
+        schemas = {address: table.schema for address, (table, _) in tables.items()}
+        self._wanted, self.faults = map_names(schemas, catalog.map_name)
+        self.entries = {(each.database, each.name): each.made_of for each in known.entries}
+        # What the catalog has, if all of it was listed.
+        self._listed: dict[EntryName, FoundEntry] | None = None
+        self._down: str | None = None
+        self._left: list[EntryName] = []
+
+    @property
+    def is_compared(self) -> bool:
+        return self._listed is not None
+
+    def run(self, *, is_full: bool) -> None:
+        """Create and replace entries, then drop those whose names are gone."""
+        if is_full:
+            self._compare()
+        made_of = {name: self._fingerprint(address) for name, address in self._wanted.items()}
+        changed = [name for name in made_of if self.entries.get(name) != made_of[name]]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+
+            def do(work: Callable[[EntryName], None], names: Iterable[EntryName]) -> None:
+                list(pool.map(partial(self._attempt, work), sorted(names)))
+
+            do(lambda name: self._put(name, made_of[name]), changed)
+            do(self._drop, [name for name in self.entries if name not in made_of])
+        if self._down is not None:
+            left = f"; the next run goes on ({len(self._left):,} entries)" if self._left else ""
+            self.faults.append(EntryFault(f"{self._down}{left}"))
+        elif self._left:
+            reason = f"took longer than {_MOST_SECONDS:.0f} s: the next run goes on with"
+            self.faults.append(EntryFault(f"{reason} {len(self._left):,} entries"))
+
+    def _compare(self) -> None:
+        """List what the catalog has; entries that are gone, or not ours any more, are not known."""
+        listed: dict[EntryName, FoundEntry] = {}
+        try:
+            databases = {database for database, _ in (*self._wanted, *self.entries)}
+            for database, properties in self._catalog.list_databases().items():
+                if OWNER in properties or database in databases:
+                    found = self._catalog.list_entries(database)
+                    listed |= {(database, name): entry for name, entry in found.items()}
+        except CatalogError as error:
+            self._down = error.reason
+            return
+        self._listed = listed
+        own = [name for name, entry in listed.items() if self._is_own(entry)]
+        self.entries = {name: self.entries.get(name, "") for name in own}
+
+    def _fingerprint(self, address: str) -> str:
+        table, version = self._tables[address]
+        parts = (self._home, address, table.id, version, table.shown_status)
+        text = repr(parts) + write_json(table.schema)
+        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+
+    def _attempt(self, work: Callable[[EntryName], None], name: EntryName) -> None:
+        """Do the work on an entry, unless the catalog is down or takes too long."""
+        if self._down is not None or time.monotonic() > self._deadline:
+            self._left.append(name)
+            return
+        try:
+            work(name)
+        except CatalogDown as error:
+            self._down = error.reason
+            self._left.append(name)
+        except CatalogError as error:
+            schema = self._tables[self._wanted[name]][0].schema if name in self._wanted else None
+            names = name if schema is None else (schema.database, schema.table)
+            self.faults.append(EntryFault(error.reason, *names))
+
+    def _put(self, name: EntryName, made_of: str) -> None:
+        address = f"{_FOLDER}/{self._wanted[name]}"
+        published = read_newest_state(LakeReader(self._lake), address)
+        if published is None:
+            raise CatalogError(f"{address} has no Delta table yet")
+        location = self._catalog.locate(self._lake.path(address))
+        schema = self._tables[self._wanted[name]][0].schema
+        entry = make_entry(name, location, schema, published[1])
+        found = self._find(name)
+        if found is None:
+            self._catalog.create(entry)
+        else:
+            self._require_own(name, found)
+            self._catalog.replace(entry, found)
+        self.entries[name] = made_of
+
+    def _drop(self, name: EntryName) -> None:
+        found = self._find(name)
+        if found is not None and self._is_own(found):
+            self._catalog.drop(name)
+        del self.entries[name]
+
+    def _find(self, name: EntryName) -> FoundEntry | None:
+        return self._catalog.find(name) if self._listed is None else self._listed.get(name)
+
+    def _is_own(self, entry: FoundEntry) -> bool:
+        """Whether an entry was made by this changefeed, for this lake."""
+        is_here = entry.location.startswith(f"{self._home}/")
+        return is_here and entry.properties.get(OWNER) == self._lake.changefeed
+
+    def _require_own(self, name: EntryName, entry: FoundEntry) -> None:
+        if self._is_own(entry):
+            return
+        there = f"{'.'.join(name)} is there already"
+        owner = entry.properties.get(OWNER)
+        if owner is None:
+            raise CatalogError(
+                f"{there}, and no changefeed made it: drop or rename it, or set database-prefix"
+            )
+        if owner != self._lake.changefeed:
+            raise CatalogError(
+                f"{there}, of changefeed {owner}: give one of the two another database-prefix"
+            )
+        raise CatalogError(
+            f"{there}, of another lake, at {entry.location}: drop it, or set database-prefix"
+        )
