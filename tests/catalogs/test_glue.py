@@ -14,8 +14,8 @@ from deltalake import DeltaTable, QueryBuilder
 from resources.catalogs import open_catalog, update_catalogs
 from tests.catalogs.conftest import REGION, GlueServer
 from tests.hostile_names import NAMES
+from tests.lake.addresses import GONE, LIFE, create, open_lake, send
 from tests.lake.canal import FEED, ddl, placed, watermark
-from tests.lake.test_publish import GONE, LIFE, create, open_lake, send
 from ticdc_assets.catalogs import read_registration, register, register_tables
 from ticdc_assets.changefeed.catalog import GlueCatalog
 from ticdc_assets.lake.advance import RecordSource, advance

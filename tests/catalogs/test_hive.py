@@ -9,8 +9,8 @@ import pytest
 from resources.catalogs import open_catalog
 from tests.catalogs.test_glue import read_ids, send_all
 from tests.hostile_names import NAMES
+from tests.lake.addresses import GONE, LIFE, create, open_lake, send
 from tests.lake.canal import ddl, watermark
-from tests.lake.test_publish import GONE, LIFE, create, open_lake, send
 from tests.servers import HOST, free_port, hive_metastore
 from ticdc_assets.catalogs import read_registration, register, register_tables
 from ticdc_assets.catalogs.entry import Catalog, FoundEntry

@@ -6,16 +6,18 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests.lake.canal import FEED, placed, row, watermark
+from ticdc_assets.events import TableSchema
 from ticdc_assets.events.written import write_json
 from ticdc_assets.lake.advance import RecordSource, advance
-from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.log.applied import read_last_snapshot, write_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.arrow import arrow_schema, make_table
 from ticdc_assets.lake.store.contracts import APPLIED
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.writer import LakeWriter
-from ticdc_assets.plan.state import State
+from ticdc_assets.plan.state import Incarnation, State
 from ticdc_assets.stream.resolved_ts import WatermarkState
 from ticdc_assets.views.asof import as_of
 
@@ -53,3 +55,26 @@ def test_a_state_may_be_any_number_of_snapshots_ago(tmp_path: Path) -> None:
     assert snapshot.versions == {"t0": 48, "t1": 49, "t2": 50}
     assert read_snapshot(reader, 60).versions == {"t0": 60, "t1": 58, "t2": 59}
     assert snapshot.state.skipped_ddls == [(7, ("d", "t", "DROP TABLE t"))]
+
+
+def test_of_two_snapshots_with_one_id_the_first_counts(tmp_path: Path) -> None:
+    location = Lake(str(tmp_path / "lake"), "f")
+    # No session: nothing here takes Spark.
+    lake = LakeSession(None, location, FEED)  # type: ignore[arg-type]
+    LakeWriter(location).create("applied", arrow_schema(APPLIED), {})
+    table = Incarnation(id="t", schema=TableSchema("d", "t", ()), created_ts=1)
+    state = State(ts=5, incarnations={"t": table})
+    written = [
+        write_snapshot(
+            lake,
+            Snapshot(),
+            state,
+            batch=1,
+            decoded_batch=1,
+            versions={"t": version},
+            watermarks={},
+            counts=(),
+        )
+        for version in (3, 4)
+    ]
+    assert [snapshot.versions for snapshot in written] == [{"t": 3}, {"t": 3}]

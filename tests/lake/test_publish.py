@@ -9,16 +9,18 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.hostile_names import NAMES
-from tests.lake.addresses import LIFE, Shown, open_lake, read_addresses, send
+from tests.lake.addresses import GONE, LIFE, Shown, create, open_lake, read_addresses, send
+from tests.lake.canal import ddl, placed, row, watermark
 from ticdc_assets.lake import publish as publishing
-from ticdc_assets.lake.advance import advance
+from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.lake.publish import publish
 from ticdc_assets.lake.store.address_log import AddressCommit
-from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.lake import Lake, LakeSession, find_folder
 from ticdc_assets.plan.state import name_address
+from ticdc_assets.protocols.message import Message
 
 
 def watch_commits(monkeypatch: pytest.MonkeyPatch, look: Callable[[AddressCommit], None]) -> None:
@@ -150,3 +152,46 @@ def test_names_that_differ_have_different_addresses() -> None:
     assert len({name_address(*name) for name in names}) == len(names)
     # TiDB compares names without case.
     assert name_address("Shop", "ORDERS") == name_address("shop", "orders")
+
+
+@pytest.mark.parametrize(
+    ("table", "folder"),
+    [
+        ("current/shop.orders-447", "current/shop.orders/447"),
+        # The second one of its name that nobody saw created.
+        ("current/shop.orders-0-2", "current/shop.orders/0-2"),
+        ("current/shop.orders-447-load-0a1b2c3d", "current/shop.orders/447-load-0a1b2c3d"),
+        ("current/shop.orders-447-load-12345678", "current/shop.orders/447-load-12345678"),
+        ("current/a_b.c.0123456789abcdef-5", "current/a_b.c.0123456789abcdef/5"),
+        # What is no incarnation, or of a lake of before there were addresses.
+        ("current/a_b.c.0123456789012345", "current/a_b.c.0123456789012345"),
+        ("current/shop-orders-447-0a1b2c3d", "current/shop-orders-447-0a1b2c3d"),
+        ("history/shop.orders-447", "history/shop.orders-447"),
+    ],
+)
+def test_an_incarnation_lies_below_the_address_of_its_first_name(table: str, folder: str) -> None:
+    assert find_folder(table) == folder
+
+
+def test_what_a_killed_run_published_is_looked_at_again_even_if_all_is_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = open_lake(tmp_path)
+    came = [create("a", 2), row("d", "a", 5, id="1"), watermark(9)]
+
+    def go_on(*messages: Message) -> None:
+        came.extend(messages)
+        sent = placed(came)
+        advance(lake, RecordSource(lambda _: sent))
+
+    def kill(_: AddressCommit) -> None:
+        raise Killed
+
+    go_on()
+    with monkeypatch.context() as patched:
+        watch_commits(patched, kill)
+        with pytest.raises(Killed):
+            go_on(ddl("d", "a", 12, "ERASE", "DROP TABLE a"), watermark(19))
+    assert read_addresses(lake) == {"a": GONE}
+    go_on(ddl("d", "a", 22, "QUERY", "RECOVER TABLE a"), watermark(29))
+    assert read_addresses(lake) == {"a": [1]}

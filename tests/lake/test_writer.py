@@ -87,9 +87,19 @@ def test_many_small_commits_make_few_files(lake: LakeSession) -> None:
     assert read(lake.location) == [("a", number) for number in range(1, 101)]
 
 
+def test_files_of_half_the_size_of_a_class_are_merged_too(lake: LakeSession) -> None:
+    reader = LakeReader(lake.location)
+    for number in range(1, 41):
+        random = [token_hex(16) for _ in range(40_000)]
+        commit_rows(lake, "t", make_rows(random, number), StageMark("ingest", number))
+    files = reader.measure(reader.open("t"))
+    assert files.size > 40 * (600 << 10)
+    assert files.number < 40
+
+
 def test_rows_of_a_large_file_are_not_written_again_with_small_ones(lake: LakeSession) -> None:
     reader = LakeReader(lake.location)
-    random = [token_hex(16) for _ in range(100_000)]
+    random = [token_hex(16) for _ in range(200_000)]
     assert commit_rows(lake, "t", make_rows(random, 0), StageMark("ingest", 1))
     (large,) = reader.list_files(reader.open("t")).paths
     for number in range(2, 50):
@@ -97,7 +107,7 @@ def test_rows_of_a_large_file_are_not_written_again_with_small_ones(lake: LakeSe
     paths = reader.list_files(reader.open("t")).paths
     assert large in paths
     assert len(paths) < 40
-    assert len(read(lake.location)) == 100_048
+    assert len(read(lake.location)) == 200_048
 
 
 def test_of_two_commits_at_once_with_one_number_only_one_takes_effect(

@@ -36,9 +36,9 @@ _AT_ONCE = 8
 
 
 class _Done(msgspec.Struct, frozen=True):
-    """The snapshot whose tables are all published."""
+    """The snapshot whose tables are all published; None while others are being published."""
 
-    snapshot_id: int
+    snapshot_id: int | None
 
 
 def publish(lake: LakeSession, last: Snapshot | None = None, before: Snapshot | None = None) -> int:
@@ -63,6 +63,9 @@ def publish(lake: LakeSession, last: Snapshot | None = None, before: Snapshot | 
     prepare = partial(_prepare, lake, last.ts, wanted)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         commits = [each for each in pool.map(prepare, sorted(addresses)) if each is not None]
+        if commits:
+            # If this run is killed, the next one compares all.
+            write_json_file(folder, _DONE_FILE, _Done(None))
         # Names that have rows come first: whoever looks meanwhile finds no table gone.
         for is_end in (False, True):
             chosen = [commit for commit in commits if commit.is_end == is_end]

@@ -176,6 +176,6 @@ def name_address(database: str, table: str) -> str:
     if all(map(_PLAIN.fullmatch, folded)):
         return ".".join(folded)
     # The hash keeps names apart that differ only in unsafe characters; a plain name has one dot.
-    exact = hashlib.sha256("\0".join(folded).encode(errors="surrogatepass")).hexdigest()[:8]
+    exact = hashlib.sha256("\0".join(folded).encode(errors="surrogatepass")).hexdigest()[:16]
     database, table = (_UNSAFE.sub("_", name).strip("_")[:40] or "x" for name in folded)
     return f"{database}.{table}.{exact}"

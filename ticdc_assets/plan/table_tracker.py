@@ -5,6 +5,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import Any
 
 from msgspec.structs import replace
@@ -134,9 +135,12 @@ class TableTracker:
 
         `is_older` says that the table existed before, with rows that nobody has seen.
         """
-        id = incarnation_id(schema.database, schema.table, start[0] if birth is None else birth)
+        born = start[0] if birth is None else birth
+        id = name = incarnation_id(schema.database, schema.table, born)
+        # Of tables that nobody saw created, several may have one name and birth.
+        others = count(2)
         while id in self.incarnations:
-            id += "-"
+            id = f"{name}-{next(others)}"
         self._begin(Incarnation(id=id, schema=schema, created_ts=start[0]), start)
         if is_older:
             self.incarnations[id] = mark_partial(self.incarnations[id], CREATE_NOT_SENT)

@@ -56,7 +56,10 @@ def write_snapshot(
     counts: Sequence[TableCounts],
     replayed_from: int | None = None,
 ) -> Snapshot:
-    """Append the snapshot that follows `before`, and return it; `versions` are the new ones."""
+    """Append the snapshot that follows `before`, and return it; `versions` are the new ones.
+
+    If another run has appended its own meanwhile, that one counts.
+    """
     snapshot_id = before.snapshot_id + 1
     state = replace(state, snapshot_id=snapshot_id)
     # A replay may find that a table never was.
@@ -87,9 +90,9 @@ def write_snapshot(
         write_json(state.watermarks),
         write_json(replace(state, watermarks=WatermarkState())) if is_whole else None,
     )
-    commit_rows(
-        lake, "applied", make_table(APPLIED, [row]), StageMark(STAGE, snapshot_id, {"ts": state.ts})
-    )
+    mark = StageMark(STAGE, snapshot_id, {"ts": state.ts})
+    if not commit_rows(lake, "applied", make_table(APPLIED, [row]), mark):
+        return read_snapshot(LakeReader(lake.location), snapshot_id)
     return Snapshot(state, batch, decoded_batch, all_versions, state_snapshot_id)
 
 

@@ -86,8 +86,8 @@ class AddressLog:
         return self._prepare(name, state, self._place(table, state.files), properties)
 
     def prepare_end(self, properties: Mapping[str, str]) -> AddressCommit | None:
-        """Prepare a commit that shows no rows any more; None at a new address."""
-        if self._version < 0:
+        """Prepare a commit that shows no rows any more; None where nothing was published."""
+        if "ticdc.table" not in self.properties:
             return None
         kept = {key: value for key, value in self.properties.items() if key.startswith("ticdc.")}
         return self._prepare(kept["ticdc.table"], self._state, (), {**kept, **properties})

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 # A current table: its address, and its incarnation's birth; before there were addresses, no dot.
-_LIFE = re.compile(r"(current/[^/]*\.[^/]*)-(\d+(?:-load-[0-9a-f]+)?)")
+_LIFE = re.compile(r"(current/[^/-]*\.[^/-]*)-(\d+(?:-\d+)?(?:-load-[0-9a-f]+)?)")
 
 
 @dataclass(frozen=True)

@@ -204,7 +204,8 @@ class LakeWriter:
             sizes = pa.table(table.get_add_actions())["size_bytes"]
             are_such = pc.and_(pc.greater_equal(sizes, least), pc.less(sizes, most))
             if (pc.sum(are_such).as_py() or 0) >= _MANY_FILES:
-                self.compact(table, most)
+                # So that any two of them fit.
+                self.compact(table, 2 * most)
 
     def restore(
         self, table: DeltaTable, version: int, commit: CommitProperties | None = None
