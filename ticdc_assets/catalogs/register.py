@@ -19,8 +19,8 @@ from ticdc_assets.catalogs.entry import OWNER, Catalog, EntryName, FoundEntry, m
 from ticdc_assets.catalogs.names import EntryFault, map_names
 from ticdc_assets.errors import CatalogDown, CatalogError, ConfigError
 from ticdc_assets.events.written import write_json
+from ticdc_assets.lake.log.named_tables import NamedTable, name_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
-from ticdc_assets.lake.publish import NamedTable, name_tables
 from ticdc_assets.lake.store.delta_log import read_newest_state
 from ticdc_assets.lake.store.json_files import read_json_file, write_json_file
 from ticdc_assets.lake.store.lake import Lake

@@ -16,6 +16,7 @@ from pyarrow import fs
 
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
+from ticdc_assets.lake.log.named_tables import NamedTable, name_tables
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.address_log import (
     COPIES,
@@ -28,7 +29,6 @@ from ticdc_assets.lake.store.delta_log import read_state
 from ticdc_assets.lake.store.json_files import read_json_file, write_json_file
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader, create_folder
-from ticdc_assets.plan.state import Incarnation, name_address
 
 _FOLDER = "current"
 _DONE_FILE = "published.json"
@@ -106,21 +106,6 @@ def _list_addresses(folder: fs.FileSystem) -> list[str]:
     names = [entry.base_name for entry in entries if "." in entry.base_name]
     logs = folder.get_file_info([f"{name}/_delta_log" for name in names])
     return [n for n, log in zip(names, logs, strict=True) if log.type is fs.FileType.Directory]
-
-
-# A table that has a name, and the Delta version that has its rows.
-NamedTable = tuple[Incarnation, int]
-
-
-def name_tables(snapshot: Snapshot) -> dict[str, NamedTable]:
-    """Return the tables of a snapshot by address; of two with one name, the younger one."""
-    found = {}
-    for table in sorted(snapshot.state.incarnations.values(), key=lambda table: table.created_ts):
-        version = snapshot.versions.get(table.id)
-        if table.status != "dropped" and version is not None and table.schema.table:
-            address = name_address(table.schema.database, table.schema.table)
-            found[address] = table, version
-    return found
 
 
 def _find_changed(known: Mapping[str, NamedTable], wanted: Mapping[str, NamedTable]) -> set[str]:
