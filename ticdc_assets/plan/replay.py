@@ -153,6 +153,7 @@ def join_replay(now: State, replayed: State, chosen: Collection[str], snapshot_i
         watermarks=now.watermarks,
         snapshot_id=snapshot_id,
         skipped_ddls=now.skipped_ddls,
+        older_ids=[],
     )
 
 

@@ -26,6 +26,7 @@ ShownStatus = Literal[Status, "partial"]
 # Many a tool ignores folders that begin with an underscore.
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_]{0,63}")
 _UNSAFE = re.compile(r"[^a-z0-9_]+")
+_UNSAFE_BEFORE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class Incarnation(Struct, frozen=True, kw_only=True):
@@ -130,6 +131,8 @@ class State(Struct, frozen=True):
     gaps: list[Gap] = []
     # The numbers of definitions up to `ts`.
     definitions: list[int] = []
+    # Only where a replay starts: the incarnations that older code named, and that keep their names.
+    older_ids: list[str] = []
 
     def has_applied(self, change: SchemaChange) -> bool:
         """Whether the windows up to this state applied a DDL that had arrived in time."""
@@ -165,6 +168,12 @@ def ddl_name(change: SchemaChange) -> DdlName:
 def incarnation_id(database: str, table: str, birth: int) -> str:
     """Name an incarnation by the address of its first name, and its birth."""
     return f"{name_address(database, table)}-{birth}"
+
+
+def older_incarnation_id(database: str, table: str, birth: int) -> str:
+    """Name an incarnation as code did before there were addresses: without a dot."""
+    exact = hashlib.sha256(f"{database}\0{table}".encode(errors="surrogatepass")).hexdigest()[:8]
+    return f"{_UNSAFE_BEFORE.sub('_', f'{database}-{table}')[:80]}-{birth}-{exact}"
 
 
 def name_address(database: str, table: str) -> str:

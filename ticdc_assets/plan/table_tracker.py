@@ -19,6 +19,7 @@ from ticdc_assets.plan.state import (
     UnknownTable,
     incarnation_id,
     mark_partial,
+    older_incarnation_id,
     stop_table,
 )
 from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, SchemaVersion, TableStep, TableWork
@@ -123,6 +124,20 @@ class TableTracker:
 
     # Names and lives
 
+    def _choose_id(self, schema: TableSchema, birth: int) -> str:
+        """Choose the id of a new incarnation; that of the same one where it is replayed."""
+        older = older_incarnation_id(schema.database, schema.table, birth)
+        while older in self.incarnations:
+            older += "-"
+        if older in self.start.older_ids:
+            return older
+        id = name = incarnation_id(schema.database, schema.table, birth)
+        # Of tables that nobody saw created, several may have one name and birth.
+        others = count(2)
+        while id in self.incarnations:
+            id = f"{name}-{next(others)}"
+        return id
+
     def create(
         self,
         schema: TableSchema,
@@ -135,12 +150,7 @@ class TableTracker:
 
         `is_older` says that the table existed before, with rows that nobody has seen.
         """
-        born = start[0] if birth is None else birth
-        id = name = incarnation_id(schema.database, schema.table, born)
-        # Of tables that nobody saw created, several may have one name and birth.
-        others = count(2)
-        while id in self.incarnations:
-            id = f"{name}-{next(others)}"
+        id = self._choose_id(schema, start[0] if birth is None else birth)
         self._begin(Incarnation(id=id, schema=schema, created_ts=start[0]), start)
         if is_older:
             self.incarnations[id] = mark_partial(self.incarnations[id], CREATE_NOT_SENT)

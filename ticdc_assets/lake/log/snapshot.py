@@ -43,10 +43,13 @@ class Snapshot:
 
 
 def decide_as(base: Snapshot, last: Snapshot) -> Snapshot:
-    """Return a snapshot from which windows skip the DDLs that people have skipped by now."""
-    return dataclasses.replace(
-        base, state=replace(base.state, skipped_ddls=last.state.skipped_ddls)
-    )
+    """Return a snapshot from which windows skip the DDLs that people have skipped by now.
+
+    Incarnations that begin after it keep the names that they have.
+    """
+    older = [id for id in last.state.incarnations if "." not in id]
+    state = replace(base.state, skipped_ddls=last.state.skipped_ddls, older_ids=older)
+    return dataclasses.replace(base, state=state)
 
 
 def decode_snapshot(rows: Sequence[Mapping[str, Any]]) -> Snapshot:
