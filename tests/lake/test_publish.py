@@ -173,7 +173,7 @@ def test_an_incarnation_lies_below_the_address_of_its_first_name(table: str, fol
     assert find_folder(table) == folder
 
 
-def test_what_a_killed_run_published_is_looked_at_again_even_if_all_is_as_before(
+def test_what_a_killed_run_published_is_compared_again_even_if_all_is_as_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = open_lake(tmp_path)

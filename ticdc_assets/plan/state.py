@@ -2,6 +2,8 @@
 
 import hashlib
 import re
+from collections.abc import Container
+from itertools import count
 from typing import Literal
 
 from msgspec import Struct
@@ -170,7 +172,24 @@ def incarnation_id(database: str, table: str, birth: int) -> str:
     return f"{name_address(database, table)}-{birth}"
 
 
-def older_incarnation_id(database: str, table: str, birth: int) -> str:
+def choose_incarnation_id(
+    schema: TableSchema, birth: int, known: Container[str], older_ids: Container[str]
+) -> str:
+    """Choose the id of an incarnation that begins; where one is replayed, that which it has."""
+    older = _name_as_before(schema.database, schema.table, birth)
+    while older in known:
+        older += "-"
+    if older in older_ids:
+        return older
+    id = name = incarnation_id(schema.database, schema.table, birth)
+    # Of tables that nobody saw created, several may have one name and birth.
+    others = count(2)
+    while id in known:
+        id = f"{name}-{next(others)}"
+    return id
+
+
+def _name_as_before(database: str, table: str, birth: int) -> str:
     """Name an incarnation as code did before there were addresses: without a dot."""
     exact = hashlib.sha256(f"{database}\0{table}".encode(errors="surrogatepass")).hexdigest()[:8]
     return f"{_UNSAFE_BEFORE.sub('_', f'{database}-{table}')[:80]}-{birth}-{exact}"

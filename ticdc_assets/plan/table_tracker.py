@@ -5,7 +5,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import count
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,9 +16,8 @@ from ticdc_assets.plan.state import (
     Status,
     StoppedStatus,
     UnknownTable,
-    incarnation_id,
+    choose_incarnation_id,
     mark_partial,
-    older_incarnation_id,
     stop_table,
 )
 from ticdc_assets.plan.steps import Alter, ApplyRows, Exchange, SchemaVersion, TableStep, TableWork
@@ -124,20 +122,6 @@ class TableTracker:
 
     # Names and lives
 
-    def _choose_id(self, schema: TableSchema, birth: int) -> str:
-        """Choose the id of a new incarnation; that of the same one where it is replayed."""
-        older = older_incarnation_id(schema.database, schema.table, birth)
-        while older in self.incarnations:
-            older += "-"
-        if older in self.start.older_ids:
-            return older
-        id = name = incarnation_id(schema.database, schema.table, birth)
-        # Of tables that nobody saw created, several may have one name and birth.
-        others = count(2)
-        while id in self.incarnations:
-            id = f"{name}-{next(others)}"
-        return id
-
     def create(
         self,
         schema: TableSchema,
@@ -150,7 +134,8 @@ class TableTracker:
 
         `is_older` says that the table existed before, with rows that nobody has seen.
         """
-        id = self._choose_id(schema, start[0] if birth is None else birth)
+        known, older = self.incarnations, self.start.older_ids
+        id = choose_incarnation_id(schema, start[0] if birth is None else birth, known, older)
         self._begin(Incarnation(id=id, schema=schema, created_ts=start[0]), start)
         if is_older:
             self.incarnations[id] = mark_partial(self.incarnations[id], CREATE_NOT_SENT)
