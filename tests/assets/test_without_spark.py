@@ -23,7 +23,7 @@ assert SparkSession.getActiveSession() is None
 def test_a_run_over_a_few_rows_and_its_checks_start_no_spark(tmp_path: Path) -> None:
     simulation = prepare(tmp_path / "upstream", SimulationOptions(transactions=20, flush_every=20))
     list(simulation)
-    # A process of its own: here, other tests have started a session.
+    # In a new process: in this one, other tests have started a session.
     done = subprocess.run(
         [sys.executable, "-c", RUN],
         env={

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.hostile_names import NAMES
 from tests.lake.readers import open_duckdb
 from ticdc_assets.cli.engines import ENGINES, READERS
-from ticdc_assets.cli.statements import NamedTable, write_statements
+from ticdc_assets.cli.statements import ListedTable, write_statements
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.lake.store.lake import Lake
@@ -32,7 +32,7 @@ def lake_for(engine: str) -> Lake:
     return Lake(STORES.get(engine, "s3a://b/lake"), "f")
 
 
-def write(engine: str, *tables: NamedTable, lake: Lake | None = None) -> list[str]:
+def write(engine: str, *tables: ListedTable, lake: Lake | None = None) -> list[str]:
     return list(write_statements(engine, lake or lake_for(engine), tables))
 
 
@@ -50,13 +50,15 @@ hostile_texts = st.text(
 
 @cache
 def read_plain_tokens(engine: str) -> list[tuple[str, str]]:
-    return read_tokens(engine, write(engine, NamedTable("shop", "orders", ())))
+    return read_tokens(engine, write(engine, ListedTable("shop", "orders", ())))
 
 
 @settings(max_examples=25, deadline=None)
 @given(database=hostile_texts, table=hostile_texts, reason=hostile_texts)
 def test_no_name_breaks_out(database: str, table: str, reason: str) -> None:
-    hostile = NamedTable(database, table, frozenset({"columnMapping", reason}), f"paused: {reason}")
+    hostile = ListedTable(
+        database, table, frozenset({"columnMapping", reason}), f"paused: {reason}"
+    )
     address = name_address(database, table)
     schema, *rest = address.split(".")
     for name, engine in ENGINES.items():
@@ -80,7 +82,7 @@ def test_no_name_breaks_out(database: str, table: str, reason: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_table_has_its_statement(engine: str) -> None:
-    tables = [NamedTable("shop", name, frozenset()) for name in ("a", "b")]
+    tables = [ListedTable("shop", name, frozenset()) for name in ("a", "b")]
     lines = write(engine, *tables)
     made = [line for line in lines if line.endswith(";") and "current/shop." in line]
     if ENGINES[engine].table is None:
@@ -107,7 +109,7 @@ def test_every_table_has_its_statement(engine: str) -> None:
     ],
 )
 def test_a_uri_is_written_as_the_engine_does(engine: str, root: str, uri: str) -> None:
-    assert uri in "\n".join(write(engine, NamedTable("d", "t", ()), lake=Lake(root, "f")))
+    assert uri in "\n".join(write(engine, ListedTable("d", "t", ()), lake=Lake(root, "f")))
 
 
 @pytest.mark.parametrize(
@@ -123,15 +125,15 @@ def test_an_engine_that_does_not_reach_the_lake_is_an_error(
     engine: str, root: str, said: str
 ) -> None:
     with pytest.raises(ConfigError, match=r"^--for: ") as error:
-        write(engine, NamedTable("d", "t", ()), lake=Lake(root, "f"))
+        write(engine, ListedTable("d", "t", ()), lake=Lake(root, "f"))
     assert said in str(error.value)
 
 
 def test_what_an_engine_does_not_read_is_a_warning() -> None:
     tables = [
-        NamedTable("d", "t", frozenset({"timestampNtz", "deletionVectors", "typeWidening"})),
-        NamedTable("d", "u", frozenset({"variantType"}), "waiting: a DDL; has not come"),
-        NamedTable("d", "v", None),
+        ListedTable("d", "t", frozenset({"timestampNtz", "deletionVectors", "typeWidening"})),
+        ListedTable("d", "u", frozenset({"variantType"}), "waiting: a DDL; has not come"),
+        ListedTable("d", "v", None),
     ]
     lines = write("bigquery", *tables)
     assert [line for line in lines if line.startswith("-- ")][1:] == [
@@ -150,15 +152,15 @@ def test_what_an_engine_does_not_read_is_a_warning() -> None:
 
 def test_two_tables_never_get_one_name() -> None:
     taken = name_address("d", "a b").split(".")
-    other = NamedTable("d", "_".join(taken[1:]), ())
-    write("duckdb", NamedTable("d", "a b", ()), other)
+    other = ListedTable("d", "_".join(taken[1:]), ())
+    write("duckdb", ListedTable("d", "a b", ()), other)
     with pytest.raises(ConfigError, match=r"'d\.a b' and 'd\.a_b_\w+' would both be d\.a_b_"):
-        write("spark", NamedTable("d", "a b", ()), other)
+        write("spark", ListedTable("d", "a b", ()), other)
 
 
-def list_hostile() -> Iterator[NamedTable]:
+def list_hostile() -> Iterator[ListedTable]:
     for name in NAMES:
-        yield NamedTable(name, f"{name}t", ())
+        yield ListedTable(name, f"{name}t", ())
 
 
 def test_duckdb_reads_tables_of_any_name(tmp_path: Path) -> None:

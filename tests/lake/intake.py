@@ -26,7 +26,7 @@ from ticdc_assets.events import (
 )
 from ticdc_assets.lake.events import event_rows
 from ticdc_assets.lake.events.decode_folder import decode_folder
-from ticdc_assets.lake.events.decode_topic import decode_topic
+from ticdc_assets.lake.events.decode_topic import TopicDecode
 from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.raw.ingest_folder import ingest_folder
 from ticdc_assets.lake.raw.ingest_records import IngestResult, ingest_records
@@ -66,7 +66,7 @@ class Intake:
     def decode(self, since: int = 0) -> DecodeResult:
         if self.feed.transport != "storage":
             open_payloads = partial(open_claim_check_folder, self.feed)
-            return decode_topic(self.lake, open_payloads, since=since)
+            return TopicDecode(self.lake, open_payloads, since=since).finish()
         open_folder = partial(Folder, fs.LocalFileSystem(), str(self.folder))
         return decode_folder(self.lake, open_folder, self._find_schemas, since=since)
 

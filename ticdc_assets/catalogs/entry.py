@@ -9,11 +9,7 @@ from ticdc_assets.errors import CatalogError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.store.delta_log import TableState
 from ticdc_assets.rows.columns import (
-    COMMIT_TS,
-    COMMIT_TS_COMMENT,
-    INEXACT,
-    INEXACT_COMMENT,
-    list_delta_columns,
+    list_comments,
 )
 
 # The property that says whose an entry is.
@@ -71,6 +67,15 @@ class Entry:
     columns: tuple[EntryColumn, ...]
     properties: Mapping[str, str]
 
+    @property
+    def database_comment(self) -> str:
+        """What a database says of itself that is made for this entry."""
+        return f"tables of TiDB, by changefeed {self.properties[OWNER]}"
+
+    @property
+    def database_properties(self) -> Mapping[str, str]:
+        return {OWNER: self.properties[OWNER]}
+
 
 @dataclass(frozen=True)
 class FoundEntry:
@@ -119,8 +124,7 @@ class Catalog(Protocol):
 
 def make_entry(name: EntryName, location: str, schema: TableSchema, address: TableState) -> Entry:
     """Make the entry of a table from its schema and the state at its address."""
-    comments = {column.name: column.comment for column in list_delta_columns(schema)}
-    comments |= {COMMIT_TS: COMMIT_TS_COMMENT, INEXACT: INEXACT_COMMENT}
+    comments = list_comments(schema)
     columns = tuple(
         EntryColumn(field["name"], write_hive_type(field["type"]), comments.get(field["name"], ""))
         for field in json.loads(address.schema)["fields"]

@@ -21,7 +21,6 @@ from ticdc_assets.catalogs.entry import (
     DELTA_PROPERTIES,
     INPUT_FORMAT,
     OUTPUT_FORMAT,
-    OWNER,
     SERDE,
     Entry,
     EntryName,
@@ -111,8 +110,8 @@ class Glue:
     def _create_database(self, entry: Entry) -> None:
         about = {
             "Name": entry.database,
-            "Description": f"tables of TiDB, by changefeed {entry.properties[OWNER]}",
-            "Parameters": {OWNER: entry.properties[OWNER]},
+            "Description": entry.database_comment,
+            "Parameters": entry.database_properties,
         }
         # Another call of this run, or another changefeed's, may have created it.
         with suppress(self._client.exceptions.AlreadyExistsException):

@@ -18,7 +18,6 @@ from ticdc_assets.catalogs.entry import (
     DELTA_PROPERTIES,
     INPUT_FORMAT,
     OUTPUT_FORMAT,
-    OWNER,
     SERDE,
     Entry,
     EntryName,
@@ -81,8 +80,7 @@ class Hive:
             try:
                 client.get_database(entry.database)
             except ttypes.NoSuchObjectException:
-                about = f"tables of TiDB, by changefeed {entry.properties[OWNER]}"
-                own = {OWNER: entry.properties[OWNER]}
+                about, own = entry.database_comment, entry.database_properties
                 client.create_database(ttypes.Database(entry.database, about, None, own))
             client.create_table(table)
 

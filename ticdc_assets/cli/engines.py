@@ -9,6 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ticdc_assets.lake.store.sql import (
+    quote_identifier,
+    quote_standard_name,
+    quote_standard_text,
+)
+
 # The features that a table may have, by the protocol's names, and their names in the document.
 FEATURES: Mapping[str, str] = {
     "plain": "plain",
@@ -92,14 +98,6 @@ READERS: Mapping[str, Mapping[str, Reads]] = {
 }
 
 
-def _quote_double(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _quote_backtick(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _quote_bracket(name: str) -> str:
     return "[" + name.replace("]", "]]") + "]"
 
@@ -107,10 +105,6 @@ def _quote_bracket(name: str) -> str:
 def _escape_backtick(name: str) -> str:
     """Quote a name for an engine that knows escapes in it."""
     return "`" + re.sub(r"([\\`])", r"\\\1", name) + "`"
-
-
-def _quote_text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _escape_text(text: str) -> str:
@@ -140,7 +134,7 @@ class Engine:
     notes: tuple[str, ...] = ()
     # What comes after these, once.
     first: str | None = None
-    text: Callable[[str], str] = _quote_text
+    text: Callable[[str], str] = quote_standard_text
     # The schemes of object stores, as the lake writes them and as the engine does.
     schemes: Mapping[str, str] = field(default_factory=lambda: dict([_S3, _GS, _ABFS]))
     # Whether it reads folders of a disk, and the statement per table if that is another.
@@ -161,7 +155,7 @@ _STORE = "Credentials are set in the engine, and are never part of these stateme
 ENGINES: Mapping[str, Engine] = {
     "trino": Engine(
         "Trino",
-        _quote_double,
+        quote_standard_name,
         "CREATE SCHEMA IF NOT EXISTS delta.{schema}",
         "CALL delta.system.register_table(schema_name => {schema_text},"
         " table_name => {table_text}, table_location => {uri})",
@@ -173,7 +167,7 @@ ENGINES: Mapping[str, Engine] = {
     ),
     "athena": Engine(
         "Athena",
-        _quote_backtick,
+        quote_identifier,
         _DATABASE,
         "CREATE EXTERNAL TABLE IF NOT EXISTS {schema}.{table} LOCATION {uri}"
         " TBLPROPERTIES ('table_type' = 'DELTA')",
@@ -183,7 +177,7 @@ ENGINES: Mapping[str, Engine] = {
     ),
     "spark": Engine(
         "Spark 4.1 with Delta 4.4",
-        _quote_backtick,
+        quote_identifier,
         _SCHEMA,
         _REGISTER,
         ("The session needs Delta: delta-spark and its two settings", _STORE),
@@ -193,7 +187,7 @@ ENGINES: Mapping[str, Engine] = {
     ),
     "databricks": Engine(
         "Databricks",
-        _quote_backtick,
+        quote_identifier,
         _SCHEMA,
         _REGISTER,
         (
@@ -204,7 +198,7 @@ ENGINES: Mapping[str, Engine] = {
     ),
     "snowflake": Engine(
         "Snowflake",
-        _quote_double,
+        quote_standard_name,
         _SCHEMA,
         "CREATE ICEBERG TABLE IF NOT EXISTS {schema}.{table} EXTERNAL_VOLUME = ticdc_lake"
         " CATALOG = ticdc_delta BASE_LOCATION = {address} AUTO_REFRESH = TRUE",
@@ -238,7 +232,7 @@ ENGINES: Mapping[str, Engine] = {
     ),
     "duckdb": Engine(
         "DuckDB 1.5",
-        _quote_double,
+        quote_standard_name,
         _SCHEMA,
         f"{_VIEW} delta_scan({{uri}})",
         ("The extension delta is loaded by itself, or with INSTALL delta and LOAD delta",),
@@ -275,7 +269,7 @@ ENGINES: Mapping[str, Engine] = {
     ),
     "redshift": Engine(
         "Redshift",
-        _quote_double,
+        quote_standard_name,
         None,
         None,
         (

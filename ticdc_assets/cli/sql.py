@@ -7,15 +7,13 @@ from functools import partial
 from ticdc_assets.cli.output import write_data
 from ticdc_assets.cli.show import select_tables
 from ticdc_assets.cli.source import open_names
-from ticdc_assets.cli.statements import NamedTable, write_statements
+from ticdc_assets.cli.statements import ListedTable, write_statements
 from ticdc_assets.lake.store.delta_log import read_newest_state
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.state import name_address
 from ticdc_assets.views import overview
 
 _AT_ONCE = 8
-# Before the protocol named its features, this version stood for column mapping.
-_MAPPING_VERSION = 2
 
 
 def sql(options: argparse.Namespace) -> int:
@@ -30,13 +28,10 @@ def sql(options: argparse.Namespace) -> int:
     return 0
 
 
-def _make_table(reader: LakeReader, line: overview.TableOverview) -> NamedTable:
+def _make_table(reader: LakeReader, line: overview.TableOverview) -> ListedTable:
     found = read_newest_state(reader, f"current/{name_address(line.database, line.table)}")
     caution = None if line.status == "live" else f"{line.status}: {line.reason or ''}"
     if found is None:
-        return NamedTable(line.database, line.table, None, caution)
+        return ListedTable(line.database, line.table, None, caution)
     _, state = found
-    features = state.reader_features
-    if state.protocol.min_reader_version == _MAPPING_VERSION:
-        features |= {"columnMapping"}
-    return NamedTable(line.database, line.table, features, caution)
+    return ListedTable(line.database, line.table, state.reader_features, caution)

@@ -21,7 +21,7 @@ _AZURE = re.compile(r"(?P<container>[^@/]+)@(?P<account>[^./]+)\.dfs\.(?P<host>[
 
 
 @dataclass(frozen=True)
-class NamedTable:
+class ListedTable:
     """A table of the lake: its name, and what a reader of its address meets there."""
 
     database: str
@@ -36,7 +36,7 @@ class NamedTable:
         return f"{self.database}.{self.table}"
 
 
-def write_statements(name: str, lake: Lake, tables: Sequence[NamedTable]) -> Iterator[str]:
+def write_statements(name: str, lake: Lake, tables: Sequence[ListedTable]) -> Iterator[str]:
     """Yield the comments and statements for an engine."""
     engine = ENGINES[name]
     names = _choose_names(name, engine, tables)
@@ -55,7 +55,7 @@ def write_statements(name: str, lake: Lake, tables: Sequence[NamedTable]) -> Ite
             yield f"{engine.schema.format(schema=engine.quote(schema))};"
         known.add(schema)
         uri = translate(lake.address(table.database, table.table))
-        yield _show(engine, (schema, own), uri, is_on_disk="://" not in lake.root)
+        yield _show(engine, (schema, own), uri, is_on_disk=lake.is_on_disk)
 
 
 def _show(engine: Engine, names: tuple[str, str], uri: str, *, is_on_disk: bool) -> str:
@@ -78,7 +78,7 @@ def _show(engine: Engine, names: tuple[str, str], uri: str, *, is_on_disk: bool)
     return f"{shown};"
 
 
-def _describe(engine: Engine, table: NamedTable, names: tuple[str, str]) -> Iterator[str]:
+def _describe(engine: Engine, table: ListedTable, names: tuple[str, str]) -> Iterator[str]:
     """Say what whoever reads a table must know."""
     yield _make_harmless(table.name)
     if names != (table.database, table.table):
@@ -103,11 +103,11 @@ def _describe_feature(reader: str, feature: str, reads: Reads) -> str:
 
 
 def _choose_names(
-    name: str, engine: Engine, tables: Sequence[NamedTable]
-) -> Mapping[NamedTable, tuple[str, str]]:
+    name: str, engine: Engine, tables: Sequence[ListedTable]
+) -> Mapping[ListedTable, tuple[str, str]]:
     """Choose the name that each table has in an engine."""
-    found: dict[NamedTable, tuple[str, str]] = {}
-    owners: dict[tuple[str, str], NamedTable] = {}
+    found: dict[ListedTable, tuple[str, str]] = {}
+    owners: dict[tuple[str, str], ListedTable] = {}
     for table in tables:
         chosen = _choose_name(engine, table)
         folded = chosen[0].casefold(), chosen[1].casefold()
@@ -120,7 +120,7 @@ def _choose_names(
     return found
 
 
-def _choose_name(engine: Engine, table: NamedTable) -> tuple[str, str]:
+def _choose_name(engine: Engine, table: ListedTable) -> tuple[str, str]:
     if engine.any_name:
         return replace_surrogates(table.database), replace_surrogates(table.table)
     # What catalogs take of a name is what file systems take.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ticdc_assets.lake.store.sql import quote_standard_name
 from ticdc_assets.lake.store.stored_rows import StoredRows
 from ticdc_assets.reading.rows import ReadableRows
 from ticdc_assets.rows.columns import COMMIT_TS, fold_case
@@ -70,14 +71,13 @@ class StoredTable(ReadableRows):
         scanned = (connection or duckdb).from_arrow(dataset)
         if any(name != other for name, other in physical.items()):
             pairs = zip(fields, self.schema, strict=True)
-            renamed = (f"{_quote(old.name)} AS {_quote(new.name)}" for old, new in pairs)
+            renamed = (
+                f"{quote_standard_name(old.name)} AS {quote_standard_name(new.name)}"
+                for old, new in pairs
+            )
             scanned = scanned.project(", ".join(renamed))
         rest = [file for file in files if file.deleted is not None]
         if not rest:
             return scanned
         streamed = StoredTable(self.stored.with_files(rest), self.schema)
         return scanned.union(streamed.duckdb(connection))
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from operator import index
 from typing import Any, SupportsIndex
 
@@ -15,13 +15,13 @@ from ticdc_assets.changefeed.sink_uri import nearest
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
-from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.events.tso_text import describe_ts, from_datetime, parse_tso
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot, read_snapshot_names
 from ticdc_assets.lake.log.snapshot import list_valid_snapshots
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader, open_folder
 from ticdc_assets.reading.faults import naming_parameters
+from ticdc_assets.reading.moment import Dated
 from ticdc_assets.reading.table import PinnedTable
 from ticdc_assets.safe_text import quote_given
 from ticdc_assets.views.asof import AsOfView, as_of
@@ -54,7 +54,7 @@ def open_lake(
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class PinnedLake:
+class PinnedLake(Dated):
     """All tables of a changefeed at one ts, whatever is applied later."""
 
     _view: AsOfView
@@ -68,16 +68,6 @@ class PinnedLake:
     def resolved_ts(self) -> int:
         """The TSO at which all tables are what TiDB had."""
         return self._view.ts
-
-    @property
-    def moment(self) -> datetime:
-        """The time of `resolved_ts`."""
-        return to_datetime(self.resolved_ts)
-
-    @property
-    def lag(self) -> timedelta:
-        """How far `resolved_ts` lies behind now."""
-        return datetime.now(UTC) - self.moment
 
     def at(self, moment: Moment) -> "PinnedLake":
         """Open the lake at another ts."""
@@ -144,7 +134,7 @@ def _has_name(schema: TableSchema, name: TableName) -> bool:
 def _find_ts(moment: Moment) -> int:
     """Return the TSO that a caller means."""
     if isinstance(moment, SupportsIndex):
-        # Frames have whole numbers of their own.
+        # An integer of NumPy is one, too.
         return index(moment)
     try:
         if isinstance(moment, str):

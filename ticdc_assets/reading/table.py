@@ -1,20 +1,19 @@
 """One table at one ts."""
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from ticdc_assets.errors import ConfigError
-from ticdc_assets.events.tso import to_datetime
 from ticdc_assets.events.tso_text import describe_ts
 from ticdc_assets.lake.store.reader import LakeReader, format_uri
 from ticdc_assets.plan.state import Incarnation, ShownStatus
 from ticdc_assets.reading.description import TableDescription, describe_table
 from ticdc_assets.reading.faults import naming_parameters
 from ticdc_assets.reading.files import StoredTable
+from ticdc_assets.reading.moment import Dated
 from ticdc_assets.reading.rows import ReadableRows
 from ticdc_assets.reading.versions import PinnedVersions, open_versions
 from ticdc_assets.rows.columns import make_row_schema
@@ -36,7 +35,7 @@ class DeltaVersion(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class PinnedTable(ReadableRows):
+class PinnedTable(Dated, ReadableRows):
     """A table as it was at one ts, whatever happens to it later."""
 
     _view: AsOfView
@@ -71,16 +70,6 @@ class PinnedTable(ReadableRows):
         if self._table.is_stopped:
             return self._table.stopped_ts or 0
         return self._view.ts
-
-    @property
-    def moment(self) -> datetime:
-        """The time of `resolved_ts`."""
-        return to_datetime(self.resolved_ts)
-
-    @property
-    def lag(self) -> timedelta:
-        """How far `resolved_ts` lies behind now."""
-        return datetime.now(UTC) - self.moment
 
     @cached_property
     def schema(self) -> TableDescription:

@@ -77,6 +77,12 @@ def measure_decimal(delta: str) -> tuple[int, int]:
     return int(precision), int(scale)
 
 
+def list_comments(schema: TableSchema) -> dict[str, str]:
+    """Return the comments of the columns that a current table may have, by name."""
+    comments = {column.name: column.comment for column in list_delta_columns(schema)}
+    return comments | {COMMIT_TS: COMMIT_TS_COMMENT, INEXACT: INEXACT_COMMENT}
+
+
 def make_row_schema(schema: TableSchema) -> pa.Schema:
     """Return the columns of a table's rows."""
     fields = [

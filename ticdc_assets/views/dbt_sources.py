@@ -19,6 +19,7 @@ from ticdc_assets.events import TableSchema
 from ticdc_assets.key_parts import CURRENT, make_table_path
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import format_uri
+from ticdc_assets.lake.store.sql import quote_standard_text
 from ticdc_assets.plan.state import Incarnation
 from ticdc_assets.rows.columns import (
     COMMIT_TS,
@@ -108,7 +109,7 @@ class DbtSources:
         applied, tables = (
             _scan(format_uri(self.lake.path(name))) for name in ("applied", "tables")
         )
-        database, table = map(_quote_text, (schema.database, schema.table))
+        database, table = map(quote_standard_text, (schema.database, schema.table))
         return (
             "SELECT epoch_ms(coalesce(max(stopped_ts) FILTER (status IN ('paused', 'waiting')),"
             f" (SELECT max(resolved_ts) FROM {applied})) >> 18) FROM {tables}"
@@ -175,11 +176,7 @@ def _name_type(delta: str) -> str:
 
 
 def _scan(address: str) -> str:
-    return f"delta_scan({_quote_text(address)})"
-
-
-def _quote_text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return f"delta_scan({quote_standard_text(address)})"
 
 
 def _escape(text: str) -> str:

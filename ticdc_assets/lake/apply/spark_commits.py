@@ -10,11 +10,12 @@ from contextlib import contextmanager
 
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.apply.current_table import CurrentTable
-from ticdc_assets.lake.apply.table_commits import commit_table, takes_spark, write_ts
+from ticdc_assets.lake.apply.table_commits import commit_table, takes_spark
 from ticdc_assets.lake.apply.table_errors import TABLE_ERRORS, find_pause_reason
 from ticdc_assets.lake.apply.table_tasks import TableDone
 from ticdc_assets.lake.apply.written_rows import open_written
 from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.store.commits import write_ts
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.work_size import sized_for

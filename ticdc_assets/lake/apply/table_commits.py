@@ -1,7 +1,5 @@
 """Commit what tasks wrote: one commit per table, which states the ts at which its rows are true."""
 
-import json
-
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 
@@ -12,13 +10,12 @@ from ticdc_assets.lake.apply.table_features import (
     list_needed_properties,
 )
 from ticdc_assets.lake.apply.table_tasks import TableDone
+from ticdc_assets.lake.store.commits import write_ts
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
 from ticdc_assets.rows.columns import (
-    COMMIT_TS,
-    COMMIT_TS_COMMENT,
     INEXACT,
-    INEXACT_COMMENT,
+    list_comments,
     list_delta_columns,
     make_row_schema,
 )
@@ -59,11 +56,6 @@ def describe_commit(ts: int) -> CommitProperties:
     return CommitProperties(custom_metadata={"userMetadata": write_ts(ts)})
 
 
-def write_ts(ts: int) -> str:
-    """Write the ts at which the rows of a version are what TiDB had."""
-    return json.dumps({"resolved_ts": ts})
-
-
 def has_map(table: DeltaTable) -> bool:
     """Whether a current table keeps inexact values."""
     return INEXACT in (field.name for field in table.schema().fields)
@@ -71,8 +63,7 @@ def has_map(table: DeltaTable) -> bool:
 
 def make_columns(schema: TableSchema, *, with_map: bool) -> pa.Schema:
     """Return the columns of a current table with their comments."""
-    comments = {column.name: column.comment for column in list_delta_columns(schema)}
-    comments |= {COMMIT_TS: COMMIT_TS_COMMENT, INEXACT: INEXACT_COMMENT}
+    comments = list_comments(schema)
     fields = [
         field.with_metadata({"comment": comments[field.name]})
         for field in make_row_schema(schema)

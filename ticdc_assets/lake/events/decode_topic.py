@@ -137,17 +137,6 @@ class TopicDecode:
             self._decoded += part.batches
 
 
-def decode_topic(
-    lake: LakeSession,
-    open_payloads: Callable[[], PayloadStore] | None,
-    open_upstream: OpenUpstream | None = None,
-    *,
-    since: int,
-) -> DecodeResult:
-    """Decode all records in `raw` after the batch `since`."""
-    return TopicDecode(lake, open_payloads, open_upstream, since=since).finish()
-
-
 @dataclass(frozen=True)
 class _Pending:
     """Which batches are not decoded yet: those after `since`, without some."""

@@ -1,15 +1,15 @@
 """How far a history or table of changes has got, as its commits state it: read without Spark."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ticdc_assets.lake.store.commits import decode_metadata
+from ticdc_assets.lake.store.commits import Commit, decode_metadata, list_commits
 from ticdc_assets.lake.store.reader import LakeNotFound, LakeReader
 
 # One update makes a few commits at most, and maintenance a few more.
 COMMITS_TO_SEARCH = 50
-KEEP_ROWS = {"OPTIMIZE", "VACUUM START", "VACUUM END"}
+_KEEP_ROWS = {"OPTIMIZE", "VACUUM START", "VACUUM END"}
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,18 @@ def find_marked_version(reader: LakeReader, name: str) -> MarkedVersion | None:
     except LakeNotFound:
         return None
     with reader.explained(reader.location.path(name)):
-        commits = stored.history(COMMITS_TO_SEARCH)
+        return find_mark(list_commits(stored, COMMITS_TO_SEARCH), name.partition("/")[0])
+
+
+def find_mark(commits: Sequence[Commit], stage: str) -> MarkedVersion | None:
+    """Find the newest mark of a stage in the newest commits of a table, newest first."""
     has_strays = False
     for commit in commits:
-        metadata = decode_metadata(commit.get("userMetadata"))
-        if metadata.get("stage") == name.partition("/")[0]:
-            version = commit["version"] if has_strays else stored.version()
-            return MarkedVersion(version, read_mark(metadata), has_strays)
-        has_strays = has_strays or commit["operation"] not in KEEP_ROWS
+        metadata = decode_metadata(commit.metadata)
+        if metadata.get("stage") == stage:
+            version = commit.version if has_strays else commits[0].version
+            return MarkedVersion(version, _read_mark(metadata), has_strays)
+        has_strays = has_strays or commit.operation not in _KEEP_ROWS
     return None
 
 
@@ -60,6 +64,6 @@ def find_shown_version(reader: LakeReader, name: str) -> int | None:
     return None if found is None or found.has_strays else found.mark.version
 
 
-def read_mark(metadata: Mapping[str, Any]) -> UpdateMark:
+def _read_mark(metadata: Mapping[str, Any]) -> UpdateMark:
     """Read the mark in the metadata of a commit."""
     return UpdateMark(*(metadata[n] for n in ("snapshot_id", "ts", "version", "dropped_ts")))

@@ -23,13 +23,8 @@ from ticdc_assets.lake.apply.table_features import (
     read_table_detail,
 )
 from ticdc_assets.lake.history.columns import HistoryColumn, read_stored_columns
-from ticdc_assets.lake.history.marks import (
-    COMMITS_TO_SEARCH,
-    KEEP_ROWS,
-    UpdateMark,
-    read_mark,
-)
-from ticdc_assets.lake.store.commits import decode_metadata, read_newest_commits
+from ticdc_assets.lake.history.marks import COMMITS_TO_SEARCH, UpdateMark, find_mark
+from ticdc_assets.lake.store.commits import read_newest_commits
 from ticdc_assets.lake.store.data_files import WrittenFile
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
@@ -66,13 +61,8 @@ class VersionsTable(ABC):
             return
         commits = read_newest_commits(self.lake, self.name, COMMITS_TO_SEARCH)
         self._newest = commits[0].version
-        for commit in commits:
-            metadata = decode_metadata(commit.metadata)
-            if metadata.get("stage") == self.folder:
-                self.version = self._newest if not self._has_strays else commit.version
-                self.mark = read_mark(metadata)
-                return
-            self._has_strays = self._has_strays or commit.operation not in KEEP_ROWS
+        if found := find_mark(commits, self.folder):
+            self.version, self.mark, self._has_strays = found
 
     @abstractmethod
     def list_types(self, columns: Sequence[HistoryColumn]) -> Mapping[str, str]:

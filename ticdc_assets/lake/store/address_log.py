@@ -5,7 +5,6 @@ whatever else the current table has, and delta-rs writes no such commit.
 """
 
 import errno
-import json
 import os
 import secrets
 import shutil
@@ -18,6 +17,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from ticdc_assets.lake.store.commits import write_ts
 from ticdc_assets.lake.store.deletion_vector import find_vector_file, move_vector
 from ticdc_assets.lake.store.delta_log import (
     DataFile,
@@ -28,10 +28,9 @@ from ticdc_assets.lake.store.delta_log import (
 )
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader, create_folder, open_folder, open_table
-from ticdc_assets.lake.store.tables import CHECKPOINTS
+from ticdc_assets.lake.store.tables import CHECKPOINT_INTERVAL, CHECKPOINTS
 from ticdc_assets.lake.store.writer import ConcurrentCommit
 
-_CHECKPOINT_INTERVAL = 10
 # Nobody reads old versions here: snapshots name those of the current tables.
 _OWN_PROPERTIES = {**CHECKPOINTS, "delta.logRetentionDuration": "interval 7 days"}
 _LOG = "_delta_log"
@@ -136,18 +135,21 @@ def write_commit(location: Lake, commit: AddressCommit) -> None:
     with LakeReader(location).explained(path):
         folder = create_folder(path)
         folder.create_dir(_LOG)
-        is_local = "://" not in location.root
-        written = f"{_LOG}/.{commit.version:020}.{secrets.token_hex(8)}.tmp" if is_local else name
+        written = (
+            f"{_LOG}/.{commit.version:020}.{secrets.token_hex(8)}.tmp"
+            if location.is_on_disk
+            else name
+        )
         with folder.open_output_stream(written, buffer_size=len(content) + 1) as file:
             file.write(content)
-        if is_local:
+        if location.is_on_disk:
             try:
                 os.link(f"{path}/{written}", f"{path}/{name}")
             except FileExistsError:
                 raise ConcurrentCommit("another run is at work here", file=path) from None
             finally:
                 folder.delete_file(written)
-        if commit.version and not commit.version % _CHECKPOINT_INTERVAL:
+        if commit.version and not commit.version % CHECKPOINT_INTERVAL:
             table = open_table(path)
             table.create_checkpoint()
             table.cleanup_metadata()
@@ -170,7 +172,7 @@ def _copy(location: Lake, source: str, target: str) -> None:
     """Copy a file that never changes, on disk as a second name of it."""
     root = location.path("")
     with LakeReader(location).explained(target):
-        if "://" in location.root:
+        if not location.is_on_disk:
             open_folder(root).copy_file(source.removeprefix(root), target.removeprefix(root))
             return
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -204,7 +206,7 @@ def _remove(file: DataFile) -> bytes:
 
 
 def _describe_commit(properties: Mapping[str, str]) -> bytes:
-    ts = json.dumps({"resolved_ts": int(properties["ticdc.resolved_ts"])})
+    ts = write_ts(int(properties["ticdc.resolved_ts"]))
     about = {"timestamp": _now(), "operation": "PUBLISH", "operationParameters": {}}
     return _encode({"commitInfo": {**about, "userMetadata": ts}})
 

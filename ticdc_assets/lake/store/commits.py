@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from ticdc_assets.lake.store.lake import LakeSession
@@ -33,13 +34,18 @@ def read_newest_commits(lake: LakeSession, table: str, limit: int) -> list[Commi
     path = lake.path(table)
     # Spark then meets the same problem, and raises the error that callers expect.
     with suppress(DeltaError, OSError):
-        return [
-            Commit(commit["version"], commit["operation"], commit.get("userMetadata"))
-            for commit in open_table(path).history(limit)
-        ]
+        return list_commits(open_table(path), limit)
     history = lake.spark.sql(f"DESCRIBE HISTORY {delta_table(path)} LIMIT {limit}")
     rows = history.select("version", "operation", "userMetadata").collect()
     return [Commit(*row) for row in rows]
+
+
+def list_commits(table: DeltaTable, limit: int) -> list[Commit]:
+    """List the newest commits of an open table, newest first."""
+    return [
+        Commit(commit["version"], commit["operation"], commit.get("userMetadata"))
+        for commit in table.history(limit)
+    ]
 
 
 def decode_metadata(text: str | None) -> dict[str, Any]:
@@ -49,6 +55,11 @@ def decode_metadata(text: str | None) -> dict[str, Any]:
     except ValueError:
         return {}
     return metadata if isinstance(metadata, dict) else {}
+
+
+def write_ts(ts: int) -> str:
+    """Write the ts at which the rows of a version are what TiDB had."""
+    return json.dumps({"resolved_ts": ts})
 
 
 def group_by_size(

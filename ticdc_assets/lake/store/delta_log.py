@@ -17,6 +17,8 @@ from ticdc_assets.lake.store.reader import LakeReader, naming, open_parquet
 
 _FOLDER = "_delta_log"
 _NEWEST = 1 << 63
+# Before the protocol named its features, this version of it stood for column mapping.
+_MAPPING_VERSION = 2
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 # In one file, or in numbered parts.
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.[0-9]{10}\.([0-9]{10}))?\.parquet")
@@ -103,7 +105,10 @@ class TableState:
 
     @property
     def reader_features(self) -> frozenset[str]:
-        return frozenset(self.protocol.reader_features or ())
+        """What a reader has to know, by the protocol's names."""
+        features = frozenset(self.protocol.reader_features or ())
+        is_mapped = self.protocol.min_reader_version == _MAPPING_VERSION
+        return features | {"columnMapping"} if is_mapped else features
 
 
 def read_state(reader: LakeReader, table: str, version: int) -> TableState:

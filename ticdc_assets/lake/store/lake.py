@@ -32,6 +32,11 @@ class Lake:
     root: str
     changefeed: str
 
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether the lake is in a folder, and not in an object store."""
+        return "://" not in self.root
+
     def path(self, table: str) -> str:
         """Return the folder of a table, by its name in the lake."""
         folder = _UNSAFE.sub("_", self.changefeed)

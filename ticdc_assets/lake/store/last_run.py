@@ -85,12 +85,11 @@ def _end(run: LastRun, result: RunResult, reason: str | None = None) -> LastRun:
 
 def _write(lake: Lake, run: LastRun) -> None:
     """Replace the file, on disk so that nobody reads half of it."""
-    is_local = "://" not in lake.root
-    name = f"{_FILE}.new" if is_local else _FILE
+    name = f"{_FILE}.new" if lake.is_on_disk else _FILE
     try:
         folder = open_folder(lake.path(""))
         write_json_file(folder, name, run)
-        if is_local:
+        if lake.is_on_disk:
             folder.move(name, _FILE)
     except (OSError, DeltaError) as error:
         reason = f"cannot be written: {describe_error(error)}"

@@ -47,7 +47,7 @@ def locked(
     With `waiting`, wait for the other run first; `waiting` is called with a message about it.
     The run is recorded as the last one.
     """
-    if not _has_lock(lake):
+    if not lake.is_on_disk:
         with recorded(lake, command):
             yield
         return
@@ -68,7 +68,7 @@ def locked(
 
 def is_lock_wanted(lake: Lake) -> bool:
     """Return whether a run waits for the lock."""
-    if not _has_lock(lake):
+    if not lake.is_on_disk:
         return False
     with _open(lake, _WAIT_FILE) as file:
         return not _try_lock(file)
@@ -86,10 +86,6 @@ def _wait(lake: Lake, file: IO[str], waiting: Callable[[str], None]) -> bool:
                 return False
             time.sleep(_POLL_INTERVAL)
     return True
-
-
-def _has_lock(lake: Lake) -> bool:
-    return "://" not in lake.path(_LOCK_FILE)
 
 
 def _open(lake: Lake, name: str) -> IO[str]:

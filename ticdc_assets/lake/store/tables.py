@@ -11,7 +11,8 @@ from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.writer import LakeWriter
 
 # Opening a table reads the commits since its last checkpoint: after this many there is one.
-CHECKPOINTS = {"delta.checkpointInterval": "10"}
+CHECKPOINT_INTERVAL = 10
+CHECKPOINTS = {"delta.checkpointInterval": str(CHECKPOINT_INTERVAL)}
 
 
 def create_tables(lake: LakeSession) -> None:

@@ -31,6 +31,7 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.store.data_files import WrittenFile
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import choose_storage_options, format_uri, open_table
+from ticdc_assets.lake.store.sql import quote_standard_text
 from ticdc_assets.safe_text import describe_error
 
 _NTZ = frozenset(("timestampNtz",))
@@ -175,7 +176,7 @@ class LakeWriter:
 
     def replace_where(self, table: str, column: str, values: Iterable[str], rows: pa.Table) -> None:
         """Replace the rows that have one of some values in a column."""
-        listed = ", ".join(map(_quote_literal, values))
+        listed = ", ".join(map(quote_standard_text, values))
         predicate = f'"{column}" IN ({listed})'
         properties = _choose_properties(rows.schema)
         self._overwrite(table, rows, predicate=predicate, writer_properties=properties)
@@ -299,8 +300,3 @@ def _has_datetimes(columns: Iterable[pa.Field]) -> bool:
         else pa.types.is_timestamp(field.type) and field.type.tz is None
         for field in columns
     )
-
-
-def _quote_literal(text: str) -> str:
-    """Quote a text for the SQL of delta-rs, which knows no backslash escapes."""
-    return "'" + text.replace("'", "''") + "'"
