@@ -50,13 +50,13 @@ test: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the tests (several minutes)
 	$(RUN) -m pytest -n auto
 
 test-all: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the tests on all recorded data too (hours)
-	$(RUN) -m pytest -n auto --dist load -m "not soak"
+	$(RUN) -m pytest -n auto --dist load -m "not soak" -o faulthandler_timeout=0
 
 test-ui: $(INSTALLED) $(JARS) ## Test the UI in Chromium; screenshots go to artefacts/ui
 	$(RUN) -m pytest -m browser
 
 soak: $(INSTALLED) $(JARS) $(BROKER_JARS) ## Run the long random tests (hours)
-	$(RUN) -m pytest -n auto --dist load -m soak
+	$(RUN) -m pytest -n auto --dist load -m soak -o faulthandler_timeout=0
 
 check: $(INSTALLED) ## Check lint rules, format and types
 	$(RUN) -m ruff check .
