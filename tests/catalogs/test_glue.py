@@ -16,6 +16,7 @@ from tests.catalogs.conftest import REGION, GlueServer
 from tests.hostile_names import NAMES
 from tests.lake.addresses import GONE, LIFE, create, open_lake, send
 from tests.lake.canal import FEED, ddl, placed, watermark
+from tests.lake.life_of_names import Life, read_by_name
 from ticdc_assets.catalogs import read_registration, register, register_tables
 from ticdc_assets.changefeed.catalog import GlueCatalog
 from ticdc_assets.lake.advance import RecordSource, advance
@@ -68,6 +69,16 @@ def test_a_reader_by_name_sees_every_change_of_a_table_s_life(
         assert update(lake, glue) == []
         assert glue.calls == Counter()
         before = after
+
+
+def test_a_reader_by_name_sees_a_life_of_twenty_tables(tmp_path: Path, glue: GlueServer) -> None:
+    lake, life = open_lake(tmp_path), Life(2)
+    for _ in range(10):
+        contents = life.live()
+        advance(lake, life.send())
+        assert update(lake, glue) == []
+        paths = (e["StorageDescriptor"]["Location"] for e in glue.list_tables().values())
+        assert read_by_name(paths) == contents
 
 
 def test_an_entry_has_what_engines_look_for(tmp_path: Path, glue: GlueServer) -> None:

@@ -1,5 +1,6 @@
 """Entries of a Hive Metastore follow their tables, and nobody else's entries are touched."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,11 @@ from typing import Any
 import pytest
 
 from resources.catalogs import open_catalog
-from tests.catalogs.test_glue import read_ids, send_all
+from tests.catalogs.test_glue import send_all
 from tests.hostile_names import NAMES
-from tests.lake.addresses import GONE, LIFE, create, open_lake, send
+from tests.lake.addresses import create, open_lake, send
 from tests.lake.canal import ddl, watermark
+from tests.lake.life_of_names import Life, read_by_name
 from tests.servers import HOST, free_port, hive_metastore
 from ticdc_assets.catalogs import read_registration, register, register_tables
 from ticdc_assets.catalogs.entry import Catalog, FoundEntry
@@ -35,25 +37,22 @@ def update(lake: LakeSession, catalog: Catalog) -> list[Problem]:
     return register_tables(lake.location, read_last_snapshot(lake), catalog)
 
 
-def show(catalog: Any, database: str) -> dict[str, list[int]]:
-    """Read the tables of a database as an engine does: from their paths."""
-    tables = catalog._client.get_table_objects_by_name(
-        database, catalog._client.get_all_tables(database)
-    )
-    shown = {}
-    for table in tables:
-        path = table.sd.serdeInfo.parameters["path"]
-        entry = {"Location": table.sd.location, "SerdeInfo": {"Parameters": {"path": path}}}
-        shown[table.tableName] = read_ids({"StorageDescriptor": entry})
-    return shown
-
-
-def test_a_reader_by_name_sees_every_change_of_a_table_s_life(tmp_path: Path, uri: str) -> None:
-    lake, catalog = open_lake(tmp_path), open_at(uri, "life_")
-    for number, (_, after) in enumerate(LIFE, 1):
-        advance(lake, send(number))
-        assert update(lake, catalog) == []
-        assert show(catalog, "life_d") == {n: ids for n, ids in after.items() if ids is not GONE}
+def test_a_reader_by_name_sees_a_life_of_twenty_tables(tmp_path: Path, uri: str) -> None:
+    lake, catalog, life = open_lake(tmp_path), open_at(uri, "twenty_"), Life(3)
+    client = catalog._client
+    for _ in range(10):
+        contents = life.live()
+        advance(lake, life.send())
+        # Hive takes few names.
+        strange = {name for name in contents if re.search(r"\W", name[1], re.ASCII)}
+        problems = update(lake, catalog)
+        assert {(problem.database, problem.table) for problem in problems} == strange
+        entries = (
+            client.get_table_objects_by_name(database, client.get_all_tables(database))
+            for database in ("twenty_d", "twenty_e")
+        )
+        found = read_by_name(e.sd.location for each in entries for e in each)
+        assert found == {name: rows for name, rows in contents.items() if name not in strange}
 
 
 def test_an_entry_has_what_engines_look_for(tmp_path: Path, uri: str) -> None:
