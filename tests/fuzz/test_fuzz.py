@@ -17,7 +17,7 @@ from tests.golden import GOLDEN
 from ticdc_assets.reference.table import ModelTable
 from ticdc_assets.stream.reading import read_topic_events
 
-FEW = 1000
+FEW = 300
 PER_CHUNK = 2000
 
 
@@ -36,7 +36,7 @@ def test_some_damaged_inputs_are_harmless(target: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("chunk", range(1, 101))
+@pytest.mark.parametrize("chunk", range(101))
 def test_many_damaged_inputs_are_harmless(chunk: int) -> None:
     campaign = Campaign()
     campaign.run_range(chunk * PER_CHUNK, (chunk + 1) * PER_CHUNK)
