@@ -181,10 +181,10 @@ def test_null_is_read_and_written_as_null(t: ColumnType) -> None:
 def test_a_huge_text_is_an_invalid_value_within_a_second(name: str, text: str) -> None:
     if name in ("char", "varchar", "var_string"):
         return
-    before = time.perf_counter()
+    before = time.thread_time()
     with suppress(InvalidValue):
         read_value(text, ColumnType(name))
-    assert time.perf_counter() - before < 0.5
+    assert time.thread_time() - before < 0.5
 
 
 FLOAT, DOUBLE = parse_type("float"), parse_type("double")
