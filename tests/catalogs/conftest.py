@@ -9,7 +9,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from tests.servers import HOST, free_port
+from tests.servers import HOST
 from ticdc_assets.catalogs.glue import Glue
 from ticdc_assets.changefeed.catalog import GlueCatalog
 
@@ -46,10 +46,10 @@ class GlueServer:
 
 @pytest.fixture(scope="session")
 def moto_url() -> Iterator[str]:
-    port = free_port()
-    server = ThreadedMotoServer(HOST, port=port, verbose=False)
+    # On a port that somebody else has meanwhile, it would never start.
+    server = ThreadedMotoServer(HOST, port=0, verbose=False)
     server.start()
-    yield f"http://{HOST}:{port}"
+    yield f"http://{HOST}:{server.get_host_and_port()[1]}"
     server.stop()
 
 

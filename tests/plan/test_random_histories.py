@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from random import Random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,6 +14,12 @@ from tests.reference.changefeeds import MANNERS, Teller, exchange, put
 from tests.reference.random_upstream import World
 from ticdc_assets.events import Event, RowChange, SchemaChange
 from ticdc_assets.reference.model import Model
+
+
+def usual(seeds: range) -> list[Any]:
+    """Let every test run have the first twelve, and `make soak` the others."""
+    rest = (pytest.param(seed, marks=pytest.mark.soak) for seed in seeds[12:])
+    return [*seeds[:12], *rest]
 
 
 class Unreadable(World):
@@ -38,7 +45,7 @@ class Unreadable(World):
 
 
 @pytest.mark.parametrize("manner", MANNERS)
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", usual(range(50)))
 def test_windows_cut_anywhere_equal_upstream(seed: int, manner: str) -> None:
     random = Random(seed)
     world = World(random)
@@ -64,7 +71,7 @@ def test_windows_cut_anywhere_equal_upstream(seed: int, manner: str) -> None:
 
 
 @pytest.mark.parametrize("manner", MANNERS)
-@pytest.mark.parametrize("seed", range(1000, 1030))
+@pytest.mark.parametrize("seed", usual(range(1000, 1030)))
 def test_late_events_are_replayed(seed: int, manner: str) -> None:
     random = Random(seed)
     world = World(random)
@@ -86,7 +93,7 @@ def test_late_events_are_replayed(seed: int, manner: str) -> None:
 
 
 @pytest.mark.parametrize("manner", ["canal", "canal-new", "storage", "storage-new"])
-@pytest.mark.parametrize("seed", range(2000, 2030))
+@pytest.mark.parametrize("seed", usual(range(2000, 2030)))
 def test_rows_without_a_commit_ts_are_applied_in_order_of_arrival(seed: int, manner: str) -> None:
     """They have milliseconds or a table version; the resolved ts is known from elsewhere."""
     random = Random(seed)
@@ -107,7 +114,7 @@ def test_rows_without_a_commit_ts_are_applied_in_order_of_arrival(seed: int, man
 
 
 @pytest.mark.parametrize("manner", MANNERS)
-@pytest.mark.parametrize("seed", range(3000, 3030))
+@pytest.mark.parametrize("seed", usual(range(3000, 3030)))
 def test_unsupported_ddls_stop_the_same_tables_as_in_the_model(seed: int, manner: str) -> None:
     random = Random(seed)
     world = Unreadable(random)
