@@ -58,7 +58,7 @@ if __name__ == "__main__":
     _, folder, *arguments = sys.argv
     task_runs.FEW_ROWS = -1
     window_work.EVENTS_PER_PART = 3
-    decode_folder._SMALL_BYTES = 0
+    decode_folder._LITTLE_WORK = 0
     task_runs.run_in_workers = lambda lake, do, bundles, kind: run_in_workers(  # type: ignore[assignment]
         lake, partial(attempt, folder, do), bundles, kind
     )

@@ -36,9 +36,12 @@ from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.plan.row_group import UndecodedFiles
 
 _UNREADABLE = "cannot read {}: the schema file of its version is missing, or its storage is down"
-# Fewer bytes than this decode faster in this process than in Spark's workers.
-_SMALL_BYTES = 16 << 20
-_MAX_BYTES_PER_TASK = 64 << 20
+# Less work than this is done faster in this process than in Spark's workers.  It is counted in
+# bytes: to open a file and to begin with it takes as long as to decode so many.
+_LITTLE_WORK = 16 << 20
+_WORK_PER_FILE = 16 << 10
+_LEAST_PER_TASK = 8 << 20
+_MOST_PER_TASK = 64 << 20
 _MAX_FILES_PER_TASK = 1000
 _MIN_TASKS = 8
 # A commit that replaces files lists their paths: a hundred thousand at most.
@@ -67,6 +70,10 @@ class _ReadyFile(NamedTuple):
     schema: str | None
     # Whether the commit removes the events of an earlier content of this path.
     replaces: bool
+
+    @property
+    def work(self) -> int:
+        return int(self.row["size"]) + _WORK_PER_FILE
 
 
 class FolderDecode:
@@ -142,7 +149,7 @@ class FolderDecode:
         replaced = [file.row["path"] for file in ready if file.replaces]
         replaced += [row["path"] for row in part.control if row["role"] == "changed schema"]
         size = sum(file.row["size"] for file in ready)
-        data = self._decode(ready, size)
+        data = self._decode(ready)
         decoded = Decoded(data, control, select_of_paths(replaced))
         if not self._commits.commit(decoded, part.batches):
             return False
@@ -150,13 +157,12 @@ class FolderDecode:
         self._bytes += size
         return True
 
-    def _decode(
-        self, ready: Sequence[_ReadyFile], size: int
-    ) -> list[EventFile] | Iterable[pa.RecordBatch]:
+    def _decode(self, ready: Sequence[_ReadyFile]) -> list[EventFile] | Iterable[pa.RecordBatch]:
         if not ready:
             return ()
-        tasks = _make_tasks(ready, size)
-        if size < _SMALL_BYTES:
+        work = sum(file.work for file in ready)
+        tasks = _make_tasks(ready, work)
+        if work < _LITTLE_WORK:
             return self._decode_files(tasks.to_batches())
         frame = self._lake.make_frame(tasks)
         last_task = tasks["task"][-1].as_py()
@@ -246,17 +252,16 @@ class FolderDecode:
         return tuple(files)
 
 
-def _make_tasks(ready: Sequence[_ReadyFile], size: int) -> pa.Table:
-    """Distribute files over tasks of a bounded number of bytes and files."""
-    max_bytes = _MAX_BYTES_PER_TASK if size >= _SMALL_BYTES else _SMALL_BYTES
-    max_bytes = min(max_bytes, max(_SMALL_BYTES, size // _MIN_TASKS))
-    task = task_files = task_bytes = 0
+def _make_tasks(ready: Sequence[_ReadyFile], work: int) -> pa.Table:
+    """Distribute files over tasks of bounded work and a bounded number of files."""
+    most = min(_MOST_PER_TASK, max(_LEAST_PER_TASK, work // _MIN_TASKS))
+    task = files = done = 0
     rows: list[tuple[Any, ...]] = []
-    for row, schema, replaces in ready:
-        is_full = task_bytes + row["size"] > max_bytes or task_files == _MAX_FILES_PER_TASK
-        if task_files and is_full:
-            task, task_files, task_bytes = task + 1, 0, 0
-        task_files, task_bytes = task_files + 1, task_bytes + row["size"]
+    for each in ready:
+        if files and (done + each.work > most or files == _MAX_FILES_PER_TASK):
+            task, files, done = task + 1, 0, 0
+        files, done = files + 1, done + each.work
+        row, schema, replaces = each
         file = (row["batch"], row["seq"], row["path"], row["version"])
         table_id = row["partition_id"] or row["table_id"]
         rows.append((task, *file, table_id, row["size"], schema, replaces))

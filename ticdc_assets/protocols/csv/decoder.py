@@ -29,7 +29,7 @@ _OPS = {op.value: op for op in Op}
 _SHORT_STRETCH = 1 << 20
 _LONG_STRETCH = 1 << 25
 # For fewer bytes the set-up of the columnar reader takes longer than the whole scan.
-_WORTHWHILE = 1 << 16
+_WORTHWHILE = 1 << 13
 # The error for a record with too many fields counts at most this many more.
 _FIELDS_TOO_MANY = 1000
 # More than a table of TiDB can have columns, with TiCDC's own fields.
