@@ -55,6 +55,22 @@ def can_widen(old: str, new: str) -> bool:
     return old == new
 
 
+def takes_new_files(steps: Iterable[ColumnChange]) -> bool:
+    """Whether files of before fit the columns only with Delta's column mapping or its widening.
+
+    Readers of Iceberg find a column by the name that it has in the files; of types, they widen
+    whole numbers, and decimals that keep their scale.
+    """
+    for step in steps:
+        match step:
+            case ColumnDropped() | ColumnRenamed():
+                return True
+            case ColumnConverted(_, old, new) if old.name == new.name == "decimal":
+                if (old.decimals or 0) != (new.decimals or 0):
+                    return True
+    return False
+
+
 def _changes_texts(old: ColumnType, new: ColumnType) -> bool:
     """Whether stored texts are of another scale: those of decimals that no type of Delta holds."""
     is_text = map_to_delta_type(new) == "string"

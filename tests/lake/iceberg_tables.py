@@ -1,0 +1,39 @@
+"""Iceberg tables of a lake, read by `pyiceberg` from nothing but a path."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.table import StaticTable
+
+from tests.lake.addresses import GONE, Shown
+from ticdc_assets.lake.store.lake import LakeSession
+
+
+def list_iceberg(lake: LakeSession) -> list[str]:
+    folders = Path(lake.path("iceberg")).glob("*/metadata/version-hint.text")
+    return sorted(hint.parents[1].name for hint in folders)
+
+
+def open_iceberg(lake: LakeSession, address: str) -> StaticTable:
+    return StaticTable.from_metadata(lake.path(f"iceberg/{address}"))
+
+
+def read_iceberg(lake: LakeSession, without: str = "") -> Shown:
+    """Read what every name has."""
+    shown: Shown = {}
+    for address in set(list_iceberg(lake)) - {without}:
+        table = open_iceberg(lake, address)
+        ids = sorted(table.scan().to_arrow()["id"].to_pylist())
+        is_gone = table.properties["ticdc.status"] == "dropped"
+        assert not (is_gone and ids)
+        shown[table.properties["ticdc.table"].removeprefix("d.")] = GONE if is_gone else ids
+    return shown
+
+
+def read_snapshots(table: StaticTable) -> Iterator[tuple[int, pa.Table]]:
+    """Read every snapshot, with the resolved ts that it states."""
+    for snapshot in table.snapshots():
+        assert snapshot.summary is not None
+        rows = table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
+        yield int(snapshot.summary["ticdc.resolved_ts"]), rows
