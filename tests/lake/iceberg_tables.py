@@ -1,13 +1,22 @@
 """Iceberg tables of a lake, read by `pyiceberg` from nothing but a path."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 from pyiceberg.table import StaticTable
+from pyspark.sql import SparkSession
 
-from tests.lake.addresses import GONE, Shown
-from ticdc_assets.lake.store.lake import LakeSession
+from tests.lake.addresses import GONE, Shown, need_none
+from tests.lake.canal import FEED
+from ticdc_assets.lake.store.lake import Lake, LakeSession
+
+
+def open_lake(folder: Path | str, *patterns: str, spark: SparkSession | None = None) -> LakeSession:
+    """Open a lake whose changefeed declares tables as Iceberg tables."""
+    feed = dataclasses.replace(FEED, iceberg=patterns)
+    return LakeSession(spark or need_none, Lake(f"{folder}/lake", FEED.id), feed)
 
 
 def list_iceberg(lake: LakeSession) -> list[str]:

@@ -1,6 +1,5 @@
 """Tables as Iceberg tables: each has the rows that its name has, and states when they were true."""
 
-import dataclasses
 import json
 import os
 from collections.abc import Callable
@@ -11,24 +10,25 @@ import pytest
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
-from tests.lake.addresses import LIFE, create, need_none, send
-from tests.lake.canal import FEED, change, ddl, placed, row, watermark
-from tests.lake.iceberg_tables import list_iceberg, open_iceberg, read_iceberg, read_snapshots
+from tests.lake.addresses import LIFE, create, send
+from tests.lake.canal import change, ddl, placed, row, watermark
+from tests.lake.iceberg_tables import (
+    list_iceberg,
+    open_iceberg,
+    open_lake,
+    read_iceberg,
+    read_snapshots,
+)
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.iceberg import table as iceberg_table
 from ticdc_assets.lake.iceberg.published import publish_iceberg, read_iceberg_problems
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
-from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.protocols.message import Message
 
 Rows = list[dict[str, Any]]
-
-
-def open_lake(folder: Path | str, *patterns: str, spark: SparkSession | None = None) -> LakeSession:
-    feed = dataclasses.replace(FEED, iceberg=patterns)
-    return LakeSession(spark or need_none, Lake(f"{folder}/lake", FEED.id), feed)
 
 
 class Stream:

@@ -12,6 +12,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
+from pyiceberg.table import StaticTable
 
 from resources.catalog import read_catalog, read_last_row
 from resources.folder_sample import find_sample
@@ -24,6 +25,7 @@ from tests.dumpling import exporter as dumpling
 from tests.golden import GOLDEN, storage_tree
 from tests.lake.addresses import LIFE, read_addresses, send
 from tests.lake.addresses import open_lake as open_addressed
+from tests.lake.iceberg_tables import open_lake as open_iceberg_lake
 from tests.made_lake import schema, write_snapshot, write_tables
 from tests.reading.made import make_lake
 from tests.servers import s3_server
@@ -280,3 +282,16 @@ def test_a_lake_is_read_by_name(server: str) -> None:
     assert table.delta().location == "s3://lakes/by name/made/current/partial"
     with pytest.raises(ConfigError, match=r"^s3a://lakes/by name/made: uri: is the folder of a"):
         open_lake("s3://lakes/by name/made")
+
+
+def test_iceberg_tables_on_s3_are_read_with_credentials_of_the_reader(server: str) -> None:
+    lake = open_iceberg_lake("s3a://lakes/iceberg", "d.*")
+    for windows in (4, 6):
+        assert advance(lake, send(windows)).applied.problems == []
+    at = {"s3.endpoint": server, "s3.region": "us-east-1"}
+    for name, ids in LIFE[5][1].items():
+        path = f"s3://lakes/iceberg/lake/f/iceberg/d.{name}"
+        table = StaticTable.from_metadata(path, at)
+        assert sorted(table.scan().to_arrow()["id"].to_pylist()) == (ids or [])
+        stated = table.metadata.model_dump_json()
+        assert not any(said in stated for said in (*ACCOUNT.values(), server))

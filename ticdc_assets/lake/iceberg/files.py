@@ -3,7 +3,6 @@
 They are reached by the lake's own file systems, so no metadata needs a credential.
 """
 
-import os
 import re
 from io import BytesIO
 from types import TracebackType
@@ -11,20 +10,12 @@ from types import TracebackType
 from pyarrow import fs
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
 
+from ticdc_assets.lake.iceberg.published import FOLDER, make_uri
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import create_folder
 
-FOLDER = "iceberg"
 # Readers take what is behind these for another part of a URI.
 _NOT_IN_A_URI = re.compile(r"[?#%]")
-
-
-def make_uri(path: str) -> str:
-    """Write a path or URI of the lake as Iceberg's readers know it; nothing in it is encoded."""
-    if "://" not in path:
-        return f"file://{os.path.abspath(path)}"
-    # Hadoop alone calls it s3a.
-    return re.sub(r"^s3a://", "s3://", path)
 
 
 def find_fault(uri: str) -> str | None:
@@ -46,7 +37,7 @@ class LakeFiles(FileIO):
     def find(self, uri: str) -> str:
         """Return the path of a file in the folder."""
         if not uri.startswith(self._home):
-            raise OSError(f"{uri} is not in {self._home}: the lake was moved")
+            raise OSError(f"{uri} is not in {self._home}")
         return uri.removeprefix(self._home)
 
     def new_input(self, location: str) -> InputFile:

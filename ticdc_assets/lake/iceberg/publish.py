@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
+from msgspec.structs import replace
 from pyarrow import fs
 
 from ticdc_assets.changefeed.table_pattern import match_table
@@ -30,39 +31,43 @@ _AT_ONCE = 8
 
 
 def publish(
-    lake: LakeSession, last: Snapshot, before: Snapshot | None, known: Published
+    lake: LakeSession,
+    snapshots: tuple[Snapshot | None, Snapshot],
+    known: Published,
+    wanted: Published,
 ) -> list[TableFault]:
-    """Publish what has changed since a snapshot was published; return what is not."""
-    location, patterns = lake.location, lake.feed.iceberg
-    files = LakeFiles(location)
+    """Publish what has changed since a snapshot was published; return what is not.
+
+    `snapshots` are one before the last, if it was read, and the last.
+    """
+    files = LakeFiles(lake.location)
+    before, last = snapshots
     tables = name_tables(last)
     there = _list_tables(files)
-    is_known = known.patterns == patterns and (known.snapshot_id or 0) <= last.snapshot_id
-    if known.snapshot_id is None or not is_known:
-        addresses = {*tables, *there}
-    else:
-        if before is None or before.snapshot_id != known.snapshot_id:
-            before = read_snapshot(LakeReader(location), known.snapshot_id)
-        was = name_tables(before)
-        addresses = {name for name in {**was, **tables} if was.get(name) != tables.get(name)}
     selected = {
         address
         for address, (table, _) in tables.items()
-        if match_table(patterns, table.schema.database, table.schema.table)
+        if match_table(wanted.patterns, table.schema.database, table.schema.table)
     }
-    addresses &= selected | there
+    changed = selected | there
+    if known.snapshot_id is not None and known.is_of(wanted):
+        if before is None or before.snapshot_id != known.snapshot_id:
+            before = read_snapshot(LakeReader(lake.location), known.snapshot_id)
+        was = name_tables(before)
+        changed = {name for name in changed if was.get(name) != tables.get(name)}
     # If this run is killed, the next one compares all.
-    write_published(location, Published(None, patterns, known.faults))
+    write_published(lake.location, replace(wanted, snapshot_id=None, faults=known.faults))
     work = _Work(lake, files, last.ts, tables, selected)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         # Names that have rows come first: whoever looks meanwhile finds no table gone.
-        found = list(pool.map(work.attempt, sorted(addresses & selected)))
-        found += pool.map(work.attempt, sorted(addresses - selected))
+        found = list(pool.map(work.attempt, sorted(changed & selected)))
+        found += pool.map(work.attempt, sorted(changed - selected))
     faults = [fault for fault in found if fault is not None]
-    kept = [each for each in known.faults if each.address in selected - addresses]
+    kept = [each for each in known.faults if each.address in selected - changed]
     is_done = all(fault.is_lasting for fault in faults)
-    done = Published(last.snapshot_id if is_done else None, patterns, (*kept, *faults))
-    write_published(location, done)
+    snapshot_id = last.snapshot_id if is_done else None
+    done = replace(wanted, snapshot_id=snapshot_id, faults=(*kept, *faults))
+    write_published(lake.location, done)
     return faults
 
 

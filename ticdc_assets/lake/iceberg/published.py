@@ -3,6 +3,8 @@
 That is in a file beside the tables.  It may be lost: then all tables are compared.
 """
 
+import os
+import re
 from collections.abc import Iterable
 
 import msgspec
@@ -35,9 +37,18 @@ class Published(msgspec.Struct, frozen=True):
 
     # None while others are being published, or if some have to be tried again.
     snapshot_id: int | None = None
-    # What the changefeed declared then.
+    # What the changefeed declared then, and where the lake was.
     patterns: tuple[str, ...] = ()
+    home: str = ""
     faults: tuple[TableFault, ...] = ()
+
+    def fits(self, wanted: "Published") -> bool:
+        """Whether the same was declared, at the same place."""
+        return (self.patterns, self.home) == (wanted.patterns, wanted.home)
+
+    def is_of(self, wanted: "Published") -> bool:
+        """Whether only tables that changed since differ; not in a lake that was restored."""
+        return self.fits(wanted) and (self.snapshot_id or 0) <= (wanted.snapshot_id or 0)
 
 
 def publish_iceberg(
@@ -47,25 +58,32 @@ def publish_iceberg(
 
     `before`, a snapshot before the last one, saves reading it again.
     """
-    patterns = lake.feed.iceberg
+    wanted = Published(last.snapshot_id, lake.feed.iceberg, make_uri(lake.path(FOLDER)))
     try:
         known = _read_known(lake.location)
-        if known is None and not patterns:
-            return []
-        known = known or Published()
-        if known.snapshot_id == last.snapshot_id and known.patterns == patterns:
+        is_done = known.fits(wanted) and known.snapshot_id == wanted.snapshot_id
+        is_unused = not wanted.patterns and not known.patterns and known.snapshot_id is not None
+        if is_done or is_unused:
             return []
         # Importing pyiceberg takes most of a second.
         from ticdc_assets.lake.iceberg.publish import publish
 
-        return make_problems(publish(lake, last, before, known))
+        return make_problems(publish(lake, (before, last), known, wanted))
     except ConfigError as error:
         return [Problem("iceberg", f"{error}; the next run goes on")]
 
 
+def make_uri(path: str) -> str:
+    """Write a path or URI of the lake as Iceberg's readers know it; nothing in it is encoded."""
+    if "://" not in path:
+        return f"file://{os.path.abspath(path)}"
+    # Hadoop alone calls it s3a.
+    return re.sub(r"^s3a://", "s3://", path)
+
+
 def remove_old_iceberg(location: Lake) -> None:
     """Remove what no Iceberg table needs any more."""
-    if _read_known(location) is not None:
+    if _read_known(location).patterns:
         from ticdc_assets.lake.iceberg.publish import remove_old
 
         remove_old(location)
@@ -85,17 +103,16 @@ def make_problems(faults: Iterable[TableFault]) -> list[Problem]:
 
 def read_iceberg_problems(location: Lake) -> list[Problem]:
     """Return why tables have no Iceberg table, or an old one, by the last run."""
-    known = _read_known(location)
-    return [] if known is None else make_problems(known.faults)
+    return make_problems(_read_known(location).faults)
 
 
-def _read_known(location: Lake) -> Published | None:
-    """Read what was published; None if nothing ever was."""
+def _read_known(location: Lake) -> Published:
+    """Read what was published; nothing, of no snapshot, if there never was anything."""
     with LakeReader(location).explained(location.path(FOLDER)):
         folder = open_folder(location.path(""))
         name = f"{FOLDER}/{_FILE}"
         if folder.get_file_info(name).type is not fs.FileType.File:
-            return None
+            return Published(0)
         return read_json_file(folder, name, Published) or Published()
 
 

@@ -9,7 +9,8 @@ from pyiceberg.schema import Schema
 
 from ticdc_assets.lake.iceberg.columns import CannotPublish, Columns, choose_columns
 from ticdc_assets.lake.iceberg.data_files import describe_file, name_positions, write_positions
-from ticdc_assets.lake.iceberg.files import LakeFiles, find_fault, make_uri
+from ticdc_assets.lake.iceberg.files import LakeFiles, find_fault
+from ticdc_assets.lake.iceberg.published import make_uri
 from ticdc_assets.lake.iceberg.table import IcebergTable
 from ticdc_assets.lake.log.named_tables import NamedTable, describe_named, find_true_ts
 from ticdc_assets.lake.store.deletion_vector import read_deleted_rows

@@ -33,7 +33,8 @@ from pyiceberg.table.update import (
 )
 
 from ticdc_assets.lake.iceberg.columns import Columns, write_name_mapping
-from ticdc_assets.lake.iceberg.files import FOLDER, LakeFiles, make_uri, write_file
+from ticdc_assets.lake.iceberg.files import LakeFiles, write_file
+from ticdc_assets.lake.iceberg.published import FOLDER, make_uri
 from ticdc_assets.lake.iceberg.snapshots import (
     LiveFiles,
     NextSnapshot,
@@ -70,7 +71,9 @@ class IcebergTable:
         self._base: TableMetadataV2 | None = None
         if self._version:
             found = files.new_input(self._name_metadata(self._version))
-            self._base = _require_v2(FromInputFile.table_metadata(found))
+            base = _require_v2(FromInputFile.table_metadata(found))
+            # A lake that was moved begins anew: its files have other names.
+            self._base = base if base.location == self.home else None
 
     def _find_version(self) -> int:
         """Find the newest version; 0 if there is none.
