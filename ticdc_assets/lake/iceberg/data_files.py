@@ -7,7 +7,6 @@ texts.  The deleted rows of a file are a file of positions, which any reader of 
 import hashlib
 import json
 from collections.abc import Mapping
-from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -46,11 +45,10 @@ def describe_file(uri: str, file: DeltaFile, rows: int, schema: Schema) -> DataF
     stated = json.loads(file.statistics or "{}")
     least, most = stated.get("minValues", {}), stated.get("maxValues", {})
     nulls = stated.get("nullCount", {})
-    fields = {field.name: field for field in schema.fields}
     counted = {
-        fields[name].field_id: count
-        for name, count in nulls.items()
-        if name in fields and isinstance(count, int)
+        field.field_id: nulls[field.name]
+        for field in schema.fields
+        if field.field_type.is_primitive and isinstance(nulls.get(field.name), int)
     }
     lower, upper = _write_bounds(least, schema), _write_bounds(most, schema)
     is_bounded = lower.keys() & upper.keys()
@@ -83,7 +81,8 @@ def _read_bound(value: Any, type: IcebergType) -> Any:
         case IntegerType() | LongType() if isinstance(value, int):
             return value
         case DateType() if isinstance(value, str):
-            return (date.fromisoformat(value) - date(1970, 1, 1)).days
+            # Arrow knows years that Python does not.
+            return pa.scalar(value).cast(pa.date32()).cast(pa.int32()).as_py()
         case StringType() if isinstance(value, str) and len(value) <= _LONGEST_BOUND:
             return value
     return None

@@ -7,6 +7,7 @@ error, and not the rows of an earlier time.
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
@@ -54,7 +55,8 @@ def publish(
         if before is None or before.snapshot_id != known.snapshot_id:
             before = read_snapshot(LakeReader(lake.location), known.snapshot_id)
         was = name_tables(before)
-        changed = {name for name in changed if was.get(name) != tables.get(name)}
+        differing = {name for name in changed if was.get(name) != tables.get(name)}
+        changed = differing | (changed & known.unfinished)
     # If this run is killed, the next one compares all.
     write_published(lake.location, replace(wanted, snapshot_id=None, faults=known.faults))
     work = _Work(lake, files, last.ts, tables, selected)
@@ -64,10 +66,7 @@ def publish(
         found += pool.map(work.attempt, sorted(changed - selected))
     faults = [fault for fault in found if fault is not None]
     kept = [each for each in known.faults if each.address in selected - changed]
-    is_done = all(fault.is_lasting for fault in faults)
-    snapshot_id = last.snapshot_id if is_done else None
-    done = replace(wanted, snapshot_id=snapshot_id, faults=(*kept, *faults))
-    write_published(lake.location, done)
+    write_published(lake.location, replace(wanted, faults=(*kept, *faults)))
     return faults
 
 
@@ -75,15 +74,15 @@ def remove_old(location: Lake) -> None:
     """Expire the snapshots that are too old, and remove files that none needs any more."""
     files = LakeFiles(location)
     before = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
-    with LakeReader(location).explained(location.path(FOLDER)):
-        for address in _list_tables(files):
+    for address in _list_tables(files):
+        # Of one that is damaged, publishing has said so.
+        with suppress(ConfigError, OSError, ValueError):
             table = IcebergTable(location, address, files)
             table.expire()
             needed = table.list_needed()
             for entry in files.folder.get_file_info(fs.FileSelector(address, recursive=True)):
-                is_file = entry.type is fs.FileType.File and entry.base_name.count(".")
-                is_old = is_file and entry.mtime < before
-                if is_old and entry.path not in needed and entry.extension != "text":
+                is_old = entry.type is fs.FileType.File and entry.mtime < before
+                if is_old and entry.path not in needed:
                     files.folder.delete_file(entry.path)
 
 
@@ -116,10 +115,11 @@ class _Work:
         except Exception as error:
             # Whatever it is, nothing else waits for it.
             is_foreseen = isinstance(error, ConfigError | OSError)
-            text = ("" if is_foreseen else f"unexpected {type(error).__name__}: ") + (
-                describe_error(error)
+            kind = "" if is_foreseen else f"unexpected {type(error).__name__}: "
+            reason = (
+                f"{FOLDER}/{address} is not at the last snapshot, and the next run tries again;"
+                f" if that does not help, delete this folder: {kind}{describe_error(error)}"
             )
-            reason = f"{FOLDER}/{address} is not at the last snapshot; the next run goes on: {text}"
             return self._make_fault(address, reason, is_lasting=False)
         return None
 

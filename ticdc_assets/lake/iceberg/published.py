@@ -35,7 +35,7 @@ class TableFault(msgspec.Struct, frozen=True):
 class Published(msgspec.Struct, frozen=True):
     """The snapshot whose tables are all published, but for those with faults."""
 
-    # None while others are being published, or if some have to be tried again.
+    # None while others are being published.
     snapshot_id: int | None = None
     # What the changefeed declared then, and where the lake was.
     patterns: tuple[str, ...] = ()
@@ -45,6 +45,11 @@ class Published(msgspec.Struct, frozen=True):
     def fits(self, wanted: "Published") -> bool:
         """Whether the same was declared, at the same place."""
         return (self.patterns, self.home) == (wanted.patterns, wanted.home)
+
+    @property
+    def unfinished(self) -> set[str]:
+        """The addresses of tables that the next run tries again."""
+        return {fault.address for fault in self.faults if not fault.is_lasting}
 
     def is_of(self, wanted: "Published") -> bool:
         """Whether only tables that changed since differ; not in a lake that was restored."""
@@ -61,14 +66,15 @@ def publish_iceberg(
     wanted = Published(last.snapshot_id, lake.feed.iceberg, make_uri(lake.path(FOLDER)))
     try:
         known = _read_known(lake.location)
-        is_done = known.fits(wanted) and known.snapshot_id == wanted.snapshot_id
+        is_same = known.fits(wanted) and known.snapshot_id == wanted.snapshot_id
         is_unused = not wanted.patterns and not known.patterns and known.snapshot_id is not None
-        if is_done or is_unused:
+        if is_unused or (is_same and not known.unfinished):
             return []
         # Importing pyiceberg takes most of a second.
         from ticdc_assets.lake.iceberg.publish import publish
 
-        return make_problems(publish(lake, (before, last), known, wanted))
+        with LakeReader(lake.location).explained(lake.path(FOLDER)):
+            return make_problems(publish(lake, (before, last), known, wanted))
     except ConfigError as error:
         return [Problem("iceberg", f"{error}; the next run goes on")]
 

@@ -33,6 +33,7 @@ class ShownTable:
     def end(self, ts: int) -> None:
         """Show no rows: the name is gone."""
         table = self._table
+        table.finish_commit()
         if not table.exists or table.properties.get("ticdc.status") == _DROPPED:
             return
         kept = {key: text for key, text in table.properties.items() if key.startswith("ticdc.")}
@@ -43,6 +44,7 @@ class ShownTable:
     def show(self, changefeed: str, named: NamedTable, ts: int) -> None:
         """Show the rows of a table in a snapshot of a ts; raise `CannotPublish` if it cannot."""
         table, version = named
+        self._table.finish_commit()
         if fault := find_fault(self._table.home):
             raise CannotPublish(fault)
         stated, known = describe_named(changefeed, named), self._table.properties

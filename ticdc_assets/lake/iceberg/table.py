@@ -67,7 +67,9 @@ class IcebergTable:
         self._files = files
         self._folder = f"{address}/metadata"
         self.home = make_uri(location.path(f"{FOLDER}/{address}"))
-        self._version = self._find_version()
+        hinted = self._read_hint()
+        self._version = self._find_version(hinted)
+        self._is_hinted = hinted == self._version
         self._base: TableMetadataV2 | None = None
         if self._version:
             found = files.new_input(self._name_metadata(self._version))
@@ -75,16 +77,16 @@ class IcebergTable:
             # A lake that was moved begins anew: its files have other names.
             self._base = base if base.location == self.home else None
 
-    def _find_version(self) -> int:
-        """Find the newest version; 0 if there is none.
+    def _read_hint(self) -> int:
+        """Read which version is the newest; 0 if there is none."""
+        folder, path = self._files.folder, f"{self._folder}/{_HINT}"
+        if folder.get_file_info(path).type is not fs.FileType.File:
+            return 0
+        with folder.open_input_file(path) as file:
+            return int(file.read())
 
-        A run that was killed may have written one that the hint does not name.
-        """
-        version = 0
-        path = f"{self._folder}/{_HINT}"
-        if self._files.folder.get_file_info(path).type is fs.FileType.File:
-            with self._files.folder.open_input_file(path) as file:
-                version = int(file.read())
+    def _find_version(self, version: int) -> int:
+        """Find the newest version: a killed run may have written one that is not hinted at."""
         while self._files.new_input(self._name_metadata(version + 1)).exists():
             version += 1
         return version
@@ -157,7 +159,7 @@ class IcebergTable:
         )
         self._files.folder.create_dir(self._folder)
         snapshot = write_snapshot(self._files, place, live, new)
-        updates: list[TableUpdate] = [*_remove_others(base, kept)]
+        updates = _remove_others(base, kept)
         if schema.schema_id not in {each.schema_id for each in base.schemas}:
             updates.append(AddSchemaUpdate(schema=schema))
         updates += [
@@ -172,15 +174,18 @@ class IcebergTable:
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Commit properties, and no snapshot."""
         assert self._base is not None
-        self._commit(self._base, [*_remove_others(self._base, self._list_kept())], properties)
+        self._commit(self._base, _remove_others(self._base, self._list_kept()), properties)
 
-    def expire(self) -> bool:
-        """Remove snapshots that are too old; return whether there were any."""
-        base = self._base
-        if base is None or len(self._list_kept()) == len(base.snapshots):
-            return False
-        self._commit(base, [*_remove_others(base, self._list_kept())], {})
-        return True
+    def expire(self) -> None:
+        """Remove the snapshots that are too old, if there are any."""
+        base, kept = self._base, self._list_kept()
+        if base is not None and len(kept) < len(base.snapshots):
+            self._commit(base, _remove_others(base, kept), {})
+
+    def finish_commit(self) -> None:
+        """Let readers find what a run committed that was killed right after."""
+        if not self._is_hinted:
+            self._write_hint(self._version)
 
     def _commit(
         self, base: TableMetadataV2, updates: list[TableUpdate], properties: Mapping[str, str]
@@ -200,8 +205,8 @@ class IcebergTable:
         path = self._lake.path(f"{FOLDER}/{self._folder}")
         self._files.folder.create_dir(self._folder)
         write_once(self._lake, path, f"v{version}.metadata.json", content)
-        self._write_hint(version)
         self._version, self._base = version, _require_v2(done)
+        self._write_hint(version)
 
     def _write_hint(self, version: int) -> None:
         folder, path = self._files.folder, f"{self._folder}/{_HINT}"
@@ -213,10 +218,11 @@ class IcebergTable:
         folder.move(f"{path}.tmp", path)
 
     def list_needed(self) -> set[str]:
-        """List the files in the table's folder that its snapshots need, below all tables'."""
-        base = self._base
-        needed = set() if base is None else {self._name_metadata(self._version)}
-        for snapshot in () if base is None else base.snapshots:
+        """List the files that the table needs, by their paths below the folder of all tables."""
+        if self._base is None:
+            raise OSError(f"{self.home} has no table")
+        needed = {self._name_metadata(self._version), f"{self.home}/metadata/{_HINT}"}
+        for snapshot in self._base.snapshots:
             needed.add(snapshot.manifest_list)
             for manifest in snapshot.manifests(self._files):
                 needed.add(manifest.manifest_path)
