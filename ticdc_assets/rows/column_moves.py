@@ -56,17 +56,17 @@ def can_widen(old: str, new: str) -> bool:
 
 
 def takes_new_files(steps: Iterable[ColumnChange]) -> bool:
-    """Whether files of before fit the columns only with Delta's column mapping or its widening.
+    """Whether files of before have other names or types than the columns after steps.
 
-    Readers of Iceberg find a column by the name that it has in the files; of types, they widen
-    whole numbers, and decimals that keep their scale.
+    Delta maps and widens these; readers of Iceberg find columns by their names in files, and not
+    all of them widen the types there.
     """
     for step in steps:
         match step:
             case ColumnDropped() | ColumnRenamed():
                 return True
-            case ColumnConverted(_, old, new) if old.name == new.name == "decimal":
-                if (old.decimals or 0) != (new.decimals or 0):
+            case ColumnConverted(_, old, new):
+                if map_to_delta_type(old) != map_to_delta_type(new):
                     return True
     return False
 
