@@ -9,14 +9,33 @@ from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
 from tests.lake.addresses import GONE, Shown, need_none
-from tests.lake.canal import FEED
+from tests.lake.canal import FEED, placed, watermark
+from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.protocols.message import Message
 
 
 def open_lake(folder: Path | str, *patterns: str, spark: SparkSession | None = None) -> LakeSession:
     """Open a lake whose changefeed declares tables as Iceberg tables."""
     feed = dataclasses.replace(FEED, iceberg=patterns)
     return LakeSession(spark or need_none, Lake(f"{folder}/lake", FEED.id), feed)
+
+
+class Stream:
+    """A topic that grows; each window ends with a watermark, the n-th with that of n * 10 + 9."""
+
+    def __init__(self, lake: LakeSession) -> None:
+        self.lake = lake
+        self._sent: list[Message] = []
+        self._windows = 0
+
+    def send(self, *messages: Message) -> list[str]:
+        """Apply a window; return its problems."""
+        self._sent += [*messages, watermark(self._windows * 10 + 9)]
+        self._windows += 1
+        sent = placed(self._sent)
+        done = advance(self.lake, RecordSource(lambda _: sent)).applied
+        return [problem.describe() for problem in done.problems]
 
 
 def list_iceberg(lake: LakeSession) -> list[str]:

@@ -14,15 +14,16 @@ from pyspark.sql import SparkSession
 from resources.catalogs import read_catalog_problems
 from resources.patience import PatientCaller
 from tests.lake.addresses import LIFE, create, send
-from tests.lake.canal import change, ddl, placed, row, watermark
+from tests.lake.canal import change, ddl, row
 from tests.lake.iceberg_tables import (
+    Stream,
     list_iceberg,
     open_iceberg,
     open_lake,
     read_iceberg,
     read_snapshots,
 )
-from ticdc_assets.lake.advance import RecordSource, advance
+from ticdc_assets.lake.advance import advance
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.iceberg import shown_table
 from ticdc_assets.lake.iceberg import table as iceberg_table
@@ -31,27 +32,9 @@ from ticdc_assets.lake.iceberg.published import publish_iceberg, read_iceberg_pr
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.maintain import maintain
 from ticdc_assets.lake.store.delta_log import TableState
-from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.protocols.message import Message
 
 Rows = list[dict[str, Any]]
-
-
-class Stream:
-    """A topic that grows; each window ends with a watermark, the n-th with that of n * 10 + 9."""
-
-    def __init__(self, lake: LakeSession) -> None:
-        self.lake = lake
-        self._sent: list[Message] = []
-        self._windows = 0
-
-    def send(self, *messages: Message) -> list[str]:
-        """Apply a window; return its problems."""
-        self._sent += [*messages, watermark(self._windows * 10 + 9)]
-        self._windows += 1
-        sent = placed(self._sent)
-        done = advance(self.lake, RecordSource(lambda _: sent)).applied
-        return [problem.describe() for problem in done.problems]
 
 
 def test_an_iceberg_table_follows_its_name(tmp_path: Path) -> None:
