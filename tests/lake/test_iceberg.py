@@ -53,7 +53,7 @@ def test_an_iceberg_table_follows_its_name(tmp_path: Path) -> None:
                 assert seen[stated] == (after[name] or []), (name, ts)
 
 
-def test_nothing_is_published_or_imported_without_the_setting(tmp_path: Path) -> None:
+def test_nothing_is_published_without_the_setting(tmp_path: Path) -> None:
     lake = open_lake(tmp_path)
     advance(lake, send(2))
     assert not Path(lake.path("iceberg")).exists()

@@ -35,6 +35,8 @@ from ticdc_assets.dumpling.reader import read_rows
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.lake.advance import advance
+from ticdc_assets.lake.iceberg import publish as publishing
+from ticdc_assets.lake.iceberg.published import remove_old_iceberg
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.last_run import read_last_run
@@ -284,7 +286,9 @@ def test_a_lake_is_read_by_name(server: str) -> None:
         open_lake("s3://lakes/by name/made")
 
 
-def test_iceberg_tables_on_s3_are_read_with_credentials_of_the_reader(server: str) -> None:
+def test_iceberg_tables_on_s3_are_read_with_credentials_of_the_reader(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake = open_iceberg_lake("s3a://lakes/iceberg", "d.*")
     for windows in (4, 6):
         assert advance(lake, send(windows)).applied.problems == []
@@ -295,3 +299,13 @@ def test_iceberg_tables_on_s3_are_read_with_credentials_of_the_reader(server: st
         assert sorted(table.scan().to_arrow()["id"].to_pylist()) == (ids or [])
         stated = table.metadata.model_dump_json()
         assert not any(said in stated for said in (*ACCOUNT.values(), server))
+    # A week later, what is needed remains.
+    monkeypatch.setattr(publishing, "KEPT_DAYS", -1)
+    remove_old_iceberg(lake.location)
+    table = StaticTable.from_metadata("s3://lakes/iceberg/lake/f/iceberg/d.c", at)
+    assert [table.scan(snapshot_id=each.snapshot_id).to_arrow() for each in table.snapshots()]
+    # Those that are not declared any more are gone.
+    assert advance(open_iceberg_lake("s3a://lakes/iceberg"), send(6)).applied.problems == []
+    client = boto3.client("s3", endpoint_url=server, region_name="us-east-1")
+    left = client.list_objects_v2(Bucket="lakes", Prefix="iceberg/lake/f/iceberg/")["Contents"]
+    assert [each["Key"] for each in left] == ["iceberg/lake/f/iceberg/published.json"]
