@@ -5,14 +5,10 @@ They have the rows of the Delta versions that they state, which `golden_readers`
 
 import dataclasses
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
-from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 
-from tests.lake.iceberg_tables import list_iceberg, open_iceberg
+from tests.lake.iceberg_tables import list_iceberg, open_iceberg, read_snapshots, read_with_duckdb
 from tests.lake.readers import list_lines
 from ticdc_assets.lake.iceberg.published import publish_iceberg
 from ticdc_assets.lake.log.applied import read_last_snapshot
@@ -21,8 +17,6 @@ from ticdc_assets.lake.store.delta_log import read_state
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
-
-_EXTENSIONS = ("avro", "iceberg")
 
 
 def keep_iceberg(lake: LakeSession) -> LakeSession:
@@ -50,13 +44,11 @@ def compare_iceberg(lake: LakeSession) -> int:
 
 def _compare_table(lake: LakeSession, address: str) -> int:
     table = open_iceberg(lake, address)
-    for snapshot in table.snapshots():
-        rows = table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
+    for snapshot, (_, rows) in zip(table.snapshots(), read_snapshots(table), strict=True):
         assert snapshot.summary is not None
         expected = _read_stated(lake, {**snapshot.summary.additional_properties}, rows.schema)
         assert list_lines(rows, rows.schema) == expected, (address, snapshot)
     newest = read_with_duckdb(lake.path(f"iceberg/{address}"))
-    assert newest.column_names == rows.column_names
     assert list_lines(newest, rows.schema) == expected, address
     return len(table.snapshots())
 
@@ -76,18 +68,3 @@ def _fill(block: Mapping[str, pa.Array], schema: pa.Schema) -> pa.Table:
     """Return a block with all columns, in their types."""
     nothing = pa.nulls(len(next(iter(block.values()))))
     return pa.Table.from_pydict({f.name: block.get(f.name, nothing) for f in schema}).cast(schema)
-
-
-def read_with_duckdb(path: str) -> pa.Table:
-    with _open_duckdb().cursor() as cursor:
-        cursor.execute("SET TimeZone = 'UTC'")
-        return cursor.execute("SELECT * FROM iceberg_scan(?)", [path]).to_arrow_table()
-
-
-@cache
-def _open_duckdb() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    for name in _EXTENSIONS:
-        (extension,) = Path(str(files(f"duckdb_extension_{name}"))).glob(f"extensions/*/{name}.*")
-        connection.execute(f"LOAD '{extension}'")
-    return connection

@@ -2,14 +2,18 @@
 
 import dataclasses
 from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
 from tests.lake.addresses import GONE, Shown, need_none
 from tests.lake.canal import FEED, placed, watermark
+from tests.lake.readers import list_lines
 from ticdc_assets.lake.advance import RecordSource, advance
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.protocols.message import Message
@@ -60,8 +64,30 @@ def read_iceberg(lake: LakeSession, without: str = "") -> Shown:
 
 
 def read_snapshots(table: StaticTable) -> Iterator[tuple[int, pa.Table]]:
-    """Read every snapshot, with the resolved ts that it states."""
+    """Read every snapshot, with the resolved ts that it states; DuckDB reads the same."""
     for snapshot in table.snapshots():
         assert snapshot.summary is not None
         rows = table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
+        others = read_with_duckdb(table.metadata_location, snapshot.snapshot_id)
+        assert others.column_names == rows.column_names
+        assert list_lines(others, rows.schema) == list_lines(rows, rows.schema)
         yield int(snapshot.summary["ticdc.resolved_ts"]), rows
+
+
+def read_with_duckdb(path: str, snapshot_id: int | None = None) -> pa.Table:
+    """Read the table in a folder, or of a metadata file, by default its newest snapshot."""
+    chosen = "" if snapshot_id is None else f", snapshot_from_id := {snapshot_id}"
+    with _open_duckdb().cursor() as cursor:
+        cursor.execute("SET TimeZone = 'UTC'")
+        scan = f"SELECT * FROM iceberg_scan(?{chosen})"
+        return cursor.execute(scan, [path]).to_arrow_table()
+
+
+@cache
+def _open_duckdb() -> duckdb.DuckDBPyConnection:
+    """Open a database that reads Iceberg, once: loading extensions takes longer than a table."""
+    connection = duckdb.connect()
+    for name in ("avro", "iceberg"):
+        (extension,) = Path(str(files(f"duckdb_extension_{name}"))).glob(f"extensions/*/{name}.*")
+        connection.execute(f"LOAD '{extension}'")
+    return connection

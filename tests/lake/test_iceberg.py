@@ -214,8 +214,11 @@ def test_an_error_is_reported_and_the_next_run_goes_on(tmp_path: Path) -> None:
     assert (said.database, said.table, said.data_may_differ) == ("d", "c", False)
     assert read_iceberg(lake, without="d.c") == {"a": [], "b": LIFE[5][1]["b"]}
     assert read_iceberg_problems(lake.location) == [said]
+    # Without a hint, the newest version is found in the folder.
     hint.unlink()
+    (hint.parent / "v1.metadata.json").rename(hint.parent / "v5.metadata.json")
     assert advance(lake, send(6)).applied.problems == []
+    assert hint.read_text() == "6"
     assert read_iceberg(lake) == LIFE[5][1]
     assert read_iceberg_problems(lake.location) == []
 

@@ -74,6 +74,9 @@ def maintain(
 ) -> MaintainResult:
     """Compact, vacuum and expire a lake at its last snapshot."""
     check_days(retain_days, expire_days)
+    if retain_days is not None:
+        # Snapshots that name files leave before these do.
+        remove_old_iceberg(lake.location)
     maintenance = _Maintenance(lake, applied, retain_days, min_files)
     expired = 0 if expire_days is None else _expire(lake, applied, expire_days)
     writer = LakeWriter(lake.location)
@@ -85,7 +88,6 @@ def maintain(
     if retain_days is not None:
         _remove_killed_loads(maintenance.reader, retain_days)
         remove_old_copies(lake.location, _now() - timedelta(days=retain_days))
-        remove_old_iceberg(lake.location)
     return MaintainResult(
         compacted=sum(compacted for compacted, _, _ in files),
         files_before=sum(before for _, before, _ in files),

@@ -8,6 +8,7 @@
 A commit is a new file, written last: whoever opens the table once sees all of it or nothing.
 """
 
+import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -51,6 +52,7 @@ _KEPT_MS = KEPT_DAYS * 24 * 3600 * 1000
 _MOST_SNAPSHOTS = 1_000
 _MOST_METADATA_FILES = 100
 _HINT = "version-hint.text"
+_METADATA = re.compile(r"v([0-9]+)\.metadata\.json")
 _OWN_PROPERTIES = {
     # Who expires snapshots or drops the table must not remove the files of Delta tables.
     "gc.enabled": "false",
@@ -69,7 +71,7 @@ class IcebergTable:
         self.home = make_uri(location.path(f"{FOLDER}/{address}"))
         hinted = self._read_hint()
         self._version = self._find_version(hinted)
-        self._is_hinted = hinted == self._version
+        self._is_hinted = (hinted or 0) == self._version
         self._base: TableMetadataV2 | None = None
         if self._version:
             found = files.new_input(self._name_metadata(self._version))
@@ -77,16 +79,21 @@ class IcebergTable:
             # A lake that was moved begins anew: its files have other names.
             self._base = base if base.location == self.home else None
 
-    def _read_hint(self) -> int:
-        """Read which version is the newest; 0 if there is none."""
+    def _read_hint(self) -> int | None:
+        """Read which version is the newest; None if nothing says so."""
         folder, path = self._files.folder, f"{self._folder}/{_HINT}"
         if folder.get_file_info(path).type is not fs.FileType.File:
-            return 0
+            return None
         with folder.open_input_file(path) as file:
             return int(file.read())
 
-    def _find_version(self, version: int) -> int:
+    def _find_version(self, hinted: int | None) -> int:
         """Find the newest version: a killed run may have written one that is not hinted at."""
+        if hinted is None:
+            selected = fs.FileSelector(self._folder, allow_not_found=True)
+            names = (each.base_name for each in self._files.folder.get_file_info(selected))
+            return max((int(n[1]) for name in names if (n := _METADATA.fullmatch(name))), default=0)
+        version = hinted
         while self._files.new_input(self._name_metadata(version + 1)).exists():
             version += 1
         return version
