@@ -38,7 +38,7 @@ Rows = list[dict[str, Any]]
 
 
 def test_an_iceberg_table_follows_its_name(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path, "d.*")
+    lake = open_lake(tmp_path / "a b's é+&", "d.*")
     for number, (_, after) in enumerate(LIFE, 1):
         assert advance(lake, send(number)).applied.problems == []
         assert read_iceberg(lake) == after, number
