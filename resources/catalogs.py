@@ -11,6 +11,7 @@ from ticdc_assets.catalogs import Catalog, read_registration, record_failure, re
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.catalog import CatalogSettings, GlueCatalog, HiveCatalog
 from ticdc_assets.errors import ConfigError
+from ticdc_assets.lake.iceberg.published import read_iceberg_problems
 from ticdc_assets.lake.log.applied_files import read_existing_snapshot
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
@@ -95,14 +96,20 @@ def update_catalogs(lake: Lake, feed: Changefeed) -> list[Problem]:
 def read_catalog_problems(
     feeds: Iterable[Changefeed], root: str, caller: PatientCaller
 ) -> dict[str, list[str]]:
-    """Return what the last run found in the catalogs of several changefeeds; no error is raised."""
+    """Return what the last run found in the catalogs of several changefeeds; no error is raised.
+
+    Iceberg tables that are not there, or not up to date, count as such.
+    """
 
     def read(feed: Changefeed) -> list[str]:
         lake = Lake(root, feed.id)
         found = (read_registration(lake, settings.kind) for settings in feed.catalogs)
-        return [problem for registration in found for problem in registration.problems]
+        registered = [problem for registration in found for problem in registration.problems]
+        iceberg = read_iceberg_problems(lake) if feed.iceberg else []
+        return [*registered, *(problem.describe() for problem in iceberg)]
 
-    calls = {("catalogs", feed.id): partial(read, feed) for feed in feeds if feed.catalogs}
+    declared = (feed for feed in feeds if feed.catalogs or feed.iceberg)
+    calls = {("catalogs", feed.id): partial(read, feed) for feed in declared}
     return {
         id: [str(found)] if isinstance(found, ConfigError) else found
         for (_, id), found in caller.call_all(calls).items()

@@ -221,7 +221,7 @@ def test_what_one_window_reads_of_topics(tmp_path: Path) -> None:
     assert (stated.max_records, stated.max_bytes) == (10, 4096)
 
 
-@pytest.mark.parametrize("name", ["history", "changes"])
+@pytest.mark.parametrize("name", ["history", "changes", "iceberg"])
 def test_the_tables_with_a_history_or_changes_are_listed_as_in_a_filter(
     declare: Callable[..., Changefeed], name: str
 ) -> None:

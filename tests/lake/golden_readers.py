@@ -19,6 +19,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from tests.lake.golden_iceberg import compare_iceberg
 from tests.lake.readers import READERS, list_lines
 from ticdc_assets.cli import engines
 from ticdc_assets.lake.apply import table_features
@@ -63,6 +64,7 @@ def compare_readers(lake: LakeSession) -> list[Unopened]:
         _compare_by_name(lake, by_name.table((table.schema.database, table.schema.table)))
         return _compare_table(lake, table, versions[table.id], causes[table.id])
 
+    assert compare_iceberg(lake)
     assert _list_shown(lake) == {_find_address(t): t.id for t in shown.tables() if t.id in versions}
     with ThreadPoolExecutor(_THREADS) as pool:
         return [found for each in pool.map(compare_table, tables) for found in each]

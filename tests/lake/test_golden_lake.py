@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from tests.golden import datasets, find_folder, meta, open_lines, released_datasets
 from tests.lake.golden_histories import compare_histories, keep_histories
+from tests.lake.golden_iceberg import compare_iceberg, keep_iceberg
 from tests.lake.golden_runs import (
     GoldenLake,
     advance_in_windows,
@@ -47,6 +48,7 @@ def test_the_lake_is_what_tidb_had(spark: SparkSession, tmp_path: Path, dataset:
     random = Random(crc32(dataset.encode()))
     golden = GoldenLake(spark, tmp_path, dataset)
     keep_histories(golden, "shop.orders")
+    golden.lake = keep_iceberg(golden.lake)
     apply_dataset(golden, random, 1, 1)
     assert compare_histories(golden) == len(list_truth_points(dataset))
     between = find_unapplied(golden)
@@ -57,6 +59,7 @@ def test_the_lake_is_what_tidb_had(spark: SparkSession, tmp_path: Path, dataset:
     # Other files with the same rows.
     assert maintain(golden.lake, read_last_snapshot(golden.lake), min_files=2).compacted
     compare(golden, list_truth_points(dataset)[-1])
+    assert compare_iceberg(golden.lake) > len(golden.as_of(None).tables())
 
 
 @pytest.mark.all_golden

@@ -12,6 +12,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
+from pyiceberg.table import StaticTable
 
 from resources.catalog import read_catalog, read_last_row
 from resources.folder_sample import find_sample
@@ -24,6 +25,7 @@ from tests.dumpling import exporter as dumpling
 from tests.golden import GOLDEN, storage_tree
 from tests.lake.addresses import LIFE, read_addresses, send
 from tests.lake.addresses import open_lake as open_addressed
+from tests.lake.iceberg_tables import open_lake as open_iceberg_lake
 from tests.made_lake import schema, write_snapshot, write_tables
 from tests.reading.made import make_lake
 from tests.servers import s3_server
@@ -33,6 +35,8 @@ from ticdc_assets.dumpling.reader import read_rows
 from ticdc_assets.errors import ConfigError
 from ticdc_assets.events import Column, ColumnType, TableSchema
 from ticdc_assets.lake.advance import advance
+from ticdc_assets.lake.iceberg import publish as publishing
+from ticdc_assets.lake.iceberg.published import remove_old_iceberg
 from ticdc_assets.lake.store.delta_log import count_rows
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.last_run import read_last_run
@@ -280,3 +284,28 @@ def test_a_lake_is_read_by_name(server: str) -> None:
     assert table.delta().location == "s3://lakes/by name/made/current/partial"
     with pytest.raises(ConfigError, match=r"^s3a://lakes/by name/made: uri: is the folder of a"):
         open_lake("s3://lakes/by name/made")
+
+
+def test_iceberg_tables_on_s3_are_read_with_credentials_of_the_reader(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = open_iceberg_lake("s3a://lakes/iceberg", "d.*")
+    for windows in (4, 6):
+        assert advance(lake, send(windows)).applied.problems == []
+    at = {"s3.endpoint": server, "s3.region": "us-east-1"}
+    for name, ids in LIFE[5][1].items():
+        path = f"s3://lakes/iceberg/lake/f/iceberg/d.{name}"
+        table = StaticTable.from_metadata(path, at)
+        assert sorted(table.scan().to_arrow()["id"].to_pylist()) == (ids or [])
+        stated = table.metadata.model_dump_json()
+        assert not any(said in stated for said in (*ACCOUNT.values(), server))
+    # A week later, what is needed remains.
+    monkeypatch.setattr(publishing, "KEPT_DAYS", -1)
+    remove_old_iceberg(lake.location)
+    table = StaticTable.from_metadata("s3://lakes/iceberg/lake/f/iceberg/d.c", at)
+    assert [table.scan(snapshot_id=each.snapshot_id).to_arrow() for each in table.snapshots()]
+    # Those that are not declared any more are gone.
+    assert advance(open_iceberg_lake("s3a://lakes/iceberg"), send(6)).applied.problems == []
+    client = boto3.client("s3", endpoint_url=server, region_name="us-east-1")
+    left = client.list_objects_v2(Bucket="lakes", Prefix="iceberg/lake/f/iceberg/")["Contents"]
+    assert [each["Key"] for each in left] == ["iceberg/lake/f/iceberg/published.json"]

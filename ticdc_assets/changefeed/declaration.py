@@ -115,6 +115,7 @@ class Changefeed:
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     history: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
+    iceberg: tuple[str, ...] = ()
     flush_interval: float = 5.0
     # The changefeed's own, where its owner declares it.
     start_ts: int | None = None

@@ -42,6 +42,7 @@ _NAMES = (
     "start-ts",
     "history",
     "changes",
+    "iceberg",
     "start",
     "max-records",
     "max-bytes",
@@ -78,9 +79,11 @@ class OwnSettings(TypedDict):
     default_collation: str | None
     server_version: ServerVersion | None
     keys: dict[str, tuple[str, ...]]
-    # Patterns of the tables whose history is kept, and of those whose changes are.
+    # Patterns of the tables whose history is kept, of those whose changes are, and of those that
+    # are Iceberg tables, too.
     history: tuple[str, ...]
     changes: tuple[str, ...]
+    iceberg: tuple[str, ...]
     # The changefeed's own.
     start_ts: int | None
     upstream: Upstream | None
@@ -147,6 +150,7 @@ class ChangefeedEntry:
             keys=self._keys(),
             history=self._patterns("history"),
             changes=self._patterns("changes"),
+            iceberg=self._patterns("iceberg"),
             start_ts=self._limit("start-ts", 1) if "start-ts" in self._content else None,
             upstream=self._upstream(),
             catalogs=self._catalogs(),

@@ -13,6 +13,7 @@ from ticdc_assets.lake.events.decode_topic import TopicDecode
 from ticdc_assets.lake.events.decode_workers import FolderReader
 from ticdc_assets.lake.events.event_commits import DecodeResult
 from ticdc_assets.lake.history.update import update_histories
+from ticdc_assets.lake.iceberg.published import publish_iceberg
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.names import read_names
 from ticdc_assets.lake.log.schema_history import SchemasFor
@@ -127,7 +128,7 @@ def advance(
                 progress=None if progress is None else lambda n, of: progress("apply", n, of),
             )
             applied = _update_histories(lake, applied, progress)
-        publish(lake, applied.snapshot, before)
+        applied = _publish(lake, applied, before)
     if decoded.quarantined or applied.quarantined:
         faults = _describe_faults(LakeReader(lake.location), before)
         applied = replace(applied, problems=[*faults, *applied.problems])
@@ -181,8 +182,13 @@ def replay_tables(
         progress=lambda count, of: progress("replay", count, of),
     )
     done = _update_histories(lake, done, progress)
-    publish(lake, done.snapshot, applied)
-    return done
+    return _publish(lake, done, applied)
+
+
+def _publish(lake: LakeSession, applied: ApplyResult, before: Snapshot) -> ApplyResult:
+    publish(lake, applied.snapshot, before)
+    problems = publish_iceberg(lake, applied.snapshot, before)
+    return replace(applied, problems=[*applied.problems, *problems])
 
 
 def _update_histories(

@@ -27,7 +27,8 @@ from ticdc_assets.errors import ConfigError
 from ticdc_assets.lake.apply.current_table import CurrentTable
 from ticdc_assets.lake.history.changes_table import ChangesTable
 from ticdc_assets.lake.history.history_table import HistoryTable
-from ticdc_assets.lake.log.applied import write_snapshot
+from ticdc_assets.lake.iceberg.published import publish_iceberg, remove_old_iceberg
+from ticdc_assets.lake.log.applied import read_last_snapshot, write_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.loads import read_loads
 from ticdc_assets.lake.log.schema_history import write_tables
@@ -73,6 +74,9 @@ def maintain(
 ) -> MaintainResult:
     """Compact, vacuum and expire a lake at its last snapshot."""
     check_days(retain_days, expire_days)
+    if retain_days is not None:
+        # Snapshots that name files leave before these do.
+        remove_old_iceberg(lake.location)
     maintenance = _Maintenance(lake, applied, retain_days, min_files)
     expired = 0 if expire_days is None else _expire(lake, applied, expire_days)
     writer = LakeWriter(lake.location)
@@ -80,6 +84,7 @@ def maintain(
     own = maintenance.maintain_own(["raw", *CONTRACTS, *later])
     files = own + maintenance.maintain_current() + maintenance.maintain_histories()
     publish(lake, before=applied)
+    publish_iceberg(lake, read_last_snapshot(lake), applied)
     if retain_days is not None:
         _remove_killed_loads(maintenance.reader, retain_days)
         remove_old_copies(lake.location, _now() - timedelta(days=retain_days))

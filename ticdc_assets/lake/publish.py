@@ -5,7 +5,6 @@ rows of the table that has the name now.  A table is published in one commit, af
 so nobody sees half a window or what a killed run wrote.
 """
 
-import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -16,7 +15,12 @@ from pyarrow import fs
 
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
-from ticdc_assets.lake.log.named_tables import NamedTable, name_tables
+from ticdc_assets.lake.log.named_tables import (
+    NamedTable,
+    describe_named,
+    find_true_ts,
+    name_tables,
+)
 from ticdc_assets.lake.log.snapshot import Snapshot
 from ticdc_assets.lake.store.address_log import (
     COPIES,
@@ -24,7 +28,6 @@ from ticdc_assets.lake.store.address_log import (
     AddressLog,
     write_commit,
 )
-from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.lake.store.delta_log import read_state
 from ticdc_assets.lake.store.json_files import read_json_file, write_json_file
 from ticdc_assets.lake.store.lake import Lake, LakeSession
@@ -123,20 +126,9 @@ def _prepare(
         is_ended = log.properties.get("ticdc.status") == "dropped"
         return None if is_ended else log.prepare_end(ended)
     table, version = found
-    schema = table.schema
-    name = f"{schema.database}.{schema.table}"
-    true_at = table.stopped_ts if table.is_stopped and table.stopped_ts is not None else ts
-    stated = {
-        "ticdc.changefeed": lake.feed.id,
-        "ticdc.table": name,
-        "ticdc.incarnation": table.id,
-        "ticdc.version": str(version),
-        "ticdc.status": table.shown_status,
-        "ticdc.primary_key": json.dumps(schema.key, ensure_ascii=False),
-    }
-    stated = {key: replace_surrogates(value) for key, value in stated.items()}
+    stated = describe_named(lake.feed.id, found)
     if stated.items() <= log.properties.items():
         return None
-    stated["ticdc.resolved_ts"] = str(true_at)
+    stated["ticdc.resolved_ts"] = str(find_true_ts(table, ts))
     state = read_state(LakeReader(lake.location), f"{_FOLDER}/{table.id}", version)
     return log.prepare(stated["ticdc.table"], f"{_FOLDER}/{table.id}", state, stated)

@@ -55,6 +55,22 @@ def can_widen(old: str, new: str) -> bool:
     return old == new
 
 
+def takes_new_files(steps: Iterable[ColumnChange]) -> bool:
+    """Whether files of before have other names or types than the columns after steps.
+
+    Delta maps and widens these; readers of Iceberg find columns by their names in files, and not
+    all of them widen the types there.
+    """
+    for step in steps:
+        match step:
+            case ColumnDropped() | ColumnRenamed():
+                return True
+            case ColumnConverted(_, old, new):
+                if map_to_delta_type(old) != map_to_delta_type(new):
+                    return True
+    return False
+
+
 def _changes_texts(old: ColumnType, new: ColumnType) -> bool:
     """Whether stored texts are of another scale: those of decimals that no type of Delta holds."""
     is_text = map_to_delta_type(new) == "string"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from deltalake import DeltaTable
 
+from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.lake.apply.spark_commits import SparkCommits, restore
 from ticdc_assets.lake.apply.table_commits import commit_table, describe_commit, takes_spark
 from ticdc_assets.lake.apply.table_features import is_rewritten
@@ -23,7 +24,8 @@ from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import FilesGone
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
-from ticdc_assets.plan.steps import ApplyRows, TableWork, group_by_exchange
+from ticdc_assets.plan.steps import Alter, ApplyRows, TableWork, group_by_exchange
+from ticdc_assets.rows.column_moves import takes_new_files
 from ticdc_assets.rows.merged_steps import merge_steps
 from ticdc_assets.rows.merging import can_be_merged
 from ticdc_assets.rows.parts import can_be_split
@@ -102,7 +104,8 @@ class WindowWork:
             files = LakeReader(self.lake.location).list_files(tables[id])
             by_spark = not is_writable(tables[id])
             rewritten = is_rewritten(files.size, files.rows, counts[id], by_spark=by_spark)
-            if len(ids) == 1 and not rewritten and can_be_merged(work[id]):
+            may_merge = can_be_merged(work[id]) and not self._would_leave_iceberg(work[id])
+            if len(ids) == 1 and not rewritten and may_merge:
                 way = "merge"
                 continue
             read += files.rows
@@ -114,6 +117,12 @@ class WindowWork:
         if parts > 1 and (len(ids) > 1 or not can_be_split(work[ids[0]])):
             parts = 1
         return _Prepared(TableTask(work, known, way, parts), events + read, tables)
+
+    def _would_leave_iceberg(self, work: TableWork) -> bool:
+        """Whether a merge would make of an Iceberg table what Iceberg does not have."""
+        is_iceberg = match_table(self.lake.feed.iceberg, work.after.database, work.after.table)
+        alters = (step for step in work.steps if isinstance(step, Alter))
+        return is_iceberg and any(takes_new_files(step.steps) for step in alters)
 
     def _appends(self, work: TableWork) -> bool:
         """Whether the work on an existing table only adds rows."""

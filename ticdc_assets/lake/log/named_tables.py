@@ -1,6 +1,12 @@
-"""The tables that have names in a snapshot, by the addresses of these names."""
+"""The tables that have names in a snapshot, by the addresses of these names.
+
+What is published of a table, by whichever format, states the same properties.
+"""
+
+import json
 
 from ticdc_assets.lake.log.snapshot import Snapshot
+from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.plan.state import Incarnation, name_address
 
 # A table that has a name, and the Delta version that has its rows.
@@ -16,3 +22,23 @@ def name_tables(snapshot: Snapshot) -> dict[str, NamedTable]:
             address = name_address(table.schema.database, table.schema.table)
             found[address] = table, version
     return found
+
+
+def describe_named(changefeed: str, named: NamedTable) -> dict[str, str]:
+    """Return the properties of a published table, but for the ts at which it is true."""
+    table, version = named
+    schema = table.schema
+    stated = {
+        "ticdc.changefeed": changefeed,
+        "ticdc.table": f"{schema.database}.{schema.table}",
+        "ticdc.incarnation": table.id,
+        "ticdc.version": str(version),
+        "ticdc.status": table.shown_status,
+        "ticdc.primary_key": json.dumps(schema.key, ensure_ascii=False),
+    }
+    return {key: replace_surrogates(value) for key, value in stated.items()}
+
+
+def find_true_ts(table: Incarnation, ts: int) -> int:
+    """Return the ts at which the rows of a table are true in a snapshot of a ts."""
+    return table.stopped_ts if table.is_stopped and table.stopped_ts is not None else ts

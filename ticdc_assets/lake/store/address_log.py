@@ -27,9 +27,9 @@ from ticdc_assets.lake.store.delta_log import (
     read_newest_state,
 )
 from ticdc_assets.lake.store.lake import Lake
-from ticdc_assets.lake.store.reader import LakeReader, create_folder, open_folder, open_table
+from ticdc_assets.lake.store.once import write_once
+from ticdc_assets.lake.store.reader import LakeReader, open_folder, open_table
 from ticdc_assets.lake.store.tables import CHECKPOINT_INTERVAL, CHECKPOINTS
-from ticdc_assets.lake.store.writer import ConcurrentCommit
 
 # Nobody reads old versions here: snapshots name those of the current tables.
 _OWN_PROPERTIES = {**CHECKPOINTS, "delta.logRetentionDuration": "interval 7 days"}
@@ -130,25 +130,9 @@ def write_commit(location: Lake, commit: AddressCommit) -> None:
     In an object store, where no lock keeps two runs apart, the later one replaces the commit.
     """
     path = location.path(commit.address)
-    name = f"{_LOG}/{commit.version:020}.json"
     content = b"\n".join(commit.actions) + b"\n"
     with LakeReader(location).explained(path):
-        folder = create_folder(path)
-        folder.create_dir(_LOG)
-        written = (
-            f"{_LOG}/.{commit.version:020}.{secrets.token_hex(8)}.tmp"
-            if location.is_on_disk
-            else name
-        )
-        with folder.open_output_stream(written, buffer_size=len(content) + 1) as file:
-            file.write(content)
-        if location.is_on_disk:
-            try:
-                os.link(f"{path}/{written}", f"{path}/{name}")
-            except FileExistsError:
-                raise ConcurrentCommit("another run is at work here", file=path) from None
-            finally:
-                folder.delete_file(written)
+        write_once(location, f"{path}/{_LOG}", f"{commit.version:020}.json", content)
         if commit.version and not commit.version % CHECKPOINT_INTERVAL:
             table = open_table(path)
             table.create_checkpoint()

@@ -1,0 +1,26 @@
+"""Files that are written once, whole, and never replaced: commits of logs that we write."""
+
+import os
+import secrets
+
+from ticdc_assets.lake.store.lake import Lake
+from ticdc_assets.lake.store.reader import create_folder
+from ticdc_assets.lake.store.writer import ConcurrentCommit
+
+
+def write_once(location: Lake, path: str, name: str, content: bytes) -> None:
+    """Write a file of a folder of the lake; raise `ConcurrentCommit` if it is there.
+
+    In an object store, where no lock keeps two runs apart, the later one replaces the file.
+    """
+    folder = create_folder(path)
+    written = f".{name}.{secrets.token_hex(8)}.tmp" if location.is_on_disk else name
+    with folder.open_output_stream(written, buffer_size=len(content) + 1) as file:
+        file.write(content)
+    if location.is_on_disk:
+        try:
+            os.link(f"{path}/{written}", f"{path}/{name}")
+        except FileExistsError:
+            raise ConcurrentCommit("another run is at work here", file=path) from None
+        finally:
+            folder.delete_file(written)
