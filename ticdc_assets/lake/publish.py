@@ -8,6 +8,7 @@ so nobody sees half a window or what a killed run wrote.
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -135,8 +136,15 @@ def _prepare(
         "ticdc.primary_key": json.dumps(schema.key, ensure_ascii=False),
     }
     stated = {key: replace_surrogates(value) for key, value in stated.items()}
-    if stated.items() <= log.properties.items():
+    description = describe_address(stated["ticdc.table"], lake.feed.id)
+    if stated.items() <= log.properties.items() and log.description == description:
         return None
     stated["ticdc.resolved_ts"] = str(true_at)
     state = read_state(LakeReader(lake.location), f"{_FOLDER}/{table.id}", version)
-    return log.prepare(stated["ticdc.table"], f"{_FOLDER}/{table.id}", state, stated)
+    state = replace(state, description=description)
+    return log.prepare(f"{_FOLDER}/{table.id}", state, stated)
+
+
+def describe_address(name: str, changefeed: str) -> str:
+    """Say what is at the address of a table: its description there, and in catalogs."""
+    return f"{name} of TiDB, by changefeed {changefeed}"
