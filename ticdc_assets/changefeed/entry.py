@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from ticdc_assets.changefeed.catalog import CatalogSettings, read_catalogs
 from ticdc_assets.changefeed.client_settings import ClientSettings, read_client_settings
+from ticdc_assets.changefeed.layout import TableLayout, read_layouts
 from ticdc_assets.changefeed.server_version import ServerVersion, parse_server_version
 from ticdc_assets.changefeed.sink_uri import (
     Options,
@@ -42,6 +43,7 @@ _NAMES = (
     "start-ts",
     "history",
     "changes",
+    "layout",
     "start",
     "max-records",
     "max-bytes",
@@ -81,6 +83,7 @@ class OwnSettings(TypedDict):
     # Patterns of the tables whose history is kept, and of those whose changes are.
     history: tuple[str, ...]
     changes: tuple[str, ...]
+    layouts: tuple[TableLayout, ...]
     # The changefeed's own.
     start_ts: int | None
     upstream: Upstream | None
@@ -147,6 +150,7 @@ class ChangefeedEntry:
             keys=self._keys(),
             history=self._patterns("history"),
             changes=self._patterns("changes"),
+            layouts=self._layouts(),
             start_ts=self._limit("start-ts", 1) if "start-ts" in self._content else None,
             upstream=self._upstream(),
             catalogs=self._catalogs(),
@@ -267,6 +271,12 @@ class ChangefeedEntry:
             return read_catalogs(table)
         except ValueError as error:
             raise self.error(str(error), "catalog") from None
+
+    def _layouts(self) -> tuple[TableLayout, ...]:
+        try:
+            return read_layouts(self._content.get("layout", []))
+        except ValueError as error:
+            raise self.error(str(error), "layout") from None
 
     def error(self, reason: str, name: str) -> ConfigError:
         return ConfigError(reason, file=self._file, setting=self._place + name)

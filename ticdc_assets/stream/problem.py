@@ -18,6 +18,7 @@ from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverte
 # "history"     a history that could not be updated; its table was
 # "definition"  a table whose definition could not be read upstream, or contradicts the stream
 # "changes"     changes that could not be updated; their table was
+# "layout"      a table that is not laid out as its owner declared
 # "catalog"     a catalog, or an entry of one, that is not as the lake is
 # "corrupted"   a row that TiCDC itself marked as corrupted; it is applied all the same
 Kind = Literal[
@@ -30,6 +31,7 @@ Kind = Literal[
     "changes",
     "checksum",
     "definition",
+    "layout",
     "catalog",
     "corrupted",
 ]
@@ -114,7 +116,7 @@ class Problem(Struct, frozen=True):
     @property
     def data_may_differ(self) -> bool:
         """Whether a table may differ from TiDB's because of this problem."""
-        return self.kind not in ("corrupted", "definition", "catalog")
+        return self.kind not in ("corrupted", "definition", "layout", "catalog")
 
     def describe(self) -> str:
         """Describe the problem on one line: kind, table, commit ts, position and reason."""
