@@ -51,6 +51,7 @@ class PreparedWindow:
         return count_newest_rows(LakeReader(lake.location), "quarantine") > 0
 
 
+# Parameters: the lake and what it knows, and how far the window goes.
 def prepare_window(
     lake: LakeSession,
     start: Snapshot,
