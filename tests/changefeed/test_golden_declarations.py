@@ -70,6 +70,7 @@ DEFAULTS: dict[str, Any] = {
     "filter_rules": (),
     "history": (),
     "changes": (),
+    "layouts": (),
     "omissions": (),
 }
 CHANGES_NO_BYTE_WE_READ = {
