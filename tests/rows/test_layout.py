@@ -74,6 +74,7 @@ def test_a_layout_is_chosen_by_the_columns_that_a_table_has() -> None:
     assert choose("U") == Layout(cluster_by="u")
     assert find_clustering_column(SCHEMA, choose("_INEXACT")) == "_inexact_"
     assert find_clustering_column(SCHEMA, Layout()) is None
+    assert find_clustering_column(SCHEMA, Layout(cluster_by="gone")) is None
     assert "does not have" in (choose("x").fault or "")
     document = TableSchema("d", "t", (ID, Column("j", ColumnType("json"))))
     fault = choose_layout([TableLayout(("d.t",), cluster_by="j")], document).fault

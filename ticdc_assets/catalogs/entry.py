@@ -132,7 +132,7 @@ def make_entry(name: EntryName, location: str, schema: TableSchema, address: Tab
     )
     stated = address.properties
     properties = {key: stated[key] for key in _PROPERTIES if key in stated}
-    comment = describe_address(stated["ticdc.table"], stated[OWNER])
+    comment = describe_address(schema, stated[OWNER])
     return Entry(*name, location, comment, columns, properties)
 
 

@@ -143,7 +143,7 @@ def _prepare(
     true_at = table.stopped_ts if table.is_stopped and table.stopped_ts is not None else ts
     not_null = _choose_not_null(lake.feed, table.schema)
     stated = _describe(lake.feed, table, version, not_null)
-    description = describe_address(stated["ticdc.table"], lake.feed.id)
+    description = describe_address(table.schema, lake.feed.id)
     own = {key for key in log.properties if key.startswith("ticdc.")} - {_RESOLVED_TS}
     is_same = stated == {key: log.properties[key] for key in own}
     if is_same and log.description == description:
@@ -181,6 +181,8 @@ def _describe(
     return {key: replace_surrogates(value) for key, value in stated.items()}
 
 
-def describe_address(name: str, changefeed: str) -> str:
+def describe_address(schema: TableSchema, changefeed: str) -> str:
     """Say what is at the address of a table: its description there, and in catalogs."""
-    return f"{name} of TiDB, by changefeed {changefeed}"
+    text = f"{schema.database}.{schema.table} of TiDB, by changefeed {changefeed}"
+    described: str = replace_surrogates(f"{text}: {schema.comment}" if schema.comment else text)
+    return described

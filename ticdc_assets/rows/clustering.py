@@ -17,10 +17,13 @@ _BYTES_PER_FILE = 128 << 20
 
 
 def find_clustering_column(schema: TableSchema, layout: Layout) -> str | None:
-    """Return Delta's name of the column by which rows are sorted."""
+    """Return Delta's name of the column by which rows are sorted.
+
+    A table that is dropped in a window may have lost the column before.
+    """
     if layout.cluster_by is None:
         return None
-    return choose_delta_names(schema)[layout.cluster_by]
+    return choose_delta_names(schema).get(layout.cluster_by)
 
 
 def split_by_column(
