@@ -1,10 +1,13 @@
 """A plan gives tables the layout that is declared, and only where that is needed."""
 
+from datetime import UTC, datetime
+
 from msgspec.structs import replace
 
 from ticdc_assets.changefeed.layout import TableLayout
 from ticdc_assets.events import Column, ColumnType, Index, TableSchema
 from ticdc_assets.plan.layout import Layout
+from ticdc_assets.plan.load import Load
 from ticdc_assets.plan.plan import Plan, WindowEvents, make_plan, needs_layouts, record_outcomes
 from ticdc_assets.plan.state import Incarnation, State, stop_table
 from ticdc_assets.schema.catalog import CatalogState, key_of
@@ -30,8 +33,8 @@ def make_table(name: str, *columns: Column) -> Incarnation:
     return Incarnation(id=name, schema=TableSchema("d", name, (ID, *columns), KEY), created_ts=1)
 
 
-def plan(start: State, layouts: tuple[TableLayout, ...] | None) -> Plan:
-    window = WindowEvents(ts=start.ts, layouts=layouts)
+def plan(start: State, layouts: tuple[TableLayout, ...] | None, *loads: Load) -> Plan:
+    window = WindowEvents(ts=start.ts + len(loads), layouts=layouts, loads=loads)
     return make_plan(start, window, StreamRules(), lambda *_: None, lambda _: None)
 
 
@@ -48,6 +51,24 @@ def test_only_tables_whose_files_change_get_work() -> None:
     assert plan(made.state, BIGINTS).work == {}
     assert plan(made.state, None).work == {}
     assert list(plan(made.state, ()).work) == ["a"]
+
+
+def test_a_load_is_written_again() -> None:
+    schema = make_table("a", COUNT).schema
+    load = Load(
+        id=1,
+        ts=10,
+        incarnation="loaded",
+        schema=schema,
+        version=0,
+        rows=5,
+        quarantined=0,
+        origin="",
+        loaded_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    work = plan(make_state(), BIGINTS, load).work["loaded"]
+    assert (work.layout_before, work.layout) == (Layout(), Layout(bigints=True))
+    assert work.is_laid_out_anew
 
 
 def test_a_table_that_has_stopped_keeps_its_layout_until_it_goes_on() -> None:
