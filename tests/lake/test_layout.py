@@ -19,6 +19,7 @@ from ticdc_assets.changefeed.layout import TableLayout
 from ticdc_assets.lake.advance import AdvanceResult, RecordSource, advance, replay_tables
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.log.applied import read_last_snapshot
+from ticdc_assets.lake.store.data_files import write_into
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
@@ -250,6 +251,26 @@ def read_files(table: DeltaTable, column: str) -> Sequence[Sequence[object]]:
     """Read the values of a column, file by file, in the order of rows."""
     files = [pq.read_table(uri) for uri in table.file_uris()]
     return [each[column].to_pylist() for each in files]
+
+
+@pytest.mark.parametrize(
+    ("micros", "zone", "bounds"),
+    [
+        ([3, None, 2_000_000], None, ("1970-01-01T00:00:00.000003", "1970-01-01T00:00:02.000000")),
+        ([-1], "UTC", ("1969-12-31T23:59:59.999999Z", "1969-12-31T23:59:59.999999Z")),
+        ([None], None, None),
+        # The last microsecond of year 0, which some readers do not know.
+        ([-62_135_596_800_000_001, 0], None, None),
+    ],
+)
+def test_the_log_states_bounds_of_the_moments_by_which_rows_are_sorted(
+    tmp_path: Path, micros: list[int | None], zone: str | None, bounds: tuple[str, str] | None
+) -> None:
+    moments = pa.array(micros, pa.int64()).cast(pa.timestamp("us", zone))
+    rows = pa.table({"at": moments, "other": moments})
+    stated = json.loads(write_into(str(tmp_path), rows, sorted_by="at").statistics)
+    wanted = ({}, {}) if bounds is None else ({"at": bounds[0]}, {"at": bounds[1]})
+    assert (stated["minValues"], stated["maxValues"]) == wanted
 
 
 def test_not_null_is_stated_where_no_row_has_null(changefeed: Changefeed) -> None:

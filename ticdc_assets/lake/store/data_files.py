@@ -140,4 +140,7 @@ def _find_sorted_bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
     bounds = pc.min_max(column.cast(pa.timestamp("us")))
     zone = "" if kind.tz is None else "Z"
     least, most = (bound.cast(pa.string()).as_py() for bound in bounds.values())
+    if least < "0001":
+        # Not every reader knows the year 0.
+        return None
     return f"{least.replace(' ', 'T')}{zone}", f"{most.replace(' ', 'T')}{zone}"
