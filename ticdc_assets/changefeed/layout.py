@@ -16,6 +16,7 @@ BigintUnsigned = Literal["decimal", "bigint"]
 _BIGINTS = ("decimal", "bigint")
 _SETTINGS = ("bigint-unsigned", "not-null", "cluster-by")
 _NAMES = ("tables", *_SETTINGS)
+_FIELDS = ("bigint_unsigned", "not_null", "cluster_by")
 _NO_TABLES = 'tables must be a list of patterns such as ["shop.*", "!shop.tmp"]'
 
 
@@ -38,9 +39,6 @@ def find_layout(layouts: Iterable[TableLayout], database: str, table: str) -> Ta
             stated = {name: value for name in _FIELDS if (value := getattr(each, name)) is not None}
             found = replace(found, **stated)
     return found
-
-
-_FIELDS = ("bigint_unsigned", "not_null", "cluster_by")
 
 
 def read_layouts(entries: Any) -> tuple[TableLayout, ...]:

@@ -45,7 +45,7 @@ def write_data_file(
 ) -> WrittenFile:
     """Write rows into a new data file of a table, with statistics of some columns, or the first.
 
-    Of the column by which they are sorted, there are bounds of any type that has some.
+    Of the column by which they are sorted, these have the bounds of moments, too.
     """
     return write_into(location.path(table), rows, measured, sorted_by=sorted_by)
 
@@ -107,7 +107,7 @@ def _measure(rows: pa.Table, sorted_by: str | None) -> str:
         nulls[field.name] = column.null_count
         least_and_most = _find_bounds(column)
         if least_and_most is None and field.name == sorted_by:
-            least_and_most = _find_sorted_bounds(column)
+            least_and_most = _find_bounds_of_moments(column)
         if least_and_most is not None:
             least, most = least_and_most
             bounds["minValues"][field.name], bounds["maxValues"][field.name] = least, most
@@ -132,8 +132,8 @@ def _find_bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
     return None
 
 
-def _find_sorted_bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
-    """Return bounds of a sorted column: of moments, which may be written in two ways."""
+def _find_bounds_of_moments(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
+    """Return the bounds of moments; None for a column of any other type."""
     kind = column.type
     if column.null_count == len(column) or not pa.types.is_timestamp(kind):
         return None
