@@ -150,8 +150,9 @@ def _prepare(
         return None
     stated[_RESOLVED_TS] = str(true_at)
     state = read_state(LakeReader(lake.location), f"{_FOLDER}/{table.id}", version)
-    schema = state.schema if not_null is None else state_not_null(state, not_null)
-    state = replace(state, description=description, schema=schema)
+    state = replace(state, description=description)
+    if not_null is not None:
+        state = state_not_null(state, not_null)
     return log.prepare(f"{_FOLDER}/{table.id}", state, stated)
 
 

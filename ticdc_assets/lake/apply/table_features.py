@@ -49,7 +49,7 @@ _NTZ_FEATURE = "timestampNtz"
 _NTZ_PROPERTY = {f"delta.feature.{_NTZ_FEATURE}": "supported"}
 # Characters that Delta takes in a column's name with column mapping only.
 _MAPPED_CHARACTERS = frozenset(" ,;{}()\n\t=")
-# Delta clusters by columns with statistics: not by these types, and only the first columns.
+# Delta clusters by columns with statistics: not by these types of keys, and only the first columns.
 _UNCLUSTERED = ("binary", "array", "boolean", "timestamp_ntz")
 _WITH_STATISTICS = 32
 _MOST_CLUSTERED = 4
@@ -123,18 +123,15 @@ def choose_new_properties(columns: Iterable[DeltaColumn]) -> dict[str, str]:
 
 
 def list_clustering_columns(schema: TableSchema, layout: Layout = PLAIN) -> list[str]:
-    """List the columns to cluster by: that of the layout, or those of the key.
-
-    Delta cannot cluster by any.
-    """
+    """List the columns to cluster by: that of the layout, or those of the key that Delta takes."""
     columns = list_delta_columns(schema, layout)[:_WITH_STATISTICS]
-    fitting = [c for c in columns if not c.type.startswith(_UNCLUSTERED)]
-    chosen = [c.name for c in fitting if c.column == layout.cluster_by]
+    chosen = [c.name for c in columns if c.column == layout.cluster_by]
     if chosen:
         return chosen
     names = choose_delta_names(schema)
     key = {names[c.name] for k in schema.key if (c := schema.column(k)) and c.name in names}
-    return [c.name for c in fitting if c.name in key][:_MOST_CLUSTERED]
+    by = [c.name for c in columns if c.name in key and not c.type.startswith(_UNCLUSTERED)]
+    return by[:_MOST_CLUSTERED]
 
 
 def format_clustering(schema: TableSchema, layout: Layout = PLAIN) -> str:

@@ -6,23 +6,26 @@ is NULL, and so is what the stream lacks.  The statistics of the data files tell
 
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
-from ticdc_assets.lake.store.delta_log import DataFile, TableState
+from ticdc_assets.lake.store.delta_log import DataFile, Protocol, TableState
 from ticdc_assets.lake.store.stored_rows import PHYSICAL_NAME
 
 # In the metadata of a column that is NOT NULL upstream, and nullable here.
 NOT_NULL_UPSTREAM = "ticdc.not_null"
+_INVARIANTS = "invariants"
 
 
 class _Statistics(msgspec.Struct, rename="camel"):
     null_count: Mapping[str, Any] = {}
 
 
-def state_not_null(state: TableState, columns: Collection[str]) -> str:
-    """Return the schema of a state in which some columns are non-nullable, if no row has NULL.
+def state_not_null(state: TableState, columns: Collection[str]) -> TableState:
+    """Return a state in whose schema some columns are non-nullable, if no row has NULL there.
 
     Each of the others says so in its metadata.
     """
@@ -34,7 +37,19 @@ def state_not_null(state: TableState, columns: Collection[str]) -> str:
             field["nullable"] = any(count.get(stored) != 0 for count in counts)
             if field["nullable"]:
                 field["metadata"][NOT_NULL_UPSTREAM] = True
-    return json.dumps(schema, separators=(",", ":"))
+    text = json.dumps(schema, separators=(",", ":"))
+    return replace(state, schema=text, protocol=_add_invariants(state.protocol))
+
+
+def _add_invariants(protocol: Protocol) -> Protocol:
+    """Name the feature of non-nullable columns: Spark opens no such table without it.
+
+    It concerns writers only.  Protocols that name no features imply it.
+    """
+    features = protocol.writer_features
+    if features is None or _INVARIANTS in features:
+        return protocol
+    return structs.replace(protocol, writer_features=[*features, _INVARIANTS])
 
 
 def _count_nulls(file: DataFile) -> Mapping[str, Any]:
