@@ -71,6 +71,7 @@ DEFAULTS: dict[str, Any] = {
     "history": (),
     "changes": (),
     "iceberg": (),
+    "layouts": (),
     "omissions": (),
 }
 CHANGES_NO_BYTE_WE_READ = {

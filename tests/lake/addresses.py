@@ -91,5 +91,6 @@ def read_addresses(lake: LakeSession) -> Shown:
         is_gone = about.configuration["ticdc.status"] == "dropped"
         assert not (is_gone and ids)
         assert about.name == about.configuration["ticdc.table"]
+        assert about.description == f"{about.name} of TiDB, by changefeed {FEED.id}"
         shown[about.name.removeprefix("d.")] = GONE if is_gone else ids
     return shown

@@ -134,6 +134,28 @@ def test_a_table_that_was_renamed_takes_no_space_twice_on_disk(
     assert not list(copy.parent.glob("*.parquet"))
 
 
+def read_records(sent: Sequence[Message]) -> RecordSource:
+    return RecordSource(lambda _: placed(sent))
+
+
+def test_an_address_is_described_by_the_comment_of_its_table(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path)
+    statements = (
+        ("CREATE", "CREATE TABLE a (id INT PRIMARY KEY COMMENT 'x') COMMENT='what \xe9 is'"),
+        ("RENAME", "RENAME TABLE d.a TO d.b"),
+        ("ALTER", "ALTER TABLE b COMMENT = ''"),
+    )
+    comments = ("d.a of TiDB, by changefeed f: what \xe9 is",)
+    comments += ("d.b of TiDB, by changefeed f: what \xe9 is", "d.b of TiDB, by changefeed f")
+    sent: list[Message] = []
+    for number, ((kind, sql), comment) in enumerate(zip(statements, comments, strict=True), 1):
+        sent += [ddl("d", comment[2], number * 10, kind, sql), watermark(number * 10 + 9)]
+        advance(lake, read_records(sent))
+        shown = DeltaTable(lake.path(f"current/d.{comment[2]}"))
+        assert shown.metadata().description == comment
+        assert shown.schema().fields[0].metadata["comment"] == "int NOT NULL: x"
+
+
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 def test_an_address_is_safe_in_any_file_system(name: str) -> None:
     address = name_address(name, name)

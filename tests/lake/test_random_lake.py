@@ -18,7 +18,7 @@ sending, and events sent twice; where the order is free, in any order, and some 
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -32,6 +32,7 @@ from tests.plan.contents import contents as in_memory
 from tests.plan.engine import Engine
 from tests.reference.changefeeds import DATABASE, MANNERS
 from tests.reference.random_upstream import Shown
+from ticdc_assets.changefeed.layout import TableLayout
 from ticdc_assets.lake.apply import table_features
 from ticdc_assets.lake.apply.apply import DecodedBatches, apply
 from ticdc_assets.lake.apply.control_events import read_control_events
@@ -76,20 +77,30 @@ def composed(history_lake: HistoryLake, random: Random, windows: int) -> int:
     return count
 
 
-def committed(history_lake: HistoryLake, random: Random, windows: int) -> set[str]:
-    """Apply histories through `apply` in windows; return the operations it committed."""
-    lake = history_lake.lake
+def committed(
+    history_lake: HistoryLake,
+    random: Random,
+    windows: int,
+    declare: Callable[[LakeSession], LakeSession] = lambda lake: lake,
+) -> set[str]:
+    """Apply histories through `apply` in windows; return the operations it committed.
+
+    `declare` changes the declaration of the changefeed before each window.
+    """
     cuts = history_lake.cuts(random, windows)
     pieces = zip(*(history.pieces(cuts) for history in history_lake.histories), strict=True)
     for batch, (ts, piece) in enumerate(zip(cuts, pieces, strict=True), 1):
         history_lake.take(batch, [event for events in piece for event in events], ts)
+        lake = declare(history_lake.lake)
         done = apply(lake, read_last_snapshot(lake), DecodedBatches(batch, batch))
-        assert (done.resolved_ts, done.problems, done.quarantined) == (ts, [], 0)
+        problems = [problem for problem in done.problems if problem.kind != "layout"]
+        assert (done.resolved_ts, problems, done.quarantined) == (ts, [], 0)
         history_lake.check(ts, right(history_lake, ts))
         publish(lake)
         history_lake.check(ts, by_name(lake))
     between = random.randrange(cuts[0], cuts[-1])
     history_lake.check(between, right(history_lake, between))
+    lake = history_lake.lake
     applied = read_last_snapshot(lake)
     operations = set()
     for id in applied.versions:
@@ -183,3 +194,25 @@ def test_very_many_histories_at_once(small: SparkSession, tmp_path: Path, seed: 
 def test_more_histories_through_commits(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     history_lake = HistoryLake(spark, tmp_path, histories(range(seed, seed + 3), steps=30))
     assert committed(history_lake, Random(seed), windows=3)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("large", [True, False])
+@pytest.mark.parametrize("seed", range(7000, 7009, 3))
+def test_histories_in_any_layout(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, large: bool
+) -> None:
+    monkeypatch.setattr(table_features, "LARGE_TABLE", -1 if large else 1 << 20)
+    history_lake = HistoryLake(spark, tmp_path, histories(range(seed, seed + 3), steps=24))
+    random = Random(seed)
+
+    def declare(lake: LakeSession) -> LakeSession:
+        """Change the layout of all tables, to the order of a column that some have."""
+        known = read_last_snapshot(lake).state.incarnations.values()
+        columns = sorted({column.name for table in known for column in table.schema.columns})
+        column = random.choice([None, "id", *columns])
+        layout = TableLayout(("*.*",), "bigint", random.choice([True, False]), column)
+        feed = dataclasses.replace(history_lake.feed, layouts=(layout,))
+        return LakeSession(spark, lake.location, feed)
+
+    assert committed(history_lake, random, 4, declare)

@@ -176,7 +176,7 @@ def publish(table: CurrentTable) -> tuple[str, int]:
     state = read_state(LakeReader(location), "current/t1", table.version)
     stated = {"ticdc.table": "d.t", "ticdc.resolved_ts": "5"}
     log = AddressLog(location, "current/d.t")
-    commit = log.prepare("d.t", "current/t1", state, stated)
+    commit = log.prepare("current/t1", state, stated)
     write_commit(location, commit)
     return location.path("current/d.t"), commit.version
 

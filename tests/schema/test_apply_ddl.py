@@ -55,7 +55,8 @@ CASES: list[tuple[list[SchemaChange], list[str]]] = [
     ),
     ([ddl("RENAME TABLE t TO u", "u")], []),
     ([ddl("RENAME TABLE t TO u", "u", schema=stated("u"))], ["altered d.u"]),
-    ([ddl("CREATE TABLE t (id int)"), ddl("ALTER TABLE t COMMENT 'x'")], []),
+    ([ddl("CREATE TABLE t (id int)"), ddl("ALTER TABLE t ENGINE innodb")], []),
+    ([ddl("CREATE TABLE t (id int)"), ddl("ALTER TABLE t COMMENT 'x'")], ["altered d.t"]),
     ([ddl("CREATE TABLE t (id int)"), ddl("ALTER TABLE t ADD x INT")], ["altered d.t"]),
     ([ddl("ALTER TABLE t ADD x INT")], []),
     ([ddl("ALTER TABLE t ADD x INT", schema=stated("t", "id", "x"))], ["altered d.t"]),
@@ -263,3 +264,21 @@ def charsets(catalog: SchemaCatalog, table: str) -> list[tuple[str | None, str |
     schema = catalog.get("d", table)
     assert schema is not None
     return [(c.type.charset, c.type.collation) for c in schema.columns]
+
+
+def test_the_comment_of_a_table_follows_ddl() -> None:
+    catalog = SchemaCatalog()
+
+    def find(table: str) -> str | None:
+        schema = catalog.get("d", table)
+        return schema and schema.comment
+
+    apply_ddl(ddl("CREATE TABLE t (id int) COMMENT = 'x' CHARSET utf8"), catalog)
+    assert find("t") == "x"
+    apply_ddl(ddl("CREATE TABLE u LIKE t", "u"), catalog)
+    apply_ddl(ddl("ALTER TABLE t COMMENT 'y', ADD a int", schema=stated("t", "id", "a")), catalog)
+    apply_ddl(ddl("ALTER TABLE t CHARSET utf8mb4"), catalog)
+    apply_ddl(ddl("RENAME TABLE t TO w", "w"), catalog)
+    assert (find("t"), find("u"), find("w")) == (None, "x", "y")
+    apply_ddl(ddl("ALTER TABLE u COMMENT ''", "u"), catalog)
+    assert find("u") == ""

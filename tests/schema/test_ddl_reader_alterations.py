@@ -158,15 +158,19 @@ ACTIONS = [
     ),
     (
         "CHARACTER SET utf8 COLLATE utf8_bin",
-        (NOTHING("charset"), NOTHING("collate"), ddl.SetCharset(Charset("utf8", "utf8_bin"))),
+        (NOTHING("charset"), NOTHING("collate"), ddl.SetOptions(Charset("utf8", "utf8_bin"))),
     ),
     ("/*T![force_inc] FORCE */ AUTO_INCREMENT = 12", (NOTHING("auto_increment"),)),
     (
         "FORCE /* AlterTableForce is not supported */ , AUTO_INCREMENT = 12",
         (NOTHING("force"), NOTHING("auto_increment")),
     ),
-    ("COMMENT = 'c'", (NOTHING("comment"),)),
-    ("comment 'c' engine innodb", (NOTHING("comment"), NOTHING("engine"))),
+    ("COMMENT = 'c'", (NOTHING("comment"), ddl.SetOptions(comment="c"))),
+    (
+        "comment 'c' engine innodb comment ''",
+        (*map(NOTHING, ("comment", "engine", "comment")), ddl.SetOptions(comment="")),
+    ),
+    ("COMMENT = 5", (NOTHING("comment"),)),
     ("SET TIFLASH REPLICA 2 LOCATION LABELS 'a', 'b'", (NOTHING("tiflash replica"),)),
     (
         "/*T![ttl] TTL = `c` + INTERVAL 1 DAY */ /*T![ttl] TTL_ENABLE = 'OFF' */",

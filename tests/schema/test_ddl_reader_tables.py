@@ -163,7 +163,7 @@ def test_an_unnamed_index_gets_the_next_free_name() -> None:
     assert find_free_name(Index("", ("primary",)), []) == "primary_2"
 
 
-def test_only_charset_and_collation_are_read_from_table_options() -> None:
+def test_charset_collation_and_comment_are_read_from_table_options() -> None:
     statement = only(
         "CREATE TEMPORARY TABLE IF NOT EXISTS `d`.`t` (`id` INT PRIMARY KEY) ENGINE = InnoDB "
         "AUTO_INCREMENT = 5, DEFAULT CHARACTER SET = UTF8MB4 DEFAULT COLLATE UTF8MB4_BIN "
@@ -177,5 +177,6 @@ def test_only_charset_and_collation_are_read_from_table_options() -> None:
         (ID,),
         (PRIMARY_ID,),
         charset=Charset("utf8mb4", "utf8mb4_bin"),
+        comment="partition by",
         if_not_exists=True,
     )

@@ -173,7 +173,9 @@ def current_metadata(report: RunReport, change: TableChange, preview: Preview | 
         "ticdc/run_seconds": round(report.seconds, 1),
         **table_metadata(table.name, report.lake.address(table.database, table.table)),
         **columns_metadata(
-            table.schema, has_inexact=preview is not None and INEXACT in preview.columns
+            table.schema,
+            report.feed.layouts,
+            has_inexact=preview is not None and INEXACT in preview.columns,
         ),
         **lineage_metadata(report.feed, table.schema),
     }

@@ -10,12 +10,14 @@ from ticdc_assets import naming
 from ticdc_assets.assets.markdown import code
 from ticdc_assets.changefeed import Changefeed
 from ticdc_assets.changefeed.freshness import find_freshness
+from ticdc_assets.changefeed.layout import TableLayout
 from ticdc_assets.changefeed.table_pattern import match_table
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.log.catalog import LakeCatalog, LakeTable
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.naming import layer_asset_key, table_asset_key
+from ticdc_assets.plan.layout import choose_layout
 from ticdc_assets.rows.columns import (
     COMMIT_TS,
     INEXACT,
@@ -187,7 +189,7 @@ def _current_spec(feed: Changefeed, lake: Lake, table: LakeTable) -> dg.AssetSpe
         owners=read_owners(),
         metadata={
             **table_metadata(table.name, lake.address(table.database, table.table)),
-            **columns_metadata(table.schema),
+            **columns_metadata(table.schema, feed.layouts),
         },
     )
 
@@ -228,12 +230,14 @@ def _freshness(feed: Changefeed) -> dg.FreshnessPolicy:
     return dg.FreshnessPolicy.time_window(warn_window=stated.warn, fail_window=stated.fail)
 
 
-def columns_metadata(schema: TableSchema | None, *, has_inexact: bool = False) -> dict[str, Any]:
+def columns_metadata(
+    schema: TableSchema | None, layouts: Sequence[TableLayout] = (), *, has_inexact: bool = False
+) -> dict[str, Any]:
     """Return the columns of a current table: Delta types, with MySQL types as descriptions.
 
     `has_inexact` says that it has the map of values that their columns cannot hold.
     """
-    if schema is None or (columns := _columns(schema)) is None:
+    if schema is None or (columns := _columns(schema, layouts)) is None:
         return {}
     by_name = {column.name: column for column in schema.columns}
     key = set(schema.key)
@@ -270,9 +274,9 @@ def lineage_metadata(feed: Changefeed, schema: TableSchema | None) -> dict[str, 
     return {"dagster/column_lineage": dg.TableColumnLineage(deps)}
 
 
-def _columns(schema: TableSchema) -> list[DeltaColumn] | None:
+def _columns(schema: TableSchema, layouts: Sequence[TableLayout] = ()) -> list[DeltaColumn] | None:
     """Return None for an unknown type: the table is paused, with that as the reason."""
     try:
-        return list_delta_columns(schema)
+        return list_delta_columns(schema, choose_layout(layouts, schema))
     except InvalidValue:
         return None

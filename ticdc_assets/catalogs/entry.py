@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from ticdc_assets.errors import CatalogError
 from ticdc_assets.events import TableSchema
+from ticdc_assets.lake.publish import describe_address
 from ticdc_assets.lake.store.delta_log import TableState
 from ticdc_assets.rows.columns import (
     list_comments,
@@ -131,7 +132,7 @@ def make_entry(name: EntryName, location: str, schema: TableSchema, address: Tab
     )
     stated = address.properties
     properties = {key: stated[key] for key in _PROPERTIES if key in stated}
-    comment = f"{stated['ticdc.table']} of TiDB, by changefeed {stated[OWNER]}"
+    comment = describe_address(schema, stated[OWNER])
     return Entry(*name, location, comment, columns, properties)
 
 

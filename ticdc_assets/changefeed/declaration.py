@@ -17,6 +17,7 @@ from ticdc_assets.changefeed.contradictions import DELETE_ONLY, LARGE, check_con
 from ticdc_assets.changefeed.csv_dialect import CsvDialect, find_fault, read_dialect
 from ticdc_assets.changefeed.dispatcher import Dispatcher, read_dispatchers
 from ticdc_assets.changefeed.entry import MAX_BYTES, MAX_RECORDS, ChangefeedEntry, Start
+from ticdc_assets.changefeed.layout import TableLayout
 from ticdc_assets.changefeed.omissions import (
     Omission,
     list_omissions,
@@ -116,6 +117,8 @@ class Changefeed:
     history: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     iceberg: tuple[str, ...] = ()
+    # How the Delta tables of some tables are laid out.
+    layouts: tuple[TableLayout, ...] = ()
     flush_interval: float = 5.0
     # The changefeed's own, where its owner declares it.
     start_ts: int | None = None

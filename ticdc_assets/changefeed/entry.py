@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from ticdc_assets.changefeed.catalog import CatalogSettings, read_catalogs
 from ticdc_assets.changefeed.client_settings import ClientSettings, read_client_settings
+from ticdc_assets.changefeed.layout import TableLayout, read_layouts
 from ticdc_assets.changefeed.server_version import ServerVersion, parse_server_version
 from ticdc_assets.changefeed.sink_uri import (
     Options,
@@ -43,6 +44,7 @@ _NAMES = (
     "history",
     "changes",
     "iceberg",
+    "layout",
     "start",
     "max-records",
     "max-bytes",
@@ -84,6 +86,7 @@ class OwnSettings(TypedDict):
     history: tuple[str, ...]
     changes: tuple[str, ...]
     iceberg: tuple[str, ...]
+    layouts: tuple[TableLayout, ...]
     # The changefeed's own.
     start_ts: int | None
     upstream: Upstream | None
@@ -151,6 +154,7 @@ class ChangefeedEntry:
             history=self._patterns("history"),
             changes=self._patterns("changes"),
             iceberg=self._patterns("iceberg"),
+            layouts=self._layouts(),
             start_ts=self._limit("start-ts", 1) if "start-ts" in self._content else None,
             upstream=self._upstream(),
             catalogs=self._catalogs(),
@@ -271,6 +275,12 @@ class ChangefeedEntry:
             return read_catalogs(table)
         except ValueError as error:
             raise self.error(str(error), "catalog") from None
+
+    def _layouts(self) -> tuple[TableLayout, ...]:
+        try:
+            return read_layouts(self._content.get("layout", []))
+        except ValueError as error:
+            raise self.error(str(error), "layout") from None
 
     def error(self, reason: str, name: str) -> ConfigError:
         return ConfigError(reason, file=self._file, setting=self._place + name)

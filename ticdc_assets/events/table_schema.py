@@ -131,6 +131,8 @@ class TableSchema(Struct, frozen=True, dict=True):
     # The columns in the order in which TiCDC states them, and hashes them for row checksums; empty
     # where that is the order of `columns`.
     checksum_order: tuple[str, ...] = ()
+    # As far as DDL states it: no message does.
+    comment: str = ""
 
     def column(self, name: str) -> Column | None:
         """Return the column of this name, ignoring case."""

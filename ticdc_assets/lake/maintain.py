@@ -147,8 +147,9 @@ class _Maintenance:
         def maintain_table(incarnation: str) -> tuple[str, int, _Files]:
             table = CurrentTable(self._lake, incarnation)
             table.restore(versions[incarnation])
-            # Compaction clusters a large table by its key.
-            table.adapt_to_size(self._applied.state.incarnations[incarnation].schema)
+            # Compaction clusters a large table.
+            known = self._applied.state.incarnations[incarnation]
+            table.adapt_to_size(known.schema, known.layout)
             if self._days is not None:
                 table.keep_removed_files(self._days)
             files = self._maintain(f"current/{incarnation}", self._kept.get(incarnation))

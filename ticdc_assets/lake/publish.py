@@ -5,14 +5,19 @@ rows of the table that has the name now.  A table is published in one commit, af
 so nobody sees half a window or what a killed run wrote.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 import msgspec
 from pyarrow import fs
 
+from ticdc_assets.changefeed import Changefeed
+from ticdc_assets.changefeed.layout import TableLayout, find_layout
+from ticdc_assets.events import TableSchema
 from ticdc_assets.lake.log.applied import read_last_snapshot
 from ticdc_assets.lake.log.applied_files import read_snapshot
 from ticdc_assets.lake.log.named_tables import (
@@ -28,20 +33,28 @@ from ticdc_assets.lake.store.address_log import (
     AddressLog,
     write_commit,
 )
+from ticdc_assets.lake.store.arrow import replace_surrogates
 from ticdc_assets.lake.store.delta_log import read_state
 from ticdc_assets.lake.store.json_files import read_json_file, write_json_file
 from ticdc_assets.lake.store.lake import Lake, LakeSession
+from ticdc_assets.lake.store.not_null import state_not_null
 from ticdc_assets.lake.store.reader import LakeReader, create_folder
+from ticdc_assets.rows.columns import choose_delta_names, list_stored_columns
 
 _FOLDER = "current"
 _DONE_FILE = "published.json"
+_RESOLVED_TS = "ticdc.resolved_ts"
 _AT_ONCE = 8
 
 
-class _Done(msgspec.Struct, frozen=True):
-    """The snapshot whose tables are all published; None while others are being published."""
+class _Done(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The snapshot whose tables are all published; None while others are being published.
+
+    `not_null`: the declared layouts that decide on NOT NULL then, if there are some.
+    """
 
     snapshot_id: int | None
+    not_null: list[tuple[tuple[str, ...], bool]] = []
 
 
 def publish(lake: LakeSession, last: Snapshot | None = None, before: Snapshot | None = None) -> int:
@@ -52,12 +65,14 @@ def publish(lake: LakeSession, last: Snapshot | None = None, before: Snapshot | 
     last = read_last_snapshot(lake) if last is None else last
     location = lake.location
     folder = create_folder(location.path(_FOLDER))
-    done = _read_done(folder)
+    declared = _list_not_null(lake.feed.layouts)
+    known = _read_done(folder)
+    done = known.snapshot_id if known is not None and known.not_null == declared else None
     if done == last.snapshot_id:
         return 0
     wanted = name_tables(last)
     if done is None or done > last.snapshot_id:
-        # A lake of before there were addresses, or one that was restored.
+        # A lake of before there were addresses, one that was restored, or another declaration.
         addresses = {*wanted, *_list_addresses(folder)}
     else:
         if before is None or before.snapshot_id != done:
@@ -73,7 +88,7 @@ def publish(lake: LakeSession, last: Snapshot | None = None, before: Snapshot | 
         for is_end in (False, True):
             chosen = [commit for commit in commits if commit.is_end == is_end]
             list(pool.map(partial(write_commit, location), chosen))
-    write_json_file(folder, _DONE_FILE, _Done(last.snapshot_id))
+    write_json_file(folder, _DONE_FILE, _Done(last.snapshot_id, declared))
     return len(commits)
 
 
@@ -95,11 +110,14 @@ def remove_old_copies(location: Lake, before: datetime) -> None:
                     folder.delete_file(inside[path].path)
 
 
-def _read_done(folder: fs.FileSystem) -> int | None:
+def _read_done(folder: fs.FileSystem) -> _Done | None:
     if folder.get_file_info(_DONE_FILE).type is not fs.FileType.File:
         return None
-    done = read_json_file(folder, _DONE_FILE, _Done)
-    return None if done is None else done.snapshot_id
+    return read_json_file(folder, _DONE_FILE, _Done)
+
+
+def _list_not_null(layouts: Iterable[TableLayout]) -> list[tuple[tuple[str, ...], bool]]:
+    return [(each.tables, each.not_null) for each in layouts if each.not_null is not None]
 
 
 def _list_addresses(folder: fs.FileSystem) -> list[str]:
@@ -122,13 +140,37 @@ def _prepare(
     log = AddressLog(lake.location, f"{_FOLDER}/{address}")
     found = tables.get(address)
     if found is None:
-        ended = {"ticdc.status": "dropped", "ticdc.resolved_ts": str(ts)}
+        ended = {"ticdc.status": "dropped", _RESOLVED_TS: str(ts)}
         is_ended = log.properties.get("ticdc.status") == "dropped"
         return None if is_ended else log.prepare_end(ended)
     table, version = found
     stated = describe_named(lake.feed.id, found)
-    if stated.items() <= log.properties.items():
+    not_null = _choose_not_null(lake.feed, table.schema)
+    if not_null is not None:
+        stated["ticdc.not_null"] = replace_surrogates(json.dumps(not_null, ensure_ascii=False))
+    description = describe_address(table.schema, lake.feed.id)
+    own = {key for key in log.properties if key.startswith("ticdc.")} - {_RESOLVED_TS}
+    is_same = stated == {key: log.properties[key] for key in own}
+    if is_same and log.description == description:
         return None
-    stated["ticdc.resolved_ts"] = str(find_true_ts(table, ts))
+    stated[_RESOLVED_TS] = str(find_true_ts(table, ts))
     state = read_state(LakeReader(lake.location), f"{_FOLDER}/{table.id}", version)
-    return log.prepare(stated["ticdc.table"], f"{_FOLDER}/{table.id}", state, stated)
+    state = replace(state, description=description)
+    if not_null is not None:
+        state = state_not_null(state, not_null)
+    return log.prepare(f"{_FOLDER}/{table.id}", state, stated)
+
+
+def _choose_not_null(feed: Changefeed, schema: TableSchema) -> list[str] | None:
+    """Return Delta's names of the columns NOT NULL upstream; None to keep all nullable."""
+    if not find_layout(feed.layouts, schema.database, schema.table).not_null:
+        return None
+    names = choose_delta_names(schema)
+    return [names[column.name] for column in list_stored_columns(schema) if not column.nullable]
+
+
+def describe_address(schema: TableSchema, changefeed: str) -> str:
+    """Say what is at the address of a table: its description there, and in catalogs."""
+    text = f"{schema.database}.{schema.table} of TiDB, by changefeed {changefeed}"
+    described: str = replace_surrogates(f"{text}: {schema.comment}" if schema.comment else text)
+    return described

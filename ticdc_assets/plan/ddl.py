@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from ticdc_assets.errors import CONTENT_ERRORS, TableCannotContinue, describe_content_error
 from ticdc_assets.events import SchemaChange, TableSchema
 from ticdc_assets.plan.row_planner import RowPlanner
-from ticdc_assets.plan.state import Incarnation, StoppedStatus, UnknownTable
+from ticdc_assets.plan.state import Incarnation, StoppedStatus, UnknownTable, mark_partial
 from ticdc_assets.plan.steps import EmptyPartitions, Exchange
 from ticdc_assets.plan.table_tracker import TableTracker
 from ticdc_assets.schema import effect as effects
@@ -19,6 +19,7 @@ from ticdc_assets.stream.ordering import Phase
 from ticdc_assets.stream.problem import (
     LOADED_IN_DDL,
     ROWS_IN_WRONG_PARTITIONS,
+    ROWS_OF_PARTIAL_TABLE,
     Problem,
     list_approximations,
 )
@@ -171,7 +172,7 @@ class DdlApplier:
             )
             tables.add_step(table.id, step)
             tables.change(table.id, schema=schema)
-        tables.exchange_partial(*(tables.incarnations[t.id] for t in (partitioned, other)))
+        _exchange_partial(tables, *(tables.incarnations[t.id] for t in (partitioned, other)))
 
     def _can_exchange(self, partitioned: Incarnation, other: Incarnation) -> bool:
         """Whether two tables can swap rows now; a waiting one makes the other one wait with it."""
@@ -224,3 +225,18 @@ def _schemas_in(effect: Effect) -> list[TableSchema]:
         case effects.TableDropped() | effects.TablePaused() | effects.AllTablesPaused():
             return []
     return [effect.schema]
+
+
+def _exchange_partial(tables: TableTracker, partitioned: Incarnation, other: Incarnation) -> None:
+    """Take along, with the rows that two tables exchange, that some of them are missing.
+
+    The partitioned table keeps the rows of its other partitions; the other table keeps none.
+    """
+    reasons = {
+        one.id: ROWS_OF_PARTIAL_TABLE.format(one.schema.database, one.schema.table)
+        for one in (partitioned, other)
+        if one.partial_reason is not None
+    }
+    tables.incarnations[other.id] = replace(other, partial_reason=reasons.get(partitioned.id))
+    if other.id in reasons:
+        tables.incarnations[partitioned.id] = mark_partial(partitioned, reasons[other.id])

@@ -11,10 +11,12 @@ from itertools import groupby
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ticdc_assets.changefeed.layout import TableLayout
 from ticdc_assets.errors import CONTENT_ERRORS, describe_content_error
 from ticdc_assets.events import Bootstrap, SchemaChange
 from ticdc_assets.plan.ddl import DdlApplier
 from ticdc_assets.plan.definitions import Definition
+from ticdc_assets.plan.layout import Layout, choose_layout
 from ticdc_assets.plan.load import Load
 from ticdc_assets.plan.row_group import RowGroup, UndecodedFiles
 from ticdc_assets.plan.row_planner import RowPlanner
@@ -47,6 +49,8 @@ class WindowEvents(Struct, frozen=True, kw_only=True):
     covered_from: int = 0
     # DDLs of `ts` itself may still arrive.
     more_may_come: bool = True
+    # What is declared of the layout of tables; None where no table is written.
+    layouts: tuple[TableLayout, ...] | None = None
 
 
 class Plan(Struct, frozen=True):
@@ -81,6 +85,22 @@ def needs_window_at_start(start: State, ddls: Iterable[SchemaChange], ts: int) -
     )
 
 
+def needs_layouts(start: State, layouts: Collection[TableLayout]) -> bool:
+    """Whether tables have other layouts than those that are declared for them."""
+    return any(True for _ in list_new_layouts(start.incarnations, layouts))
+
+
+def list_new_layouts(
+    tables: Mapping[str, Incarnation], layouts: Collection[TableLayout]
+) -> Iterator[tuple[str, Layout]]:
+    """Yield the layouts that tables which are up to date do not have yet."""
+    for id, table in tables.items():
+        if not table.is_stopped and table.status != "dropped":
+            layout = choose_layout(layouts, table.schema)
+            if layout != table.layout:
+                yield id, layout
+
+
 def record_outcomes(
     start: State, plan: Plan, pause_reasons: Mapping[str, str], misplaced: Collection[str]
 ) -> Plan:
@@ -93,6 +113,8 @@ def record_outcomes(
     problems = []
     for id, reason in pause_reasons.items():
         table = incarnations[id]
+        if (before := start.incarnations.get(id)) is not None:
+            table = replace(table, layout=before.layout)
         incarnations[id] = stop_table(table, "paused", reason, (start.ts, start.snapshot_id))
         name = table.schema.database, table.schema.table
         problems.append(Problem("paused", reason, *name, plan.state.ts))
@@ -133,6 +155,8 @@ class _Planner:
                     case Definition():
                         self._define(item)
         rows.close_all_segments((window.ts, Phase.AFTER_DDLS))
+        if window.layouts is not None:
+            self._lay_out(window.layouts)
         state = replace(
             tables.state_at(window.ts),
             applied_ddls=self._applied_ddls,
@@ -217,6 +241,16 @@ class _Planner:
             tables.problems.append(Problem("definition", reason, *name, place[0]))
         if known is not None:
             tables.change(known.id, is_defined=True)
+
+    def _lay_out(self, layouts: Collection[TableLayout]) -> None:
+        """Give every table that is up to date the layout that is declared for it."""
+        tables = self._tables
+        for id, layout in [*list_new_layouts(tables.incarnations, layouts)]:
+            table = tables.incarnations[id]
+            tables.set_layout(id, layout)
+            if layout.fault is not None and layout.fault != table.layout.fault:
+                name = table.schema.database, table.schema.table
+                tables.problems.append(Problem("layout", layout.fault, *name, self._window.ts))
 
     def _apply_ddls(self, ts: int, changes: list[SchemaChange]) -> None:
         at_end = ts == self._window.ts

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ticdc_assets.events import Bootstrap, SchemaChange, TableSchema
 from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.plan.row_group import UndecodedFiles
 from ticdc_assets.schema.catalog import CatalogState, TableKey
 from ticdc_assets.stream.problem import CREATE_NOT_SENT
@@ -55,6 +56,8 @@ class Incarnation(Struct, frozen=True, kw_only=True):
     partial_reason: str | None = None
     # Its definition was read upstream, and adopted unless it contradicts the stream.
     is_defined: bool = False
+    # That of its Delta table.
+    layout: Layout = PLAIN
 
     @property
     def is_stopped(self) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from ticdc_assets.events import Partitioning, TableSchema
+from ticdc_assets.plan.layout import PLAIN, Layout, is_written_anew
 from ticdc_assets.plan.row_group import RowGroup
 from ticdc_assets.schema.ddl_context import DdlContext
 from ticdc_assets.schema.effect import ColumnChange
@@ -93,12 +94,19 @@ TableStep = ApplyRows | Alter | EmptyPartitions | Exchange
 
 
 class TableWork(Struct, frozen=True):
-    """All steps of one table in a window, and the schema it starts with."""
+    """All steps of one table in a window, and the schema and the layout it starts with."""
 
     incarnation: str
     before: TableSchema
     is_new: bool
     steps: tuple[TableStep, ...]
+    layout_before: Layout = PLAIN
+    layout: Layout = PLAIN
+
+    @property
+    def is_laid_out_anew(self) -> bool:
+        """Whether the layout takes writing all rows again."""
+        return is_written_anew(self.before, self.layout_before, self.layout)
 
     @property
     def event_names(self) -> set[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ticdc_assets.events import SchemaChange, TableSchema
+from ticdc_assets.plan.layout import PLAIN, Layout, is_written_anew
 from ticdc_assets.plan.state import (
     Incarnation,
     State,
@@ -28,7 +29,6 @@ from ticdc_assets.stream.ordering import OrderKey, Phase, point_before
 from ticdc_assets.stream.problem import (
     CREATE_NOT_SENT,
     REPLACED_BY_LOAD,
-    ROWS_OF_PARTIAL_TABLE,
     Problem,
 )
 from ticdc_assets.stream.rules import StreamRules
@@ -57,12 +57,19 @@ class TableTracker:
 
     def work(self) -> dict[str, TableWork]:
         """Return the steps of every table that has any, or is new."""
-        known = self.start.incarnations
+        every = map(self._make_work, self._steps)
         return {
-            id: TableWork(id, self._schemas_before[id], id not in known, tuple(steps))
-            for id, steps in self._steps.items()
-            if (steps or id not in known) and self._schemas_before[id].columns
+            work.incarnation: work
+            for work in every
+            if (work.steps or work.is_new or work.is_laid_out_anew) and work.before.columns
         }
+
+    def _make_work(self, id: str) -> TableWork:
+        known = self.start.incarnations.get(id)
+        # Loads know of no other layout.
+        layouts = PLAIN if known is None else known.layout, self.incarnations[id].layout
+        steps = tuple(self._steps[id])
+        return TableWork(id, self._schemas_before[id], known is None, steps, *layouts)
 
     def state_at(self, ts: int) -> State:
         """Return the state after the window, as far as tables make it up."""
@@ -249,6 +256,13 @@ class TableTracker:
         """Change fields of a table, as they are after the step added last."""
         self.incarnations[id] = replace(self.incarnations[id], **fields)
 
+    def set_layout(self, id: str, layout: Layout) -> None:
+        """Give a table, as it is after its steps, another layout."""
+        table = self.incarnations[id]
+        self.incarnations[id] = replace(table, layout=layout)
+        if id not in self._steps and is_written_anew(table.schema, table.layout, layout):
+            self._steps[id], self._schemas_before[id] = [], table.schema
+
     # Status
 
     def add_unknown(self, database: str, table: str, version: int | None) -> None:
@@ -292,21 +306,6 @@ class TableTracker:
             if ts is not None and snapshot_id is not None:
                 snapshot = ts, snapshot_id
         self.incarnations[id] = stop_table(self.incarnations[id], status, reason, snapshot)
-
-    def exchange_partial(self, partitioned: Incarnation, other: Incarnation) -> None:
-        """Take along, with the rows that two tables exchange, that some of them are missing.
-
-        The partitioned table keeps the rows of its other partitions; the other table keeps none.
-        """
-        reasons = {
-            one.id: ROWS_OF_PARTIAL_TABLE.format(one.schema.database, one.schema.table)
-            for one in (partitioned, other)
-            if one.partial_reason is not None
-        }
-        received = reasons.get(partitioned.id)
-        self.incarnations[other.id] = replace(other, partial_reason=received)
-        if other.id in reasons:
-            self.incarnations[partitioned.id] = mark_partial(partitioned, reasons[other.id])
 
     def _first_paused(self, reason: str) -> Incarnation | None:
         """Return the table that was paused first for a reason."""

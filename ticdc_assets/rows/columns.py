@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ticdc_assets.errors import InvalidValue
 from ticdc_assets.events import Column, ColumnType, TableSchema
+from ticdc_assets.plan.layout import PLAIN, Layout, exceeds_bigint
 from ticdc_assets.schema.types.mysql_type import decimal_shape, describe, map_to_delta_type
 
 # The columns that current tables have besides the columns upstream; `_inexact` only those in which
@@ -83,14 +84,10 @@ def list_comments(schema: TableSchema) -> dict[str, str]:
     return comments | {COMMIT_TS: COMMIT_TS_COMMENT, INEXACT: INEXACT_COMMENT}
 
 
-def make_row_schema(schema: TableSchema) -> pa.Schema:
+def make_row_schema(schema: TableSchema, layout: Layout = PLAIN) -> pa.Schema:
     """Return the columns of a table's rows."""
-    fields = [
-        pa.field(delta.name, get_arrow_type(column.type))
-        for delta, column in zip(
-            list_delta_columns(schema), list_stored_columns(schema), strict=True
-        )
-    ]
+    columns = list_delta_columns(schema, layout)
+    fields = [pa.field(column.name, read_delta_type(column.type)) for column in columns]
     return pa.schema([*fields, *OWN_FIELDS])
 
 
@@ -115,12 +112,12 @@ def choose_delta_names(schema: TableSchema) -> dict[str, str]:
     return {column: names[column] for column in columns}
 
 
-def list_delta_columns(schema: TableSchema) -> list[DeltaColumn]:
+def list_delta_columns(schema: TableSchema, layout: Layout = PLAIN) -> list[DeltaColumn]:
     """List the columns of a table's Delta table; raise `InvalidValue` for an unknown type."""
     names = choose_delta_names(schema)
     return [
         DeltaColumn(
-            names[column.name], _find_delta_type(column), _make_comment(column), column.name
+            names[column.name], _find_delta_type(column, layout), _make_comment(column), column.name
         )
         for column in list_stored_columns(schema)
     ]
@@ -158,9 +155,10 @@ def _format_parameters(type: ColumnType) -> Iterator[str]:
         yield f"({type.decimals})"
 
 
-def _find_delta_type(column: Column) -> str:
+def _find_delta_type(column: Column, layout: Layout) -> str:
     try:
-        return map_to_delta_type(column.type)
+        delta = map_to_delta_type(column.type)
+        return "bigint" if layout.bigints and exceeds_bigint(column.type) else delta
     except InvalidValue as problem:
         raise InvalidValue(problem.reason, column=column.name) from None
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from ticdc_assets.errors import TicdcError
 from ticdc_assets.events import TableSchema
 from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.plan.steps import Alter, ApplyRows, TableStep, TableWork
 from ticdc_assets.rows.changes import read_segment
 from ticdc_assets.rows.column_moves import keeps_values
@@ -116,7 +117,9 @@ def _list_rows(step: ApplyRows, source: RowSource) -> Rows:
     return concat_rows(stated)
 
 
-def list_merge(result: TableResult, concerned: Rows | None, schema: TableSchema) -> pa.Table:
+def list_merge(
+    result: TableResult, concerned: Rows | None, schema: TableSchema, layout: Layout = PLAIN
+) -> pa.Table:
     """List the rows that a table gets, and those that it has no longer.
 
     With a key, these are keys, and no row that is put has one of them.  Without one, they are all
@@ -133,7 +136,7 @@ def list_merge(result: TableResult, concerned: Rows | None, schema: TableSchema)
     else:
         every = [make_no_rows(schema), *(rows.rename_like(schema) for rows in gone)]
         removed = _keep_distinct(concat_rows(every))
-    tables = [write_table(rows, schema) for rows in (put, removed)]
+    tables = [write_table(rows, schema, layout) for rows in (put, removed)]
     is_put = pa.array([True] * len(put) + [False] * len(removed), pa.bool_())
     return pa.concat_tables(tables).append_column(PUT, is_put)
 

@@ -10,8 +10,10 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ticdc_assets.errors import TableCannotContinue
 from ticdc_assets.events import ColumnType, TableSchema
 from ticdc_assets.events.table_schema import fold_name
+from ticdc_assets.plan.layout import PLAIN, Layout, exceeds_bigint
 from ticdc_assets.rows.columns import (
     COMMIT_TS,
     INEXACT,
@@ -24,6 +26,27 @@ from ticdc_assets.rows.columns import (
 from ticdc_assets.rows.stored import Stored, concat_stored
 
 _MAP = pa.map_(pa.string(), pa.string())
+MAX_BIGINT = (1 << 63) - 1
+_TOO_LARGE = (
+    "column {}: a value ({}) is above 9223372036854775807, and bigint-unsigned of"
+    ' [[changefeed.layout]] makes the column a BIGINT: set it to "decimal" for this table, then'
+    " resume the table"
+)
+
+
+class TooLarge(TableCannotContinue):
+    """A value of a BIGINT UNSIGNED in a table that keeps it as BIGINT."""
+
+    def __init__(self, column: str, value: int, commit_ts: int) -> None:
+        self.column = column
+        self.value = value
+        self.commit_ts = commit_ts
+        super().__init__(_TOO_LARGE.format(column, f"commit ts {commit_ts}"))
+
+    def at(self, position: str) -> TableCannotContinue:
+        """Return the error with the position of the event that has the value."""
+        place = f"commit ts {self.commit_ts}, {position}"
+        return TableCannotContinue(_TOO_LARGE.format(self.column, place))
 
 
 @dataclass(frozen=True)
@@ -107,17 +130,31 @@ def read_columns(
     return columns
 
 
-def write_table(rows: Rows, schema: TableSchema) -> pa.Table:
-    """Write rows as their Delta table has them, with the map."""
+def write_table(rows: Rows, schema: TableSchema, layout: Layout = PLAIN) -> pa.Table:
+    """Write rows as their Delta table has them, with the map; raise `TooLarge` if it cannot."""
     names = choose_delta_names(schema)
-    arrays = [rows.columns[column.name].values for column in list_stored_columns(schema)]
+    arrays = [
+        _write_bigints(rows, column.name)
+        if layout.bigints and exceeds_bigint(column.type)
+        else rows.columns[column.name].values
+        for column in list_stored_columns(schema)
+    ]
     exact = {names[name]: stored.exact for name, stored in rows.columns.items()}
     map_array = _write_map(
         {name: texts for name, texts in exact.items() if texts is not None}, len(rows)
     )
     return pa.Table.from_arrays(
-        [*arrays, rows.commit_ts, map_array], schema=make_row_schema(schema)
+        [*arrays, rows.commit_ts, map_array], schema=make_row_schema(schema, layout)
     )
+
+
+def _write_bigints(rows: Rows, name: str) -> pa.Array:
+    values = rows.columns[name].values
+    is_too_large = pc.greater(values, pa.scalar(MAX_BIGINT, values.type))
+    if pc.any(is_too_large).as_py():
+        place = pc.index(is_too_large, True).as_py()
+        raise TooLarge(name, int(values[place].as_py()), rows.commit_ts[place].as_py())
+    return values.cast(pa.int64())
 
 
 def join_chunks(array: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -126,8 +126,9 @@ def _(action: ddl.ConvertCharset, schema: TableSchema) -> AlterResult:
 
 
 @apply_action.register
-def _(action: ddl.SetCharset, schema: TableSchema) -> AlterResult:
-    return replace(schema, charset=action.charset), ()
+def _(action: ddl.SetOptions, schema: TableSchema) -> AlterResult:
+    comment = schema.comment if action.comment is None else action.comment
+    return replace(schema, charset=action.charset or schema.charset, comment=comment), ()
 
 
 def _change_column(

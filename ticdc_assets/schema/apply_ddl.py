@@ -126,8 +126,7 @@ class _Application:
         for database, table in dict.fromkeys(tables):
             if not self._catalog.is_view(database, table):
                 unknown = TableSchema(database, table, (), origin="inferred")
-                known = self._catalog.get(database, table)
-                schema = self._catalog.mark_uncertain(known or unknown)
+                schema = self._catalog.mark_uncertain(self._catalog.get(database, table) or unknown)
                 effects.append(TablePaused(schema.database, schema.table, reason, contradicts))
         return effects
 
@@ -147,6 +146,7 @@ class _Application:
             partitioning=statement.partitioning,
             origin="replayed",
             charset=charset,
+            comment=statement.comment,
         )
         return with_key_columns(schema)
 

@@ -29,6 +29,7 @@ def reconcile(replayed: TableSchema, stated: TableSchema) -> TableSchema:
         declared_key=replayed.declared_key,
         lost_key=replayed.lost_key,
         charset=replayed.charset,
+        comment=stated.comment or replayed.comment,
     )
 
 

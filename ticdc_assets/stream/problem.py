@@ -18,6 +18,7 @@ from ticdc_assets.schema.effect import ColumnAdded, ColumnChange, ColumnConverte
 # "history"     a history that could not be updated; its table was
 # "definition"  a table whose definition could not be read upstream, or contradicts the stream
 # "changes"     changes that could not be updated; their table was
+# "layout"      a table that is not laid out as its owner declared
 # "catalog"     a catalog, or an entry of one, that is not as the lake is
 # "iceberg"     a table that is not published as an Iceberg table, or is not up to date there
 # "corrupted"   a row that TiCDC itself marked as corrupted; it is applied all the same
@@ -31,6 +32,7 @@ Kind = Literal[
     "changes",
     "checksum",
     "definition",
+    "layout",
     "catalog",
     "iceberg",
     "corrupted",
@@ -116,7 +118,7 @@ class Problem(Struct, frozen=True):
     @property
     def data_may_differ(self) -> bool:
         """Whether a table may differ from TiDB's because of this problem."""
-        return self.kind not in ("corrupted", "definition", "catalog", "iceberg")
+        return self.kind not in ("corrupted", "definition", "layout", "catalog", "iceberg")
 
     def describe(self) -> str:
         """Describe the problem on one line: kind, table, commit ts, position and reason."""

@@ -98,7 +98,7 @@ class DbtSources:
         }
         if tests := list(_test_key(schema)):
             described["data_tests"] = tests
-        return described | {"columns": _describe_columns(schema)}
+        return described | {"columns": _describe_columns(table)}
 
     def _query_resolved_ts(self, schema: TableSchema) -> str:
         """Select the time up to which a table is complete.
@@ -134,10 +134,11 @@ def _describe_status(table: Incarnation, address: str) -> str:
     return f"{table.shown_status}{reason}. Delta table: {address}"
 
 
-def _describe_columns(schema: TableSchema) -> list[Properties]:
+def _describe_columns(table: Incarnation) -> list[Properties]:
+    schema = table.schema
     key, by_name = schema.key, {column.name: column for column in schema.columns}
     described = []
-    for column in list_delta_columns(schema):
+    for column in list_delta_columns(schema, table.layout):
         one = _describe_column(column)
         is_known = not by_name[column.column].nullable and column.type not in _HOLDS_NO_ZERO_DATE
         tests = ["not_null"] if is_known else []

@@ -95,7 +95,8 @@ def _compare_columns(context: CheckContext, table: Incarnation) -> KnownRows | N
     if table.id not in context.newest_schemas:
         return NotEvaluated("the schema history has no version of the table")
     schema = read_json(context.newest_schemas[table.id], TableSchema)
-    expected = [f"{c.name} {c.type}" for c in list_delta_columns(schema)] + [f"{COMMIT_TS} bigint"]
+    columns = list_delta_columns(schema, table.layout)
+    expected = [f"{c.name} {c.type}" for c in columns] + [f"{COMMIT_TS} bigint"]
     types = read_schema(LakeReader(context.lake.location).open(f"current/{table.id}", version))
     if INEXACT in types.names:
         expected.append(f"{INEXACT} map<string,string>")

@@ -26,7 +26,7 @@ from ticdc_assets.lake.log.snapshot import Snapshot, decide_as
 from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.plan.gaps import mark_gaps
-from ticdc_assets.plan.plan import Plan, needs_window_at_start, record_outcomes
+from ticdc_assets.plan.plan import Plan, needs_layouts, needs_window_at_start, record_outcomes
 from ticdc_assets.plan.replay import (
     Arrivals,
     ReplayRequest,
@@ -119,7 +119,9 @@ class _Applier:
         if needs_window_at_start(snapshot.state, control.ddls, ts):
             snapshot = self._apply_window(snapshot, control, snapshot.ts, snapshot.batch)
         knows_more = request is not None and control.watermark_state != snapshot.state.watermarks
-        if newest > snapshot.batch or ts > snapshot.ts or knows_more:
+        layouts = self._lake.feed.layouts
+        is_outdated = request is None and needs_layouts(snapshot.state, layouts)
+        if newest > snapshot.batch or ts > snapshot.ts or knows_more or is_outdated:
             snapshot = self._apply_window(snapshot, control, ts, newest)
         return dataclasses.replace(self._result, resolved_ts=snapshot.ts, snapshot=snapshot)
 
@@ -127,7 +129,7 @@ class _Applier:
         self, snapshot: Snapshot, control: ControlEvents, ts: int, batch: int
     ) -> Snapshot:
         """Apply everything from a snapshot to a ts, and write the next snapshot."""
-        window = prepare_window(self._lake, snapshot, control, ts, batch)
+        window = prepare_window(self._lake, snapshot, control, ts, batch, is_written=True)
         plan = window.plan
         with ThreadPoolExecutor(1) as beside:
             # The schema history depends on no row, so it is written meanwhile.
@@ -185,7 +187,8 @@ class _Applier:
         # DDLs of the snapshot's own ts that arrived later are for the next window.
         ddls = tuple(ddl for ddl in past.ddls if snapshot.state.has_applied(ddl))
         past = dataclasses.replace(past, ddls=ddls)
-        return prepare_window(self._lake, base, past, snapshot.ts, snapshot.batch)
+        ts, batch = snapshot.ts, snapshot.batch
+        return prepare_window(self._lake, base, past, ts, batch, is_written=True)
 
     def _find_arrivals(self, snapshot: Snapshot, control: ControlEvents) -> Arrivals:
         is_first = not snapshot.snapshot_id

@@ -12,6 +12,7 @@ from ticdc_assets.lake.apply.table_features import (
     list_needed_properties,
 )
 from ticdc_assets.lake.store.sql import quote_identifier, quote_literal
+from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.rows.column_moves import can_widen, map_columns
 from ticdc_assets.rows.columns import DeltaColumn, fold_case, list_delta_columns
 from ticdc_assets.schema.effect import ColumnChange
@@ -26,10 +27,16 @@ class Alterations:
 
 
 def list_alterations(
-    before: TableSchema, steps: Sequence[ColumnChange], after: TableSchema
+    before: TableSchema,
+    steps: Sequence[ColumnChange],
+    after: TableSchema,
+    layout: Layout = PLAIN,
 ) -> Alterations:
-    """List what takes the columns to those of a new schema; a converted column loses its values."""
-    was, wanted = list_delta_columns(before), list_delta_columns(after)
+    """List what takes the columns to those of a new schema; a converted column loses its values.
+
+    The clustering becomes that of the layout.
+    """
+    was, wanted = (list_delta_columns(schema, layout) for schema in (before, after))
     moves = map_columns(before, steps, after)
     fitting = {column.name: column for column in wanted}
     moved = {
@@ -47,7 +54,8 @@ def list_alterations(
     if widened:
         needed.append(TYPE_WIDENING)
     actions = []
-    reclusters = bool(gone) or list_clustering_columns(before) != list_clustering_columns(after)
+    clusters = [list_clustering_columns(schema, layout) for schema in (before, after)]
+    reclusters = bool(gone) or clusters[0] != clusters[1]
     if reclusters:
         actions.append("CLUSTER BY NONE")
     if gone:
@@ -61,7 +69,7 @@ def list_alterations(
         if c.name in old_columns and old_columns[c.name].comment != c.comment
     ]
     if reclusters:
-        actions.append(format_clustering(after))
+        actions.append(format_clustering(after, layout))
     return Alterations(needed, actions)
 
 

@@ -28,6 +28,7 @@ from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.small_tables import read_table, restore_version
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier, quote_literal
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
+from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.rows.column_moves import map_columns
 from ticdc_assets.rows.columns import (
     COMMIT_TS,
@@ -67,7 +68,9 @@ class CurrentTable:
         stored = self._reader.open(self._name).schema()
         return INEXACT in (field.name for field in stored.fields)
 
-    def write_whole(self, rows: DataFrame, schema: TableSchema, statement: str) -> None:
+    def write_whole(
+        self, rows: DataFrame, schema: TableSchema, statement: str, layout: Layout = PLAIN
+    ) -> None:
         """Write all rows, in place of any that there are; the commit has a statement.
 
         A large table keeps its clustering.
@@ -76,17 +79,20 @@ class CurrentTable:
         properties = {}
         detail = None
         if existing is None:
-            properties = choose_new_properties(list_delta_columns(schema))
+            properties = choose_new_properties(list_delta_columns(schema, layout))
         else:
             detail = self.read_detail()
-            self._switch_on(detail, list_needed_properties(list_delta_columns(schema)))
+            needed = list_needed_properties(list_delta_columns(schema, layout))
+            self._switch_on(detail, needed)
             if detail.has_deletion_vectors and not detail.is_large:
                 # From when the table was large, or every table had them.
                 self._unset(DELETION_VECTORS)
         fitting = rows.select(
             *(
                 _get(name).cast(type).alias(name, metadata={"comment": comment})
-                for name, type, comment in _list_columns(schema, with_map=INEXACT in rows.columns)
+                for name, type, comment in _list_columns(
+                    schema, layout, with_map=INEXACT in rows.columns
+                )
             )
         )
         writer = fitting.write.format("delta").mode("overwrite").options(**properties)
@@ -94,7 +100,7 @@ class CurrentTable:
         writer.save(self.path)
         if detail is not None and detail.has_deletion_vectors and detail.is_large:
             # Overwriting has dropped it.
-            self._alter(format_clustering(schema))
+            self._alter(format_clustering(schema, layout))
 
     def append(self, rows: DataFrame, statement: str) -> None:
         """Append rows; the commit has a statement."""
@@ -111,7 +117,7 @@ class CurrentTable:
     def read_detail(self) -> TableDetail:
         return read_table_detail(self._lake, self._name)
 
-    def adapt_to_size(self, schema: TableSchema) -> bool:
+    def adapt_to_size(self, schema: TableSchema, layout: Layout = PLAIN) -> bool:
         """Return whether the table is large, after switching on what a large one needs.
 
         A change data feed is switched off: it forbids writing once a column was renamed.
@@ -121,7 +127,7 @@ class CurrentTable:
             self._unset(CHANGE_DATA_FEED)
         if detail.is_large and not detail.has_deletion_vectors:
             self._set(DELETION_VECTORS)
-            self._alter(format_clustering(schema))
+            self._alter(format_clustering(schema, layout))
         return detail.is_large
 
     def keep_removed_files(self, days: int) -> None:
@@ -137,10 +143,14 @@ class CurrentTable:
         self._alter(f"ADD COLUMNS ({quote_identifier(INEXACT)} {MAP} COMMENT {comment})")
 
     def reshape(
-        self, before: TableSchema, steps: Sequence[ColumnChange], after: TableSchema
+        self,
+        before: TableSchema,
+        steps: Sequence[ColumnChange],
+        after: TableSchema,
+        layout: Layout = PLAIN,
     ) -> None:
         """Change the columns to those of a new schema; a converted column loses its values."""
-        alterations = list_alterations(before, steps, after)
+        alterations = list_alterations(before, steps, after, layout)
         self._switch_on(self.read_detail(), alterations.needed)
         for action in alterations.actions:
             self._alter(action)
@@ -183,9 +193,11 @@ class CurrentTable:
         merge.whenNotMatched(put).insert(every).merge()
 
 
-def _list_columns(schema: TableSchema, *, with_map: bool) -> list[tuple[str, str, str]]:
+def _list_columns(
+    schema: TableSchema, layout: Layout, *, with_map: bool
+) -> list[tuple[str, str, str]]:
     """List the name, the type and the comment of every column."""
-    columns = [(c.name, c.type, c.comment) for c in list_delta_columns(schema)]
+    columns = [(c.name, c.type, c.comment) for c in list_delta_columns(schema, layout)]
     columns.append((COMMIT_TS, "bigint", COMMIT_TS_COMMENT))
     return [*columns, (INEXACT, MAP, INEXACT_COMMENT)] if with_map else columns
 

@@ -84,11 +84,11 @@ class SparkCommits:
             table.add_map()
         if done.way == "append":
             return
-        table.adapt_to_size(work.before)
+        table.adapt_to_size(work.before, work.layout)
         schema = work.before
         for step in merge_steps(work.before, work.steps):
             if isinstance(step, Alter):
-                table.reshape(schema, step.steps, step.schema)
+                table.reshape(schema, step.steps, step.schema, work.layout)
             schema = step.schema
 
     def _write(self, done: TableDone) -> None:
@@ -97,7 +97,7 @@ class SparkCommits:
         with_map = done.has_map or (exists and table.has_map)
         rows = open_written(self._lake, done, schema, with_map=with_map)
         if done.way == "whole":
-            table.write_whole(rows, schema, write_ts(self._ts))
+            table.write_whole(rows, schema, write_ts(self._ts), done.layout)
         elif not done.files:
             return
         elif done.way == "append":
@@ -139,6 +139,6 @@ def commit_new(lake: LakeSession, done: TableDone, schema: TableSchema, ts: int)
         return commit_table(lake.location, done, None, schema, ts)
     table = CurrentTable(lake, done.id)
     rows = open_written(lake, done, schema, with_map=done.has_map)
-    table.write_whole(rows, schema, write_ts(ts))
+    table.write_whole(rows, schema, write_ts(ts), done.layout)
     remove_written(lake, done)
     return table.version

@@ -13,6 +13,7 @@ from ticdc_assets.lake.apply.table_tasks import TableDone
 from ticdc_assets.lake.store.commits import write_ts
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.writer import LakeWriter, is_writable
+from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.rows.columns import (
     INEXACT,
     list_comments,
@@ -25,7 +26,7 @@ def takes_spark(done: TableDone, existing: DeltaTable | None, schema: TableSchem
     """Whether only Spark can commit the files of a table, which gets a schema."""
     if done.way == "merge" or (existing is not None and not is_writable(existing)):
         return True
-    return COLUMN_MAPPING in list_needed_properties(list_delta_columns(schema))
+    return COLUMN_MAPPING in list_needed_properties(list_delta_columns(schema, done.layout))
 
 
 def commit_table(
@@ -35,18 +36,20 @@ def commit_table(
     writer = LakeWriter(location)
     commit = describe_commit(ts)
     if existing is None:
-        columns = make_columns(schema, with_map=done.has_map)
+        columns = make_columns(schema, done.layout, with_map=done.has_map)
         name = f"current/{done.id}"
         writer.create_of_files(name, columns, done.files, PLAIN_PROPERTIES, commit)
         return 0
     if done.way == "append":
         if done.has_map and not has_map(existing):
-            writer.add_column(existing, make_columns(schema, with_map=True).field(INEXACT))
+            columns = make_columns(schema, done.layout, with_map=True)
+            writer.add_column(existing, columns.field(INEXACT))
         if done.files:
             writer.append_files(existing, done.files, commit)
     else:
         # Also in place of whatever a killed run left.
-        columns = make_columns(schema, with_map=done.has_map or has_map(existing))
+        with_map = done.has_map or has_map(existing)
+        columns = make_columns(schema, done.layout, with_map=with_map)
         writer.replace_by_files(existing, columns, done.files, commit)
     return existing.version()
 
@@ -61,12 +64,12 @@ def has_map(table: DeltaTable) -> bool:
     return INEXACT in (field.name for field in table.schema().fields)
 
 
-def make_columns(schema: TableSchema, *, with_map: bool) -> pa.Schema:
+def make_columns(schema: TableSchema, layout: Layout = PLAIN, *, with_map: bool) -> pa.Schema:
     """Return the columns of a current table with their comments."""
     comments = list_comments(schema)
     fields = [
         field.with_metadata({"comment": comments[field.name]})
-        for field in make_row_schema(schema)
+        for field in make_row_schema(schema, layout)
         if with_map or field.name != INEXACT
     ]
     return pa.schema(fields)

@@ -23,6 +23,7 @@ from ticdc_assets.lake.store.lake import LakeSession
 from ticdc_assets.lake.store.reader import measure_files, open_table
 from ticdc_assets.lake.store.sql import delta_table, quote_identifier
 from ticdc_assets.lake.store.tables import CHECKPOINTS
+from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.rows.columns import DeltaColumn, choose_delta_names, list_delta_columns
 
 # A table of more bytes is large: merging 50 rows into one of this size takes as long as writing it
@@ -48,7 +49,7 @@ _NTZ_FEATURE = "timestampNtz"
 _NTZ_PROPERTY = {f"delta.feature.{_NTZ_FEATURE}": "supported"}
 # Characters that Delta takes in a column's name with column mapping only.
 _MAPPED_CHARACTERS = frozenset(" ,;{}()\n\t=")
-# Delta clusters by columns with statistics: not by these types, and only the first columns.
+# Delta clusters by columns with statistics: not by these types of keys, and only the first columns.
 _UNCLUSTERED = ("binary", "array", "boolean", "timestamp_ntz")
 _WITH_STATISTICS = 32
 _MOST_CLUSTERED = 4
@@ -121,16 +122,19 @@ def choose_new_properties(columns: Iterable[DeltaColumn]) -> dict[str, str]:
     return properties
 
 
-def list_clustering_columns(schema: TableSchema) -> list[str]:
-    """List the columns to cluster by: those of the key that Delta can cluster by."""
-    columns = list_delta_columns(schema)[:_WITH_STATISTICS]
+def list_clustering_columns(schema: TableSchema, layout: Layout = PLAIN) -> list[str]:
+    """List the columns to cluster by: that of the layout, or those of the key that Delta takes."""
+    columns = list_delta_columns(schema, layout)[:_WITH_STATISTICS]
+    chosen = [c.name for c in columns if c.column == layout.cluster_by]
+    if chosen:
+        return chosen
     names = choose_delta_names(schema)
     key = {names[c.name] for k in schema.key if (c := schema.column(k)) and c.name in names}
     by = [c.name for c in columns if c.name in key and not c.type.startswith(_UNCLUSTERED)]
     return by[:_MOST_CLUSTERED]
 
 
-def format_clustering(schema: TableSchema) -> str:
-    """Format the clause that clusters a table by its key."""
-    by = ", ".join(map(quote_identifier, list_clustering_columns(schema)))
+def format_clustering(schema: TableSchema, layout: Layout = PLAIN) -> str:
+    """Format the clause that clusters a table."""
+    by = ", ".join(map(quote_identifier, list_clustering_columns(schema, layout)))
     return f"CLUSTER BY ({by})" if by else "CLUSTER BY NONE"

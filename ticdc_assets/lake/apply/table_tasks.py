@@ -24,12 +24,21 @@ from ticdc_assets.lake.store.data_files import WrittenFile, write_data_file
 from ticdc_assets.lake.store.lake import Lake
 from ticdc_assets.lake.store.reader import LakeReader
 from ticdc_assets.lake.store.stored_rows import StoredRows
+from ticdc_assets.plan.layout import PLAIN, Layout
 from ticdc_assets.plan.steps import ApplyRows, TableWork
+from ticdc_assets.rows.clustering import find_clustering_column, split_by_column
 from ticdc_assets.rows.columns import INEXACT
 from ticdc_assets.rows.merging import Concerned, list_merge, needs_rows
 from ticdc_assets.rows.parts import Part, list_identifying
 from ticdc_assets.rows.table import RowSource, SegmentCounts, TableResult, do_work
-from ticdc_assets.rows.table_rows import Rows, concat_rows, make_no_rows, read_table, write_table
+from ticdc_assets.rows.table_rows import (
+    Rows,
+    concat_rows,
+    make_no_rows,
+    read_table,
+    write_table,
+)
+from ticdc_assets.rows.value_positions import locate_value
 
 # How the work on tables is done: on all of their rows, on none of them because the work only adds
 # rows, or on those that it concerns.
@@ -70,11 +79,12 @@ class TableDone(msgspec.Struct, frozen=True):
     """A table after its task: the files it needs, or why it has to stay as it was.
 
     Those of a merge list rows as `rows.merging` does.  `is_undone`: the work does not only add
-    rows after all.  `quarantined` are rows in Arrow's stream format.
+    rows after all.  `quarantined` are rows in Arrow's stream format.  The files have the `layout`.
     """
 
     id: str
     way: Way
+    layout: Layout = PLAIN
     is_undone: bool = False
     files: list[WrittenFile] = []
     has_map: bool = False
@@ -92,7 +102,7 @@ def do_task(engine: Engine, task: TableTask) -> list[TableDone]:
         concerned = _find_concerned(engine.location, task, source)
         source = replace(source, read_rows=lambda id: concerned)
     results = do_work(task.work, source)
-    return [_finish(engine.location, task, result, concerned) for result in results.items()]
+    return [_finish(engine.location, task, result, concerned, source) for result in results.items()]
 
 
 def open_source(
@@ -222,8 +232,13 @@ def _find_concerned(location: Lake, task: TableTask, source: RowSource) -> Rows 
     return concerned.find(_read_blocks(location, task, id))
 
 
+# Parameters: the task and its source, and what they gave.
 def _finish(
-    location: Lake, task: TableTask, done: tuple[str, TableResult], concerned: Rows | None
+    location: Lake,
+    task: TableTask,
+    done: tuple[str, TableResult],
+    concerned: Rows | None,
+    source: RowSource,
 ) -> TableDone:
     id, result = done
     if task.way == "append" and any(segment.quarantined for segment in result.segments[:-1]):
@@ -232,31 +247,42 @@ def _finish(
     quarantined = _pack(result.quarantined)
     if result.stopped is not None:
         return TableDone(id, task.way, quarantined=quarantined, stopped=result.stopped)
-    schema = task.work[id].after
+    schema, layout = task.work[id].after, task.work[id].layout
     try:
         if task.way == "merge":
-            rows = list_merge(result, concerned, schema)
+            rows = list_merge(result, concerned, schema, layout)
         else:
-            rows = write_table(result.rows, schema)
+            rows = write_table(result.rows, schema, layout)
         has_map = rows[INEXACT].null_count < rows.num_rows
         if not has_map:
             rows = rows.drop_columns([INEXACT])
-        files = [write_data_file(location, f"current/{id}", rows)] if rows.num_rows else []
+        column = None if task.way == "merge" else find_clustering_column(schema, layout)
+        files = _write_files(location, f"current/{id}", rows, column) if rows.num_rows else []
     except ConfigError:
         # Of the storage, not of the table.
         raise
     except CONTENT_ERRORS as error:
-        reason = describe_content_error(error)
+        reason = describe_content_error(locate_value(error, task.work[id], source))
         return TableDone(id, task.way, quarantined=quarantined, stopped=reason)
     return TableDone(
         id,
         task.way,
+        layout,
         files=files,
         has_map=has_map,
         counts=list(map(_pack_counts, result.segments)),
         quarantined=quarantined,
         has_misplaced_rows=result.has_misplaced_rows,
     )
+
+
+def _write_files(
+    location: Lake, table: str, rows: pa.Table, column: str | None
+) -> list[WrittenFile]:
+    if column is None:
+        return [write_data_file(location, table, rows)]
+    files = split_by_column(rows, column)
+    return [write_data_file(location, table, each, sorted_by=column) for each in files]
 
 
 def _pack_counts(counts: SegmentCounts) -> tuple[str, int, int, int, int]:

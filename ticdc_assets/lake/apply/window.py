@@ -51,10 +51,20 @@ class PreparedWindow:
         return count_newest_rows(LakeReader(lake.location), "quarantine") > 0
 
 
+# Parameters: the lake and what it knows, and how far the window goes.
 def prepare_window(
-    lake: LakeSession, start: Snapshot, control: ControlEvents, ts: int, batch: int
+    lake: LakeSession,
+    start: Snapshot,
+    control: ControlEvents,
+    ts: int,
+    batch: int,
+    *,
+    is_written: bool = False,
 ) -> PreparedWindow:
-    """Plan the window from a snapshot to a ts; `control` has what arrived since the snapshot."""
+    """Plan the window from a snapshot to a ts; `control` has what arrived since the snapshot.
+
+    `is_written`: tables are written, so that they get the layouts that are declared now.
+    """
     feed = lake.feed
     window = Window(start.ts, start.batch, ts, batch)
     in_milliseconds = get_ordering(feed) == "milliseconds"
@@ -82,6 +92,7 @@ def prepare_window(
         definitions=definitions,
         covered_from=control.covered_from,
         more_may_come=control.more_may_come and ts == control.resolved_ts,
+        layouts=feed.layouts if is_written else None,
     )
     schemas = StatedSchemas(lake, control)
     plan = make_plan(

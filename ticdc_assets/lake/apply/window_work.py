@@ -98,14 +98,15 @@ class WindowWork:
         events, read, size = sum(counts.values()), 0, 0
         way: Way = "whole"
         for id in known.keys() & tables.keys():
-            if may_append and len(ids) == 1 and self._appends(work[id]):
+            is_kept = not work[id].is_laid_out_anew and len(ids) == 1
+            if may_append and is_kept and self._appends(work[id]):
                 way = "append"
                 continue
             files = LakeReader(self.lake.location).list_files(tables[id])
             by_spark = not is_writable(tables[id])
             rewritten = is_rewritten(files.size, files.rows, counts[id], by_spark=by_spark)
             may_merge = can_be_merged(work[id]) and not self._would_leave_iceberg(work[id])
-            if len(ids) == 1 and not rewritten and may_merge:
+            if is_kept and not rewritten and may_merge:
                 way = "merge"
                 continue
             read += files.rows
@@ -219,7 +220,8 @@ class WindowWork:
         """Whether the Delta table changes: many a DDL leaves it as it is."""
         work = self._work(done.id)
         is_new = done.id not in self.window.start.versions
-        return is_new or bool(merge_steps(work.before, work.steps))
+        is_changed = is_new or work.is_laid_out_anew
+        return is_changed or bool(merge_steps(work.before, work.steps))
 
 
 def _make_outcome(done: TableDone, version: int | None) -> TableOutcome:

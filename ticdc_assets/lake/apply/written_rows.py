@@ -19,8 +19,8 @@ def open_written(
     lake: LakeSession, done: TableDone, schema: TableSchema, *, with_map: bool
 ) -> DataFrame:
     """Open the rows that tasks wrote for a table as a frame."""
-    columns = make_row_schema(schema)
-    types = [*(c.type for c in list_delta_columns(schema)), "bigint", MAP]
+    columns = make_row_schema(schema, done.layout)
+    types = [*(c.type for c in list_delta_columns(schema, done.layout)), "bigint", MAP]
     if not with_map:
         columns, types = columns.remove(columns.get_field_index(INEXACT)), types[:-1]
     if done.way == "merge":

@@ -69,6 +69,10 @@ class AddressLog:
     def properties(self) -> Mapping[str, str]:
         return self._state.properties
 
+    @property
+    def description(self) -> str | None:
+        return self._state.description
+
     def list_named_files(self) -> set[str]:
         """List the files that the address shows, or has shown in the last week."""
         named = read_named_files(LakeReader(self._location), self._address)
@@ -79,20 +83,23 @@ class AddressLog:
         return {path for file in self._state.files for path in _list_paths(file)}
 
     def prepare(
-        self, name: str, table: str, state: TableState, properties: Mapping[str, str]
+        self, table: str, state: TableState, properties: Mapping[str, str]
     ) -> AddressCommit:
-        """Prepare a commit that shows a table of the lake in a state of it."""
-        return self._prepare(name, state, self._place(table, state.files), properties)
+        """Prepare a commit that shows a table of the lake in a state of it.
+
+        The state has the description that the address gets.
+        """
+        return self._prepare(state, self._place(table, state.files), properties)
 
     def prepare_end(self, properties: Mapping[str, str]) -> AddressCommit | None:
         """Prepare a commit that shows no rows any more; None where nothing was published."""
         if "ticdc.table" not in self.properties:
             return None
         kept = {key: value for key, value in self.properties.items() if key.startswith("ticdc.")}
-        return self._prepare(kept["ticdc.table"], self._state, (), {**kept, **properties})
+        return self._prepare(self._state, (), {**kept, **properties})
 
     def _prepare(
-        self, name: str, state: TableState, files: Sequence[DataFile], own: Mapping[str, str]
+        self, state: TableState, files: Sequence[DataFile], own: Mapping[str, str]
     ) -> AddressCommit:
         known = {_identify(file): file for file in self._state.files}
         wanted = {_identify(file): file for file in files}
@@ -101,7 +108,7 @@ class AddressLog:
         actions = [_describe_commit(own)]
         if self._state.protocol != state.protocol:
             actions.append(_encode({"protocol": state.protocol}))
-        actions.append(_describe_table(self._state.id, name, state.schema, properties))
+        actions.append(_describe_table(self._state.id, state, properties))
         actions += [_remove(file) for id, file in known.items() if id not in wanted]
         actions += [_add(file) for id, file in wanted.items() if id not in known]
         return AddressCommit(self._address, self._version + 1, tuple(actions), is_end=not files)
@@ -195,12 +202,14 @@ def _describe_commit(properties: Mapping[str, str]) -> bytes:
     return _encode({"commitInfo": {**about, "userMetadata": ts}})
 
 
-def _describe_table(id: str, name: str, schema: str, properties: Mapping[str, str]) -> bytes:
+def _describe_table(id: str, state: TableState, properties: Mapping[str, str]) -> bytes:
+    described = {} if state.description is None else {"description": state.description}
     about = {
         "id": id or str(uuid.uuid4()),
-        "name": name,
+        "name": properties["ticdc.table"],
+        **described,
         "format": {"provider": "parquet", "options": {}},
-        "schemaString": schema,
+        "schemaString": state.schema,
         "partitionColumns": [],
         "configuration": properties,
         "createdTime": _now(),

@@ -36,18 +36,34 @@ class WrittenFile(msgspec.Struct, frozen=True):
 
 
 def write_data_file(
-    location: Lake, table: str, rows: pa.Table, measured: Sequence[str] | None = None
+    location: Lake,
+    table: str,
+    rows: pa.Table,
+    measured: Sequence[str] | None = None,
+    *,
+    sorted_by: str | None = None,
 ) -> WrittenFile:
-    """Write rows into a new data file of a table, with statistics of some columns, or the first."""
-    return write_into(location.path(table), rows, measured)
+    """Write rows into a new data file of a table, with statistics of some columns, or the first.
+
+    Of the column by which they are sorted, these have the bounds of moments, too.
+    """
+    return write_into(location.path(table), rows, measured, sorted_by=sorted_by)
 
 
-def write_into(folder: str, rows: pa.Table, measured: Sequence[str] | None = None) -> WrittenFile:
+def write_into(
+    folder: str,
+    rows: pa.Table,
+    measured: Sequence[str] | None = None,
+    *,
+    sorted_by: str | None = None,
+) -> WrittenFile:
     """Write rows into a new data file in a folder: a path, or a URI."""
     name, size = _write(folder, rows)
     if measured is None:
         measured = rows.column_names[:_WITH_STATISTICS]
-    return WrittenFile(name, size, rows.num_rows, _measure(rows.select(measured)))
+    if sorted_by is not None and sorted_by not in measured:
+        measured = [*measured, sorted_by]
+    return WrittenFile(name, size, rows.num_rows, _measure(rows.select(measured), sorted_by))
 
 
 def write_file(location: Lake, table: str, rows: pa.Table) -> tuple[str, int]:
@@ -80,7 +96,7 @@ def _choose_dictionaries(rows: pa.Table) -> list[str]:
     ]
 
 
-def _measure(rows: pa.Table) -> str:
+def _measure(rows: pa.Table, sorted_by: str | None) -> str:
     """Return the statistics of rows, as Delta's log has them."""
     bounds: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}}
     nulls = {}
@@ -90,6 +106,8 @@ def _measure(rows: pa.Table) -> str:
             continue
         nulls[field.name] = column.null_count
         least_and_most = _find_bounds(column)
+        if least_and_most is None and field.name == sorted_by:
+            least_and_most = _find_bounds_of_moments(column)
         if least_and_most is not None:
             least, most = least_and_most
             bounds["minValues"][field.name], bounds["maxValues"][field.name] = least, most
@@ -112,3 +130,17 @@ def _find_bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
         found = pc.min_max(column).as_py()
         return found["min"], found["max"]
     return None
+
+
+def _find_bounds_of_moments(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
+    """Return the bounds of moments; None for a column of any other type."""
+    kind = column.type
+    if column.null_count == len(column) or not pa.types.is_timestamp(kind):
+        return None
+    bounds = pc.min_max(column.cast(pa.timestamp("us")))
+    zone = "" if kind.tz is None else "Z"
+    least, most = (bound.cast(pa.string()).as_py() for bound in bounds.values())
+    if least < "0001":
+        # Not every reader knows the year 0.
+        return None
+    return f"{least.replace(' ', 'T')}{zone}", f"{most.replace(' ', 'T')}{zone}"

@@ -51,6 +51,7 @@ class _MetaData(msgspec.Struct, rename="camel"):
     id: str
     schema_string: str
     configuration: dict[str, str] | None = None
+    description: str | None = None
 
 
 class Protocol(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -102,6 +103,7 @@ class TableState:
     properties: Mapping[str, str]
     # The id that Delta gave the table.
     id: str
+    description: str | None = None
 
     @property
     def reader_features(self) -> frozenset[str]:
@@ -216,7 +218,8 @@ def _replay(actions: Iterable[_Action]) -> TableState:
         if action.protocol is not None:
             protocol = action.protocol
     properties = meta.configuration or {}
-    return TableState(tuple(files.values()), meta.schema_string, protocol, properties, meta.id)
+    shown = tuple(files.values())
+    return TableState(shown, meta.schema_string, protocol, properties, meta.id, meta.description)
 
 
 def _identify(file: _File) -> tuple[str, object]:

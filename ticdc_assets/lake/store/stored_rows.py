@@ -24,7 +24,7 @@ _FEATURES = frozenset(
     ("columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview")
 )
 _ROWS_PER_BATCH = 16_384
-_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 
 class FilesGone(TableCannotContinue):
@@ -125,7 +125,7 @@ class StoredRows:
 
 def _map_names(struct: dict[str, Any]) -> dict[str, str]:
     fields: list[dict[str, Any]] = struct["fields"]
-    return {field["name"]: field["metadata"].get(_PHYSICAL_NAME, field["name"]) for field in fields}
+    return {field["name"]: field["metadata"].get(PHYSICAL_NAME, field["name"]) for field in fields}
 
 
 def _name_columns(batch: pa.RecordBatch, names: Mapping[str, str]) -> dict[str, pa.Array]:

@@ -58,8 +58,8 @@ def read_actions(cursor: Cursor) -> tuple[ddl.Action, ...]:
             raise cursor.error(f"ALTER TABLE with more than {_MAX_ACTIONS:,} actions")
         if not (cursor.at_end() or cursor.next_is(",") or _next_needs_no_comma(cursor)):
             raise cursor.unexpected("',' or the end")
-    if options.charset is not None:
-        actions.append(ddl.SetCharset(options.charset))
+    if options != TableOptions():
+        actions.append(ddl.SetOptions(options.charset, options.comment))
     return tuple(actions)
 
 

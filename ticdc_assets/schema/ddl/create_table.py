@@ -58,6 +58,7 @@ def read_create_table(cursor: Cursor) -> CreateTable | CreateTableLike:
         indexes=indexes,
         partitioning=partitioning,
         charset=options.charset,
+        comment=options.comment or "",
         if_not_exists=if_not_exists,
     )
 

@@ -1,4 +1,4 @@
-"""Options of tables and databases: charset and collation are kept, all others are skipped.
+"""Options of tables and databases: charset, collation and comment are kept, others are skipped.
 
 ALTER TABLE accepts only the options listed here, since any other word may be an action.
 """
@@ -25,7 +25,6 @@ _TABLE_OPTIONS = frozenset(
         "AUTO_RANDOM_BASE",
         "AVG_ROW_LENGTH",
         "CHECKSUM",
-        "COMMENT",
         "COMPRESSION",
         "CONNECTION",
         "DELAY_KEY_WRITE",
@@ -78,9 +77,10 @@ _VALUE_KINDS = (Kind.WORD, Kind.NAME, Kind.STRING, Kind.NUMBER, Kind.HEX)
 
 @dataclass(slots=True)
 class TableOptions:
-    """The options of a table or database that affect its columns."""
+    """The options of a table or database that affect its columns, and its comment."""
 
     charset: Charset | None = None
+    comment: str | None = None
 
 
 def accept_option(cursor: Cursor, options: TableOptions, *, any_name: bool = False) -> str:
@@ -105,6 +105,9 @@ def accept_option(cursor: Cursor, options: TableOptions, *, any_name: bool = Fal
         if cursor.accept(*pair):
             _skip_value(cursor)
             return " ".join(pair).lower()
+    if cursor.accept("COMMENT"):
+        options.comment = _read_comment(cursor)
+        return "comment"
     known = cursor.accept_any(*_TABLE_OPTIONS)
     if not known and any_name and cursor.token.kind is Kind.WORD:
         known = cursor.advance().key
@@ -146,6 +149,17 @@ def read_database_options(cursor: Cursor) -> TableOptions:
             cursor.expect("PLACEMENT", "POLICY")
         _skip_value(cursor)
     return options
+
+
+def _read_comment(cursor: Cursor) -> str | None:
+    """Read a comment; a value that is none is skipped, like that of any other option."""
+    start = cursor.position
+    cursor.accept("=")
+    if cursor.token.kind is Kind.STRING:
+        return cursor.read_string()
+    cursor.position = start
+    _skip_value(cursor)
+    return None
 
 
 def _skip_value(cursor: Cursor) -> None:

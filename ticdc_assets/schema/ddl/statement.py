@@ -130,10 +130,11 @@ class ConvertCharset(Struct, frozen=True):
     charset: Charset | None
 
 
-class SetCharset(Struct, frozen=True):
-    """A new charset of the table, for columns of later DDLs."""
+class SetOptions(Struct, frozen=True):
+    """A new comment of the table, or a new charset of it for columns of later DDLs."""
 
-    charset: Charset
+    charset: Charset | None = None
+    comment: str | None = None
 
 
 class AddPartitions(Struct, frozen=True):
@@ -199,7 +200,7 @@ Action = (
     | RenameTo
     | RenameIndex
     | ConvertCharset
-    | SetCharset
+    | SetOptions
     | AddPartitions
     | DropPartitions
     | TruncatePartitions
@@ -238,6 +239,7 @@ class CreateTable(Struct, frozen=True):
     indexes: tuple[Index, ...] = ()
     partitioning: Partitioning | None = None
     charset: Charset | None = None
+    comment: str = ""
     if_not_exists: bool = False
 
 
