@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from ticdc_assets.lake.events.decode_workers import Worker
 from ticdc_assets.lake.events.event_rows import SCHEMA
 from ticdc_assets.lake.store.contracts import STATISTICS
-from ticdc_assets.lake.store.data_files import WrittenFile, write_data_file
+from ticdc_assets.lake.store.data_files import ROWS_PER_GROUP, WrittenFile, write_data_file
 from ticdc_assets.lake.store.lake import Lake, LakeSession
 from ticdc_assets.lake.store.reader import count_by
 from ticdc_assets.lake.store.work_size import sized_for
@@ -24,6 +24,8 @@ _MOST_ROWS = 1 << 18
 _MOST_BYTES = 128 << 20
 # The work on a table reads the events of its name.
 _ORDER = "name"
+# Of a file with many tables, the work on some of them reads little else.
+_ROWS_PER_GROUP = 1 << 13
 
 
 class EventFile(msgspec.Struct, frozen=True):
@@ -49,9 +51,12 @@ def write_events(location: Lake, batches: Iterable[pa.RecordBatch]) -> Iterator[
 
 def _write(location: Lake, batches: Sequence[pa.RecordBatch]) -> EventFile:
     events = pa.Table.from_batches(batches, SCHEMA)
-    if len(events[_ORDER].unique()) > 1:
+    has_many = len(events[_ORDER].unique()) > 1
+    if has_many:
         events = events.sort_by(_ORDER)
-    file = write_data_file(location, "events", events, STATISTICS["events"])
+    size = _ROWS_PER_GROUP if has_many else ROWS_PER_GROUP
+    measured = STATISTICS["events"]
+    file = write_data_file(location, "events", events, measured, rows_per_group=size)
     return EventFile(file, count_by("kind", events.select(["kind"])))
 
 

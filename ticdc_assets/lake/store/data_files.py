@@ -21,7 +21,7 @@ from ticdc_assets.lake.store.reader import create_folder
 # Of texts longer than this, Delta's statistics have no exact bounds.
 _LONGEST_BOUND = 32
 _WITH_STATISTICS = 32
-_ROWS_PER_GROUP = 1 << 17
+ROWS_PER_GROUP = 1 << 17
 # In a sample of so many rows, each value of a column with a dictionary appears so often on average.
 _SAMPLED, _ROWS_PER_VALUE = 4_096, 4
 
@@ -35,6 +35,7 @@ class WrittenFile(msgspec.Struct, frozen=True):
     statistics: str
 
 
+# Parameters: of a table, rows, and how readers are to find some of them.
 def write_data_file(
     location: Lake,
     table: str,
@@ -42,12 +43,15 @@ def write_data_file(
     measured: Sequence[str] | None = None,
     *,
     sorted_by: str | None = None,
+    rows_per_group: int = ROWS_PER_GROUP,
 ) -> WrittenFile:
     """Write rows into a new data file of a table, with statistics of some columns, or the first.
 
     Of the column by which they are sorted, these have the bounds of moments, too.
     """
-    return write_into(location.path(table), rows, measured, sorted_by=sorted_by)
+    return write_into(
+        location.path(table), rows, measured, sorted_by=sorted_by, rows_per_group=rows_per_group
+    )
 
 
 def write_into(
@@ -56,9 +60,10 @@ def write_into(
     measured: Sequence[str] | None = None,
     *,
     sorted_by: str | None = None,
+    rows_per_group: int = ROWS_PER_GROUP,
 ) -> WrittenFile:
     """Write rows into a new data file in a folder: a path, or a URI."""
-    name, size = _write(folder, rows)
+    name, size = _write(folder, rows, rows_per_group)
     if measured is None:
         measured = rows.column_names[:_WITH_STATISTICS]
     if sorted_by is not None and sorted_by not in measured:
@@ -68,17 +73,17 @@ def write_into(
 
 def write_file(location: Lake, table: str, rows: pa.Table) -> tuple[str, int]:
     """Write rows into a new file in the folder of a table; return its path there, and its size."""
-    return _write(location.path(table), rows)
+    return _write(location.path(table), rows, ROWS_PER_GROUP)
 
 
-def _write(folder: str, rows: pa.Table) -> tuple[str, int]:
+def _write(folder: str, rows: pa.Table, rows_per_group: int) -> tuple[str, int]:
     name = f"part-{secrets.token_hex(16)}.zstd.parquet"
     with create_folder(folder).open_output_stream(name) as stream:
         pq.write_table(
             rows,
             stream,
             compression="zstd",
-            row_group_size=_ROWS_PER_GROUP,
+            row_group_size=rows_per_group,
             use_dictionary=_choose_dictionaries(rows),
         )
         return name, stream.tell()
